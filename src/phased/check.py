@@ -1,0 +1,254 @@
+"""The border: what users pass is checked here, once, and every message says what was expected, what came and the cure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+
+def number(
+    name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, low_open: bool = False, high_open: bool = False
+) -> None:
+    """A finite real number in an interval."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number, got {kind(value)}.")
+    inside = (value > low if low_open else value >= low) and (value < high if high_open else value <= high)
+    if not (math.isfinite(value) and inside):
+        left = "(" if low_open or low == -math.inf else "["
+        right = ")" if high_open or high == math.inf else "]"
+        raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {value:g}.")
+
+
+def size(name: str, value: Any) -> None:
+    """A whole number from 1 up."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, got {kind(value)}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}.")
+
+
+def flag(name: str, value: Any) -> None:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {kind(value)}.")
+
+
+def choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """One of a few words."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+
+
+def interval(name: str, low: Any, high: Any, *, positive: bool = False) -> None:
+    """Two ends in order."""
+    number(f"{name}'s low end", low, low=0.0 if positive else -math.inf, low_open=positive)
+    number(f"{name}'s high end", high)
+    if high < low:
+        raise ValueError(f"{name} needs low <= high, got low={low:g} and high={high:g}. Swap the two.")
+
+
+def per_layer(name: str, value: Any, layers: int) -> list[Any]:
+    """A setting for every layer: a list or tuple has one entry for each, anything else serves them all."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * layers
+    if len(value) != layers:
+        raise ValueError(
+            f"{name} as a list must have one entry for each of the {layers} layers, got {len(value)}. "
+            f"Pass a tensor to give each unit its own value."
+        )
+    return list(value)
+
+
+def one_per_unit(values: Any, units: int, name: str) -> Tensor:
+    """A tensor with one finite value for each unit."""
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{name} must be a number, a law or a tensor of {units} values; the law returned {kind(values)}.")
+    if values.shape != (units,):
+        raise ValueError(f"{name} must have one value for each unit, shape ({units},), got {shape(values)}.")
+    if values.dtype == torch.bool or values.is_complex():
+        raise TypeError(f"{name} must be a tensor of real numbers, got {values.dtype}.")
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(f"{name} must be finite, got NaN or infinity for unit {first(~torch.isfinite(values))}.")
+    return values
+
+
+def periods(values: Tensor) -> None:
+    """Every period is positive."""
+    if not bool((values > 0).all()):
+        unit = first(values <= 0)
+        raise ValueError(
+            f"period must be positive, got {values[unit]:g} for unit {unit}. It is the length of a cycle in units of time."
+        )
+
+
+def ratios(values: Tensor) -> None:
+    """Every open ratio is in (0, 1]."""
+    bad = (values <= 0) | (values > 1)
+    if bool(bad.any()):
+        unit = first(bad)
+        raise ValueError(f"ratio_on must be in (0, 1], got {values[unit]:g} for unit {unit}. It is the open part of a cycle.")
+
+
+def tensor(name: str, value: Any) -> None:
+    """A tensor, not a list or an array."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {kind(value)}. Wrap it: torch.as_tensor({name}).")
+
+
+def sequences(value: Tensor, input_size: int, batch_first: bool) -> None:
+    """Input of shape (T, B, D), (B, T, D) with batch_first, or (T, D) unbatched."""
+    tensor("input", value)
+    if value.dim() not in (2, 3) or value.shape[-1] != input_size:
+        batched = "(batch, steps" if batch_first else "(steps, batch"
+        raise ValueError(
+            f"input must have shape {batched}, {input_size}) or, unbatched, (steps, {input_size}), got {shape(value)}. "
+            + ("Call input.unsqueeze(-1) for one feature." if input_size == 1 else "The last dimension holds the features.")
+        )
+
+
+def floating(name: str, dtype: torch.dtype | None) -> None:
+    """A real floating-point dtype, or None for torch's default."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise TypeError(f"{name} must be floating point, got {dtype}. Use torch.float32, or torch.float64 for exactness.")
+
+
+def same_dtype(name: str, value: Tensor, dtype: torch.dtype) -> None:
+    """A tensor of the layer's own dtype."""
+    if value.dtype != dtype:
+        raise TypeError(
+            f"{name} must have the layer's dtype, {dtype}, got {value.dtype}. Call {name}.to({dtype}) or layer.to(...)."
+        )
+
+
+def same_device(name: str, value: Tensor, device: torch.device) -> None:
+    """A tensor on the layer's own device."""
+    if value.device != device:
+        raise ValueError(f"{name} must be on the layer's device, {device}, got {value.device}. Call {name}.to({str(device)!r}).")
+
+
+def times(time: Tensor, steps: torch.Size, device: torch.device) -> None:
+    """Timestamps of input's shape without its features: integers or floats, on input's device."""
+    tensor("time", time)
+    if time.dtype == torch.bool or time.is_complex():
+        raise TypeError(f"time must be integer or floating point, got {time.dtype}.")
+    if time.shape != steps:
+        wanted = ", ".join(map(str, steps))
+        cure = "Call time.squeeze(-1)." if time.shape == (*steps, 1) else ""
+        if time.dim() == 1 and len(steps) == 2 and time.shape[0] in steps:
+            spread = "time" if time.shape[0] == steps[1] else "time.unsqueeze(-1)"
+            cure = f"Pass {spread}.expand({wanted}) if all sequences share one clock."
+        raise ValueError(f"time must have the shape of input without features, ({wanted}), got {shape(time)}. {cure}".rstrip())
+    if time.device != device:
+        raise ValueError(f"time must be on input's device, {device}, got {time.device}. Call time.to({str(device)!r}).")
+
+
+def packed_times(time: Any, input: PackedSequence) -> None:
+    """Timestamps packed as the input is."""
+    if not isinstance(time, PackedSequence):
+        raise TypeError(
+            f"time must be a PackedSequence as input is, got {kind(time)}. "
+            f"Pack it with the same lengths: pack_padded_sequence(time, lengths, ...)."
+        )
+    same_order = (time.sorted_indices is None) == (input.sorted_indices is None) and (
+        time.sorted_indices is None or input.sorted_indices is None or torch.equal(time.sorted_indices, input.sorted_indices)
+    )
+    if not torch.equal(time.batch_sizes, input.batch_sizes) or not same_order:
+        raise ValueError("time must be packed as input is, got other lengths or another order. Pack both with the same lengths.")
+
+
+def clock(time: Tensor, valid: Tensor | None) -> None:
+    """Timestamps (T, B) that are finite and never go backwards, over the steps that count."""
+    finite = torch.isfinite(time) if time.is_floating_point() else None
+    if finite is not None:
+        bad = ~finite if valid is None else ~finite & valid
+        if bool(bad.any()):
+            step, sequence = bad.nonzero()[0].tolist()
+            raise ValueError(
+                f"time must be finite, got {time[step, sequence].item()} at step {step} of sequence {sequence}. "
+                f"Leave out steps without a time, or shorten the sequence by `lengths`."
+            )
+    back = time[1:] < time[:-1] if valid is None else (time[1:] < time[:-1]) & valid[1:]
+    if bool(back.any()):
+        step, sequence = back.nonzero()[0].tolist()
+        before, after = time[step : step + 2, sequence].tolist()
+        raise ValueError(
+            f"time must not go backwards, got {after} after {before} at step {step + 1} of sequence {sequence}. "
+            f"Sort the steps by time, or set layer.check_time = False if this is meant."
+        )
+
+
+def lengths(value: Any, batch: int, steps: int, device: torch.device) -> Tensor:
+    """One whole number in [0, steps] for each sequence, as an int64 tensor on input's device."""
+    given = value if isinstance(value, Tensor) else torch.as_tensor(value)
+    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+        raise TypeError(f"lengths must be whole numbers, got {given.dtype}.")
+    if given.shape != (batch,):
+        raise ValueError(f"lengths must have one entry for each sequence, shape ({batch},), got {shape(given)}.")
+    # Reading values of a GPU tensor would wait for the GPU; a compiled graph cannot branch on them.
+    if given.device.type == "cpu" and not torch.compiler.is_compiling() and batch:
+        low, high = int(given.min()), int(given.max())
+        if low < 0 or high > steps:
+            raise ValueError(f"lengths must be in [0, {steps}], the steps of input, got {low if low < 0 else high}.")
+    return given.to(device=device, dtype=torch.int64)
+
+
+def state(
+    value: Any, names: Sequence[str], expected: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, ...]:
+    """The initial state: one tensor, or a pair for the LSTM, each of the expected shape."""
+    if len(names) == 1:
+        given: tuple[Any, ...] = (value,)
+    elif isinstance(value, (tuple, list)) and len(value) == len(names):
+        given = tuple(value)
+    else:
+        raise TypeError(f"hx must be a tuple of {len(names)} tensors, ({', '.join(names)}), got {kind(value)}.")
+    for name, tensor_ in zip(names, given, strict=True):
+        tensor(name, tensor_)
+        if tensor_.shape != expected:
+            raise ValueError(
+                f"{name} must have shape {expected}, (layers x directions, {'batch, ' if len(expected) == 3 else ''}"
+                f"hidden_size), got {shape(tensor_)}."
+            )
+        same_dtype(name, tensor_, dtype)
+        same_device(name, tensor_, device)
+    return given
+
+
+def event(x: Tensor, time: float, input_size: int, last: float | None) -> None:
+    """One event of a stream: a feature vector, and a time that is finite and not before the last."""
+    if x.shape != (input_size,):
+        raise ValueError(f"x must have shape ({input_size},), the layer's input_size, got {shape(x)}.")
+    if not math.isfinite(time):
+        raise ValueError(f"time must be finite, got {time}. Leave out events without a time.")
+    if last is not None and time < last:
+        raise ValueError(f"time must not go backwards, got {time} after {last}. Sort the events, or reset() for a new stream.")
+
+
+def events(x: Tensor, time: Tensor, input_size: int, last: float | None) -> None:
+    """Many events of a stream, in order of time."""
+    if x.dim() != 2 or x.shape[1] != input_size:
+        raise ValueError(f"x must have shape (events, {input_size}), got {shape(x)}.")
+    times(time, x.shape[:1], x.device)
+    clock(time.unsqueeze(1), None)
+    if len(time):
+        event(x[0], float(time[0]), input_size, last)
+
+
+def shape(value: Tensor) -> str:
+    """A shape as users write it: (4, 128)."""
+    return str(tuple(value.shape))
+
+
+def kind(value: Any) -> str:
+    """What was passed, in words short enough for a message."""
+    return f"{type(value).__name__} of length {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
+
+
+def first(bad: Tensor) -> int:
+    """The index of the first True."""
+    return int(bad.nonzero()[0].item())

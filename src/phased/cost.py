@@ -1,0 +1,32 @@
+"""What a layer costs: the updates its units make, as the paper counts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phased import check
+from phased.layer import PhasedRNN
+from phased.schedule import count, valid_steps
+
+
+def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
+    """How often each unit is open over each sequence, without a leak: int64 (layers x directions, B, H), unbatched without B.
+
+    time is shaped as for the layer: (T, B), (B, T) with batch_first, or (T,). Its mean is the paper's updates per neuron.
+    """
+    if not isinstance(rnn, PhasedRNN):
+        raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+    check.tensor("time", time)
+    if time.dim() not in (1, 2):
+        batched = "(batch, steps)" if rnn.batch_first else "(steps, batch)"
+        raise ValueError(f"time must have shape {batched} or, unbatched, (steps,), got {check.shape(time)}.")
+    check.times(time, time.shape, rnn.get_parameter("weight_ih_l0").device)
+    t = time.unsqueeze(1) if time.dim() == 1 else time.transpose(0, 1) if rnn.batch_first else time
+    length = None if lengths is None else check.lengths(lengths, t.shape[1], t.shape[0], t.device)
+    if rnn.check_time and t.device.type == "cpu":
+        check.clock(t, None if length is None else valid_steps(t.shape[0], length))
+    counts = torch.stack([count(gate._replace(leak=0.0), t, length) for gate in rnn.gates()])
+    return counts.squeeze(1) if time.dim() == 1 else counts

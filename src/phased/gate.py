@@ -1,0 +1,100 @@
+"""The time gate: in which part of its cycle a unit is, and how far it is open (Eq. 6)."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+Shape = Literal["triangle", "square"]
+SHAPES: tuple[str, ...] = get_args(Shape)
+
+# What an optimiser may push a period or an open ratio to; see docs/decisions.md, "The parametrisation of the gate".
+SHORTEST_PERIOD = 1e-12
+SMALLEST_RATIO = 1e-6
+
+
+def phase(time: Tensor, period: Tensor, shift: Tensor) -> Tensor:
+    """Position in the cycle, in [0, 1) (Eq. 6, left); the arguments broadcast, the result is float64.
+
+    Whole periods are taken off the time before anything else touches it. That remainder is exact, so the phase is as good as the
+    time that came in, however far from zero it is: float64 UNIX seconds, or integer microseconds up to 2**53.
+    The derivatives are those of (t - s) / tau, exact: -1 / tau for s and -(t - s) / tau**2 for tau.
+    """
+    tau = period.to(torch.float64)
+    cycles = (torch.remainder(time.to(torch.float64), tau) - shift.to(torch.float64)) / tau
+    phi = cycles - cycles.floor()
+    return phi - (phi >= 1).to(phi.dtype)  # a hair below a whole cycle rounds up to 1, which is the start of the next
+
+
+def openness(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "triangle") -> Tensor:
+    """How far the gate is open, k (Eq. 6, right). Open means phi < r_on; there the leak plays no part.
+
+    The paper leaves the peak, phi = r_on / 2, to neither slope: it is 1 by continuity, and we count it to the falling one.
+    """
+    closed = leak * phi
+    if shape == "square":
+        return torch.where(phi < ratio_on, torch.ones_like(phi), closed)
+    rise = 2 * phi / ratio_on
+    return torch.where(phi < ratio_on / 2, rise, torch.where(phi < ratio_on, 2 - rise, closed))
+
+
+def slopes(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "triangle") -> tuple[Tensor, Tensor]:
+    """The derivatives of `openness` to phi and to r_on, for the backward pass derived by hand."""
+    is_open = phi < ratio_on
+    closed = torch.full_like(phi, leak)
+    if shape == "square":
+        return torch.where(is_open, torch.zeros_like(phi), closed), torch.zeros_like(phi)
+    sign = torch.where(phi < ratio_on / 2, 1.0, -1.0).to(phi.dtype)
+    to_phi = torch.where(is_open, sign * 2 / ratio_on, closed)
+    to_ratio = torch.where(is_open, -sign * 2 * phi / ratio_on**2, torch.zeros_like(phi))
+    return to_phi, to_ratio
+
+
+def bounded(value: Tensor, low: float, high: float = float("inf")) -> Tensor:
+    """The value moved into [low, high]; its gradient passes as if it had not been, so what was pushed out can come back."""
+    return value.detach().clamp(low, high) + (value - value.detach())
+
+
+class TimeGate(NamedTuple):
+    """The gates of one layer's units: period, shift and ratio_on are float64 of one shape, (H,) for a layer."""
+
+    period: Tensor
+    shift: Tensor
+    ratio_on: Tensor
+    leak: float = 0.0
+    shape: str = "triangle"
+
+    def phase(self, time: Tensor) -> Tensor:
+        """The phase of each unit at its own time, element by element."""
+        return phase(time, self.period, self.shift)
+
+    def openness(self, phi: Tensor) -> Tensor:
+        """The openness of each unit at its own phase, element by element."""
+        return openness(phi, self.ratio_on, self.leak, self.shape)
+
+    def __call__(self, time: Tensor) -> Tensor:
+        """The openness of every unit at every time, (...) -> (..., H), float64."""
+        return self.openness(self.phase(time.unsqueeze(-1)))
+
+    def parameters(self) -> list[Tensor]:
+        """Period, shift and ratio_on."""
+        return [self.period, self.shift, self.ratio_on]
+
+    def of(self, unit: Tensor) -> TimeGate:
+        """The gates of the units named, one for each entry of `unit`."""
+        return self._replace(period=self.period[unit], shift=self.shift[unit], ratio_on=self.ratio_on[unit])
+
+    def gradients(self, time: Tensor, to_k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What a gradient to k is to period, shift and ratio_on, element by element, in float64."""
+        phi = self.phase(time)
+        to_phi, to_ratio = slopes(phi, self.ratio_on, self.leak, self.shape)
+        to_k = to_k.to(torch.float64)
+        to_shift = -to_k * to_phi / self.period
+        return to_shift * (time.to(torch.float64) - self.shift) / self.period, to_shift, to_k * to_ratio
+
+
+def bound_gate(period: Tensor, shift: Tensor, ratio_on: Tensor, leak: float, shape: str) -> TimeGate:
+    """The gate that a layer's parameters stand for, whatever an optimiser has done to them."""
+    return TimeGate(bounded(period, SHORTEST_PERIOD), shift, bounded(ratio_on, SMALLEST_RATIO, 1.0), leak, shape)

@@ -1,0 +1,368 @@
+"""PhasedLSTM and PhasedGRU: the interface of torch.nn.LSTM and torch.nn.GRU, plus time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import e
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from phased import check, init, ops
+from phased.cell import GRU, LSTM, Cell, State, Weights
+from phased.gate import SHAPES, TimeGate, bound_gate
+from phased.schedule import valid_steps
+
+Setting = init.Values | Sequence[init.Values]
+"""One for every layer, or a list with one for each."""
+Sequences = Tensor | PackedSequence
+
+GATE = ("period", "shift", "ratio_on")
+PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
+
+
+class PhasedRNN(nn.Module):
+    """What the two layers share: parameters, checks, stacking, directions, ragged batches."""
+
+    cell: ClassVar[Cell]
+    state_names: ClassVar[tuple[str, ...]]
+
+    check_time: bool = True
+    """Whether times of CPU tensors are checked to be finite and never to go backwards; False on a layer saves the reading."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        period: Setting = init.LogUniform(e, e**6),  # noqa: B008 (a frozen law, not state)
+        shift: Setting | None = None,
+        ratio_on: Setting = 0.05,
+        leak: float = 1e-3,
+        learn_period: bool | Sequence[bool] = True,
+        learn_shift: bool | Sequence[bool] = True,
+        learn_ratio_on: bool | Sequence[bool] = False,
+        peephole: bool = False,
+        gate: str = "triangle",
+        backend: str = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+            check.size(name, value)
+        for name, flag in (
+            ("bias", bias),
+            ("batch_first", batch_first),
+            ("bidirectional", bidirectional),
+            ("peephole", peephole),
+        ):
+            check.flag(name, flag)
+        check.number("dropout", dropout, low=0.0, high=1.0)
+        check.number("leak", leak, low=0.0, high=1.0)
+        check.choice("gate", gate, SHAPES)
+        check.choice("backend", backend, ("auto", *ops.backends()))
+        check.floating("dtype", dtype)
+        ops.choose(backend)
+        if peephole and self.cell is not LSTM:
+            raise ValueError("peephole must be False: a GRU has no cell state to look at. Use PhasedLSTM for peepholes.")
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.leak = float(leak)
+        self.peephole = peephole
+        self.gate = gate
+        self.backend = backend
+        self._settings = {
+            name: check.per_layer(name, setting, num_layers)
+            for name, setting in zip(GATE, (period, shift, ratio_on), strict=True)
+        }
+        learned = {
+            name: check.per_layer(f"learn_{name}", flags, num_layers)
+            for name, flags in zip(GATE, (learn_period, learn_shift, learn_ratio_on), strict=True)
+        }
+
+        def parameter(name: str, *shape: int, dtype: torch.dtype | None = dtype, learn: bool = True) -> None:
+            check.flag(f"learn_{name}", learn)
+            self.register_parameter(name, nn.Parameter(torch.empty(*shape, device=device, dtype=dtype), requires_grad=learn))
+
+        stacked = self.cell.gates * hidden_size
+        for layer, suffix in self._suffixes():
+            width = input_size if layer == 0 else hidden_size * self._directions
+            parameter(f"weight_ih{suffix}", stacked, width)
+            parameter(f"weight_hh{suffix}", stacked, hidden_size)
+            if bias:
+                parameter(f"bias_ih{suffix}", stacked)
+                parameter(f"bias_hh{suffix}", stacked)
+            if peephole:
+                for name in PEEPHOLES:
+                    parameter(f"{name}{suffix}", hidden_size)
+            for name in GATE:  # time is float64, and so is what measures it: see docs/decisions.md
+                parameter(f"{name}{suffix}", hidden_size, dtype=torch.float64, learn=learned[name][layer])
+        self.reset_parameters()
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    def _suffixes(self) -> list[tuple[int, str]]:
+        """Each layer and direction with the end of its parameters' names, in the order of the states."""
+        ends = ("", "_reverse")[: self._directions]
+        return [(layer, f"_l{layer}{end}") for layer in range(self.num_layers) for end in ends]
+
+    def reset_parameters(self) -> None:
+        """Draw every parameter anew: the weights as torch.nn.LSTM does, the gates from their laws."""
+        bound = self.hidden_size**-0.5
+        with torch.no_grad():
+            for layer, suffix in self._suffixes():
+                values = self._draw_gate(layer)
+                for name, value in values.items():
+                    self.get_parameter(f"{name}{suffix}").copy_(value)
+            for name, weight in self.named_parameters():
+                if not name.startswith(GATE):
+                    nn.init.uniform_(weight, -bound, bound)
+
+    def _draw_gate(self, layer: int) -> dict[str, Tensor]:
+        """Period, shift and ratio_on of a layer's units; where no shift was given, anywhere in a unit's own period."""
+        period_law, shift_law, ratio_law = (self._settings[name][layer] for name in GATE)
+        period = init.draw(period_law, self.hidden_size, "period")
+        check.periods(period)
+        whole_period = shift_law is None
+        shift = init.draw(init.Uniform(0.0, 1.0) if whole_period else shift_law, self.hidden_size, "shift")
+        ratio_on = init.draw(ratio_law, self.hidden_size, "ratio_on")
+        check.ratios(ratio_on)
+        return {"period": period, "shift": shift * period if whole_period else shift, "ratio_on": ratio_on}
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move as any module does, but let no conversion round the parameters of time."""
+        names = [f"{name}{suffix}" for _, suffix in self._suffixes() for name in GATE]
+        exact = [(name, self.get_parameter(name).data, self.get_parameter(name).grad) for name in names]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value, grad in exact:
+            parameter = self.get_parameter(name)
+            if parameter.dtype != torch.float64:
+                parameter.data = value.to(parameter.device)
+                parameter.grad = None if grad is None else grad.to(parameter.device)
+        return self
+
+    def gates(self) -> list[TimeGate]:
+        """The time gates in force, one for each layer and direction: with the leak in training, without in eval."""
+        leak = self.leak if self.training else 0.0
+        gates = []
+        for _, suffix in self._suffixes():
+            period, shift, ratio_on = (self.get_parameter(f"{name}{suffix}") for name in GATE)
+            gates.append(bound_gate(period, shift, ratio_on, leak, self.gate))
+        return gates
+
+    def weights(self) -> list[Weights]:
+        """The weights, one set for each layer and direction."""
+        sets = []
+        for _, suffix in self._suffixes():
+            ih, hh = (self.get_parameter(f"{name}{suffix}") for name in ("weight_ih", "weight_hh"))
+            bias_ih, bias_hh = (self.get_parameter(f"{name}{suffix}") if self.bias else None for name in ("bias_ih", "bias_hh"))
+            peephole = torch.stack([self.get_parameter(f"{name}{suffix}") for name in PEEPHOLES]) if self.peephole else None
+            sets.append(Weights(ih, hh, bias_ih, bias_hh, peephole))
+        return sets
+
+    def forward(
+        self,
+        input: Sequences,
+        time: Sequences,
+        hx: Tensor | tuple[Tensor, Tensor] | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Any, Any]:
+        """Output and final state, with torch.nn.LSTM's shapes.
+
+        time has input's shape without features: integers or floats, one clock for each sequence. `lengths` (one entry for each
+        sequence) marks the rest of a sequence as padding: it keeps the state, and its output is zero.
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, time, hx, lengths)
+        weight = self.get_parameter("weight_ih_l0")
+        check.sequences(input, self.input_size, self.batch_first)
+        check.same_device("input", input, weight.device)
+        low = autocast_dtype(input.device)
+        if low is None:
+            check.same_dtype("input", input, weight.dtype)
+        else:
+            check.floating("input", input.dtype)
+        if isinstance(time, PackedSequence):
+            raise TypeError("time must be a Tensor as input is, got PackedSequence. Pack both or neither.")
+        check.times(time, input.shape[:-1], input.device)
+
+        batched = input.dim() == 3
+        x, t = input, time
+        if not batched:
+            x, t = x.unsqueeze(1), t.unsqueeze(1)
+        elif self.batch_first:
+            x, t = x.transpose(0, 1), t.transpose(0, 1)
+        steps, batch, _ = x.shape
+        if lengths is not None and not batched:
+            raise ValueError("lengths must be None for unbatched input: it has one sequence. Pass input[:length] instead.")
+        length = None if lengths is None else check.lengths(lengths, batch, steps, input.device)
+        if self.check_time and t.device.type == "cpu" and not torch.compiler.is_compiling():
+            check.clock(t, None if length is None else valid_steps(steps, length))
+        initial = self._initial_state(hx, batch, batched, weight)
+
+        # Half-precision weights are read as such; states and arithmetic are float32 at least.
+        working = torch.promote_types(weight.dtype, torch.float32)
+        with torch.autocast(input.device.type, enabled=False):
+            output, final = self._run(x, t, initial, length, low, working)
+        output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
+        if not batched:
+            output, final = output.squeeze(1), tuple(s.squeeze(1) for s in final)
+        elif self.batch_first:
+            output = output.transpose(0, 1)
+        return output, final if len(final) > 1 else final[0]
+
+    def _initial_state(self, hx: Any, batch: int, batched: bool, weight: Tensor) -> State:
+        """The states of all layers and directions, each (layers x directions, B, H); zero where none were given."""
+        count = self.num_layers * self._directions
+        if hx is None:
+            return tuple(weight.new_zeros(count, batch, self.hidden_size) for _ in self.state_names)
+        shape = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
+        given = check.state(hx, self.state_names, shape, weight.dtype, weight.device)
+        return given if batched else tuple(s.unsqueeze(1) for s in given)
+
+    def _run(
+        self, x: Tensor, t: Tensor, initial: State, lengths: Tensor | None, low: torch.dtype | None, working: torch.dtype
+    ) -> tuple[Tensor, State]:
+        """All layers and directions, one after another. Under autocast the operands of products are rounded, nothing else is."""
+
+        def operand(value: Tensor) -> Tensor:
+            return value.to(working) if low is None else value.to(low).to(working)
+
+        gates, weights = self.gates(), self.weights()
+        finals: list[State] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                x = nn.functional.dropout(x, self.dropout, self.training)
+            x = operand(x)
+            outputs = []
+            for direction in range(self._directions):
+                index = len(finals)
+                w = weights[index]
+                w = w.map(operand, lambda value: value.to(working))
+                state = tuple(s[index].to(working) for s in initial)
+                inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
+                output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, self.backend)
+                outputs.append(reverse(output, lengths) if direction else output)
+                finals.append(final)
+            x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
+        return x, tuple(torch.stack(states) for states in zip(*finals, strict=True))
+
+    def _forward_packed(self, input: PackedSequence, time: Any, hx: Any, lengths: Any) -> tuple[PackedSequence, Any]:
+        """The same for a PackedSequence: unpacked, run with its lengths, packed again in the same order."""
+        if lengths is not None:
+            raise ValueError("lengths must be None for a PackedSequence, which has its own.")
+        check.packed_times(time, input)
+        padded, length = pad_packed_sequence(input, batch_first=self.batch_first)
+        padded_time, _ = pad_packed_sequence(time, batch_first=self.batch_first)
+        output, final = self.forward(padded, padded_time, hx, length)
+        if input.sorted_indices is not None:
+            output = output.index_select(0 if self.batch_first else 1, input.sorted_indices)
+            length = length[input.sorted_indices.cpu()]
+        data = pack_padded_sequence(output, length, batch_first=self.batch_first).data
+        return PackedSequence(data, input.batch_sizes, input.sorted_indices, input.unsorted_indices), final
+
+    @classmethod
+    def _from(cls, rnn: nn.LSTM | nn.GRU, settings: dict[str, Any]) -> Self:
+        """A layer with the sizes, options and weights of a torch one, and the gate settings given."""
+        weight = rnn.get_parameter("weight_ih_l0")
+        layer = cls(
+            rnn.input_size,
+            rnn.hidden_size,
+            rnn.num_layers,
+            rnn.bias,
+            rnn.batch_first,
+            rnn.dropout,
+            rnn.bidirectional,
+            device=weight.device,
+            dtype=weight.dtype,
+            **settings,
+        )
+        layer.load_state_dict(rnn.state_dict(), strict=False)
+        return layer.train(rnn.training)
+
+    def extra_repr(self) -> str:
+        """Sizes, what differs from the defaults, and where the gates are now."""
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        defaults: dict[str, Any] = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        defaults |= {"peephole": False, "gate": "triangle", "backend": "auto"}
+        parts += [f"{name}={getattr(self, name)!r}" for name, default in defaults.items() if getattr(self, name) != default]
+        for name in GATE:
+            values = [self.get_parameter(f"{name}{suffix}") for _, suffix in self._suffixes()]
+            parts.append(f"{name}={spread(values)}{' learned' if any(v.requires_grad for v in values) else ''}")
+        return ", ".join([*parts, f"leak={self.leak:g}"])
+
+
+class PhasedLSTM(PhasedRNN):
+    """`torch.nn.LSTM` whose units carry a time gate: `output, (h_n, c_n) = rnn(input, time, hx=None, lengths=None)`.
+
+    Arguments up to `bidirectional` and all shapes are nn.LSTM's. period, shift and ratio_on take a number, a law of `phased.init`
+    or a tensor with one value per unit, or a list of these with one entry per layer; `shift=None` spreads the units over their
+    own periods. The leak acts in training only.
+    """
+
+    cell = LSTM
+    state_names = ("h_0", "c_0")
+
+    @classmethod
+    def from_lstm(cls, lstm: nn.LSTM, **settings: Any) -> Self:
+        """Take over a trained `torch.nn.LSTM`; `settings` are this layer's keyword arguments."""
+        if not isinstance(lstm, nn.LSTM):
+            raise TypeError(f"lstm must be a torch.nn.LSTM, got {check.kind(lstm)}.")
+        if lstm.proj_size:
+            raise ValueError(
+                f"lstm must have proj_size=0, got {lstm.proj_size}: a projected output mixes units, so no gate could hold it. "
+                f"Put a Linear after the layer instead."
+            )
+        return cls._from(lstm, settings)
+
+
+class PhasedGRU(PhasedRNN):
+    """`torch.nn.GRU` whose units carry a time gate: `output, h_n = rnn(input, time, hx=None, lengths=None)`; see PhasedLSTM."""
+
+    cell = GRU
+    state_names = ("h_0",)
+
+    @classmethod
+    def from_gru(cls, gru: nn.GRU, **settings: Any) -> Self:
+        """Take over a trained `torch.nn.GRU`; `settings` are this layer's keyword arguments."""
+        if not isinstance(gru, nn.GRU):
+            raise TypeError(f"gru must be a torch.nn.GRU, got {check.kind(gru)}.")
+        return cls._from(gru, settings)
+
+
+def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sequence (T, B, ...) from its own last step to its first; padding stays where it is."""
+    if lengths is None:
+        return sequences.flip(0)
+    steps = sequences.shape[0]
+    forwards = torch.arange(steps, device=sequences.device).unsqueeze(-1)
+    index = torch.where(forwards < lengths, lengths - 1 - forwards, forwards)
+    return sequences.gather(0, index.view(*index.shape, *(1,) * (sequences.dim() - 2)).expand_as(sequences))
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The dtype of an autocast region around us, or None."""
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+
+
+def spread(values: Sequence[Tensor]) -> str:
+    """A value, or the range of several."""
+    if any(v.is_meta for v in values):
+        return "?"
+    low, high = min(v.min().item() for v in values), max(v.max().item() for v in values)
+    return f"{low:.3g}" if low == high else f"{low:.3g}..{high:.3g}"

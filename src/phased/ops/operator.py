@@ -1,0 +1,157 @@
+"""A forward and backward pass made a torch operator, so that autograd, torch.compile and torch.export see one opaque step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from phased.cell import CELLS, Cell, State, Weights
+from phased.gate import TimeGate
+
+
+class Problem(NamedTuple):
+    """What a recurrence is given: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None."""
+
+    cell: Cell
+    gate: TimeGate
+    input: Tensor
+    time: Tensor
+    state: State
+    weights: Weights
+    lengths: Tensor | None
+
+
+class Result(NamedTuple):
+    """What it gives: output (T, B, H), the final state, each (B, H), and what its backward pass needs."""
+
+    output: Tensor
+    final: State
+    saved: list[Tensor]
+
+
+class Gradients(NamedTuple):
+    """What its backward pass gives: gradients to input, initial state, weights, and the gate's period, shift and ratio_on."""
+
+    input: Tensor
+    state: State
+    weights: Weights
+    gate: tuple[Tensor, ...]
+
+
+Recurrence = Callable[[Cell, TimeGate, Tensor, Tensor, State, Weights, "Tensor | None"], tuple[Tensor, State]]
+Forward = Callable[[Problem, bool], Result]
+Backward = Callable[[Problem, Result, "Tensor | None", State], Gradients]
+
+_PROBLEM = (
+    "str cell, str shape, float leak, Tensor input, Tensor time, Tensor[] state, Tensor[] weights, Tensor[] gate, Tensor? lengths"
+)
+_FORWARD_SCHEMA = f"({_PROBLEM}, bool keep) -> (Tensor, Tensor[], Tensor[])"
+_BACKWARD_SCHEMA = (
+    f"({_PROBLEM}, Tensor output, Tensor[] final, Tensor[] saved, Tensor? to_output, Tensor[] to_final)"
+    " -> (Tensor, Tensor[], Tensor[], Tensor[])"
+)
+
+
+def pack(problem: Problem) -> tuple[Any, ...]:
+    """A problem as the arguments of an operator."""
+    cell, gate, input, time, state, weights, lengths = problem
+    return cell.name, gate.shape, gate.leak, input, time, list(state), weights.present(), gate.parameters(), lengths
+
+
+def unpack(
+    cell: str,
+    shape: str,
+    leak: float,
+    input: Tensor,
+    time: Tensor,
+    state: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    gate: Sequence[Tensor],
+    lengths: Tensor | None,
+) -> Problem:
+    """The inverse of `pack`."""
+    return Problem(
+        CELLS[cell],
+        TimeGate(gate[0], gate[1], gate[2], leak, shape),
+        input,
+        time,
+        tuple(state),
+        Weights.from_present(weights),
+        lengths,
+    )
+
+
+def operator(name: str, forward: Forward, backward: Backward, saved_like: Callable[[Problem, Any], list[Tensor]]) -> Recurrence:
+    """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
+
+    `saved_like(problem, events)` makes empty tensors like those a forward pass saves, `events` being their unknown number.
+    """
+
+    def run_forward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        result = forward(unpack(*args[:-1]), args[-1])
+        return result.output, list(result.final), result.saved
+
+    def run_backward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
+        output, final, saved, to_output, to_final = args[-5:]
+        gradients = backward(unpack(*args[:-5]), Result(output, tuple(final), saved), to_output, tuple(to_final))
+        return gradients.input, list(gradients.state), gradients.weights.present(), list(gradients.gate)
+
+    forward_op: Any = torch.library.custom_op(f"phased::{name}", run_forward, mutates_args=(), schema=_FORWARD_SCHEMA)
+    backward_op: Any = torch.library.custom_op(f"phased::{name}_backward", run_backward, mutates_args=(), schema=_BACKWARD_SCHEMA)
+
+    @forward_op.register_fake  # type: ignore[untyped-decorator]
+    def _(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        problem, keep = unpack(*args[:-1]), args[-1]
+        steps, batch, _ = problem.input.shape
+        output = problem.input.new_empty(steps, batch, problem.weights.hh.shape[1])
+        saved = saved_like(problem, torch.library.get_ctx().new_dynamic_size()) if keep else []
+        return output, [torch.empty_like(s) for s in problem.state], saved
+
+    @backward_op.register_fake  # type: ignore[untyped-decorator]
+    def _(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
+        problem = unpack(*args[:-5])
+        like = torch.empty_like
+        return (
+            like(problem.input),
+            [like(s) for s in problem.state],
+            [like(w) for w in problem.weights.present()],
+            [like(g) for g in problem.gate.parameters()],
+        )
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, list[Tensor], list[Tensor]]) -> None:
+        cell, shape, leak, input, time, state, weights, gate, lengths, _ = inputs
+        out, final, saved = output
+        ctx.set_materialize_grads(False)
+        ctx.settings = cell, shape, leak
+        ctx.counts = [len(group) for group in (state, weights, gate, final, saved)]
+        ctx.save_for_backward(input, time, lengths, out, *state, *weights, *gate, *final, *saved)
+
+    def run_autograd(ctx: Any, to_output: Tensor | None, to_final: list[Tensor | None], _: Any) -> tuple[Any, ...]:
+        input, time, lengths, out, *rest = ctx.saved_tensors
+        groups: list[list[Tensor]] = []
+        for count in ctx.counts:
+            groups.append(rest[:count])
+            rest = rest[count:]
+        state, weights, gate, final, saved = groups
+        to_final_ = [torch.zeros_like(f) if d is None else d for d, f in zip(to_final or [None] * len(final), final, strict=True)]
+        to_input, to_state, to_weights, to_gate = backward_op(
+            *ctx.settings, input, time, state, weights, gate, lengths, out, final, saved, to_output, to_final_
+        )
+        return None, None, None, to_input, None, to_state, to_weights, to_gate, None, None
+
+    forward_op.register_autograd(run_autograd, setup_context=setup_context)
+
+    def recurrence(
+        cell: Cell, gate: TimeGate, input: Tensor, time: Tensor, state: State, weights: Weights, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        problem = Problem(cell, gate, input, time, state, weights, lengths)
+        differentiable = [input, *state, *weights.present(), *gate.parameters()]
+        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in differentiable)
+        output, final, _ = forward_op(*pack(problem), keep)
+        return output, tuple(final)
+
+    recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."
+    return recurrence

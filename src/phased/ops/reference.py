@@ -1,0 +1,37 @@
+"""The specification: a loop over the cell, differentiated by autograd. Every backend is held to it; it is never optimised."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from phased.cell import Cell, State, Weights, hold, products
+from phased.gate import TimeGate
+from phased.schedule import valid_steps
+
+
+def recurrence(
+    cell: Cell, gate: TimeGate, input: Tensor, time: Tensor, state: State, weights: Weights, lengths: Tensor | None = None
+) -> tuple[Tensor, State]:
+    """Output (T, B, H) and final state from input (T, B, D), time (T, B) and the initial state, each (B, H).
+
+    Steps beyond a sequence's length are closed for every unit: they keep the state, and their output is zero.
+    """
+    steps, batch, _ = input.shape
+    valid = None if lengths is None else valid_steps(steps, lengths)
+    if valid is not None:  # padding may hold anything, NaN too
+        input = torch.where(valid.unsqueeze(-1), input, 0)
+        time = torch.where(valid, time, 0)
+    k = gate(time).to(input.dtype)
+    if valid is not None:
+        k = k * valid.unsqueeze(-1)
+
+    outputs = []
+    for x_j, k_j in zip(input, k, strict=True):
+        from_x = products(x_j, weights.ih, weights.bias_ih, cell.gates)
+        from_h = products(state[0], weights.hh, weights.bias_hh, cell.gates)
+        peephole = None if weights.peephole is None else weights.peephole.unsqueeze(1)
+        state = hold(k_j, cell.propose(from_x, from_h, state, peephole).state, state)
+        outputs.append(state[0])
+    output = torch.stack(outputs) if outputs else input.new_zeros(0, batch, weights.hh.shape[1])
+    return (output if valid is None else output * valid.unsqueeze(-1)), state
