@@ -76,7 +76,7 @@ class Cell:
 def products(rows: Tensor, weight: Tensor, bias: Tensor | None, gates: int) -> Tensor:
     """The products of all rows (B, K) with all units' weights (G*H, K), one slice for each gate: (G, B, H)."""
     stacked = linear(rows, weight, bias)
-    return stacked.view(*rows.shape[:-1], gates, -1).movedim(-2, 0)
+    return stacked.view(*rows.shape[:-1], gates, weight.shape[0] // gates).movedim(-2, 0)
 
 
 def hold(k: Tensor, proposed: State, previous: State) -> State:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
@@ -16,7 +17,9 @@ def number(
 ) -> None:
     """A finite real number in an interval."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number, got {kind(value)}.")
+        raise TypeError(
+            f"{name} must be a number, got {kind(value)}. Convert it with float(), or torch.as_tensor() for one a unit."
+        )
     inside = (value > low if low_open else value >= low) and (value < high if high_open else value <= high)
     if not (math.isfinite(value) and inside):
         left = "(" if low_open or low == -math.inf else "["
@@ -67,13 +70,19 @@ def per_layer(name: str, value: Any, layers: int) -> list[Any]:
 def one_per_unit(values: Any, units: int, name: str) -> Tensor:
     """A tensor with one finite value for each unit."""
     if not isinstance(values, Tensor):
-        raise TypeError(f"{name} must be a number, a law or a tensor of {units} values; the law returned {kind(values)}.")
+        raise TypeError(
+            f"{name} must be a number, a law or a tensor of {units} values; the law returned {kind(values)}. "
+            f"Let it return torch.as_tensor(...)."
+        )
     if values.shape != (units,):
-        raise ValueError(f"{name} must have one value for each unit, shape ({units},), got {shape(values)}.")
+        raise ValueError(
+            f"{name} must have one value for each unit, shape ({units},), got {shape(values)}. Pass a number to share it."
+        )
     if values.dtype == torch.bool or values.is_complex():
-        raise TypeError(f"{name} must be a tensor of real numbers, got {values.dtype}.")
+        raise TypeError(f"{name} must be a tensor of real numbers, got {values.dtype}. Call {name}.to(torch.float64).")
     if not bool(torch.isfinite(values).all()):
-        raise ValueError(f"{name} must be finite, got NaN or infinity for unit {first(~torch.isfinite(values))}.")
+        unit = first(~torch.isfinite(values))
+        raise ValueError(f"{name} must be finite, got {values[unit]} for unit {unit}. Look at where its values come from.")
     return values
 
 
@@ -111,10 +120,10 @@ def sequences(value: Tensor, input_size: int, batch_first: bool) -> None:
         )
 
 
-def floating(name: str, dtype: torch.dtype | None) -> None:
+def floating(name: str, dtype: Any) -> None:
     """A real floating-point dtype, or None for torch's default."""
-    if dtype is not None and not dtype.is_floating_point:
-        raise TypeError(f"{name} must be floating point, got {dtype}. Use torch.float32, or torch.float64 for exactness.")
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"{name} must be floating point, got {dtype!r}. Use torch.float32, or torch.float64 for exactness.")
 
 
 def same_dtype(name: str, value: Tensor, dtype: torch.dtype) -> None:
@@ -135,14 +144,18 @@ def times(time: Tensor, steps: torch.Size, device: torch.device) -> None:
     """Timestamps of input's shape without its features: integers or floats, on input's device."""
     tensor("time", time)
     if time.dtype == torch.bool or time.is_complex():
-        raise TypeError(f"time must be integer or floating point, got {time.dtype}.")
+        raise TypeError(f"time must be integer or floating point, got {time.dtype}. Call time.to(torch.float64).")
     if time.shape != steps:
-        wanted = ", ".join(map(str, steps))
-        cure = "Call time.squeeze(-1)." if time.shape == (*steps, 1) else ""
-        if time.dim() == 1 and len(steps) == 2 and time.shape[0] in steps:
-            spread = "time" if time.shape[0] == steps[1] else "time.unsqueeze(-1)"
-            cure = f"Pass {spread}.expand({wanted}) if all sequences share one clock."
-        raise ValueError(f"time must have the shape of input without features, ({wanted}), got {shape(time)}. {cure}".rstrip())
+        wanted = tuple(steps)
+        cure = "Each step of input needs one time."
+        if time.shape == (*wanted, 1):
+            cure = "Call time.squeeze(-1)."
+        elif tuple(time.shape) == wanted[::-1]:
+            cure = "Call time.T, or look at batch_first."
+        elif time.dim() == 1 and len(wanted) == 2 and time.shape[0] in wanted:
+            spread = "time" if time.shape[0] == wanted[1] else "time.unsqueeze(-1)"
+            cure = f"Pass {spread}.expand{wanted} if all sequences share one clock."
+        raise ValueError(f"time must have the shape of input without features, {wanted}, got {shape(time)}. {cure}")
     if time.device != device:
         raise ValueError(f"time must be on input's device, {device}, got {time.device}. Call time.to({str(device)!r}).")
 
@@ -184,16 +197,23 @@ def clock(time: Tensor, valid: Tensor | None) -> None:
 
 def lengths(value: Any, batch: int, steps: int, device: torch.device) -> Tensor:
     """One whole number in [0, steps] for each sequence, as an int64 tensor on input's device."""
-    given = value if isinstance(value, Tensor) else torch.as_tensor(value)
+    cure = "Pass the number of steps of each sequence that are data, as whole numbers."
+    if isinstance(value, (list, tuple)) and not value:
+        value = torch.zeros(0, dtype=torch.int64)
+    if not isinstance(value, Tensor):
+        if np.asarray(value).dtype.kind not in "biufc":
+            raise TypeError(f"lengths must be whole numbers, got {kind(value)} of {np.asarray(value).dtype}. {cure}")
+        value = torch.as_tensor(value)
+    given: Tensor = value
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-        raise TypeError(f"lengths must be whole numbers, got {given.dtype}.")
+        raise TypeError(f"lengths must be whole numbers, got {given.dtype}. {cure}")
     if given.shape != (batch,):
-        raise ValueError(f"lengths must have one entry for each sequence, shape ({batch},), got {shape(given)}.")
+        raise ValueError(f"lengths must have one entry for each sequence, shape ({batch},), got {shape(given)}. {cure}")
     # Reading values of a GPU tensor would wait for the GPU; a compiled graph cannot branch on them.
     if given.device.type == "cpu" and not torch.compiler.is_compiling() and batch:
         low, high = int(given.min()), int(given.max())
         if low < 0 or high > steps:
-            raise ValueError(f"lengths must be in [0, {steps}], the steps of input, got {low if low < 0 else high}.")
+            raise ValueError(f"lengths must be in [0, {steps}], the steps of input, got {low if low < 0 else high}. {cure}")
     return given.to(device=device, dtype=torch.int64)
 
 
@@ -206,37 +226,97 @@ def state(
     elif isinstance(value, (tuple, list)) and len(value) == len(names):
         given = tuple(value)
     else:
-        raise TypeError(f"hx must be a tuple of {len(names)} tensors, ({', '.join(names)}), got {kind(value)}.")
+        wanted = ", ".join(names)
+        raise TypeError(f"hx must be a tuple of {len(names)} tensors, ({wanted}), got {kind(value)}. Pass hx=({wanted}).")
     for name, tensor_ in zip(names, given, strict=True):
         tensor(name, tensor_)
         if tensor_.shape != expected:
             raise ValueError(
                 f"{name} must have shape {expected}, (layers x directions, {'batch, ' if len(expected) == 3 else ''}"
-                f"hidden_size), got {shape(tensor_)}."
+                f"hidden_size), got {shape(tensor_)}. Leave hx out to start from zero."
             )
         same_dtype(name, tensor_, dtype)
         same_device(name, tensor_, device)
     return given
 
 
-def event(x: Tensor, time: float, input_size: int, last: float | None) -> None:
-    """One event of a stream: a feature vector, and a time that is finite and not before the last."""
-    if x.shape != (input_size,):
-        raise ValueError(f"x must have shape ({input_size},), the layer's input_size, got {shape(x)}.")
+def table(value: Any, input_size: int) -> None:
+    """A table of inputs, one row for each index."""
+    tensor("table", value)
+    if value.dim() != 2 or value.shape[1] != input_size:
+        raise ValueError(f"table must have shape (entries, {input_size}), got {shape(value)}.")
+    floating("table", value.dtype)
+
+
+def event(x: Tensor, time: float, input_size: int, entries: int | None, last: float | None) -> None:
+    """One event of a stream: a feature vector or an index, and a time that is finite and not before the last."""
+    if entries is not None:
+        indices(x, entries, ())
+    elif x.shape != (input_size,):
+        raise ValueError(
+            f"x must have shape ({input_size},), the layer's input_size, got {shape(x)}. For many events, call run()."
+        )
+    after(time, last)
+
+
+def events(x: Tensor, time: Tensor, input_size: int, entries: int | None, last: float | None) -> None:
+    """Many events of a stream, in order of time."""
+    if entries is not None:
+        indices(x, entries, (len(x),) if x.dim() else (1,))
+    elif x.dim() != 2 or x.shape[1] != input_size:
+        raise ValueError(f"x must have shape (events, {input_size}), got {shape(x)}. For one event, call push().")
+    times(time.to(x.device), x.shape[:1], x.device)
+    clock(time.unsqueeze(1), None)
+    if len(time):
+        after(float(time[0]), last)
+
+
+def indices(x: Tensor, entries: int, expected: tuple[int, ...]) -> None:
+    """Rows of a stream's table."""
+    if x.dtype != torch.int64:
+        raise TypeError(f"x must be int64, an index into the stream's table, got {x.dtype}.")
+    if x.shape != expected:
+        raise ValueError(f"x must have shape {expected}, one index for each event, got {shape(x)}.")
+    if x.numel() and (int(x.min()) < 0 or int(x.max()) >= entries):
+        bad = int(x.min()) if int(x.min()) < 0 else int(x.max())
+        raise ValueError(f"x must be in [0, {entries}), the rows of the stream's table, got {bad}.")
+
+
+def numbers(name: str, value: Any) -> Tensor:
+    """Real numbers in any container that numpy reads, as a tensor with numpy's precision: a list of floats is float64."""
+    if isinstance(value, Tensor):
+        given = value.detach()
+    else:
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{name} must be an array of numbers, got {kind(value)} ({error}). Make all rows equally long."
+            ) from error
+        if array.dtype.kind not in "iuf":
+            raise TypeError(
+                f"{name} must be real numbers, got {kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
+            )
+        given = torch.as_tensor(array)
+    if given.is_complex() or given.dtype == torch.bool:
+        raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
+    return given
+
+
+def moment(value: Any) -> Tensor:
+    """One time, as a float64 scalar."""
+    given = numbers("time", value)
+    if given.dim():
+        raise TypeError(f"time must be one number, got shape {shape(given)}. For many events, call run().")
+    return given.to("cpu", torch.float64)
+
+
+def after(time: float, last: float | None) -> None:
+    """A finite time, not before the last."""
     if not math.isfinite(time):
         raise ValueError(f"time must be finite, got {time}. Leave out events without a time.")
     if last is not None and time < last:
         raise ValueError(f"time must not go backwards, got {time} after {last}. Sort the events, or reset() for a new stream.")
-
-
-def events(x: Tensor, time: Tensor, input_size: int, last: float | None) -> None:
-    """Many events of a stream, in order of time."""
-    if x.dim() != 2 or x.shape[1] != input_size:
-        raise ValueError(f"x must have shape (events, {input_size}), got {shape(x)}.")
-    times(time, x.shape[:1], x.device)
-    clock(time.unsqueeze(1), None)
-    if len(time):
-        event(x[0], float(time[0]), input_size, last)
 
 
 def shape(value: Tensor) -> str:

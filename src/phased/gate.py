@@ -18,12 +18,12 @@ SMALLEST_RATIO = 1e-6
 def phase(time: Tensor, period: Tensor, shift: Tensor) -> Tensor:
     """Position in the cycle, in [0, 1) (Eq. 6, left); the arguments broadcast, the result is float64.
 
-    Whole periods are taken off the time before anything else touches it. That remainder is exact, so the phase is as good as the
-    time that came in, however far from zero it is: float64 UNIX seconds, or integer microseconds up to 2**53.
+    Whole periods are taken off time and shift before anything else touches them. Those remainders are exact, so the phase is as
+    good as the numbers that came in, however far from zero: float64 UNIX seconds, or integer microseconds up to 2**53.
     The derivatives are those of (t - s) / tau, exact: -1 / tau for s and -(t - s) / tau**2 for tau.
     """
     tau = period.to(torch.float64)
-    cycles = (torch.remainder(time.to(torch.float64), tau) - shift.to(torch.float64)) / tau
+    cycles = (torch.remainder(time.to(torch.float64), tau) - torch.remainder(shift.to(torch.float64), tau)) / tau
     phi = cycles - cycles.floor()
     return phi - (phi >= 1).to(phi.dtype)  # a hair below a whole cycle rounds up to 1, which is the start of the next
 
@@ -54,7 +54,8 @@ def slopes(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "trian
 
 def bounded(value: Tensor, low: float, high: float = float("inf")) -> Tensor:
     """The value moved into [low, high]; its gradient passes as if it had not been, so what was pushed out can come back."""
-    return value.detach().clamp(low, high) + (value - value.detach())
+    passing = torch.where(torch.isfinite(value), value - value.detach(), 0)
+    return value.detach().clamp(low, high) + passing
 
 
 class TimeGate(NamedTuple):

@@ -70,7 +70,7 @@ class PhasedRNN(nn.Module):
         check.choice("gate", gate, SHAPES)
         check.choice("backend", backend, ("auto", *ops.backends()))
         check.floating("dtype", dtype)
-        ops.choose(backend)
+        ops.require(backend)
         if peephole and self.cell is not LSTM:
             raise ValueError("peephole must be False: a GRU has no cell state to look at. Use PhasedLSTM for peepholes.")
         self.input_size = input_size
@@ -147,7 +147,9 @@ class PhasedRNN(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move as any module does, but let no conversion round the parameters of time."""
         names = [f"{name}{suffix}" for _, suffix in self._suffixes() for name in GATE]
-        exact = [(name, self.get_parameter(name).data, self.get_parameter(name).grad) for name in names]
+        exact = [
+            (name, p.data, None if p.grad is None else p.grad.detach()) for name in names for p in [self.get_parameter(name)]
+        ]
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value, grad in exact:
             parameter = self.get_parameter(name)

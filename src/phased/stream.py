@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,26 +10,26 @@ import torch
 from torch import Tensor
 
 from phased import check
-from phased.cell import State, hold
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
+from phased.ops.stepper import CoreStepper, Stepper, stepper
 
 
 class Stream:
     """One sequence through a PhasedLSTM or PhasedGRU, event by event, as the layer computes it in eval.
 
-    The weights are copied when the stream is made. numpy in gives numpy out, tensors in give tensors out.
+    The weights are copied when the stream is made; `copy()` makes more streams that share them. numpy in gives numpy out, tensors
+    in give tensors out. With `table`, (entries, input_size), events are indices into it, and cost no input product at all.
+    One stream serves one thread at a time; different streams are free to run in different threads.
     """
 
-    def __init__(self, rnn: PhasedRNN) -> None:
+    def __init__(self, rnn: PhasedRNN, table: Tensor | None = None) -> None:
         if not isinstance(rnn, PhasedRNN):
             raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
         if rnn.bidirectional:
-            raise ValueError(
-                "rnn must not be bidirectional: the backward direction needs the future. Train one with bidirectional=False."
-            )
+            raise ValueError("rnn must not be bidirectional: its backward direction needs the future. Use bidirectional=False.")
         self.input_size = rnn.input_size
-        self._cell = rnn.cell
+        self.hidden_size = rnn.hidden_size
         self._names = rnn.state_names
         self._dtype = torch.promote_types(rnn.get_parameter("weight_ih_l0").dtype, torch.float32)
 
@@ -38,81 +39,75 @@ class Stream:
         def own_time(value: Tensor) -> Tensor:
             return value.detach().to("cpu", copy=True)
 
-        self._weights = [weights.map(own, own) for weights in rnn.weights()]
-        self._gates = [
-            TimeGate(own_time(gate.period), own_time(gate.shift), own_time(gate.ratio_on), 0.0, gate.shape)
-            for gate in rnn.gates()
-        ]
-        self._state: State = ()
-        self._time: float | None = None
-        self.reset()
+        if table is not None:
+            check.table(table, self.input_size)
+        self._entries = None if table is None else len(table)
+        gates = [TimeGate(own_time(g.period), own_time(g.shift), own_time(g.ratio_on), 0.0, g.shape) for g in rnn.gates()]
+        weights = [w.map(own, own) for w in rnn.weights()]
+        self._stepper: Stepper = stepper(rnn.cell, weights, gates, None if table is None else own(table), rnn.backend)
+        self._core = self._stepper.core if isinstance(self._stepper, CoreStepper) and table is None else None
+        self._time = -math.inf
 
     def reset(self) -> None:
         """Forget everything: zero states, and any time may come next."""
-        shape = (len(self._weights), self._weights[0].hh.shape[1])
-        self._state = tuple(torch.zeros(shape, dtype=self._dtype) for _ in self._names)
-        self._time = None
+        self._stepper.restore(tuple(torch.zeros_like(s) for s in self._stepper.state()))
+        self._time = -math.inf
+
+    def copy(self) -> Stream:
+        """Another stream with the same weights, which are shared, and its own copy of the state and time."""
+        other = object.__new__(Stream)
+        other.__dict__.update(self.__dict__)
+        other._stepper = self._stepper.copy()
+        other._core = None if self._core is None else other._stepper.core  # type: ignore[attr-defined]
+        return other
 
     @property
     def state(self) -> Any:
         """A copy of the state as the layer takes it for an unbatched sequence: (h, c), or h for the GRU, each (layers, H)."""
-        copies = tuple(s.clone() for s in self._state)
-        return copies if len(copies) > 1 else copies[0]
+        state = self._stepper.state()
+        return state if len(state) > 1 else state[0]
 
     @state.setter
     def state(self, value: Any) -> None:
-        shape = tuple(self._state[0].shape)
+        shape = tuple(self._stepper.state()[0].shape)
         given = check.state(value, self._names, shape, self._dtype, torch.device("cpu"))
-        self._state = tuple(s.detach().clone() for s in given)
+        self._stepper.restore(tuple(s.detach() for s in given))
 
     @property
     def time(self) -> float | None:
         """The time of the last event, or None before the first."""
-        return self._time
+        return None if self._time == -math.inf else self._time
 
     def push(self, x: Any, t: float) -> Any:
-        """Take one event, features x (input_size,) at time t; the output of the last layer, (H,)."""
-        row = self._features(x)
-        time = torch.as_tensor(t, dtype=torch.float64)
-        check.event(row, float(time), self.input_size, self._time)
-        h = self._advance(row, time)
+        """Take one event, features x (input_size,) or an index, at time t; the output of the last layer, (H,)."""
+        if self._core is not None and type(x) is np.ndarray and type(t) is not bool:  # the short way, if it can be used as it is
+            try:
+                h = self._core.push(x, self.input_size, t, self._time)
+            except (TypeError, ValueError):
+                pass  # the long way below finds out whether anything is wrong, and says so
+            else:
+                self._time = float(t)
+                return h
+        rows = self._events(x)
+        time = check.moment(t)
+        check.event(rows, float(time), self.input_size, self._entries, self.time)
+        h = self._stepper.run(rows.unsqueeze(0), time.view(1))[0]
+        self._time = float(time)
         return h if isinstance(x, Tensor) else h.numpy()
 
     def run(self, x: Any, t: Any) -> Any:
-        """Take many events, features (N, input_size) at times (N,); the outputs, (N, H). A bad event anywhere changes nothing."""
-        rows = self._features(x)
-        times = torch.as_tensor(t)
-        check.events(rows, times, self.input_size, self._time)
-        outputs = torch.empty(len(rows), self._weights[0].hh.shape[1], dtype=self._dtype)
-        for j, (row, time) in enumerate(zip(rows, times, strict=True)):
-            outputs[j] = self._advance(row, time)
+        """Take many events, features (N, input_size) or indices (N,), at times (N,); the outputs, (N, H).
+
+        A bad event anywhere is found before any is taken.
+        """
+        rows, times = self._events(x), check.numbers("time", t)
+        check.events(rows, times, self.input_size, self._entries, self.time)
+        times = times.to("cpu", torch.float64)
+        outputs = self._stepper.run(rows, times)
+        if len(times):
+            self._time = float(times[-1])
         return outputs if isinstance(x, Tensor) else outputs.numpy()
 
-    def _features(self, x: Any) -> Tensor:
-        values = x.detach() if isinstance(x, Tensor) else torch.from_numpy(np.array(x, copy=True))
-        return values.to("cpu", self._dtype)
-
-    @torch.no_grad()
-    def _advance(self, x: Tensor, time: Tensor) -> Tensor:
-        """All layers see the same time (the paper's Figure 2a)."""
-        for layer, (weights, gate) in enumerate(zip(self._weights, self._gates, strict=True)):
-            state = tuple(s[layer] for s in self._state)
-            phi = gate.phase(time)
-            unit = (phi < gate.ratio_on).nonzero().squeeze(-1)
-            if unit.numel():
-                k = gate.of(unit).openness(phi[unit]).to(self._dtype)
-                previous = tuple(s[unit] for s in state)
-                from_x = self._products(weights.ih, weights.bias_ih, unit, x)
-                from_h = self._products(weights.hh, weights.bias_hh, unit, state[0])
-                peephole = None if weights.peephole is None else weights.peephole[:, unit]
-                proposal = self._cell.propose(from_x, from_h, previous, peephole)
-                for whole, new in zip(state, hold(k, proposal.state, previous), strict=True):
-                    whole[unit] = new
-            x = state[0]
-        self._time = float(time)
-        return x.clone()
-
-    def _products(self, weight: Tensor, bias: Tensor | None, unit: Tensor, row: Tensor) -> Tensor:
-        """The gates' products of the open units, (G, open)."""
-        products = weight.view(self._cell.gates, -1, len(row))[:, unit] @ row
-        return products if bias is None else products + bias.view(self._cell.gates, -1)[:, unit]
+    def _events(self, x: Any) -> Tensor:
+        values = check.numbers("x", x)
+        return values.to("cpu") if self._entries is not None else values.to("cpu", self._dtype)

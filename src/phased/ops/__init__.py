@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
-from phased.ops import adjoint, reference
+from phased.ops import adjoint, cpu, reference
 from phased.ops.operator import Recurrence
 
 
@@ -24,7 +25,7 @@ class Backend:
 
 def backends() -> dict[str, Backend]:
     """Every backend by its name, the ones that cannot run here too."""
-    return {backend.name: backend for backend in (_REFERENCE, _ADJOINT)}
+    return {backend.name: backend for backend in (_REFERENCE, _ADJOINT, _CPU)}
 
 
 _REFERENCE = Backend(
@@ -32,15 +33,24 @@ _REFERENCE = Backend(
 )
 _ADJOINT = Backend("adjoint", "plain PyTorch, backward by hand: open units only at leak 0, any device", adjoint.recurrence)
 
+_CPU = Backend("cpu", "the compiled core on CPU tensors: open units only at leak 0", cpu.recurrence, cpu.MISSING)
 
-def choose(name: str) -> Backend:
-    """The backend asked for, or for "auto" the fastest that can run; one that was asked for and cannot run raises."""
+
+def require(name: str) -> None:
+    """A backend that was asked for and cannot run here raises; "auto" always can."""
+    missing = None if name == "auto" else backends()[name].missing
+    if missing is not None:
+        raise RuntimeError(f'backend="{name}" cannot run here: {missing} Or let backend="auto" choose.')
+
+
+def choose(name: str, device: torch.device) -> Backend:
+    """The backend asked for; for "auto" the compiled core on CPU tensors if there is one, and plain PyTorch elsewhere."""
     if name == "auto":
-        return _ADJOINT
-    backend = backends()[name]
-    if backend.missing is not None:
-        raise RuntimeError(f'backend="{name}" cannot run here: {backend.missing} Or let backend="auto" choose.')
-    return backend
+        return _CPU if device.type == "cpu" and _CPU.missing is None else _ADJOINT
+    require(name)
+    if name == "cpu" and device.type != "cpu":
+        raise ValueError(f'backend="cpu" needs CPU tensors, got {device}. Call .to("cpu"), or let backend="auto" choose.')
+    return backends()[name]
 
 
 def recurrence(
@@ -54,4 +64,4 @@ def recurrence(
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
     """Output (T, B, H) and final state, by the backend named; see `phased.ops.reference` for what it computes."""
-    return choose(backend).run(cell, gate, input, time, state, weights, lengths)
+    return choose(backend, input.device).run(cell, gate, input, time, state, weights, lengths)

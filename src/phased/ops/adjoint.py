@@ -7,6 +7,7 @@ steps x units. With a leak every unit works at every step, and whole matrices ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -49,12 +50,13 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
     return engine(problem)[1](problem, result, to_output, to_final)
 
 
-def tape_shapes(problem: Problem, events: Any) -> list[Tensor]:
+def tape_shapes(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     """Empty tensors like those `forward` saves, for tracing."""
     steps, batch, _ = problem.input.shape
     height = Tape.height(problem.cell)
     if problem.gate.leak > 0:
         return [problem.input.new_empty(height, steps, batch, problem.weights.hh.shape[1])]
+    events = unknown()
     return [
         problem.input.new_empty(steps * batch + 1, dtype=torch.int64),
         problem.input.new_empty(events, dtype=torch.int64),

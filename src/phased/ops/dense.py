@@ -41,7 +41,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
     peephole = None if w.peephole is None else w.peephole.unsqueeze(1)
     tape = Tape(result.saved[0], cell)
     to_state = tuple(d.clone() for d in to_final)
-    to_x, to_w_x, to_w_h = torch.zeros_like(x), torch.zeros_like(w.ih), torch.zeros_like(w.hh)
+    to_x, to_w_x, to_w_h = (x.new_zeros(v.shape) for v in (x, w.ih, w.hh))
     to_b_x, to_b_h = x.new_zeros(cell.gates * hidden), x.new_zeros(cell.gates * hidden)
     to_peephole = x.new_zeros(3, hidden)
     to_k = x.new_empty(k.shape)

@@ -84,10 +84,17 @@ def unpack(
     )
 
 
-def operator(name: str, forward: Forward, backward: Backward, saved_like: Callable[[Problem, Any], list[Tensor]]) -> Recurrence:
+def _like(tensor: Tensor) -> Tensor:
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+
+def operator(
+    name: str, forward: Forward, backward: Backward, saved_like: Callable[[Problem, Callable[[], Any]], list[Tensor]]
+) -> Recurrence:
     """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
 
-    `saved_like(problem, events)` makes empty tensors like those a forward pass saves, `events` being their unknown number.
+    `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data decide.
+    Outputs and gradients are laid out without gaps, whatever the layout of what came in.
     """
 
     def run_forward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor]]:
@@ -107,19 +114,15 @@ def operator(name: str, forward: Forward, backward: Backward, saved_like: Callab
         problem, keep = unpack(*args[:-1]), args[-1]
         steps, batch, _ = problem.input.shape
         output = problem.input.new_empty(steps, batch, problem.weights.hh.shape[1])
-        saved = saved_like(problem, torch.library.get_ctx().new_dynamic_size()) if keep else []
-        return output, [torch.empty_like(s) for s in problem.state], saved
+        saved = saved_like(problem, lambda: torch.library.get_ctx().new_dynamic_size()) if keep else []
+        return output, [_like(s) for s in problem.state], saved
 
     @backward_op.register_fake  # type: ignore[untyped-decorator]
     def _(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
         problem = unpack(*args[:-5])
-        like = torch.empty_like
-        return (
-            like(problem.input),
-            [like(s) for s in problem.state],
-            [like(w) for w in problem.weights.present()],
-            [like(g) for g in problem.gate.parameters()],
-        )
+        groups = problem.state, problem.weights.present(), problem.gate.parameters()
+        to_state, to_weights, to_gate = ([_like(tensor) for tensor in group] for group in groups)
+        return _like(problem.input), to_state, to_weights, to_gate
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, list[Tensor], list[Tensor]]) -> None:
         cell, shape, leak, input, time, state, weights, gate, lengths, _ = inputs

@@ -14,13 +14,13 @@ from phased.schedule import Schedule, schedule
 class Sparse:
     """The open events of each step, across the batch."""
 
-    def __init__(self, events: Schedule, batch: int, dtype: torch.dtype) -> None:
+    def __init__(self, events: Schedule, steps: int, batch: int, dtype: torch.dtype) -> None:
         self.events = events
         self.unit = events.unit
         self.row = events.rows()
         self.sequence = self.row % batch if batch else self.row
         self.k = events.openness.to(dtype)
-        self.bounds: list[int] = events.start[:: max(batch, 1)].tolist()
+        self.bounds: list[int] = events.start[::batch].tolist() if batch else [0] * (steps + 1)
         self.count = int(self.unit.numel())
 
     def step(self, j: int) -> tuple[slice, tuple[Tensor, Tensor], Tensor]:
@@ -34,7 +34,7 @@ def forward(problem: Problem, keep: bool) -> Result:
     cell, x, w = problem.cell, problem.input, problem.weights
     steps, batch, _ = x.shape
     events = schedule(problem.gate, problem.time, problem.lengths)
-    plan = Sparse(events, batch, x.dtype)
+    plan = Sparse(events, steps, batch, x.dtype)
     w_x, w_h = by_gate(w.ih, cell), by_gate(w.hh, cell)
     b_x, b_h = (None if bias is None else by_gate(bias, cell) for bias in (w.bias_ih, w.bias_hh))
     tape = Tape(x.new_empty(Tape.height(cell), plan.count if keep else 0), cell)
@@ -62,12 +62,12 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
     cell, x, w = problem.cell, problem.input, problem.weights
     steps, batch, _ = x.shape
     start, units, openness, values = result.saved
-    plan = Sparse(Schedule(start, units, openness), batch, x.dtype)
+    plan = Sparse(Schedule(start, units, openness), steps, batch, x.dtype)
     tape = Tape(values, cell)
     w_x, w_h = by_gate(w.ih, cell), by_gate(w.hh, cell)
     h = result.final[0].clone()
     to_state = tuple(d.clone() for d in to_final)
-    to_x, to_w_x, to_w_h = torch.zeros_like(x), torch.zeros_like(w_x), torch.zeros_like(w_h)
+    to_x, to_w_x, to_w_h = (x.new_zeros(v.shape) for v in (x, w_x, w_h))
     to_from_x, to_from_h = x.new_empty(cell.gates, plan.count), x.new_empty(cell.gates, plan.count)
     to_peephole = None if w.peephole is None else x.new_empty(3, plan.count)
     to_k = x.new_empty(plan.count)

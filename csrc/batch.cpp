@@ -1,0 +1,346 @@
+#include "batch.h"
+
+#include <algorithm>
+
+#include "gate.h"
+#include "threads.h"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace phased {
+namespace {
+
+// Large memory that is about to be written for the first time: ask for large pages, of which 500 times fewer must be mapped.
+template <class T>
+void large_pages(T* data, int64_t count) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t page = uintptr_t(1) << 21;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) & ~(page - 1);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(data + count) & ~(page - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // a hint: failing costs nothing
+#else
+  (void)data, (void)count;
+#endif
+}
+
+template <class T>
+Layer<T> layer_of(const Problem<T>& p, const T* packed, const Buffer<double>& offset) {
+  const int64_t width = padded<T>(p.units + p.features + 1);
+  return {p.units, p.features, width, packed, p.peephole, p.period, p.shift, p.ratio_on,
+          offset.get(), p.shape, near_of(p.period, p.units)};
+}
+
+// The gates of a dense pass, padded: the places that are no units have harmless ones.
+template <class T>
+struct DenseGate {
+  Buffer<double> values;
+  int64_t tall;
+  DenseGate(const Problem<T>& p, int64_t tall) : values(5 * tall), tall(tall) {
+    for (int64_t n = 0; n < tall; n++) {
+      values[n] = n < p.units ? p.period[n] : 1;
+      values[tall + n] = n < p.units ? rest_of(p.shift[n], p.period[n]) : 0;
+      values[2 * tall + n] = n < p.units ? p.ratio_on[n] : 1;
+    }
+  }
+  double* at(int64_t i) const { return values.get() + i * tall; }
+};
+
+// Sequence b's rows of a (steps, batch, columns) array.
+template <class T>
+Rows<T> rows_of(int64_t batch, int64_t b, T* array, int64_t columns) {
+  return {array + b * columns, batch * columns};
+}
+
+// Padding gives and gets nothing.
+template <class T>
+void clear_padding(const Problem<T>& p, int64_t b, T* array, int64_t columns) {
+  const Rows<T> rows = rows_of(p.batch, b, array, columns);
+  for (int64_t j = p.lengths[b]; j < p.steps; j++) std::fill_n(rows[j], columns, T(0));
+}
+
+template <class T>
+struct ScratchMemory {
+  Buffer<T> z, c, products;
+  explicit ScratchMemory(const Layer<T>& layer) : z(layer.width), c(layer.units), products(4 * (layer.units + kLanes)) {}
+  Scratch<T> get() const { return {z.get(), c.get(), products.get()}; }
+
+  // The initial state of sequence b, in place.
+  void begin(const Problem<T>& p, int64_t b) const {
+    std::fill(z.get(), z.get() + z.size(), T(0));
+    std::copy(p.h + b * p.units, p.h + (b + 1) * p.units, z.get());
+    z[p.units + p.features] = 1;
+    if (p.c) std::copy(p.c + b * p.units, p.c + (b + 1) * p.units, c.get());
+  }
+  // The final state, and zero output for what is left of the sequence.
+  void end(const Problem<T>& p, int64_t b, const Output<T>& to) const {
+    std::copy(z.get(), z.get() + p.units, to.h + b * p.units);
+    if (p.c) std::copy(c.get(), c.get() + p.units, to.c + b * p.units);
+    clear_padding(p, b, to.output, p.units);
+  }
+};
+
+template <class T>
+Rows<const T> input_rows(const Problem<T>& p, int64_t b) {
+  return {p.input + b * p.input_batch, p.input_step};
+}
+
+// Where each sequence's slots begin: its events, and spare ones for the last vector.
+inline std::vector<int64_t> slot_starts(const int64_t* start, int64_t batch, int64_t steps, const int64_t* lengths) {
+  std::vector<int64_t> first(batch + 1, 0);
+  for (int64_t b = 0; b < batch; b++) first[b + 1] = first[b] + start[b * (steps + 1) + lengths[b]] + kLanes;
+  return first;
+}
+
+}  // namespace
+
+template <class T>
+Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
+  Schedule<T> schedule;
+  schedule.sequences.resize(p.batch);
+  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
+  const Layer<T> layer = layer_of<T>(p, nullptr, offset);
+  const auto shares = share(p.lengths, p.batch, p.threads);
+  in_parallel(shares.size(), [&](int64_t thread) {
+    const ClosedMemory closed(p.units);
+    for (int64_t b : shares[thread]) {
+      auto& sequence = schedule.sequences[b];
+      const int64_t steps = p.lengths[b];
+      sequence.start = Buffer<int64_t>(steps + 1);
+      engine.forget(closed.get(), p.units);
+      double ratio = 0;  // a first guess of the room needed: the open share of all unit steps, and some
+      for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on[n];
+      int64_t room = static_cast<int64_t>(1.2 * ratio * steps) + 2 * padded_units(p.units);
+      for (int64_t step = 0; step < steps; room *= 2) {
+        sequence.unit.grow(room), sequence.k.grow(room), sequence.side.grow(room);
+        step = engine.schedule(layer, closed.get(), p.time + b * p.steps, step, steps, sequence.start.get(), sequence.unit.get(),
+                               sequence.k.get(), sequence.side.get(), room);
+      }
+    }
+  });
+  for (int64_t b = 0; b < p.batch; b++) schedule.slots += schedule.sequences[b].start[p.lengths[b]] + kLanes;
+  return schedule;
+}
+
+template <class T>
+void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& schedule, const Output<T>& to, const Saved<T>& saved) {
+  const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
+  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  large_pages(to.output, p.steps * p.batch * p.units);
+  large_pages(saved.tape, (p.cell == CellKind::lstm ? 6 : 4) * saved.slots);
+  for (int64_t b = 0; b < p.batch; b++) {
+    int64_t* start = saved.start + b * (p.steps + 1);
+    std::copy_n(schedule.sequences[b].start.get(), p.lengths[b] + 1, start);
+    std::fill(start + p.lengths[b] + 1, start + p.steps + 1, start[p.lengths[b]]);
+  }
+  const auto first = slot_starts(saved.start, p.batch, p.steps, p.lengths);
+  const auto shares = share(p.lengths, p.batch, p.threads);
+  in_parallel(shares.size(), [&](int64_t thread) {
+    const ScratchMemory<T> scratch(layer);
+    for (int64_t b : shares[thread]) {
+      const auto& sequence = schedule.sequences[b];
+      const int64_t events = sequence.start[p.lengths[b]], slot = first[b];
+      std::copy_n(sequence.unit.get(), events, saved.unit + slot);
+      std::copy_n(sequence.k.get(), events, saved.k + slot);
+      std::copy_n(sequence.side.get(), events, saved.side + slot);
+      std::fill_n(saved.unit + slot + events, kLanes, 0);
+      std::fill_n(saved.k + slot + events, kLanes, T(0));
+      std::fill_n(saved.side + slot + events, kLanes, uint8_t(0));
+      for (int64_t at = slot + events; at < slot + events + kLanes; at++)
+        for (int64_t f = 0; f < (p.cell == CellKind::lstm ? 6 : 4); f++) saved.tape[f * saved.slots + at] = 0;
+      scratch.begin(p, b);
+      engine.forward[static_cast<int>(p.cell)](layer, scratch.get(), input_rows(p, b), rows_of(p.batch, b, to.output, p.units),
+                                               p.lengths[b],
+                                               {sequence.start.get(), sequence.unit.get(), sequence.k.get(), sequence.side.get(),
+                                                saved.tape + slot, saved.slots},
+                                               {nullptr, nullptr});
+      scratch.end(p, b, to);
+    }
+  });
+}
+
+template <class T>
+void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
+  large_pages(to.output, p.steps * p.batch * p.units);
+  const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
+  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const auto shares = share(p.lengths, p.batch, p.threads);
+  in_parallel(shares.size(), [&](int64_t thread) {
+    const ScratchMemory<T> scratch(layer);
+    const ClosedMemory closed(p.units);
+    const int64_t chunk = 256, room = 16 * padded_units(p.units);  // a little of the schedule at a time: it never leaves the cache
+    const Buffer<int64_t> start(chunk + 1);
+    const Buffer<int32_t> unit(room);
+    const Buffer<T> k(room);
+    const Buffer<uint8_t> side(room);
+    for (int64_t b : shares[thread]) {
+      scratch.begin(p, b);
+      engine.forget(closed.get(), p.units);
+      for (int64_t step = 0; step < p.lengths[b];) {
+        const int64_t steps = std::min(chunk, p.lengths[b] - step);
+        const int64_t done = engine.schedule(layer, closed.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(), k.get(),
+                                             side.get(), room);
+        Rows<const T> x = input_rows(p, b);
+        Rows<T> out = rows_of(p.batch, b, to.output, p.units);
+        x.first += step * x.stride, out.first += step * out.stride;
+        engine.forward[static_cast<int>(p.cell)](layer, scratch.get(), x, out, done,
+                                                 {start.get(), unit.get(), k.get(), side.get(), nullptr, 0}, {nullptr, nullptr});
+        step += done;
+      }
+      scratch.end(p, b, to);
+    }
+  });
+}
+
+template <class T>
+void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& saved, const T* output, const Given<T>& given,
+              const Gradients<T>& to) {
+  const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
+  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const auto first = slot_starts(saved.start, p.batch, p.steps, p.lengths);
+  const auto shares = share(p.lengths, p.batch, p.threads);
+  struct Totals {
+    Buffer<T> weights;
+    Buffer<double> peephole, gate;
+  };
+  std::vector<Totals> totals(shares.size());
+  in_parallel(shares.size(), [&](int64_t thread) {
+    Totals& total = totals[thread];
+    total = {Buffer<T>(p.units * 4 * layer.width), Buffer<double>(3 * p.units), Buffer<double>(3 * p.units)};
+    int64_t most = 0;  // events in a block
+    for (int64_t b : shares[thread]) {
+      const int64_t* start = saved.start + b * (p.steps + 1);
+      for (int64_t end = p.lengths[b]; end > 0; end -= kBlock) most = std::max(most, start[end] - start[std::max<int64_t>(0, end - kBlock)]);
+    }
+    const Buffer<T> z(std::min(kBlock, std::max<int64_t>(1, p.steps)) * layer.width), to_z(layer.width), to_c(p.units), products(4 * (most + kLanes));
+    const Buffer<int32_t> step(most), order(most);
+    const Buffer<int64_t> starts(p.units + 1);
+    for (int64_t b : shares[thread]) {
+      std::fill(to_z.get(), to_z.get() + to_z.size(), T(0));
+      std::copy_n(given.to_h + b * p.units, p.units, to_z.get());
+      if (p.c) std::copy_n(given.to_c + b * p.units, p.units, to_c.get());
+      const int64_t slot = first[b];
+      Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
+      engine.backward[static_cast<int>(p.cell)](
+          layer, {z.get(), to_z.get(), to_c.get(), products.get(), step.get(), order.get(), starts.get()}, input_rows(p, b),
+          rows_of(p.batch, b, output, p.units), p.h + b * p.units, p.time + b * p.steps, p.lengths[b],
+          {saved.start + b * (p.steps + 1), saved.unit + slot, saved.k + slot, saved.side + slot, saved.tape + slot, saved.slots}, to_rows,
+          rows_of(p.batch, b, to.input, p.features), {total.weights.get(), total.peephole.get(), total.gate.get()});
+      std::copy_n(to_z.get(), p.units, to.h + b * p.units);
+      if (p.c) std::copy_n(to_c.get(), p.units, to.c + b * p.units);
+      clear_padding(p, b, to.input, p.features);
+    }
+  });
+  for (size_t thread = 1; thread < totals.size(); thread++) {
+    for (int64_t i = 0; i < totals[0].weights.size(); i++) totals[0].weights[i] += totals[thread].weights[i];
+    for (int64_t i = 0; i < 3 * p.units; i++) totals[0].peephole[i] += totals[thread].peephole[i];
+    for (int64_t i = 0; i < 3 * p.units; i++) totals[0].gate[i] += totals[thread].gate[i];
+  }
+  unpack(p.cell, p.units, p.features, totals[0].weights.get(), to.weights);
+  for (int64_t i = 0; to.peephole && i < 3 * p.units; i++) to.peephole[i] = static_cast<T>(totals[0].peephole[i]);
+  std::copy_n(totals[0].gate.get(), 3 * p.units, to.gate);
+  finish_gate(p.period, p.ratio_on, p.units, to.gate);
+}
+
+template <class T>
+void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to, T* tape) {
+  const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
+  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const int64_t tall = tall_of<T>(p.units), panel = 2 * 64 / sizeof(T), fields = p.cell == CellKind::lstm ? 6 : 4;
+  large_pages(to.output, p.steps * p.batch * p.units);
+  if (tape) large_pages(tape, p.steps * p.batch * fields * tall);
+  const Buffer<T> matrix = panels<T>(p.units + p.features + 1, 4 * tall, panel, [&](int64_t q, int64_t column) {
+    const int64_t g = column / tall, n = column % tall;
+    return n < p.units ? packed[(n * 4 + g) * layer.width + q] : T(0);
+  });
+  const auto shares = share(p.lengths, p.batch, p.threads);
+  in_parallel(shares.size(), [&](int64_t thread) {
+    const auto& mine = shares[thread];
+    const int64_t count = mine.size();
+    const Buffer<T> z(count * layer.width), c(count * tall), products(count * 4 * tall), k(tall);
+    const DenseGate<T> gate(p, tall);
+    std::vector<DenseSequence<T>> sequences;
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t b = mine[i];
+      std::copy_n(p.h + b * p.units, p.units, z.get() + i * layer.width);
+      z[i * layer.width + p.units + p.features] = 1;
+      if (p.c) std::copy_n(p.c + b * p.units, p.units, c.get() + i * tall);
+      sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b), rows_of(p.batch, b, to.output, p.units), p.h + b * p.units,
+                           tape ? tape + b * p.steps * fields * tall : nullptr, {nullptr, 0}, {nullptr, 0}});
+    }
+    engine.forward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
+                                                   {z.get(), c.get(), products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4),
+                                                    nullptr, nullptr});
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t b = mine[i];
+      std::copy_n(z.get() + i * layer.width, p.units, to.h + b * p.units);
+      if (p.c) std::copy_n(c.get() + i * tall, p.units, to.c + b * p.units);
+      clear_padding(p, b, to.output, p.units);
+    }
+  });
+}
+
+template <class T>
+void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* output, const T* tape, const Given<T>& given, T* to_products,
+                    const Gradients<T>& to) {
+  const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
+  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const int64_t tall = tall_of<T>(p.units), panel = 2 * 64 / sizeof(T), fields = p.cell == CellKind::lstm ? 6 : 4;
+  large_pages(to_products, p.steps * p.batch * 4 * p.units);
+  const Buffer<T> matrix = panels<T>(4 * p.units, p.units, panel, [&](int64_t row, int64_t q) {
+    const int64_t g = row / p.units, n = row % p.units;
+    return packed[(n * 4 + g) * layer.width + q];
+  });
+  const auto shares = share(p.lengths, p.batch, p.threads);
+  std::vector<Buffer<double>> totals(shares.size());
+  in_parallel(shares.size(), [&](int64_t thread) {
+    const auto& mine = shares[thread];
+    const int64_t count = mine.size();
+    totals[thread] = Buffer<double>(6 * p.units);
+    const Buffer<T> products(count * 4 * p.units), k(tall), to_z(count * tall), to_c(count * tall);
+    const DenseGate<T> gate(p, tall);
+    std::vector<DenseSequence<T>> sequences;
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t b = mine[i];
+      std::copy_n(given.to_h + b * p.units, p.units, to_z.get() + i * tall);
+      if (p.c) std::copy_n(given.to_c + b * p.units, p.units, to_c.get() + i * tall);
+      Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
+      sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b), rows_of(p.batch, b, const_cast<T*>(output), p.units),
+                           p.h + b * p.units, const_cast<T*>(tape) + b * p.steps * fields * tall, to_rows,
+                           rows_of(p.batch, b, to_products, 4 * p.units)});
+    }
+    engine.backward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
+                                                    {nullptr, nullptr, products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4),
+                                                     to_z.get(), to_c.get()}, totals[thread].get(),
+                                                    totals[thread].get() + 3 * p.units);
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t b = mine[i];
+      std::copy_n(to_z.get() + i * tall, p.units, to.h + b * p.units);
+      if (p.c) std::copy_n(to_c.get() + i * tall, p.units, to.c + b * p.units);
+      clear_padding(p, b, to_products, 4 * p.units);
+    }
+  });
+  for (size_t thread = 1; thread < totals.size(); thread++)
+    for (int64_t i = 0; i < 6 * p.units; i++) totals[0][i] += totals[thread][i];
+  std::copy_n(totals[0].get(), 3 * p.units, to.gate);
+  finish_gate(p.period, p.ratio_on, p.units, to.gate);
+  for (int64_t i = 0; to.peephole && i < 3 * p.units; i++) to.peephole[i] = static_cast<T>(totals[0][3 * p.units + i]);
+}
+
+#define PHASED_INSTANCES(T)                                                                                                       \
+  template Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);                                                        \
+  template void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);              \
+  template void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);                                                     \
+  template void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T*, const Given<T>&, const Gradients<T>&);   \
+  template void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T*);                                         \
+  template void backward_dense(const Engine<T>&, const Problem<T>&, const T*, const T*, const Given<T>&, T*, const Gradients<T>&);
+PHASED_INSTANCES(float)
+PHASED_INSTANCES(double)
+
+}  // namespace phased

@@ -1,0 +1,174 @@
+// The core as a Python module. Memory comes as addresses: phased/ops/cpu.py and phased/stream.py own it and have checked it.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+
+#include "batch.h"
+#include "stream.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace phased {
+namespace {
+
+using Address = uintptr_t;
+
+template <class T>
+T* at(Address address) {
+  return reinterpret_cast<T*>(address);
+}
+
+// The engines for the best instruction set this CPU has, among those that were built.
+const Engines& engines() {
+  static const Engines chosen = [] {
+#ifdef PHASED_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma"))
+      return engines_avx512();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return engines_avx2();
+#endif
+    return engines_baseline();
+  }();
+  return chosen;
+}
+
+template <class T>
+TorchWeights<T> torch_weights(const std::vector<Address>& a) {
+  return {at<T>(a[0]), at<T>(a[1]), at<T>(a[2]), at<T>(a[3])};
+}
+
+template <class T>
+void bind(nb::module_& m, const char* suffix) {
+  const auto named = [&](const char* name) { return std::string(name) + suffix; };
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+
+  nb::class_<Problem<T>>(m, named("Problem").c_str())
+      .def("__init__",
+           [](Problem<T>* self, int cell, int shape, double leak, int64_t batch, int64_t steps, int64_t features, int64_t units, Address input,
+              int64_t input_batch, int64_t input_step, Address time, Address lengths, Address h, Address c, const std::vector<Address>& weights,
+              Address peephole, const std::vector<Address>& gate, int64_t threads) {
+             new (self) Problem<T>{static_cast<CellKind>(cell),
+                                   shape,
+                                   leak,
+                                   batch,
+                                   steps,
+                                   features,
+                                   units,
+                                   at<T>(input),
+                                   input_batch,
+                                   input_step,
+                                   at<double>(time),
+                                   at<int64_t>(lengths),
+                                   at<T>(h),
+                                   at<T>(c),
+                                   torch_weights<T>(weights),
+                                   at<T>(peephole),
+                                   at<double>(gate[0]),
+                                   at<double>(gate[1]),
+                                   at<double>(gate[2]),
+                                   threads};
+           });
+
+  nb::class_<Schedule<T>>(m, named("Schedule").c_str()).def_ro("slots", &Schedule<T>::slots);
+
+  m.def(named("schedule").c_str(), [](const Problem<T>& p) { return make_schedule(of<T>(engines()), p); }, Release());
+  m.def(
+      named("forward").c_str(),
+      [](const Problem<T>& p, const Schedule<T>& schedule, Address output, Address h, Address c, Address start, Address unit, Address k,
+         Address side, Address tape) {
+        forward<T>(of<T>(engines()), p, schedule, {at<T>(output), at<T>(h), at<T>(c)},
+                   {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), schedule.slots});
+      },
+      Release());
+  m.def(
+      named("infer").c_str(),
+      [](const Problem<T>& p, Address output, Address h, Address c) {
+        infer<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)});
+      },
+      Release());
+  m.def(
+      named("backward").c_str(),
+      [](const Problem<T>& p, Address start, Address unit, Address k, Address side, Address tape, int64_t slots, Address output,
+         Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c, Address input, Address h, Address c,
+         const std::vector<Address>& weights, Address peephole, Address gate) {
+        backward<T>(of<T>(engines()), p, {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), slots}, at<T>(output),
+                    {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
+                    {at<T>(input), at<T>(h), at<T>(c), torch_weights<T>(weights), at<T>(peephole), at<double>(gate)});
+      },
+      Release());
+  m.def(
+      named("forward_dense").c_str(),
+      [](const Problem<T>& p, Address output, Address h, Address c, Address tape) {
+        forward_dense<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)}, at<T>(tape));
+      },
+      Release());
+  m.def(
+      named("backward_dense").c_str(),
+      [](const Problem<T>& p, Address output, Address tape, Address to_output, int64_t output_batch, int64_t output_step, Address to_h,
+         Address to_c, Address to_products, Address h, Address c, Address peephole, Address gate) {
+        backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape), {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
+                          at<T>(to_products), {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
+      },
+      Release());
+  m.def(named("tall").c_str(), &tall_of<T>);
+
+  using Row = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+  nb::class_<Stream<T>>(m, named("Stream").c_str())
+      .def("__init__",
+           [](Stream<T>* self, int cell, const std::vector<nb::dict>& layers) {
+             auto model = std::make_shared<StreamModel<T>>();
+             model->cell = static_cast<CellKind>(cell);
+             for (const nb::dict& given : layers) {
+               const auto number = [&](const char* key) { return nb::cast<int64_t>(given[key]); };
+               StreamLayer<T> layer{number("units"), number("features"), static_cast<int>(number("shape")), {}, {}, {}, {}, {}, {}, {}};
+               const auto copy = [&](auto& into, const char* key, int64_t count) {
+                 if (!count) return;
+                 into = std::decay_t<decltype(into)>(count);
+                 std::memcpy(into.get(), at<char>(nb::cast<Address>(given[key])), count * sizeof(*into.get()));
+               };
+               layer.weights = pack<T>(model->cell, layer.units, layer.features, torch_weights<T>(nb::cast<std::vector<Address>>(given["weights"])));
+               copy(layer.peephole, "peephole", nb::cast<Address>(given["peephole"]) ? 3 * layer.units : 0);
+               copy(layer.period, "period", layer.units);
+               copy(layer.shift, "shift", layer.units);
+               copy(layer.ratio_on, "ratio_on", layer.units);
+               layer.offset = offsets(layer.period.get(), layer.shift.get(), layer.units);
+               copy(layer.table, "table", number("entries") * layer.units * 4);
+               model->layers.push_back(std::move(layer));
+             }
+             new (self) Stream<T>(of<T>(engines()), std::move(model));
+           })
+      .def("copy", [](const Stream<T>& self) { return std::make_unique<Stream<T>>(self); })
+      .def("run",
+           [](Stream<T>& self, Address x, Address index, Address time, int64_t count, Address out) {
+             self.run(at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out));
+           },
+           Release())
+      .def("get", [](const Stream<T>& self, Address h, Address c) { self.get(at<T>(h), at<T>(c)); })
+      .def("set", [](Stream<T>& self, Address h, Address c) { self.set(at<T>(h), at<T>(c)); })
+      // One event by the shortest way; anything unusual is refused, for the caller to look at.
+      .def("push",
+           [](Stream<T>& self, const Row& x, int64_t features, double time, double last) {
+             if (static_cast<int64_t>(x.shape(0)) != features || !(time >= last) || !std::isfinite(time)) throw nb::value_error("event");
+             T* out = new T[self.units()];
+             nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+             self.run(x.data(), nullptr, &time, 1, out);
+             return Out(out, {static_cast<size_t>(self.units())}, owner);
+           },
+           "x"_a.noconvert(), "features"_a, "time"_a, "last"_a);
+}
+
+}  // namespace
+}  // namespace phased
+
+NB_MODULE(_core, m) {
+  m.def("instruction_set", [] { return std::string(phased::engines().name); });
+  phased::bind<float>(m, "32");
+  phased::bind<double>(m, "64");
+}

@@ -1,0 +1,173 @@
+// The recurrence over every unit at every step: several sequences side by side, so that a step is a matrix product. Any leak.
+#pragma once
+
+#include "simd.h"  // first: the cells use its functions
+#include "cell.h"
+#include "gate.h"
+#include "layout.h"
+
+namespace phased {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kTall = 8;  // rows of a product computed together: as many as the registers hold
+#else
+constexpr int kTall = 3;
+#endif
+
+template <class T> constexpr int64_t kPanel = 2 * kWide<T>;  // columns of a product computed together
+
+// out[r][0..kPanel) = sum over k of rows[r][k] * panel[k][0..kPanel), for N rows.
+template <class T, int N>
+PHASED_INLINE void multiply_rows(const T* rows, int64_t row_stride, int64_t K, const T* panel, T* out, int64_t out_stride) {
+  Row<T> sums[N][2] = {};
+  for (int64_t k = 0; k < K; k++) {
+    const Row<T> left = load<Row<T>>(panel + k * kPanel<T>), right = load<Row<T>>(panel + k * kPanel<T> + kWide<T>);
+    for (int r = 0; r < N; r++) {
+      const T factor = rows[r * row_stride + k];
+      sums[r][0] += factor * left;
+      sums[r][1] += factor * right;
+    }
+  }
+  for (int r = 0; r < N; r++) store(out + r * out_stride, sums[r][0]), store(out + r * out_stride + kWide<T>, sums[r][1]);
+}
+
+// out (count, panels * kPanel) = rows (count, K) x matrix, given as panels of kPanel columns, each K * kPanel.
+template <class T>
+PHASED_INLINE void multiply(const T* rows, int64_t row_stride, int64_t count, int64_t K, const T* matrix, int64_t panels, T* out,
+                            int64_t out_stride) {
+  for (int64_t p = 0; p < panels; p++) {
+    const T* panel = matrix + p * K * kPanel<T>;
+    int64_t r = 0;
+    for (; r + kTall <= count; r += kTall) multiply_rows<T, kTall>(rows + r * row_stride, row_stride, K, panel, out + r * out_stride + p * kPanel<T>, out_stride);
+    for (; r < count; r++) multiply_rows<T, 1>(rows + r * row_stride, row_stride, K, panel, out + r * out_stride + p * kPanel<T>, out_stride);
+  }
+}
+
+// The openness of every unit at one time and, if asked for, its slopes.
+template <class T>
+PHASED_INLINE void all_openness(const Layer<T>& layer, const DenseScratch<T>& at, double alpha, double t, bool with_slopes) {
+  const Shape shape = static_cast<Shape>(layer.shape);
+  const bool near = fabs(t) <= layer.near;
+  for (int64_t n = 0; n < layer.units; n += kLanes) {
+    const Doubles tau = load<Doubles>(at.period + n), s = load<Doubles>(at.shift + n), r_on = load<Doubles>(at.ratio_on + n);
+    Doubles phi;
+    if (near) {
+      phi = phase_of(t, tau, s);
+    } else {
+      for (int l = 0; l < kLanes; l++) phi[l] = phase(t, tau[l], s[l]);
+    }
+    const Doubles one = Doubles{} + 1, none = Doubles{}, rise = 2 * phi / r_on, closed = alpha * phi;
+    const bool square = shape == Shape::square;
+    const Doubles open = square ? one : phi < r_on / 2 ? rise : 2 - rise;
+    const Doubles k = phi < r_on ? open : closed;
+    store(at.k + n, __builtin_convertvector(k, Events<T>));
+    if (with_slopes) {
+      store(at.to_phase + n, phi < r_on ? (square ? none : phi < r_on / 2 ? one : -one) : alpha / 2 * r_on);
+      store(at.to_ratio + n, phi < r_on ? (square ? none : phi < r_on / 2 ? -k : 2 - k) : none);
+    }
+  }
+}
+
+// Forwards. Sequences are ordered from the longest to the shortest; z and c hold the initial states, and the final ones afterwards.
+template <class Cell, class T>
+void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
+                   const DenseScratch<T>& at) {
+  using V = Events<T>;
+  const int64_t K = layer.units + layer.features + 1;
+  for (int64_t j = 0; count && j < sequences[0].steps; j++) {
+    while (sequences[count - 1].steps <= j) count--;
+    for (int64_t s = 0; s < count; s++)
+      for (int64_t d = 0; d < layer.features; d++) at.z[s * layer.width + layer.units + d] = sequences[s].x[j][d];
+    multiply(at.z, layer.width, count, K, matrix, 4 * tall / kPanel<T>, at.products, 4 * tall);
+    for (int64_t s = 0; s < count; s++) {
+      T *h = at.z + s * layer.width, *c = at.c + s * tall, *a_of = at.products + s * 4 * tall;
+      T* tape = sequences[s].tape ? sequences[s].tape + j * Cell::kept * tall : nullptr;
+      all_openness(layer, at, alpha, sequences[s].time[j], false);
+      for (int64_t n = 0; n < layer.units; n += kLanes) {
+        const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
+        V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c, before = {};
+        for (int g = 0; g < 4; g++) a[g] = load<V>(a_of + g * tall + n);
+        for (int64_t l = 0; l < lanes; l++) before[l] = h[n + l];
+        if (layer.peephole)
+          for (int p = 0; p < 3; p++)
+            for (int64_t l = 0; l < lanes; l++) w[p][l] = layer.peephole[p * layer.units + n + l];
+        const V c_before = load<V>(c + n), k = load<V>(at.k + n);
+        Cell::template propose<V>(a, before, c_before, w, new_h, new_c, keep);
+        new_h = k * new_h + (1 - k) * before;
+        store(c + n, k * new_c + (1 - k) * c_before);
+        for (int64_t l = 0; l < lanes; l++) h[n + l] = new_h[l];
+        if (tape)
+          for (int f = 0; f < Cell::kept; f++) store(tape + f * tall + n, keep[f]);
+      }
+      std::memcpy(sequences[s].out[j], h, layer.units * sizeof(T));
+    }
+  }
+}
+
+// Backwards: gradients to the products of every step, to the initial states, to the gate and the peepholes. The gradients to the
+// weights and the input are large matrix products of those to the products, and left to the caller.
+template <class Cell, class T>
+void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
+                    const DenseScratch<T>& at, double* to_gate, double* to_peephole) {
+  using V = Events<T>;
+  int64_t active = 0;
+  for (int64_t j = count ? sequences[0].steps - 1 : -1; j >= 0; j--) {
+    while (active < count && sequences[active].steps > j) active++;
+    for (int64_t s = 0; s < active; s++) {
+      const DenseSequence<T>& sequence = sequences[s];
+      T *to_h_of = at.to_z + s * tall, *to_c_of = at.to_c + s * tall, *a_of = at.products + s * 4 * layer.units;
+      const T* before = j ? sequence.out[j - 1] : sequence.initial_h;
+      const T* tape = sequence.tape + j * Cell::kept * tall;
+      const double t = sequence.time[j];
+      if (sequence.to_out.first)
+        for (int64_t n = 0; n < layer.units; n++) to_h_of[n] += sequence.to_out[j][n];
+      all_openness(layer, at, alpha, t, true);
+      for (int64_t n = 0; n < layer.units; n += kLanes) {
+        const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
+        V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k, h = {};
+        for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * tall + n);
+        for (int64_t l = 0; l < lanes; l++) h[l] = before[n + l];
+        if (layer.peephole)
+          for (int p = 0; p < 3; p++)
+            for (int64_t l = 0; l < lanes; l++) w[p][l] = layer.peephole[p * layer.units + n + l];
+        Cell::template adjoint<V>(keep, h, load<V>(at.k + n), load<V>(to_h_of + n), load<V>(to_c_of + n), w, a, to_h_before, to_c_before,
+                                  to_k, to_w);
+        store(to_h_of + n, to_h_before);
+        store(to_c_of + n, to_c_before);
+        for (int g = 0; g < 4; g++)
+          for (int64_t l = 0; l < lanes; l++) a_of[g * layer.units + n + l] = a[g][l];
+        for (int64_t l = 0; l < lanes; l++) {
+          const int64_t u = n + l;
+          const double to_phase = to_k[l] * at.to_phase[u];
+          to_gate[u] += to_phase * (t - layer.shift[u]);
+          to_gate[layer.units + u] += to_phase;
+          to_gate[2 * layer.units + u] += to_k[l] * at.to_ratio[u];
+          if (layer.peephole)
+            for (int p = 0; p < 3; p++) to_peephole[p * layer.units + u] += to_w[p][l];
+        }
+      }
+      std::memcpy(sequence.to_products[j], a_of, 4 * layer.units * sizeof(T));
+    }
+    // The way through the products to h, added to the way around them.
+    for (int64_t p = 0; p < tall / kPanel<T>; p++) {
+      const T* panel = matrix + p * 4 * layer.units * kPanel<T>;
+      T through[kTall * kPanel<T>];
+      for (int64_t r = 0; r < active; r += kTall) {
+        const int64_t rows = active - r < kTall ? active - r : kTall;
+        const T* from = at.products + r * 4 * layer.units;
+        if (rows == kTall) {
+          multiply_rows<T, kTall>(from, 4 * layer.units, 4 * layer.units, panel, through, kPanel<T>);
+        } else {
+          for (int64_t i = 0; i < rows; i++)
+            multiply_rows<T, 1>(from + i * 4 * layer.units, 0, 4 * layer.units, panel, through + i * kPanel<T>, kPanel<T>);
+        }
+        for (int64_t i = 0; i < rows; i++)
+          for (int64_t q = 0; q < kPanel<T>; q++) at.to_z[(r + i) * tall + p * kPanel<T> + q] += through[i * kPanel<T> + q];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phased

@@ -1,0 +1,137 @@
+// How the engines see a layer's numbers: packed weights, rows of a sequence, open events. Plain pointers, owned by the caller.
+#pragma once
+
+#include <cstdint>
+
+namespace phased {
+
+constexpr int kLanes = 8;        // events that go through a cell together
+constexpr int64_t kBlock = 256;  // steps whose rows a backward pass holds together for the weights' gradients
+
+// Elements a row of K values takes when it is padded with zeros to whole vectors of 64 bytes.
+template <class T>
+constexpr int64_t padded(int64_t K) {
+  constexpr int64_t wide = 64 / sizeof(T);
+  return (K + wide - 1) / wide * wide;
+}
+
+// A unit reads one row z = [h | x | 1 | 0...] of `width` elements and has four rows of weights on it, biases included: W[unit][4][width].
+template <class T>
+struct Layer {
+  int64_t units, features, width;
+  const T* weights;   // units * 4 * width, 64-byte aligned
+  const T* peephole;  // 3 * units, or null
+  const double *period, *shift, *ratio_on;
+  const double* offset;  // what rest_of leaves of the shift
+  int shape;             // of the gate
+  double near;           // for times up to this far from zero, whole periods can be counted in a double with room to spare
+};
+
+// Sums over a unit's events made gradients to period, shift and ratio_on.
+inline void finish_gate(const double* period, const double* ratio_on, int64_t units, double* gate) {
+  for (int64_t n = 0; n < units; n++) {
+    const double to_shift = -2 / (ratio_on[n] * period[n]);
+    gate[n] *= to_shift / period[n];
+    gate[units + n] *= to_shift;
+    gate[2 * units + n] /= ratio_on[n];
+  }
+}
+
+inline double near_of(const double* period, int64_t units) {
+  double shortest = __builtin_inf();
+  for (int64_t n = 0; n < units; n++) shortest = period[n] < shortest ? period[n] : shortest;
+  return shortest * 1125899906842624.0;  // 2**50 periods
+}
+
+// Rows of one sequence: row j starts at first + j * stride.
+template <class T>
+struct Rows {
+  T* first;
+  int64_t stride;
+  __attribute__((always_inline)) T* operator[](int64_t j) const { return first + j * stride; }
+};
+
+// The open events of one sequence: those of step j are start[j] to start[j + 1], counted from the sequence's first.
+// `tape` holds what a forward pass leaves for its backward pass: field f of event e at tape[f * field + e].
+template <class T>
+struct OpenEvents {
+  const int64_t* start;
+  const int32_t* unit;
+  const T* k;
+  const uint8_t* side;  // a Side of gate.h
+  T* tape;
+  int64_t field;
+};
+
+// Input given as an index into a table of what it adds to the products: that of event j at table[(index[j] * units + unit) * 4].
+template <class T>
+struct Lookup {
+  const T* table;  // null where input comes as rows
+  const int64_t* index;
+};
+
+// For each unit an open interval of time, (low, high), in which it is surely closed. Times may come in any order.
+// The rest is working memory for the units that are looked at, side by side. All arrays hold `padded_units` elements.
+struct Closed {
+  double *low, *high;
+  int32_t* found;
+  double *period, *shift, *ratio_on, *phase, *next_low, *next_high;
+};
+
+// Units and a vector more, in whole vectors.
+constexpr int64_t padded_units(int64_t units) { return (units + kLanes - 1) / kLanes * kLanes + kLanes; }
+
+// Working memory of one thread; every pointer is 64-byte aligned.
+template <class T>
+struct Scratch {
+  T* z;         // width: [h | x | 1 | 0...], kept up to date
+  T* c;         // units
+  T* products;  // 4 * (units + kLanes)
+};
+
+// What a backward pass over one thread's sequences adds up, in the layout of the layer.
+template <class T>
+struct Sums {
+  T* weights;         // units * 4 * width
+  double* peephole;   // 3 * units
+  double* gate;       // 3 * units: of to_phase * (t - s), to_phase and to_ratio, in the units of gate.h's slopes
+};
+
+// Working memory of a backward pass, on top of Scratch.
+template <class T>
+struct BackScratch {
+  T* z;          // (kBlock, width): the rows before each step of a block
+  T* to_z;       // width: gradient to [h | x | ...]
+  T* to_c;       // units
+  T* products;   // (capacity + kLanes, 4): gradients to the four products of a block's events
+  int32_t* step;   // capacity: an event's step in its block
+  int32_t* order;  // capacity: the block's events, unit by unit
+  int64_t* first;  // units + 1
+};
+
+// One of the sequences that share a dense pass.
+template <class T>
+struct DenseSequence {
+  int64_t steps;
+  const double* time;
+  Rows<const T> x;
+  Rows<T> out;          // h after each step
+  const T* initial_h;
+  T* tape;              // per step: kept fields of `tall` values each; null to keep nothing
+  Rows<const T> to_out; // first is null where there is none
+  Rows<T> to_products;  // 4 * units
+};
+
+template <class T>
+struct DenseScratch {
+  T* z;         // (sequences, width)
+  T* c;         // (sequences, tall): units padded to whole panels
+  T* products;  // (sequences, 4 * tall)
+  T* k;         // tall
+  double *period, *shift, *ratio_on;   // tall: the gates, ones and zeros beyond the last
+  double *to_phase, *to_ratio;         // tall: slopes
+  T* to_z;      // (sequences, tall)
+  T* to_c;      // (sequences, tall)
+};
+
+}  // namespace phased

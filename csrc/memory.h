@@ -1,0 +1,68 @@
+// Working memory: zeroed, aligned to a cache line, freed with its owner.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "gate.h"
+#include "layout.h"
+
+namespace phased {
+
+template <class T>
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(int64_t count) : count_(count) {
+    if (!count) return;
+    data_ = static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(64)));
+    std::memset(static_cast<void*>(data_), 0, count * sizeof(T));
+  }
+  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~Buffer() { ::operator delete(data_, std::align_val_t(64)); }
+
+  T* get() const { return data_; }
+  T& operator[](int64_t i) const { return data_[i]; }
+  int64_t size() const { return count_; }
+
+  // At least `count` elements, the old ones kept.
+  void grow(int64_t count) {
+    if (count <= count_) return;
+    Buffer larger(count);
+    if (count_) std::memcpy(static_cast<void*>(larger.data_), data_, count_ * sizeof(T));
+    *this = std::move(larger);
+  }
+
+ private:
+  T* data_ = nullptr;
+  int64_t count_ = 0;
+};
+
+// What it takes to know which units are closed.
+struct ClosedMemory {
+  Buffer<double> doubles;
+  Buffer<int32_t> found;
+  int64_t units;
+
+  explicit ClosedMemory(int64_t units) : doubles(8 * padded_units(units)), found(padded_units(units)), units(units) {}
+  Closed get() const {
+    const auto at = [&](int64_t i) { return doubles.get() + i * padded_units(units); };
+    return {at(0), at(1), found.get(), at(2), at(3), at(4), at(5), at(6), at(7)};
+  }
+};
+
+// What whole periods leave of the shifts.
+inline Buffer<double> offsets(const double* period, const double* shift, int64_t units) {
+  Buffer<double> result(units);
+  for (int64_t n = 0; n < units; n++) result[n] = rest_of(shift[n], period[n]);
+  return result;
+}
+
+}  // namespace phased

@@ -1,0 +1,91 @@
+// Who is open at a time. A unit seen closed is known to stay so until its cycle is over, so most units cost two comparisons a step.
+#pragma once
+
+#include "gate.h"
+#include "layout.h"
+#include "simd.h"
+
+namespace phased {
+namespace {
+
+// Nothing is known yet; the places that are no units are closed for ever.
+PHASED_INLINE void forget(const Closed& closed, int64_t units) {
+  for (int64_t n = 0; n < padded_units(units); n++) {
+    closed.low[n] = n < units ? __builtin_inf() : -__builtin_inf();
+    closed.high[n] = -closed.low[n];
+    closed.period[n] = closed.ratio_on[n] = 1;
+  }
+}
+
+// The phases of the units looked at, eight together.
+PHASED_INLINE void phases(const Closed& at, double t, bool near, int64_t count) {
+#ifdef FP_FAST_FMA
+  if (near) {
+    for (int64_t i = 0; i < count; i += kLanes) {
+      store(at.phase + i, phase_of(t, load<Doubles>(at.period + i), load<Doubles>(at.shift + i)));
+    }
+    return;
+  }
+#endif
+  for (int64_t i = 0; i < count; i++) at.phase[i] = phase(t, at.period[i], at.shift[i]);
+}
+
+// The units open at time t, in order, with their openness and side. Returns their number; the arrays have room for all units and a vector.
+template <class T>
+PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Closed& at, double t, int32_t* unit, T* k, uint8_t* side_of) {
+  int64_t seen = 0;
+  for (int64_t block = 0; block < layer.units; block += 64) {
+    uint64_t seek = 0;
+    for (int64_t eight = 0; eight < 64 && block + eight < layer.units; eight += 8)
+      seek |= static_cast<uint64_t>(outside(at.low + block + eight, at.high + block + eight, t)) << eight;
+    for (; seek; seek &= seek - 1, seen++) {
+      const int64_t n = block + __builtin_ctzll(seek);
+      at.found[seen] = static_cast<int32_t>(n);
+      at.period[seen] = layer.period[n], at.shift[seen] = layer.offset[n], at.ratio_on[seen] = layer.ratio_on[n];
+    }
+  }
+  phases(at, t, fabs(t) <= layer.near, seen);
+
+  // From its phase follows the next time in which a unit is surely closed, open or not. `slack` bounds what rounding does to a phase.
+  constexpr double slack = 16 * 2.220446049250313e-16;
+  for (int64_t i = 0; i < seen; i += kLanes) {
+    const Doubles phi = load<Doubles>(at.phase + i), tau = load<Doubles>(at.period + i), s = load<Doubles>(at.shift + i);
+    const Doubles margin = slack * (fabs(t) + (s < 0 ? -s : s) + tau);
+    store(at.next_low + i, t - (phi - load<Doubles>(at.ratio_on + i)) * tau + margin);
+    store(at.next_high + i, t + (1 - phi) * tau - margin);
+  }
+  int64_t count = 0;
+  for (int64_t i = 0; i < seen; i++) {
+    const int32_t n = at.found[i];
+    const double phi = at.phase[i], r_on = at.ratio_on[i];
+    at.low[n] = at.next_low[i], at.high[n] = at.next_high[i];
+    unit[count] = n, at.phase[count] = phi, at.ratio_on[count] = r_on;
+    count += phi < r_on;
+  }
+
+  const bool square = static_cast<Shape>(layer.shape) == Shape::square;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i), rise = 2 * phi / r_on;
+    const Doubles triangle = phi < r_on / 2 ? rise : 2 - rise;
+    store(k + i, __builtin_convertvector(square ? Doubles{} + 1 : triangle, Events<T>));
+  }
+  for (int64_t i = 0; i < count; i++)
+    side_of[i] = static_cast<uint8_t>(square ? Side::flat : at.phase[i] < at.ratio_on[i] / 2 ? Side::rising : Side::falling);
+  return count;
+}
+
+// The open events of steps from `step` on, until all are done or the slots left might not do for one more; returns the step it stopped at.
+// start[j + 1] is where step j's events end, start[step] where the first begin.
+template <class T>
+int64_t schedule_steps(const Layer<T>& layer, const Closed& closed, const double* time, int64_t step, int64_t steps, int64_t* start,
+                       int32_t* unit, T* k, uint8_t* side_of, int64_t capacity) {
+  int64_t count = start[step];
+  for (; step < steps && count + padded_units(layer.units) <= capacity; step++) {
+    count += open_units(layer, closed, time[step], unit + count, k + count, side_of + count);
+    start[step + 1] = count;
+  }
+  return step;
+}
+
+}  // namespace
+}  // namespace phased

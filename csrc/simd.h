@@ -1,0 +1,160 @@
+// Vectors of a fixed number of lanes, by the compiler's own vector types: they become AVX-512, AVX, SSE or NEON registers.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "layout.h"
+
+#if defined(__AVX__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#define PHASED_INLINE inline __attribute__((always_inline))
+
+namespace phased {
+namespace {  // every instruction set compiles its own copy: nothing here may be shared between them by the linker
+
+template <class T, int N>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(N * sizeof(T))));
+};
+template <class T, int N>
+using Vector = typename VectorOf<T, N>::type;
+
+template <class T> constexpr int kWide = 64 / static_cast<int>(sizeof(T));  // elements of a row that go through a product together
+template <class T> using Events = Vector<T, kLanes>;
+template <class T> using Row = Vector<T, kWide<T>>;
+
+template <class V, class T>
+PHASED_INLINE V load(const T* from) {
+  V value;
+  std::memcpy(&value, from, sizeof(V));
+  return value;
+}
+
+template <class V, class T>
+PHASED_INLINE void store(T* to, V value) {
+  std::memcpy(to, &value, sizeof(V));
+}
+
+template <class To, class From>
+PHASED_INLINE To bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+// The sum of a vector's lanes, halves first: the same order whatever the instruction set.
+template <class T, int N>
+PHASED_INLINE T sum(Vector<T, N> v) {
+  if constexpr (N == 2) {
+    return v[0] + v[1];
+  } else {
+    Vector<T, N / 2> halves[2];
+    std::memcpy(halves, &v, sizeof(v));
+    return sum<T, N / 2>(halves[0] + halves[1]);
+  }
+}
+
+template <class T> struct Float;
+template <> struct Float<float> {
+  using Bits = int32_t;
+  static constexpr int mantissa = 23, bias = 127, terms = 8;
+  static constexpr float magic = 12582912.0f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f, limit = 40.0f;
+};
+template <> struct Float<double> {
+  using Bits = int64_t;
+  static constexpr int mantissa = 52, bias = 1023, terms = 14;
+  static constexpr double magic = 6755399441055744.0, ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10,
+                          limit = 80.0;
+};
+
+// exp(x) - 1, exact to a few units in the last place for small x too; x beyond +-limit is as good as infinite for a sigmoid.
+template <class T, int N, class V = Vector<T, N>>
+PHASED_INLINE V expm1_of(V x) {
+  using F = Float<T>;
+  using I = Vector<typename F::Bits, N>;
+  const V high = V{} + F::limit, low = V{} - F::limit;
+  x = x > high ? high : x;
+  x = x < low ? low : x;
+  V shifted = x * static_cast<T>(1.44269504088896340736) + F::magic;  // adding 1.5 * 2**mantissa rounds to an integer, in the low bits
+  V n = shifted - F::magic;
+  V r = x - n * F::ln2_high - n * F::ln2_low;
+  constexpr double inverse[] = {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800,
+                                1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0, 1.0 / 87178291200.0};
+  V p = V{} + static_cast<T>(inverse[F::terms - 1]);
+#pragma GCC unroll 16
+  for (int term = F::terms - 2; term >= 1; term--) p = p * r + static_cast<T>(inverse[term]);
+  p = p * (r * r) + r;
+  V scale = bits<V>((bits<I>(shifted) + F::bias) << F::mantissa);
+  return p * scale + (scale - 1);
+}
+
+#define PHASED_FUNCTIONS(T, N)                                                                    \
+  PHASED_INLINE Vector<T, N> sigmoid(Vector<T, N> x) { return 1 / (expm1_of<T, N>(-x) + 2); }      \
+  PHASED_INLINE Vector<T, N> tanh(Vector<T, N> x) {                                               \
+    Vector<T, N> e = expm1_of<T, N>(x + x);                                                       \
+    return e / (e + 2);                                                                           \
+  }
+PHASED_FUNCTIONS(float, 8)
+PHASED_FUNCTIONS(double, 8)
+#undef PHASED_FUNCTIONS
+
+using Doubles = Vector<double, kLanes>;
+
+// c - a * b, rounded once.
+PHASED_INLINE Doubles fused_subtract(Doubles a, Doubles b, Doubles c) {
+  Doubles result;
+#if defined(__AVX512F__)
+  __m512d x, y, z;
+  std::memcpy(&x, &a, 64), std::memcpy(&y, &b, 64), std::memcpy(&z, &c, 64);
+  x = _mm512_fnmadd_pd(x, y, z);
+  std::memcpy(&result, &x, 64);
+#else
+  for (int l = 0; l < kLanes; l++) result[l] = __builtin_fma(-a[l], b[l], c[l]);
+#endif
+  return result;
+}
+
+// The floor of values below 2**51: adding 1.5 * 2**52 rounds to an integer.
+PHASED_INLINE Doubles floor_of(Doubles x) {
+  const double magic = Float<double>::magic;
+  const Doubles nearest = (x + magic) - magic;
+  return nearest > x ? nearest - 1 : nearest;
+}
+
+// The phases of eight units (gate.h's `phase`), for times within Layer::near.
+PHASED_INLINE Doubles phase_of(double t, Doubles tau, Doubles offset) {
+  const Doubles time = Doubles{} + t;
+  Doubles rest = fused_subtract(floor_of(time / tau), tau, time);
+  rest = rest < 0 ? rest + tau : rest;
+  const Doubles cycles = (rest - offset) / tau, phi = cycles - floor_of(cycles);
+  return phi >= 1 ? phi - 1 : phi;
+}
+
+// Which of eight values of time are not inside (low, high): one bit each.
+PHASED_INLINE unsigned outside(const double* low, const double* high, double t) {
+#if defined(__AVX512F__)
+  __m512d time = _mm512_set1_pd(t);
+  unsigned inside = _mm512_mask_cmp_pd_mask(_mm512_cmp_pd_mask(_mm512_loadu_pd(low), time, _CMP_LT_OQ), time, _mm512_loadu_pd(high), _CMP_LT_OQ);
+  return ~inside & 0xffu;
+#elif defined(__AVX__)
+  __m256d time = _mm256_set1_pd(t);
+  unsigned inside = 0;
+  for (int half = 0; half < 2; half++) {
+    __m256d after = _mm256_cmp_pd(_mm256_loadu_pd(low + 4 * half), time, _CMP_LT_OQ);
+    __m256d before = _mm256_cmp_pd(time, _mm256_loadu_pd(high + 4 * half), _CMP_LT_OQ);
+    inside |= static_cast<unsigned>(_mm256_movemask_pd(_mm256_and_pd(after, before))) << (4 * half);
+  }
+  return ~inside & 0xffu;
+#else
+  unsigned result = 0;
+  for (unsigned l = 0; l < 8; l++) result |= static_cast<unsigned>(!(low[l] < t && t < high[l])) << l;
+  return result;
+#endif
+}
+
+}  // namespace
+}  // namespace phased

@@ -1,0 +1,79 @@
+"""How a time is taken: warm, in rounds that give every contestant the same weather, as a median with its spread."""
+
+from __future__ import annotations
+
+import gc
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import numpy as np
+import torch
+
+import phased
+from phased.ops import cpu
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds a call takes: the median of the rounds, and their quartiles."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(seconds: list[float]) -> Timing:
+        """From the seconds of each round."""
+        low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
+        return Timing(median(seconds), low, high)
+
+
+def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Timing]:
+    """Time each once a round, in turn; the first call of each, which warms it up, does not count."""
+    for run in contestants.values():
+        run()
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for name, run in contestants.items():
+                begin = time.perf_counter()
+                run()
+                seconds[name].append(time.perf_counter() - begin)
+    finally:
+        if collecting:
+            gc.enable()
+    return {name: Timing.of(values) for name, values in seconds.items()}
+
+
+def machine() -> dict[str, Any]:
+    """What a measurement depends on, for its record."""
+    return {
+        "phased": phased.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": processor(),
+        "threads": torch.get_num_threads(),
+        "instruction_set": None if cpu.core is None else cpu.core.instruction_set(),
+        "command": " ".join(["phased", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def processor() -> str:
+    """The processor's name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} cores" if names else platform.machine()

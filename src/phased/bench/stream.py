@@ -1,0 +1,149 @@
+"""Events one by one on one core: the time an event takes, against the ways others have to take one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from math import e
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from phased import PhasedLSTM, Stream
+from phased.bench.measure import Timing, compare
+from phased.init import LogUniform
+
+FEATURES = 41
+
+
+def layer(units: int, ratio_on: float = 0.05, gate: str = "triangle") -> PhasedLSTM:
+    """A layer with the default periods, exp U(1, 6)."""
+    torch.manual_seed(0)
+    return PhasedLSTM(FEATURES, units, period=LogUniform(e, e**6), ratio_on=ratio_on, gate=gate).eval()
+
+
+def events(count: int) -> tuple[Any, Any]:
+    """Features and times of events 0 to 2 apart, 1 on average."""
+    generator = np.random.default_rng(0)
+    return generator.standard_normal((count, FEATURES), dtype=np.float32), np.cumsum(2 * generator.random(count))
+
+
+def per_event(run: Callable[[], Any], count: int, rounds: int) -> Timing:
+    """Seconds an event takes."""
+    timing = compare({"it": run}, rounds)["it"]
+    return Timing(timing.median / count, timing.low / count, timing.high / count)
+
+
+def ours(units: int, count: int, rounds: int, dense: bool = False) -> Timing:
+    """`Stream.run`; dense: the same core with every unit open, which is an LSTM."""
+    stream = Stream(layer(units, 1.0, "square") if dense else layer(units))
+    x, t = events(count)
+
+    def run() -> None:
+        stream.reset()
+        stream.run(x, t)
+
+    return per_event(run, count, rounds)
+
+
+def looked_up(units: int, count: int, rounds: int) -> Timing:
+    """`Stream.run` on indices into a table, as an event camera's pixels: the input product is folded into it."""
+    generator = torch.Generator().manual_seed(0)
+    stream = Stream(layer(units), table=torch.randn(2 * 34 * 34, FEATURES, generator=generator))
+    index = torch.randint(2 * 34 * 34, (count,), generator=generator).numpy()
+    _, t = events(count)
+
+    def run() -> None:
+        stream.reset()
+        stream.run(index, t)
+
+    return per_event(run, count, rounds)
+
+
+def pushed(units: int, count: int, rounds: int) -> Timing:
+    """`Stream.push` in a Python loop, numpy in and out."""
+    stream = Stream(layer(units))
+    x, t = events(count)
+    times = t.tolist()
+
+    def run() -> None:
+        stream.reset()
+        for row, moment in zip(x, times, strict=True):
+            stream.push(row, moment)
+
+    return per_event(run, count, rounds)
+
+
+def lstm_sequence(units: int, count: int, rounds: int) -> Timing:
+    """nn.LSTM over the whole sequence at once, which no stream can do: it knows the future."""
+    rnn = nn.LSTM(FEATURES, units).eval()
+    x = torch.from_numpy(events(count)[0]).unsqueeze(1)
+
+    def run() -> None:
+        with torch.no_grad():
+            rnn(x)
+
+    return per_event(run, count, rounds)
+
+
+def lstm_cell(units: int, count: int, rounds: int) -> Timing:
+    """nn.LSTMCell in a Python loop."""
+    cell = nn.LSTMCell(FEATURES, units).eval()
+    x = torch.from_numpy(events(count)[0]).unsqueeze(1)
+
+    def run() -> None:
+        with torch.inference_mode():
+            state = torch.zeros(1, units), torch.zeros(1, units)
+            for row in x:
+                state = cell(row, state)
+
+    return per_event(run, count, rounds)
+
+
+def onnx_step(units: int, count: int, rounds: int) -> Timing | None:
+    """onnxruntime's LSTM, one step a call; None where it is not installed."""
+    try:
+        import onnxruntime
+        from onnx import TensorProto, helper
+    except ImportError:
+        return None
+    generator = np.random.default_rng(0)
+    shapes = {"W": (1, 4 * units, FEATURES), "R": (1, 4 * units, units), "B": (1, 8 * units)}
+    weights = [
+        helper.make_tensor(name, TensorProto.FLOAT, shape, (generator.standard_normal(shape) / 10).astype(np.float32).ravel())
+        for name, shape in shapes.items()
+    ]
+
+    def value(name: str, *shape: int) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    inputs = [value("x", 1, 1, FEATURES), value("h", 1, 1, units), value("c", 1, 1, units)]
+    outputs = [value("h_n", 1, 1, units), value("c_n", 1, 1, units)]
+    node = helper.make_node("LSTM", ["x", "W", "R", "B", "", "h", "c"], ["", "h_n", "c_n"], hidden_size=units)
+    graph = helper.make_graph([node], "step", inputs, outputs, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    x = events(count)[0].reshape(count, 1, 1, FEATURES)
+
+    def run() -> None:
+        h = c = np.zeros((1, 1, units), np.float32)
+        for row in x:
+            h, c = session.run(None, {"x": row, "h": h, "c": c})
+
+    return per_event(run, count, rounds)
+
+
+def flatness(units: int = 110) -> Iterator[tuple[int, float]]:
+    """Seconds an event takes in runs of ever more events."""
+    for count in (1_000, 10_000, 100_000, 1_000_000):
+        stream = Stream(layer(units))
+        x, t = events(count)
+        stream.run(x[:1000], t[:1000])
+        stream.reset()
+        begin = time.perf_counter()
+        stream.run(x, t)
+        yield count, (time.perf_counter() - begin) / count

@@ -1,0 +1,155 @@
+"""`phased bench`: measures, prints tables of ratios, and writes what it measured."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from phased.bench import cpu, stream
+from phased.bench.measure import Timing, machine
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """The result as JSON; the file is whole or not there."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(result, indent=1) + "\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def table(title: str, *columns: str) -> Table:
+    """A plain table, numbers to the right."""
+    made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for i, column in enumerate(columns):
+        made.add_column(column, justify="right" if i else "left")
+    return made
+
+
+def milliseconds(timing: Timing | None) -> str:
+    """A median with its quartiles."""
+    return "-" if timing is None else f"{1e3 * timing.median:.2f} ({1e3 * timing.low:.2f}-{1e3 * timing.high:.2f})"
+
+
+def ratio(peer: Timing | None, own: Timing) -> str:
+    """How many times faster than a peer."""
+    return "-" if peer is None else f"{peer.median / own.median:.1f}x"
+
+
+def bench_cpu(console: Console, quick: bool) -> dict[str, Any]:
+    """Training, inference, memory, growth and break-even on this CPU."""
+    torch.set_flush_denormal(True)
+    rounds = 3 if quick else 15
+    works = cpu.TABLE[:2] if quick else cpu.TABLE
+    result: dict[str, Any] = {"machine": machine(), "rounds": rounds, "train": [], "infer": []}
+
+    rows = table(
+        "training step, ms (quartiles); r_on 0.05", "work", "leak 0", "leak 0.001", "nn.LSTM", "reference", "leak 0", "leak 0.001"
+    )
+    for work in works:
+        with console.status(f"training, {work}"):
+            timings = cpu.training(work, rounds, reference=work.T <= 1000 and not quick)
+        reference = timings.get("reference")
+        sparse, leak, lstm = timings["sparse"], timings["leak"], timings["nn.LSTM"]
+        rows.add_row(str(work), *map(milliseconds, (sparse, leak, lstm, reference)), ratio(lstm, sparse), ratio(lstm, leak))
+        result["train"].append({"work": asdict(work)} | {name: asdict(timing) for name, timing in timings.items()})
+    console.print(rows, "")
+
+    rows = table("inference, ms (quartiles); r_on 0.05", "work", "ours", "nn.LSTM", "ratio")
+    for work in works:
+        with console.status(f"inference, {work}"):
+            timings = cpu.inference(work, rounds)
+        rows.add_row(str(work), *map(milliseconds, timings.values()), ratio(timings["nn.LSTM"], timings["sparse"]))
+        result["infer"].append({"work": asdict(work)} | {name: asdict(timing) for name, timing in timings.items()})
+    console.print(rows, "")
+
+    if not quick:
+        with console.status(f"peak memory, {cpu.MEMORY}"):
+            memory = {model: cpu.peak_memory(cpu.MEMORY, model) for model in ("sparse", "nn.LSTM")}
+        result["memory"] = {"work": asdict(cpu.MEMORY), "bytes": memory}
+        share = memory["nn.LSTM"] / memory["sparse"]
+        console.print(
+            f"peak memory of a training step, {cpu.MEMORY}: {memory['sparse'] / 1e6:.0f} MB, "
+            f"nn.LSTM {memory['nn.LSTM'] / 1e6:.0f} MB, 1/{share:.1f}\n"
+        )
+        result["break_even"] = []
+        rows = table("leak 0 by open units and by whole products, ms; B32 T300 D8 H110", "ratio_on", "open units", "products")
+        with console.status("break-even"):
+            result["break_even"] = cpu.break_even(rounds)
+        for row in result["break_even"]:
+            rows.add_row(f"{row['ratio_on']:g}", f"{1e3 * row['sparse']:.2f}", f"{1e3 * row['dense']:.2f}")
+        console.print(rows, "")
+
+        rows = table("growth of a training step, ms", "axis", "work", "r_on", "ours", "nn.LSTM", "ours, us/step")
+        result["growth"] = []
+        with console.status("growth"):
+            for axis, work, own, peer in cpu.growth(5):
+                result["growth"].append(
+                    {"axis": axis, "work": asdict(work), "sparse": own, "nn.LSTM": None if peer != peer else peer}
+                )
+                each = 1e6 * own / (work.B * work.T)
+                other = "-" if peer != peer else f"{1e3 * peer:.2f}"
+                rows.add_row(axis, str(work), f"{work.ratio_on:g}", f"{1e3 * own:.2f}", other, f"{each:.3f}")
+        console.print(rows)
+    return result
+
+
+def bench_stream(console: Console, quick: bool) -> dict[str, Any]:
+    """Events one by one, one core."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    rounds = 3 if quick else 11
+    count = 2_000 if quick else 20_000
+    result: dict[str, Any] = {"machine": machine(), "rounds": rounds, "events": count}
+
+    with console.status("H110 D41"):
+        few = count // 10
+        own = stream.ours(110, count, rounds)
+        timings: dict[str, Timing | None] = {
+            "Stream.run": own,
+            "Stream.run, looked up": stream.looked_up(110, count, rounds),
+            "Stream.push, numpy": stream.pushed(110, count, rounds),
+            "Stream.run, every unit open": stream.ours(110, count, rounds, dense=True),
+            "nn.LSTM, whole sequence": stream.lstm_sequence(110, count, rounds),
+            "onnxruntime LSTM, step": stream.onnx_step(110, few, rounds),
+            "nn.LSTMCell, step": stream.lstm_cell(110, few, rounds),
+        }
+    rows = table("an event, us (quartiles); H110 D41 r_on 0.05, one core", "way", "us", "against Stream.run")
+    for name, timing in timings.items():
+        if timing is None:
+            rows.add_row(name, "not installed", "-")
+            continue
+        spread = f"{1e6 * timing.median:.3f} ({1e6 * timing.low:.3f}-{1e6 * timing.high:.3f})"
+        rows.add_row(name, spread, ratio(timing, own))
+    console.print(rows, "")
+    result["H110"] = {name: None if timing is None else asdict(timing) for name, timing in timings.items()}
+
+    rows = table(
+        "an event, us; D41 r_on 0.05, one core", "H", "Stream.run", "every unit open", "nn.LSTM, sequence", "dense / sparse"
+    )
+    result["sizes"] = []
+    for units in (512, 1024) if quick else (512, 1024, 2048):
+        with console.status(f"H{units}"):
+            sparse = stream.ours(units, count // 10, rounds)
+            dense = stream.ours(units, max(100, count // 100), rounds, dense=True)
+            lstm = stream.lstm_sequence(units, max(100, count // 100), rounds)
+        rows.add_row(str(units), *(f"{1e6 * x.median:.1f}" for x in (sparse, dense, lstm)), ratio(dense, sparse))
+        result["sizes"].append({"H": units, "sparse": asdict(sparse), "dense": asdict(dense), "nn.LSTM": asdict(lstm)})
+    console.print(rows, "")
+
+    if not quick:
+        rows = table("time an event takes in longer and longer runs; H110 D41", "events", "us")
+        result["flatness"] = []
+        for events, seconds in stream.flatness():
+            rows.add_row(f"{events:,}", f"{1e6 * seconds:.3f}")
+            result["flatness"].append({"events": events, "seconds": seconds})
+        console.print(rows)
+    return result

@@ -1,0 +1,203 @@
+"""The compiled core on CPU tensors: open events only at leak 0, matrix products with a fused cell otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phased.cell import LSTM, Cell, State, Weights
+from phased.gate import SHAPES
+from phased.ops.operator import Gradients, Problem, Result, operator
+from phased.schedule import valid_steps
+
+
+def load() -> tuple[Any, str | None]:
+    """The compiled core, or why there is none."""
+    try:
+        return import_module("phased._core"), None
+    except ImportError as error:
+        cure = "Reinstall phased where a C++17 compiler (GCC or Clang) is found: pip install --force-reinstall --no-deps phased."
+        return None, f"the compiled core is missing ({error}). {cure}"
+
+
+core, MISSING = load()
+
+# Open shares from which on whole matrix products are faster than open units one by one; measured by `phased bench cpu`.
+BREAK_EVEN = 0.35
+
+KINDS = {torch.float32: "32", torch.float64: "64"}
+
+
+def cell_number(cell: Cell) -> int:
+    """A cell as the core names it."""
+    return 0 if cell is LSTM else 1
+
+
+def address(tensor: Tensor | None) -> int:
+    """Where a tensor's numbers are; 0 for none."""
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def contiguous_rows(tensor: Tensor) -> Tensor:
+    """A tensor whose last dimension is laid out without gaps."""
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()
+
+
+class Call:
+    """A problem as the core takes it: addresses, and the tensors that must outlive the call."""
+
+    def __init__(self, problem: Problem) -> None:
+        steps, batch, features = problem.input.shape
+        self.input = contiguous_rows(problem.input.detach())
+        self.time = problem.time.detach().to(torch.float64).t().contiguous()
+        lengths = problem.lengths
+        self.lengths = torch.full((batch,), steps, dtype=torch.int64) if lengths is None else lengths.contiguous()
+        self.state = [s.detach().contiguous() for s in problem.state]
+        self.weights = [None if w is None else w.detach().contiguous() for w in problem.weights]
+        self.gate = [g.detach().contiguous() for g in problem.gate.parameters()]
+        self.kind = KINDS[problem.input.dtype]
+        self.cell = problem.cell
+        self.units = problem.weights.hh.shape[1]
+        self.fields = 6 if problem.cell is LSTM else 4
+        self.core = self.function("Problem")(
+            cell_number(problem.cell),
+            SHAPES.index(problem.gate.shape),
+            problem.gate.leak,
+            batch,
+            steps,
+            features,
+            self.units,
+            address(self.input),
+            self.input.stride(1),
+            self.input.stride(0),
+            address(self.time),
+            address(self.lengths),
+            *self.states(self.state),
+            [address(w) for w in self.weights[:4]],
+            address(self.weights[4]),
+            [address(g) for g in self.gate],
+            torch.get_num_threads(),
+        )
+
+    def function(self, name: str) -> Any:
+        """The core's function or class for this dtype."""
+        return getattr(core, name + self.kind)
+
+    def states(self, tensors: list[Tensor]) -> tuple[int, int]:
+        """Addresses of h and c; the GRU has no c."""
+        return address(tensors[0]), address(tensors[1]) if len(tensors) > 1 else 0
+
+
+def is_dense(problem: Problem) -> bool:
+    """Whether every unit works at every step, or so many that it is faster to let them all."""
+    return problem.gate.leak > 0 or bool(problem.gate.ratio_on.mean() > BREAK_EVEN)
+
+
+def forward(problem: Problem, keep: bool) -> Result:
+    """Output, final state and, to keep, the tape."""
+    call = Call(problem)
+    x = problem.input
+    steps, batch, _ = x.shape
+    output = x.new_empty(steps, batch, call.units)
+    final = [torch.empty_like(s, memory_format=torch.contiguous_format) for s in call.state]
+    results = (address(output), *call.states(final))
+    saved: list[Tensor] = []
+    if is_dense(problem):
+        size = batch * steps * call.fields * call.function("tall")(call.units) if keep else 0
+        saved = allocate(x, slots=0, tape=size) if keep else []
+        call.function("forward_dense")(call.core, *results, address(saved[-1]) if keep else 0)
+    elif keep:
+        schedule = call.function("schedule")(call.core)
+        saved = allocate(x, slots=schedule.slots, tape=call.fields * schedule.slots)
+        call.function("forward")(call.core, schedule, *results, *map(address, saved))
+    else:
+        call.function("infer")(call.core, *results)
+    return Result(output, tuple(final), saved)
+
+
+def allocate(x: Tensor, slots: Any, tape: Any) -> list[Tensor]:
+    """What a forward pass leaves: row starts; unit, openness and side of each open event; and what its cell keeps."""
+    steps, batch, _ = x.shape
+    return [
+        x.new_empty(batch, steps + 1, dtype=torch.int64),
+        x.new_empty(slots, dtype=torch.int32),
+        x.new_empty(slots),
+        x.new_empty(slots, dtype=torch.uint8),
+        x.new_empty(tape),
+    ]
+
+
+def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State) -> Gradients:
+    """Gradients of everything, given those of the output and the final state."""
+    call = Call(problem)
+    x = problem.input
+    output = result.output
+    to_rows = None if to_output is None else contiguous_rows(to_output)
+    strides = (0, 0) if to_rows is None else (to_rows.stride(1), to_rows.stride(0))
+    to_end = [d.contiguous() for d in to_final]
+    to_state = [torch.empty_like(s) for s in call.state]
+    to_gate = torch.empty(3, call.units, dtype=torch.float64)
+    to_peephole = None if problem.weights.peephole is None else x.new_empty(3, call.units)
+    given = (address(to_rows), *strides, *call.states(to_end))
+    dense = result.saved[1].numel() == 0  # a sparse pass has spare slots even where nothing was open
+    if dense:
+        to_products = x.new_empty(*output.shape[:2], 4, call.units)
+        call.function("backward_dense")(
+            call.core,
+            address(output),
+            address(result.saved[-1]),
+            *given,
+            address(to_products),
+            *call.states(to_state),
+            address(to_peephole),
+            address(to_gate),
+        )
+        to_x, matrices = dense_gradients(problem, call, output, to_products)
+    else:
+        to_x = x.new_empty(x.shape)
+        matrices = [None if w is None else torch.empty_like(w) for w in call.weights[:4]]
+        call.function("backward")(
+            call.core,
+            *map(address, result.saved),
+            result.saved[1].numel(),
+            address(output),
+            *given,
+            address(to_x),
+            *call.states(to_state),
+            [address(m) for m in matrices],
+            address(to_peephole),
+            address(to_gate),
+        )
+    ih, hh, bias_ih, bias_hh = matrices
+    assert ih is not None
+    assert hh is not None
+    return Gradients(to_x, tuple(to_state), Weights(ih, hh, bias_ih, bias_hh, to_peephole), tuple(g.clone() for g in to_gate))
+
+
+def dense_gradients(problem: Problem, call: Call, output: Tensor, to_products: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+    """Gradients to the input and the weights: a few large products of those to the cells' products (T, B, 4, H)."""
+    x = call.input
+    if problem.lengths is not None:  # padding may hold anything, and 0 * NaN is NaN
+        x = torch.where(valid_steps(x.shape[0], call.lengths).unsqueeze(-1), x, 0)
+    before = torch.cat((call.state[0].unsqueeze(0), output[:-1])) if len(output) else output
+    stacked = problem.cell.gates * call.units
+    # The GRU's n has a product of its own for the input, the third, and for the state, the fourth.
+    from_x = (to_products if problem.cell is LSTM else to_products[:, :, :3]).reshape(-1, stacked)
+    from_h = (to_products if problem.cell is LSTM else to_products[:, :, [0, 1, 3]]).reshape(-1, stacked)
+    matrices: list[Tensor | None] = [from_x.T @ x.reshape(-1, x.shape[2]), from_h.T @ before.reshape(-1, call.units)]
+    biases = [None, None] if problem.weights.bias_ih is None else [from_x.sum(0), from_h.sum(0)]
+    weight = call.weights[0]
+    assert weight is not None
+    return (from_x @ weight).view(x.shape), matrices + biases
+
+
+def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
+    """Empty tensors like those `forward` saves, for tracing."""
+    return allocate(problem.input, slots=unknown(), tape=unknown())
+
+
+recurrence = operator("cpu", forward, backward, saved_like)

@@ -1,0 +1,1 @@
+"""Results in, figures out; nothing here computes a result."""

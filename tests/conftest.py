@@ -1,0 +1,32 @@
+"""What every test runs under."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+# pytest's importlib mode leaves sys.path alone; shared test material lies beside this file.
+sys.path.insert(0, str(Path(__file__).parent))
+
+settings.register_profile("phased", deadline=None, max_examples=50)
+settings.load_profile("phased")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `gpu` are skipped where there is no CUDA device."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_per_worker() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _same_draws_every_time() -> None:
+    torch.manual_seed(20161029)

@@ -1,0 +1,552 @@
+"""The contract: every backend computes what the reference computes, outputs, final states and every gradient."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from phased import PhasedLSTM, ops
+from phased.cell import CELLS, Weights
+from phased.gate import SHAPES, TimeGate
+from phased.ops.operator import Problem, pack
+from phased.schedule import valid_steps
+from strategies import apart, clocks, poisoned, ragged, seeds
+
+
+def device_of(backend: str) -> str:
+    return "cuda" if backend == "cuda" else "cpu"
+
+
+def backend_parameters(*, reference: bool = False) -> list[Any]:
+    """Every backend there is; one that cannot run here is skipped, and says why."""
+    names = [name for name in ops.backends() if reference or name != "reference"]
+    missing = {name: ops.backends()[name].missing for name in names}
+    marks = {name: [pytest.mark.gpu] if device_of(name) == "cuda" else [] for name in names}
+    return [
+        pytest.param(name, marks=[*marks[name], *([pytest.mark.skip(reason=str(why))] if (why := missing[name]) else [])])
+        for name in names
+    ]
+
+
+each_backend = pytest.mark.parametrize("backend", backend_parameters())
+each_backend_and_reference = pytest.mark.parametrize("backend", backend_parameters(reference=True))
+each_cell = pytest.mark.parametrize("cell", sorted(CELLS))
+each_leak = pytest.mark.parametrize("leak", [0.0, 0.01])
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-4}
+
+
+@dataclass
+class Case:
+    """A recurrence to compute, by any backend on any device."""
+
+    cell: str = "lstm"
+    steps: int = 11
+    batch: int = 3
+    inputs: int = 2
+    hidden: int = 7
+    bias: bool = True
+    peephole: bool = False
+    leak: float = 0.0
+    shape: str = "triangle"
+    dtype: torch.dtype = torch.float64
+    lengths: Sequence[int] | None = None
+    ratio: tuple[float, float] = (0.1, 0.9)
+    start: float = 0.0
+    integer_time: bool = False
+    seed: int = 0
+    leaves: dict[str, Tensor] = field(init=False)
+    time: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        torch.manual_seed(self.seed)
+        gates, states, hidden = CELLS[self.cell].gates, CELLS[self.cell].states, self.hidden
+
+        def randn(*size: int) -> Tensor:
+            return torch.randn(*size, dtype=self.dtype)
+
+        scale = hidden**-0.5
+        self.leaves = {"input": randn(self.steps, self.batch, self.inputs)}
+        self.leaves |= {name: 0.5 * randn(self.batch, hidden) for name in ("h_0", "c_0")[:states]}
+        self.leaves |= {"weight_ih": randn(gates * hidden, self.inputs), "weight_hh": scale * randn(gates * hidden, hidden)}
+        if self.bias:
+            self.leaves |= {"bias_ih": randn(gates * hidden), "bias_hh": randn(gates * hidden)}
+        if self.peephole:
+            self.leaves["peephole"] = randn(3, hidden)
+        low, high = self.ratio
+        unit = torch.rand(3, hidden, dtype=torch.float64)
+        self.leaves |= {"period": 5 + 20 * unit[0], "shift": 25 * unit[1], "ratio_on": low + (high - low) * unit[2]}
+        self.time = clocks(self.steps, self.batch, span=100.0, start=self.start)
+        if self.integer_time:
+            self.time = (self.time * 1000).round().long()
+            self.leaves["period"] *= 1000
+            self.leaves["shift"] *= 1000
+
+    def poison_padding(self) -> "Case":
+        """NaN, or the smallest integer, in every step beyond a sequence's length."""
+        padding = ~valid_steps(self.steps, torch.tensor(self.lengths, dtype=torch.int64))
+        self.leaves["input"] = self.leaves["input"].masked_fill(padding.unsqueeze(-1), float("nan"))
+        worst = float("nan") if self.time.is_floating_point() else torch.iinfo(torch.int64).min
+        self.time = self.time.masked_fill(padding, worst)
+        return self
+
+    def run(self, backend: str, leaves: dict[str, Tensor] | None = None) -> list[Tensor]:
+        """Output and final states."""
+        leaves = self.on(backend) if leaves is None else leaves
+        device = device_of(backend)
+        gate = TimeGate(leaves["period"], leaves["shift"], leaves["ratio_on"], self.leak, self.shape)
+        weights = Weights(*(leaves.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "peephole")))
+        state = tuple(leaves[name] for name in ("h_0", "c_0") if name in leaves)
+        lengths = None if self.lengths is None else torch.tensor(self.lengths, dtype=torch.int64, device=device)
+        time = self.time.to(device)
+        output, final = ops.recurrence(CELLS[self.cell], gate, leaves["input"], time, state, weights, lengths, backend=backend)
+        return [output, *final]
+
+    def on(self, backend: str) -> dict[str, Tensor]:
+        """The leaves on the backend's device, with their strides as they are, wanting gradients."""
+        return {name: leaf.detach().to(device_of(backend)).requires_grad_() for name, leaf in self.leaves.items()}
+
+    def gradients(self, backend: str, to: str = "both") -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Results by name and gradients by name, for random gradients to the output, the final state or both."""
+        leaves = self.on(backend)
+        names = ["output", "h_n", "c_n"]
+        results = dict(zip(names, self.run(backend, leaves), strict=False))
+        draw = torch.Generator().manual_seed(self.seed + 1)
+        loss = torch.zeros((), dtype=torch.float64, device=device_of(backend))
+        for name, result in results.items():
+            cotangent = torch.randn(result.shape, generator=draw, dtype=torch.float64).to(result)
+            if to == "both" or (to == "output") == (name == "output"):
+                loss = loss + (result * cotangent).sum()
+        found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        grads = {
+            name: torch.zeros_like(leaf) if grad is None else grad
+            for (name, leaf), grad in zip(leaves.items(), found, strict=True)
+        }
+        return {name: result.detach() for name, result in results.items()}, grads
+
+
+def assert_same(got: dict[str, Tensor], want: dict[str, Tensor], dtype: torch.dtype, what: str) -> None:
+    """Equal up to rounding, measured against the largest entry: a gradient to a period may be 1e7, or 1e-7."""
+    assert got.keys() == want.keys()
+    for name, expected in want.items():
+        value = got[name].cpu()
+        assert value.dtype == expected.dtype, f"{what} {name}"
+        assert value.shape == expected.shape, f"{what} {name}"
+        assert value.isfinite().all(), f"{what} {name} is not finite"
+        scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
+        worst = float((value - expected).abs().max()) / scale if expected.numel() else 0.0
+        assert worst <= TOLERANCE[dtype], f"{what} {name} is off by {worst:.2e} of its largest entry"
+
+
+def assert_contract(case: Case, backend: str, to: str = "both") -> None:
+    with poisoned():
+        results, gradients = case.gradients(backend, to)
+    want_results, want_gradients = case.gradients("reference", to)
+    assert_same(results, want_results, case.dtype, "result")
+    assert_same(gradients, want_gradients, case.dtype, "gradient to")
+
+
+# Equal to the reference
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("extras", ["plain", "bias", "peephole", "bias and peephole"])
+def test_every_backend_equals_reference_with_every_option(backend, cell, leak, shape, dtype, extras):
+    if "peephole" in extras and cell == "gru":
+        extras = extras.replace("peephole", "")  # a GRU has none
+    case = Case(cell, leak=leak, shape=shape, dtype=dtype, bias="bias" in extras, peephole="peephole" in extras)
+    assert_contract(case, backend)
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("hidden", [1, 7, 110, 129])
+@pytest.mark.parametrize("inputs", [1, 5])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_every_backend_equals_reference_at_every_size(backend, cell, leak, hidden, inputs, dtype):
+    case = Case(cell, leak=leak, hidden=hidden, inputs=inputs, dtype=dtype, ratio=(0.05, 0.3), peephole=cell == "lstm")
+    assert_contract(case, backend)
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("steps", [0, 1, 2])
+@pytest.mark.parametrize("batch", [0, 1, 4])
+def test_every_backend_equals_reference_for_empty_and_tiny_batches(backend, cell, leak, steps, batch):
+    assert_contract(Case(cell, steps=steps, batch=batch, leak=leak, peephole=cell == "lstm"), backend)
+    assert_contract(Case(cell, steps=steps, batch=batch, leak=leak, lengths=[steps] * batch), backend)
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("lengths", [[11, 0, 4], [0, 0, 0], [11, 11, 11], [1, 2, 0]])
+def test_every_backend_equals_reference_in_ragged_batches(backend, cell, leak, lengths):
+    assert_contract(Case(cell, leak=leak, lengths=lengths, peephole=cell == "lstm"), backend)
+
+
+@each_backend
+@given(
+    seeds,
+    st.sampled_from(sorted(CELLS)),
+    st.sampled_from([0.0, 0.01]),
+    st.sampled_from(SHAPES),
+    ragged,
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
+)
+def test_every_backend_equals_reference_whatever_is_drawn(backend, seed, cell, leak, shape, lengths, hidden, inputs, bias, peep):
+    assert_contract(
+        Case(
+            cell,
+            9,
+            len(lengths),
+            inputs,
+            hidden,
+            bias,
+            peep and cell == "lstm",
+            leak,
+            shape,
+            lengths=lengths,
+            ratio=(0.02, 1.0),
+            seed=seed,
+        ).poison_padding(),
+        backend,
+    )
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("to", ["output", "state", "both"])
+def test_a_gradient_may_come_to_the_output_the_final_state_or_both(backend, cell, leak, to):
+    assert_contract(Case(cell, leak=leak, peephole=cell == "lstm"), backend, to)
+    assert_contract(Case(cell, leak=leak, lengths=[5, 0, 11]), backend, to)
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_times_may_be_integers_and_far_from_zero(backend, cell, leak, dtype):
+    assert_contract(Case(cell, leak=leak, dtype=dtype, integer_time=True), backend)
+    assert_contract(Case(cell, leak=leak, dtype=dtype, start=1e9), backend)
+    assert_contract(
+        Case(cell, leak=leak, dtype=dtype, start=1e9, integer_time=True, lengths=[3, 11, 0]).poison_padding(), backend
+    )
+    assert_contract(Case(cell, leak=leak, dtype=dtype, start=-1e6), backend)
+
+
+@each_backend
+@each_cell
+@each_leak
+def test_no_unit_open_and_every_unit_open(backend, cell, leak):
+    asleep = Case(cell, leak=leak)
+    asleep.leaves["period"] = torch.full((7,), 1e6, dtype=torch.float64)
+    asleep.leaves["shift"] = torch.full((7,), 5e5, dtype=torch.float64)
+    assert_contract(asleep, backend)
+    assert_contract(Case(cell, leak=leak, shape="square", ratio=(1.0, 1.0)), backend)
+
+
+@each_backend
+@each_cell
+@each_leak
+def test_memory_may_lie_in_any_order(backend, cell, leak):
+    """Transposed, strided and expanded tensors mean the same numbers."""
+    case = Case(cell, leak=leak, peephole=cell == "lstm")
+    want = case.gradients("reference")
+    for name, leaf in case.leaves.items():
+        if leaf.dim() == 3:
+            case.leaves[name] = leaf.transpose(0, 1).contiguous().transpose(0, 1)
+        elif leaf.dim() == 2:
+            case.leaves[name] = leaf.T.contiguous().T
+        else:
+            case.leaves[name] = torch.stack([leaf, leaf], -1)[:, 0]
+        assert not case.leaves[name].is_contiguous()
+    case.time = case.time.T.contiguous().T
+    with poisoned():
+        got = case.gradients(backend)
+    for a, b in zip(got, want, strict=True):
+        assert_same(a, b, case.dtype, "non-contiguous")
+
+
+@each_backend
+@each_leak
+def test_one_clock_expanded_over_the_batch_and_one_state_too(backend, leak):
+    case = Case(leak=leak)
+    case.time = case.time[:, :1].expand(-1, 3)
+    for name in ("h_0", "c_0"):
+        case.leaves[name] = case.leaves[name][:1].expand(3, -1)
+    assert_contract(case, backend)
+
+
+# Padding
+
+
+@each_backend_and_reference
+@each_cell
+@each_leak
+@pytest.mark.parametrize("integer_time", [False, True], ids=["float", "int64"])
+def test_poison_in_the_padding_reaches_nothing(backend, cell, leak, integer_time):
+    clean = Case(cell, leak=leak, lengths=[4, 0, 11], integer_time=integer_time, peephole=cell == "lstm")
+    dirty = replace(clean).poison_padding()
+    with poisoned():
+        got = dirty.gradients(backend)
+    for a, b in zip(got, clean.gradients("reference"), strict=True):
+        assert_same(a, b, clean.dtype, "with poisoned padding,")
+
+
+@each_backend_and_reference
+@each_leak
+def test_padding_keeps_the_state_and_its_output_is_zero(backend, leak):
+    case = Case(leak=leak, lengths=[4, 0, 11]).poison_padding()
+    output, h_n, c_n = (result.cpu() for result in case.run(backend))
+    assert (output[4:, 0] == 0).all()
+    assert (output[:, 1] == 0).all()
+    assert torch.equal(h_n[1], case.leaves["h_0"][1])
+    assert torch.equal(c_n[1], case.leaves["c_0"][1])
+    assert torch.equal(h_n[0], output[3, 0])
+    assert torch.equal(h_n[2], output[10, 2])
+
+
+@each_backend_and_reference
+@each_cell
+@each_leak
+def test_a_gradient_to_the_outputs_of_padding_goes_nowhere(backend, cell, leak):
+    case = Case(cell, leak=leak, lengths=[4, 0, 11])
+    leaves = case.on(backend)
+    output = case.run(backend, leaves)[0]
+    padding = ~valid_steps(11, torch.tensor([4, 0, 11])).to(output.device)
+    grads = torch.autograd.grad(output, list(leaves.values()), 1e3 * padding.unsqueeze(-1).expand_as(output).to(output))
+    assert all((grad == 0).all() for grad in grads)
+
+
+@each_backend_and_reference
+@each_leak
+def test_padded_steps_have_no_gradient_to_their_input(backend, leak):
+    case = Case(leak=leak, lengths=[4, 0, 11])
+    _, grads = case.gradients(backend)
+    assert (grads["input"][4:, 0] == 0).all()
+    assert (grads["input"][:, 1] == 0).all()
+    assert (grads["input"][:4, 0] != 0).any()
+
+
+# Gradients against finite differences
+
+
+def smooth_case(**settings: Any) -> Case:
+    """A small case no phase of which is near a corner of its gate."""
+    for seed in range(1000):
+        case = Case(steps=5, batch=2, inputs=2, hidden=2, ratio=(0.4, 0.9), seed=seed, **settings)
+        tau, s, r_on = case.leaves["period"], case.leaves["shift"], case.leaves["ratio_on"]
+        phi = ((case.time.unsqueeze(-1).double() - s) % tau) / tau
+        if all((apart(phi, corner) > 0.004).all() for corner in (0.0 * r_on, r_on / 2, r_on)):
+            return case
+    raise AssertionError("no smooth case found")
+
+
+@each_backend_and_reference
+@each_cell
+@each_leak
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradcheck(backend, cell, leak, shape):
+    case = smooth_case(cell=cell, leak=leak, shape=shape, peephole=cell == "lstm", lengths=[5, 3])
+    names, leaves = zip(*case.on(backend).items(), strict=True)
+
+    def results(*values: Tensor) -> tuple[Tensor, ...]:
+        return tuple(case.run(backend, dict(zip(names, values, strict=True))))
+
+    assert torch.autograd.gradcheck(results, leaves)
+
+
+# As a torch operator
+
+
+def registered(backend: str) -> Any:
+    if not hasattr(torch.ops.phased, backend):
+        pytest.skip(f"the backend {backend} registers no operator of its own")
+    return getattr(torch.ops.phased, backend)
+
+
+def operator_arguments(case: Case, backend: str, keep: bool) -> tuple[Any, ...]:
+    leaves = case.on(backend)
+    gate = TimeGate(leaves["period"], leaves["shift"], leaves["ratio_on"], case.leak, case.shape)
+    weights = Weights(*(leaves.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "peephole")))
+    state = tuple(leaves[name] for name in ("h_0", "c_0") if name in leaves)
+    device = device_of(backend)
+    lengths = None if case.lengths is None else torch.tensor(case.lengths, dtype=torch.int64, device=device)
+    return *pack(Problem(CELLS[case.cell], gate, leaves["input"], case.time.to(device), state, weights, lengths)), keep
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("keep", [True, False], ids=["training", "inference"])
+def test_torch_finds_nothing_wrong_with_the_operator(backend, cell, leak, keep):
+    case = Case(cell, steps=4, batch=2, hidden=3, leak=leak, lengths=[4, 2], peephole=cell == "lstm", seed=1)
+    operator = registered(backend)
+    arguments = operator_arguments(case, backend, keep)
+    # Tracing compares every number returned, but a tape may leave some unwritten: the next test traces results and gradients.
+    checks = ["test_schema", "test_autograd_registration", "test_faketensor"]
+    if not keep:
+        arguments = torch.utils._pytree.tree_map_only(Tensor, Tensor.detach, arguments)
+        checks.append("test_aot_dispatch_dynamic")
+    torch.library.opcheck(operator, arguments, test_utils=checks)
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("dynamic", [True, False], ids=["dynamic", "static"])
+def test_traced_without_a_graph_break_it_computes_the_same(backend, cell, leak, dynamic):
+    torch.compiler.reset()
+    case = Case(cell, leak=leak, lengths=[11, 0, 4], peephole=cell == "lstm")
+    want = case.gradients(backend)
+    case.run = torch.compile(case.run, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for a, b in zip(case.gradients(backend), want, strict=True):
+        assert_same(a, {name: value.cpu() for name, value in b.items()}, case.dtype, "traced,")
+
+
+@each_backend
+@each_leak
+def test_the_operator_returns_none_of_its_inputs(backend, leak):
+    """An operator that hands back what it was given breaks functional graphs: an empty sequence is the temptation."""
+    case = Case(steps=0, leak=leak)
+    leaves = case.on(backend)
+    given_memory = {leaf.untyped_storage().data_ptr() for leaf in leaves.values()} - {0}
+    for result in case.run(backend, leaves):
+        assert result.untyped_storage().data_ptr() not in given_memory
+
+
+class Saved(TorchDispatchMode):
+    """Watches what the operators phased::* hand to their backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if str(func).startswith("phased.") and "backward" not in str(func):
+            self.numbers.append(sum(tensor.numel() for tensor in result[2]))
+        return result
+
+
+@pytest.fixture
+def saved() -> Iterator[Saved]:
+    with Saved() as mode:
+        yield mode
+
+
+@each_backend
+@each_leak
+def test_inference_without_gradients_keeps_no_tape(backend, leak, saved):
+    registered(backend)
+    case = Case(leak=leak)
+    with torch.no_grad():
+        results = case.run(backend)
+    case.run(backend, {name: leaf.detach() for name, leaf in case.on(backend).items()})
+    assert saved.numbers == [0, 0]
+    assert not any(result.requires_grad for result in results)
+    case.run(backend)
+    assert saved.numbers[-1] > 0
+
+
+@each_backend
+def test_at_leak_zero_what_training_keeps_grows_with_open_events_only(backend, saved):
+    registered(backend)
+    case = Case(hidden=200, steps=50, ratio=(0.05, 0.05))
+    case.run(backend)
+    replace(case, leak=0.01).run(backend)
+    sparse, dense = saved.numbers
+    assert sparse < dense / 8
+
+
+# The same every time
+
+
+@each_backend_and_reference
+@each_cell
+@each_leak
+def test_two_runs_give_the_same_bits(backend, cell, leak):
+    case = Case(cell, hidden=40, batch=8, steps=30, leak=leak, dtype=torch.float32)
+    first, second = case.gradients(backend), case.gradients(backend)
+    for a, b in zip(first, second, strict=True):
+        assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+@each_backend_and_reference
+@each_cell
+@each_leak
+def test_nothing_that_was_passed_in_is_changed(backend, cell, leak):
+    case = Case(cell, leak=leak, lengths=[11, 0, 4], peephole=cell == "lstm").poison_padding()
+    before = {name: leaf.clone() for name, leaf in case.leaves.items()}
+    time = case.time.clone()
+    case.gradients(backend)
+    for name, leaf in case.leaves.items():
+        torch.testing.assert_close(leaf, before[name], rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(case.time, time, rtol=0, atol=0, equal_nan=True)
+
+
+@each_backend
+@each_cell
+@each_leak
+def test_only_what_is_asked_for_is_differentiated(backend, cell, leak):
+    """A frozen gate, or frozen weights: the other gradients stay what they are."""
+    case = Case(cell, leak=leak)
+    _, want = case.gradients("reference")
+    for wanted in ("input", "period", "weight_hh", "h_0"):
+        leaves = {name: leaf.detach().requires_grad_(name == wanted) for name, leaf in case.on(backend).items()}
+        results = case.run(backend, leaves)
+        draw = torch.Generator().manual_seed(case.seed + 1)
+        loss = sum((r * torch.randn(r.shape, generator=draw, dtype=torch.float64).to(r)).sum() for r in results)
+        loss.backward()
+        assert_same({wanted: leaves[wanted].grad}, {wanted: want[wanted]}, case.dtype, "gradient to")
+        assert all(leaf.grad is None for name, leaf in leaves.items() if name != wanted)
+
+
+@each_backend
+@each_leak
+def test_a_graph_can_be_walked_twice(backend, leak):
+    case = Case(leak=leak)
+    leaves = case.on(backend)
+    loss = case.run(backend, leaves)[0].square().sum()
+    first = torch.autograd.grad(loss, list(leaves.values()), retain_graph=True)
+    second = torch.autograd.grad(loss, list(leaves.values()))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+# Choosing
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_auto_chooses_a_backend_that_can_run(device):
+    chosen = ops.choose("auto", torch.device(device))
+    assert chosen.missing is None
+    assert chosen.name in ops.backends()
+
+
+@each_backend_and_reference
+def test_a_backend_that_is_asked_for_is_the_one_that_runs(backend):
+    assert ops.choose(backend, torch.device(device_of(backend))).name == backend
+
+
+def test_a_backend_that_cannot_run_says_why_and_what_to_do(monkeypatch):
+    broken = ops.Backend("broken", "never", ops.reference.recurrence, missing="it has no engine. Buy one.")
+    monkeypatch.setattr(ops, "backends", lambda: {"broken": broken})
+    with pytest.raises(RuntimeError, match=r'backend="broken" cannot run here: it has no engine\. Buy one\..*"auto"'):
+        PhasedLSTM(1, 1, backend="broken")

@@ -1,0 +1,50 @@
+"""The pictures say what the result says."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from phased.experiments import gate, memory
+from phased.report import figures
+from phased.report.style import UNITS
+
+
+@pytest.fixture(scope="module")
+def ramp() -> gate.Result:
+    return gate.run()
+
+
+@pytest.fixture(scope="module")
+def decay() -> memory.Result:
+    return memory.run(memory.Settings(steps=400))
+
+
+def texts(figure) -> str:
+    return "\n".join(text.get_text() for text in figure.findobj(mpl.text.Text))
+
+
+def test_figure_2_names_tau_s_and_r_on_and_puts_units_on_its_axes(ramp):
+    words = texts(figures.draw_gate(ramp))
+    for expected in ("$s$", r"$\tau$", r"$r_{on}\,\tau$", "time (ms)", "input $x$", "gate $k$", "cell $c$"):
+        assert expected in words
+
+
+def test_figure_2_draws_the_cell_states_as_computed(ramp):
+    figure = figures.draw_gate(ramp)
+    (axes,) = (axes for axes in figure.findobj(mpl.axes.Axes) if axes.get_ylabel() == "cell $c$")
+    drawn = {line.get_color(): line.get_ydata() for line in axes.get_lines()}
+    for colour, c in zip(UNITS, ramp.ramp.cell.T, strict=True):
+        np.testing.assert_array_equal(drawn[colour], c)
+
+
+def test_the_memory_figure_counts_each_units_updates(decay):
+    words = texts(figures.draw_memory(decay))
+    assert f"LSTM: {decay.settings.steps} updates" in words
+    for tau, n in zip(decay.settings.period, decay.updates, strict=True):
+        assert rf"$\tau$ = {tau:g} ms: {n} updates" in words
+
+
+def test_drawing_leaves_matplotlibs_own_settings_alone(ramp, tmp_path):
+    before = dict(mpl.rcParams)
+    figures.save_gate(ramp, tmp_path)
+    assert dict(mpl.rcParams) == before

@@ -1,0 +1,70 @@
+"""What a layer costs: updates per unit, as the paper counts them."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phased import PhasedGRU, PhasedLSTM, updates
+from strategies import clocks, ragged, seeds
+
+
+def test_nmnists_numbers_give_the_papers_updates_per_neuron():
+    """3153 events in 300 ms, 110 units, tau 100 ms, r_on 0.05: 159 +- 2.8 updates per neuron, not 3153 (the paper's Table 1)."""
+    means = []
+    for seed in range(10):
+        torch.manual_seed(seed)
+        rnn = PhasedLSTM(41, 110, period=100.0, ratio_on=0.05)
+        counts = updates(rnn, clocks(3153, 1, span=300.0).squeeze(1))
+        assert counts.shape == (1, 110)
+        means.append(counts.double().mean().item())
+    assert all(abs(mean - 159) < 3 * 2.8 for mean in means)
+    assert abs(sum(means) / len(means) - 159) < 2.8
+    assert 3153 / (sum(means) / len(means)) == pytest.approx(20, rel=0.05)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("make", [PhasedLSTM, PhasedGRU])
+def test_updates_are_counted_for_every_layer_direction_sequence_and_unit(make, batch_first):
+    rnn = make(2, 5, num_layers=2, bidirectional=True, batch_first=batch_first, period=9.0, ratio_on=0.2)
+    time = clocks(30, 3)
+    counts = updates(rnn, time.T if batch_first else time)
+    assert counts.shape == (4, 3, 5)
+    assert counts.dtype == torch.int64
+    for n, suffix in enumerate(["l0", "l0_reverse", "l1", "l1_reverse"]):
+        tau, s, r_on = (rnn.get_parameter(f"{name}_{suffix}").detach() for name in ("period", "shift", "ratio_on"))
+        is_open = ((time.unsqueeze(-1) - s) % tau) / tau < r_on
+        assert torch.equal(counts[n], is_open.sum(0))
+
+
+@given(seeds, ragged)
+def test_padding_makes_no_updates(seed, lengths):
+    torch.manual_seed(seed)
+    rnn, time = PhasedLSTM(1, 4, period=7.0, ratio_on=0.4), clocks(9, len(lengths))
+    counts = updates(rnn, time, torch.tensor(lengths))
+    for b, length in enumerate(lengths):
+        assert torch.equal(counts[:, b], updates(rnn, time[:length, b]))
+
+
+@given(st.floats(0.01, 1.0))
+def test_on_average_a_unit_works_for_its_open_ratio(ratio_on):
+    rnn = PhasedLSTM(1, 50, period=13.0, ratio_on=ratio_on)
+    share = updates(rnn, clocks(2000, 1, span=1e5)).double().mean() / 2000
+    assert share == pytest.approx(ratio_on, abs=0.01)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_leak_is_not_counted(training):
+    rnn = PhasedLSTM(1, 20, leak=0.5, ratio_on=0.1).train(training)
+    assert updates(rnn, clocks(500, 2)).double().mean() < 0.2 * 500
+
+
+def test_the_whole_cycle_open_counts_every_step():
+    rnn = PhasedLSTM(1, 3, ratio_on=1.0)
+    assert (updates(rnn, clocks(17, 2)) == 17).all()
+
+
+def test_integer_microseconds_count_as_seconds_do():
+    seconds, micros = PhasedLSTM(1, 8, period=10.0, shift=0.3), PhasedLSTM(1, 8, period=1e7, shift=0.3e6)
+    t = 1_700_000_000_000_000 + torch.randint(0, 10**9, (300,)).sort().values
+    assert torch.equal(updates(micros, t), updates(seconds, t.double() / 1e6))

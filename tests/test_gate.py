@@ -1,0 +1,341 @@
+"""The time gate of Eq. 6: a clock that is exact at any time, and gradients that are exact and finite."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from phased.gate import SHAPES, TimeGate, bound_gate, bounded, openness, phase, slopes
+from strategies import apart, f64, periods, phases, ratios, seeds, times
+
+shapes = st.sampled_from(SHAPES)
+leaks = st.sampled_from([0.0, 0.001, 0.3])
+anything = st.floats(allow_nan=False, allow_infinity=False)
+UNIX = 1_700_000_000
+
+
+def exact_phase(t: float | int, tau: float, s: float) -> Fraction:
+    """Eq. 6 in rational arithmetic: no rounding anywhere."""
+    return ((Fraction(t) - Fraction(s)) % Fraction(tau)) / Fraction(tau)
+
+
+def cycles_off(phi: torch.Tensor, exact: Fraction) -> float:
+    gap = abs(Fraction(phi.item()) - exact)
+    return float(min(gap, 1 - gap))
+
+
+def away_from_kinks(phi: torch.Tensor, r_on: torch.Tensor, margin: float) -> bool:
+    """Whether no phase is near a place where k has a corner or a jump."""
+    corners = torch.stack([torch.zeros_like(r_on), r_on / 2, r_on])
+    return bool((apart(phi, corners.reshape(3, *(1,) * (phi.dim() - 1), -1)) > margin).all())
+
+
+# The phase
+
+
+@given(anything, st.floats(min_value=1e-12, allow_infinity=False), st.floats(-1e15, 1e15))
+@example(-1e-20, 1.0, 0.0)
+@example(-5e-324, 1.0, 0.0)
+@example(1.0, 1.0, 5e-324)
+@example(0.0, 0.1, 1e-18)
+@example(math.nextafter(0.3, 0), 0.1, 0.0)
+@example(1e300, 3.0, 0.0)
+def test_the_phase_is_always_in_zero_to_one_and_one_is_not_in_it(t, tau, s):
+    phi = phase(f64(t), f64(tau), f64(s))
+    assert 0 <= phi < 1
+
+
+@given(seeds)
+def test_the_phase_is_in_zero_to_one_for_whole_tensors_too(seed):
+    """Vectorised code takes other paths than one number does."""
+    draw = torch.Generator().manual_seed(seed)
+    t = torch.randn(67, dtype=torch.float64, generator=draw) * 10 ** (20 * torch.rand(67, dtype=torch.float64, generator=draw))
+    tau = 10 ** (12 * torch.rand(67, dtype=torch.float64, generator=draw) - 6)
+    s = torch.randn(67, dtype=torch.float64, generator=draw) * tau
+    phi = phase(t, tau, s)
+    assert phi.dtype == torch.float64
+    assert ((phi >= 0) & (phi < 1)).all()
+    alone = torch.stack([phase(a, b, c) for a, b, c in zip(t, tau, s, strict=True)])
+    assert (apart(phi, alone) < 1e-12).all()
+
+
+@given(st.floats(UNIX - 1e6, UNIX + 1e6), st.floats(-10, 10))
+@example(UNIX + 0.1, 0.0)
+def test_unix_seconds_with_a_period_of_a_second_are_exact(t, s):
+    assert cycles_off(phase(f64(t), f64(1.0), f64(s)), exact_phase(t, 1.0, s)) < 1e-6
+
+
+@given(st.floats(UNIX - 1e6, UNIX + 1e6), st.floats(0.01, 1e7), phases)
+def test_unix_seconds_are_exact_for_every_period(t, tau, at):
+    assert cycles_off(phase(f64(t), f64(tau), f64(at * tau)), exact_phase(t, tau, at * tau)) < 1e-6
+
+
+@given(st.integers(UNIX * 10**6 - 10**12, UNIX * 10**6 + 10**12), st.floats(1.0, 1e9), phases)
+@example(UNIX * 10**6 + 1, 1e6, 0.0)
+@example(UNIX * 10**6 + 1, 7.0, 0.0)
+def test_integer_microseconds_are_exact(t, tau, at):
+    phi = phase(torch.tensor(t), f64(tau), f64(at * tau))
+    assert cycles_off(phi, exact_phase(t, tau, at * tau)) < 1e-6
+
+
+@given(st.integers(UNIX * 10**6, UNIX * 10**6 + 10**6), st.integers(1, 10**6))
+def test_whole_microseconds_and_whole_periods_make_no_error_at_all(t, tau):
+    assert phase(torch.tensor(t), f64(tau), f64(0.0)).item() == (t % tau) / tau
+
+
+@given(st.lists(st.integers(UNIX * 10**6 - 10**12, UNIX * 10**6 + 10**12), min_size=1, max_size=40), periods)
+def test_a_whole_tensor_of_times_is_as_exact_as_one(many, tau):
+    phi = phase(torch.tensor(many), f64(tau), f64(0.25 * tau))
+    for got, t in zip(phi, many, strict=True):
+        assert cycles_off(got, exact_phase(t, tau, 0.25 * tau)) < 1e-6
+
+
+@given(st.floats(-1e7, 1e7, width=32), periods, phases)
+@example(16_777_216.0, 100.0, 0.0)
+def test_float32_times_are_taken_as_they_are_and_not_rounded_again(t, tau, at):
+    phi = phase(torch.tensor(t, dtype=torch.float32), f64(tau), f64(at * tau))
+    assert cycles_off(phi, exact_phase(t, tau, at * tau)) < 1e-9
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16])
+def test_every_dtype_of_time_means_its_number(dtype):
+    t = torch.tensor([0, 1, 2, 5, 100], dtype=dtype)
+    assert torch.equal(phase(t, f64(7.0), f64(3.0)), phase(t.double(), f64(7.0), f64(3.0)))
+
+
+@given(st.floats(-1e4, 1e4), st.floats(0.1, 1e3), st.floats(-1e3, 1e3), st.integers(-1000, 1000))
+def test_the_phase_is_periodic(t, tau, s, n):
+    assert apart(phase(f64(t + n * tau), f64(tau), f64(s)), phase(f64(t), f64(tau), f64(s))) < 1e-8
+
+
+@given(times, st.floats(0.1, 1e4), st.floats(-1e4, 1e4), st.floats(-1e6, 1e6))
+def test_moving_time_and_shift_together_changes_nothing(t, tau, s, d):
+    assert apart(phase(f64(t + d), f64(tau), f64(s + d)), phase(f64(t), f64(tau), f64(s))) < 1e-8
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(1, 10**6))
+@example(123_456, 40_000)
+def test_a_shift_as_far_from_zero_as_the_time_is_as_exact(since, tau):
+    """A sensor's first sample in UNIX microseconds as the shift, as `phased.init.aligned` makes it: no digit may be lost."""
+    start = UNIX * 10**6
+    phi = phase(torch.tensor(start + since), f64(tau), f64(start))
+    assert cycles_off(phi, exact_phase(start + since, tau, start)) < 1e-6
+
+
+@given(st.floats(0.0, 1e4), st.floats(0.01, 1.0))
+@example(0.02, 0.04)
+def test_a_shift_in_unix_seconds_is_as_exact(since, tau):
+    t = UNIX + since
+    assert cycles_off(phase(f64(t), f64(tau), f64(UNIX)), exact_phase(t, tau, UNIX)) < 1e-6
+
+
+@given(st.floats(0.1, 100.0), st.floats(0.0, 50.0), phases)
+def test_before_the_shift_the_clock_runs_backwards_through_the_same_cycle(tau, before, at):
+    """t < s, and t < 0: the phase counts up to the shift, where it is zero."""
+    s = at * tau
+    phi = phase(f64(s - before), f64(tau), f64(s))
+    assert apart(phi, f64((-before / tau) % 1.0)) < 1e-9
+
+
+# The openness
+
+
+@given(phases, ratios, leaks, shapes)
+def test_openness_is_between_closed_and_open(phi, r_on, alpha, shape):
+    assert 0 <= openness(f64(phi), f64(r_on), alpha, shape) <= 1
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0.5, 1e2), st.integers(-50, 50), ratios, leaks, shapes)
+def test_the_gate_is_periodic(t, tau, n, r_on, alpha, shape):
+    """k(t + tau) = k(t)."""
+    gate = TimeGate(f64([tau]), f64([0.3 * tau]), f64([r_on]), alpha, shape)
+    assume(away_from_kinks(gate.phase(f64([t])), f64([r_on]), 1e-9))
+    torch.testing.assert_close(gate(f64([t + n * tau])), gate(f64([t])), rtol=0, atol=1e-8)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0.5, 1e2), st.floats(-1e3, 1e3), ratios, leaks, shapes)
+def test_the_gate_does_not_see_where_time_starts(t, tau, d, r_on, alpha, shape):
+    """Moving t and s together changes nothing."""
+    here = TimeGate(f64([tau]), f64([0.3 * tau]), f64([r_on]), alpha, shape)
+    assume(away_from_kinks(here.phase(f64([t])), f64([r_on]), 1e-9))
+    there = here._replace(shift=here.shift + d)
+    torch.testing.assert_close(there(f64([t + d])), here(f64([t])), rtol=0, atol=1e-8)
+
+
+@given(seeds, st.floats(0.02, 1.0), shapes)
+def test_over_long_random_times_a_gate_is_open_for_its_ratio(seed, r_on, shape):
+    draw = torch.Generator().manual_seed(seed)
+    t = (torch.rand(40_000, dtype=torch.float64, generator=draw) - 0.5) * 1e6
+    gate = TimeGate(f64([13.7]), f64([4.2]), f64([r_on]), 0.0, shape)
+    k = gate(t)
+    five_sigma = 5 * math.sqrt(r_on * (1 - r_on) / len(t)) + 1e-4
+    assert abs((k > 0).double().mean() - r_on) < five_sigma
+    mean = r_on if shape == "square" else r_on / 2
+    assert abs(k.mean() - mean) < 5 * k.std() / math.sqrt(len(t)) + 1e-4
+
+
+@given(times, times)
+def test_neither_negative_times_nor_times_before_the_shift_open_a_gate_below_zero_or_above_one(t, s):
+    k = TimeGate(f64([10.0, 0.37]), f64([s, s]), f64([0.05, 0.7]))(f64(t))
+    assert ((k >= 0) & (k <= 1)).all()
+
+
+def test_a_triangle_rises_to_one_in_the_middle_and_falls_to_zero():
+    phi = f64([0.0, 0.025, 0.05, 0.075, 0.1, 0.5])
+    torch.testing.assert_close(openness(phi, f64(0.1)), f64([0.0, 0.5, 1.0, 0.5, 0.0, 0.0]), rtol=0, atol=1e-12)
+
+
+def test_a_square_is_fully_open_or_closed():
+    phi = f64([0.0, 0.025, 0.05, 0.0999, 0.1, 0.5])
+    assert openness(phi, f64(0.1), shape="square").tolist() == [1, 1, 1, 1, 0, 0]
+
+
+@given(phases, shapes)
+def test_a_square_that_covers_the_cycle_is_always_open(phi, shape):
+    assert openness(f64(phi), f64(1.0), 0.3, "square") == 1
+
+
+@given(phases, ratios, st.floats(0.0, 1.0), shapes)
+def test_the_leak_acts_in_the_closed_phase_only(phi, r_on, alpha, shape):
+    tight, leaky = openness(f64(phi), f64(r_on), 0.0, shape), openness(f64(phi), f64(r_on), alpha, shape)
+    if phi < r_on:
+        assert leaky == tight
+    else:
+        assert tight == 0
+        assert leaky.item() == pytest.approx(alpha * phi)
+
+
+def test_a_gate_gives_every_unit_at_every_time():
+    gate = TimeGate(f64([10.0, 20.0, 30.0]), f64([0.0, 1.0, 2.0]), f64([0.5, 0.1, 1.0]))
+    t = 100 * torch.rand(4, 2, dtype=torch.float64)
+    k = gate(t)
+    assert k.shape == (4, 2, 3)
+    assert k.dtype == torch.float64
+    for unit in range(3):
+        torch.testing.assert_close(k[..., unit], openness(phase(t, gate.period[unit], gate.shift[unit]), gate.ratio_on[unit]))
+
+
+# The gradients
+
+
+@given(times, st.floats(0.1, 1e4), st.floats(-1e4, 1e4))
+def test_the_phases_gradients_are_those_of_t_minus_s_over_tau(t, tau, s):
+    """dphi/dtau = -(t - s) / tau**2, the whole of it: growing with absolute time, floor term included. dphi/ds = -1 / tau."""
+    period, shift = f64(tau).requires_grad_(), f64(s).requires_grad_()
+    to_period, to_shift = torch.autograd.grad(phase(f64(t), period, shift), (period, shift))
+    assert to_period.item() == pytest.approx(-(t - s) / tau**2, rel=1e-9, abs=1e-14 * (abs(t) + abs(s) + tau) / tau**2)
+    assert to_shift.item() == pytest.approx(-1 / tau, rel=1e-12)
+
+
+@given(phases, ratios, leaks, shapes)
+def test_slopes_are_what_autograd_finds(phi, r_on, alpha, shape):
+    at, ratio = f64([phi]).requires_grad_(), f64([r_on]).requires_grad_()
+    k = openness(at, ratio, alpha, shape)
+    found = [torch.zeros(1) for _ in range(2)]
+    if k.requires_grad:
+        grads = torch.autograd.grad(k.sum(), (at, ratio), allow_unused=True)
+        found = [torch.zeros(1, dtype=torch.float64) if g is None else g for g in grads]
+    for got, want in zip(slopes(f64([phi]), f64([r_on]), alpha, shape), found, strict=True):
+        torch.testing.assert_close(got, want.double())
+
+
+@given(phases, ratios, leaks)
+def test_slopes_are_the_triangles(phi, r_on, alpha):
+    """Rising at 2 / r_on, falling at the same rate, then the leak; a wider ratio flattens what it opens."""
+    to_phi, to_ratio = slopes(f64(phi), f64(r_on), alpha)
+    if phi < r_on / 2:
+        want = (2 / r_on, -2 * phi / r_on**2)
+    elif phi < r_on:
+        want = (-2 / r_on, 2 * phi / r_on**2)
+    else:
+        want = (alpha, 0.0)
+    assert (to_phi.item(), to_ratio.item()) == pytest.approx(want)
+
+
+@given(seeds, leaks, shapes)
+def test_a_gates_hand_made_gradients_are_what_autograd_finds(seed, alpha, shape):
+    draw = torch.Generator().manual_seed(seed)
+
+    def rand(*size: int) -> torch.Tensor:
+        return torch.rand(*size, dtype=torch.float64, generator=draw)
+
+    leaves = [(1 + 9 * rand(5)), 10 * rand(5), 0.05 + 0.95 * rand(5)]
+    gate = TimeGate(*(leaf.requires_grad_() for leaf in leaves), alpha, shape)
+    t, to_k = 2000 * rand(7) - 1000, rand(7, 5) - 0.5
+    found = torch.autograd.grad((gate(t) * to_k).sum() + 0 * sum(leaf.sum() for leaf in leaves), leaves)
+    by_hand = gate.gradients(t.unsqueeze(-1), to_k)
+    for got, want in zip(by_hand, found, strict=True):
+        torch.testing.assert_close(got.sum(0).detach(), want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("start", [-50.0, 0.0, 1e4])
+@pytest.mark.parametrize("alpha", [0.0, 0.01])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradcheck_away_from_the_corners(shape, alpha, start):
+    period, ratio = f64([3.0, 7.3, 11.9, 23.1]), f64([0.3, 0.6, 0.9, 1.0])
+    shift = f64([0.5, -2.0, 30.0, 100.0])
+    t = start + 40 * torch.rand(200, dtype=torch.float64)
+    here = TimeGate(period, shift, ratio).phase(t.unsqueeze(-1))
+    corners = torch.stack([torch.zeros(4), ratio / 2, ratio])
+    far = (apart(here.unsqueeze(0), corners.unsqueeze(1)) > 0.01).all(0).all(-1)
+    t = t[far]
+    assert len(t) > 10
+
+    def k(period, shift, ratio):
+        return TimeGate(period, shift, ratio, alpha, shape)(t) + 0 * (period + shift + ratio)
+
+    assert torch.autograd.gradcheck(k, [leaf.requires_grad_() for leaf in (period, shift, ratio)])
+
+
+# Whatever an optimiser does
+
+
+@given(anything, st.sampled_from([(1e-12, math.inf), (1e-6, 1.0)]))
+@example(0.0, (1e-12, math.inf))
+@example(-0.0, (1e-6, 1.0))
+@example(-1e308, (1e-12, math.inf))
+@example(1e308, (1e-12, math.inf))
+@example(5e-324, (1e-6, 1.0))
+def test_bounded_is_in_bounds_and_its_gradient_passes(value, bounds):
+    x = f64([value]).requires_grad_()
+    y = bounded(x, *bounds)
+    assert bounds[0] <= y.item() <= bounds[1]
+    y.backward()
+    assert x.grad.item() == 1
+
+
+@given(st.floats(1e-6, 1.0))
+def test_bounded_changes_nothing_inside_its_bounds(value):
+    assert bounded(f64(value), 1e-6, 1.0).item() == value
+
+
+@given(anything, st.floats(-1e12, 1e12), anything, st.floats(-1e15, 1e15), leaks, shapes)
+@example(0.0, 0.0, 0.0, 1e9, 0.0, "triangle")
+@example(-3.0, 1.0, -0.5, 1e6, 0.001, "triangle")
+@example(1e-300, 1.0, 1e-300, 1e6, 0.001, "triangle")
+@example(1e300, 1.0, 1e300, 1e6, 0.001, "triangle")
+@example(5e-324, -1e12, 5e-324, 1e15, 0.3, "square")
+def test_no_period_or_ratio_gives_nan_and_every_gradient_is_finite(tau, s, r_on, t, alpha, shape):
+    leaves = [f64([value]).requires_grad_() for value in (tau, s, r_on)]
+    k = bound_gate(*leaves, alpha, shape)(f64([t]))
+    assert ((k >= 0) & (k <= 1)).all()
+    for grad in torch.autograd.grad(k.sum() + 0 * sum(leaf.sum() for leaf in leaves), leaves):
+        assert grad.isfinite().all()
+    by_hand = bound_gate(*(leaf.detach() for leaf in leaves), alpha, shape).gradients(f64([t]), torch.ones(1))
+    for grad in by_hand:
+        assert grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["period", "ratio_on"])
+def test_what_was_pushed_out_of_bounds_can_come_back(name):
+    """A plain clamp has no gradient outside: a period once below zero would stay there for ever."""
+    values = {"period": f64([10.0]), "shift": f64([0.0]), "ratio_on": f64([0.5])}
+    values[name] = f64([-1.0])
+    for value in values.values():
+        value.requires_grad_()
+    t = f64([1e-13, 2e-7])
+    bound_gate(**values, leak=0.01, shape="triangle")(t).sum().backward()
+    assert values[name].grad.abs() > 0

@@ -1,0 +1,102 @@
+"""Where gates start: laws, numbers and values set by hand."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phased import PhasedLSTM
+from phased.gate import TimeGate
+from phased.init import Constant, LogUniform, Uniform, aligned, draw
+from strategies import apart, f64
+
+MANY = 20_000
+
+
+def test_a_constant_is_the_same_for_every_unit():
+    assert Constant(3.5)(4).tolist() == [3.5] * 4
+
+
+def test_a_uniform_law_stays_inside_its_ends_and_fills_them_evenly():
+    values = Uniform(-2.0, 6.0)(MANY)
+    assert values.dtype == torch.float64
+    assert ((values >= -2) & (values < 6)).all()
+    quarters = torch.histc(values, 4, -2, 6) / MANY
+    assert (abs(quarters - 0.25) < 0.02).all()
+
+
+def test_a_log_uniform_law_gives_every_octave_its_share():
+    values = LogUniform(1.0, 16.0)(MANY)
+    assert values.dtype == torch.float64
+    assert ((values >= 1) & (values <= 16)).all()
+    octaves = torch.histc(values.log2(), 4, 0, 4) / MANY
+    assert (abs(octaves - 0.25) < 0.02).all()
+
+
+def test_the_papers_exponential_law_is_a_log_uniform_one():
+    """tau ~ exp(U(0, 3)): the mean of log tau is 1.5, and its spread 3 / sqrt(12)."""
+    logs = LogUniform(math.exp(0), math.exp(3))(MANY).log()
+    assert logs.mean() == pytest.approx(1.5, abs=0.03)
+    assert logs.std() == pytest.approx(3 / math.sqrt(12), abs=0.03)
+
+
+@pytest.mark.parametrize("law", [Uniform(2.0, 2.0), LogUniform(2.0, 2.0), Constant(2.0)])
+def test_a_law_may_have_one_value_only(law):
+    torch.testing.assert_close(law(5), f64([2.0] * 5))
+
+
+def test_the_same_seed_draws_the_same_units():
+    def units() -> list[torch.Tensor]:
+        torch.manual_seed(7)
+        rnn = PhasedLSTM(1, 50)
+        return [rnn.period_l0, rnn.shift_l0, rnn.ratio_on_l0, rnn.weight_ih_l0]
+
+    assert all(torch.equal(a, b) for a, b in zip(units(), units(), strict=True))
+
+
+def test_the_default_periods_are_the_authors_and_shifts_fill_the_period():
+    rnn = PhasedLSTM(1, MANY // 10)
+    logs = rnn.period_l0.detach().log()
+    assert ((logs >= 1) & (logs <= 6)).all()
+    assert logs.mean() == pytest.approx(3.5, abs=0.15)
+    share = (rnn.shift_l0 / rnn.period_l0).detach()
+    assert ((share >= 0) & (share < 1)).all()
+    assert share.mean() == pytest.approx(0.5, abs=0.03)
+    assert torch.equal(rnn.ratio_on_l0.detach(), f64([0.05] * (MANY // 10)))
+
+
+@given(st.floats(0.5, 1e6), st.floats(-1e6, 1e6), st.floats(0.01, 1.0), st.integers(-100, 100))
+def test_aligned_gates_are_fully_open_at_a_sensors_samples(interval, start, ratio_on, n):
+    settings = aligned(interval, start, ratio_on)
+    gate = TimeGate(f64([settings["period"]]), f64([settings["shift"]]), f64([settings["ratio_on"]]))
+    sample = f64([start + n * interval])
+    assert apart(gate.phase(sample), f64([ratio_on / 2])) < 1e-8
+    assert gate(sample).item() == pytest.approx(1.0, abs=1e-5)
+
+
+def test_aligned_settings_make_a_layer_that_wakes_with_the_sensor_and_is_not_learned():
+    rnn = PhasedLSTM(2, 4, **aligned(interval=40, start=7)).eval()
+    for name in ("period_l0", "shift_l0", "ratio_on_l0"):
+        assert not rnn.get_parameter(name).requires_grad
+    (gate,) = rnn.gates()
+    samples = 7 + 40 * torch.arange(20)
+    torch.testing.assert_close(gate(samples), torch.ones(20, 4, dtype=torch.float64))
+    assert (gate(samples + 20) == 0).all()
+
+
+def test_values_set_by_hand_are_copied_not_shared():
+    mine = f64([1.0, 2.0, 3.0])
+    drawn = draw(mine, 3, "period")
+    mine[0] = 99.0
+    assert drawn.tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "values", [4, 4.0, Constant(4.0), torch.full((3,), 4.0), torch.full((3,), 4), lambda n: torch.full((n,), 4.0)]
+)
+def test_a_number_a_law_and_a_tensor_say_the_same(values):
+    drawn = draw(values, 3, "period")
+    assert drawn.dtype == torch.float64
+    assert drawn.tolist() == [4.0] * 3

@@ -1,0 +1,119 @@
+"""The schedule: the rows of open events are the dense mask, written shorter."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import phased.schedule
+from phased.gate import SHAPES, TimeGate
+from phased.schedule import Schedule, count, schedule, valid_steps
+from strategies import clocks, f64, ragged, seeds
+
+
+def some_gate(units: int, seed: int, leak: float = 0.0, shape: str = "triangle") -> TimeGate:
+    generator = torch.Generator().manual_seed(seed)
+    period, shift, ratio = torch.rand(3, units, dtype=torch.float64, generator=generator)
+    return TimeGate(1 + 20 * period, 20 * shift, 0.05 + 0.9 * ratio, leak, shape)
+
+
+def dense_mask(gate: TimeGate, time: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """phi < r_on at every valid step, (T, B, H), by the definition."""
+    steps, batch = time.shape
+    mask = torch.zeros(steps, batch, len(gate.period), dtype=torch.bool)
+    for b in range(batch):
+        for j in range(steps if lengths is None else int(lengths[b])):
+            mask[j, b] = ((time[j, b].double() - gate.shift) % gate.period) / gate.period < gate.ratio_on
+            if gate.leak:
+                mask[j, b] = True
+    return mask
+
+
+def assert_rows_are(events: Schedule, mask: torch.Tensor) -> None:
+    steps, batch, units = mask.shape
+    assert events.start.shape == (steps * batch + 1,)
+    assert events.start.dtype == events.unit.dtype == torch.int64
+    assert events.openness.dtype == torch.float64
+    assert events.start[0] == 0
+    assert events.start[-1] == events.unit.numel() == events.openness.numel() == mask.sum()
+    for row, units_open in enumerate(mask.reshape(steps * batch, units)):
+        at = slice(events.start[row], events.start[row + 1])
+        assert events.unit[at].tolist() == units_open.nonzero().flatten().tolist()
+
+
+@given(seeds, ragged, st.sampled_from(SHAPES))
+def test_rows_are_the_dense_mask_in_a_ragged_batch(seed, lengths, shape):
+    torch.manual_seed(seed)
+    gate, time = some_gate(4, seed, shape=shape), clocks(9, len(lengths), start=-50.0)
+    assert_rows_are(schedule(gate, time, torch.tensor(lengths)), dense_mask(gate, time, torch.tensor(lengths)))
+
+
+@given(seeds, st.integers(0, 6), st.integers(0, 4))
+def test_rows_are_the_dense_mask_without_lengths_and_for_empty_batches(seed, steps, batch):
+    torch.manual_seed(seed)
+    gate, time = some_gate(3, seed), clocks(steps, batch)
+    assert_rows_are(schedule(gate, time), dense_mask(gate, time, None))
+
+
+@given(seeds, st.sampled_from(SHAPES), st.sampled_from([0.0, 0.01]))
+def test_an_event_carries_its_openness(seed, shape, leak):
+    torch.manual_seed(seed)
+    gate, time = some_gate(5, seed, leak, shape), clocks(12, 3)
+    events = schedule(gate, time)
+    dense = gate(time).reshape(36, 5)
+    assert torch.equal(dense[events.rows(), events.unit], events.openness)
+
+
+@given(seeds, ragged)
+def test_with_a_leak_every_valid_event_is_in_the_schedule(seed, lengths):
+    torch.manual_seed(seed)
+    gate, time, length = some_gate(4, seed, leak=0.001), clocks(9, len(lengths)), torch.tensor(lengths)
+    events = schedule(gate, time, length)
+    assert events.unit.numel() == 4 * sum(lengths)
+    assert_rows_are(events, valid_steps(9, length).unsqueeze(-1).expand(-1, -1, 4))
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("chunk", [1, 7, 40, 41, 1000])
+def test_the_size_of_a_chunk_changes_nothing(monkeypatch, chunk, leak):
+    gate, time, lengths = some_gate(5, 3, leak), clocks(31, 4), torch.tensor([31, 0, 17, 30])
+    whole, counts = schedule(gate, time, lengths), count(gate, time, lengths)
+    monkeypatch.setattr(phased.schedule, "CHUNK", chunk)
+    in_parts = schedule(gate, time, lengths)
+    assert all(torch.equal(a, b) for a, b in zip(whole, in_parts, strict=True))
+    assert torch.equal(count(gate, time, lengths), counts)
+
+
+@given(seeds, ragged)
+def test_counting_is_adding_up_the_rows(seed, lengths):
+    torch.manual_seed(seed)
+    gate, time, length = some_gate(4, seed), clocks(9, len(lengths)), torch.tensor(lengths)
+    assert torch.equal(count(gate, time, length), dense_mask(gate, time, length).sum(0))
+
+
+@given(seeds)
+def test_padding_may_hold_any_time(seed):
+    torch.manual_seed(seed)
+    gate, time, lengths = some_gate(4, seed), clocks(9, 3), torch.tensor([0, 4, 9])
+    poisoned = time.masked_fill(~valid_steps(9, lengths), float("nan"))
+    for clean, dirty in zip(schedule(gate, time, lengths), schedule(gate, poisoned, lengths), strict=True):
+        assert torch.equal(clean, dirty)
+
+
+def test_times_may_be_integers():
+    gate, time = some_gate(4, 5), torch.arange(60).reshape(20, 3)
+    for a, b in zip(schedule(gate, time), schedule(gate, time.double()), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_gate_that_covers_the_cycle_is_open_at_every_step():
+    gate = TimeGate(f64([3.0, 5.0]), f64([0.0, 1.0]), f64([1.0, 1.0]), 0.0, "square")
+    events = schedule(gate, clocks(10, 2))
+    assert events.unit.tolist() == [0, 1] * 20
+    assert (events.openness == 1).all()
+
+
+def test_a_schedule_needs_no_gradient():
+    gate = some_gate(4, 5)
+    gate.period.requires_grad_()
+    assert not schedule(gate, clocks(10, 2)).openness.requires_grad
