@@ -198,6 +198,7 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
 template <class T>
 void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& saved, const T* output, const Given<T>& given,
               const Gradients<T>& to) {
+  large_pages(to.input, p.steps * p.batch * p.features);
   const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
   const Buffer<double> offset = offsets(p.period, p.shift, p.units);
   const Layer<T> layer = layer_of(p, packed.get(), offset);
@@ -253,7 +254,7 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
   const Layer<T> layer = layer_of(p, packed.get(), offset);
   const int64_t tall = tall_of<T>(p.units), panel = 2 * 64 / sizeof(T), fields = p.cell == CellKind::lstm ? 6 : 4;
   large_pages(to.output, p.steps * p.batch * p.units);
-  if (tape) large_pages(tape, p.steps * p.batch * fields * tall);
+  if (tape) large_pages(tape, p.steps * p.batch * fields * whole_units(p.units));
   const Buffer<T> matrix = panels<T>(p.units + p.features + 1, 4 * tall, panel, [&](int64_t q, int64_t column) {
     const int64_t g = column / tall, n = column % tall;
     return n < p.units ? packed[(n * 4 + g) * layer.width + q] : T(0);
@@ -271,7 +272,7 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
       z[i * layer.width + p.units + p.features] = 1;
       if (p.c) std::copy_n(p.c + b * p.units, p.units, c.get() + i * tall);
       sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b), rows_of(p.batch, b, to.output, p.units), p.h + b * p.units,
-                           tape ? tape + b * p.steps * fields * tall : nullptr, {nullptr, 0}, {nullptr, 0}});
+                           tape ? tape + b * p.steps * fields * whole_units(p.units) : nullptr, {nullptr, 0}, {nullptr, 0}});
     }
     engine.forward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
                                                    {z.get(), c.get(), products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4),
@@ -281,6 +282,10 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
       std::copy_n(z.get() + i * layer.width, p.units, to.h + b * p.units);
       if (p.c) std::copy_n(c.get() + i * tall, p.units, to.c + b * p.units);
       clear_padding(p, b, to.output, p.units);
+      if (tape) {
+        const int64_t step = fields * whole_units(p.units);
+        std::fill_n(tape + (b * p.steps + p.lengths[b]) * step, (p.steps - p.lengths[b]) * step, T(0));
+      }
     }
   });
 }
@@ -312,7 +317,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
       if (p.c) std::copy_n(given.to_c + b * p.units, p.units, to_c.get() + i * tall);
       Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
       sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b), rows_of(p.batch, b, const_cast<T*>(output), p.units),
-                           p.h + b * p.units, const_cast<T*>(tape) + b * p.steps * fields * tall, to_rows,
+                           p.h + b * p.units, const_cast<T*>(tape) + b * p.steps * fields * whole_units(p.units), to_rows,
                            rows_of(p.batch, b, to_products, 4 * p.units)});
     }
     engine.backward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,

@@ -80,7 +80,7 @@ template <class T> Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&
 template <class T> void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);
 template <class T> void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);
 template <class T> void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T* output, const Given<T>&, const Gradients<T>&);
-// Every unit at every step. The tape is (batch, steps, fields, tall); gradients to the products are (steps, batch, 4, units), and those to
+// Every unit at every step. The tape is (batch, steps, fields, whole_units); gradients to the products are (steps, batch, 4, units), and those to
 // the weights and the input are matrix products of them, left to the caller.
 template <class T> void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T* tape);
 template <class T>

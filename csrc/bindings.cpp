@@ -1,4 +1,4 @@
-// The core as a Python module. Memory comes as addresses: phased/ops/cpu.py and phased/stream.py own it and have checked it.
+// The core as a Python module. Memory comes as addresses: phased/ops/cpu.py and phased/ops/stepper.py own it and have checked it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -116,7 +116,6 @@ void bind(nb::module_& m, const char* suffix) {
                           at<T>(to_products), {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
       },
       Release());
-  m.def(named("tall").c_str(), &tall_of<T>);
 
   using Row = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
@@ -168,6 +167,7 @@ void bind(nb::module_& m, const char* suffix) {
 }  // namespace phased
 
 NB_MODULE(_core, m) {
+  m.def("whole_units", &phased::whole_units);
   m.def("instruction_set", [] { return std::string(phased::engines().name); });
   phased::bind<float>(m, "32");
   phased::bind<double>(m, "64");

@@ -74,7 +74,7 @@ template <class Cell, class T>
 void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
                    const DenseScratch<T>& at) {
   using V = Events<T>;
-  const int64_t K = layer.units + layer.features + 1;
+  const int64_t K = layer.units + layer.features + 1, whole = whole_units(layer.units);
   for (int64_t j = 0; count && j < sequences[0].steps; j++) {
     while (sequences[count - 1].steps <= j) count--;
     for (int64_t s = 0; s < count; s++)
@@ -82,7 +82,7 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
     multiply(at.z, layer.width, count, K, matrix, 4 * tall / kPanel<T>, at.products, 4 * tall);
     for (int64_t s = 0; s < count; s++) {
       T *h = at.z + s * layer.width, *c = at.c + s * tall, *a_of = at.products + s * 4 * tall;
-      T* tape = sequences[s].tape ? sequences[s].tape + j * Cell::kept * tall : nullptr;
+      T* tape = sequences[s].tape ? sequences[s].tape + j * Cell::kept * whole : nullptr;
       all_openness(layer, at, alpha, sequences[s].time[j], false);
       for (int64_t n = 0; n < layer.units; n += kLanes) {
         const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
@@ -98,7 +98,7 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
         store(c + n, k * new_c + (1 - k) * c_before);
         for (int64_t l = 0; l < lanes; l++) h[n + l] = new_h[l];
         if (tape)
-          for (int f = 0; f < Cell::kept; f++) store(tape + f * tall + n, keep[f]);
+          for (int f = 0; f < Cell::kept; f++) store(tape + f * whole + n, keep[f]);
       }
       std::memcpy(sequences[s].out[j], h, layer.units * sizeof(T));
     }
@@ -111,6 +111,7 @@ template <class Cell, class T>
 void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
                     const DenseScratch<T>& at, double* to_gate, double* to_peephole) {
   using V = Events<T>;
+  const int64_t whole = whole_units(layer.units);
   int64_t active = 0;
   for (int64_t j = count ? sequences[0].steps - 1 : -1; j >= 0; j--) {
     while (active < count && sequences[active].steps > j) active++;
@@ -118,7 +119,7 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
       const DenseSequence<T>& sequence = sequences[s];
       T *to_h_of = at.to_z + s * tall, *to_c_of = at.to_c + s * tall, *a_of = at.products + s * 4 * layer.units;
       const T* before = j ? sequence.out[j - 1] : sequence.initial_h;
-      const T* tape = sequence.tape + j * Cell::kept * tall;
+      const T* tape = sequence.tape + j * Cell::kept * whole;
       const double t = sequence.time[j];
       if (sequence.to_out.first)
         for (int64_t n = 0; n < layer.units; n++) to_h_of[n] += sequence.to_out[j][n];
@@ -126,7 +127,7 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
       for (int64_t n = 0; n < layer.units; n += kLanes) {
         const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
         V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k, h = {};
-        for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * tall + n);
+        for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * whole + n);
         for (int64_t l = 0; l < lanes; l++) h[l] = before[n + l];
         if (layer.peephole)
           for (int p = 0; p < 3; p++)

@@ -78,8 +78,11 @@ struct Closed {
   double *period, *shift, *ratio_on, *phase, *next_low, *next_high;
 };
 
+// Units in whole vectors.
+constexpr int64_t whole_units(int64_t units) { return (units + kLanes - 1) / kLanes * kLanes; }
+
 // Units and a vector more, in whole vectors.
-constexpr int64_t padded_units(int64_t units) { return (units + kLanes - 1) / kLanes * kLanes + kLanes; }
+constexpr int64_t padded_units(int64_t units) { return whole_units(units) + kLanes; }
 
 // Working memory of one thread; every pointer is 64-byte aligned.
 template <class T>
@@ -117,7 +120,7 @@ struct DenseSequence {
   Rows<const T> x;
   Rows<T> out;          // h after each step
   const T* initial_h;
-  T* tape;              // per step: kept fields of `tall` values each; null to keep nothing
+  T* tape;              // per step: kept fields of whole_units values each; null to keep nothing
   Rows<const T> to_out; // first is null where there is none
   Rows<T> to_products;  // 4 * units
 };

@@ -10,6 +10,11 @@
 #include <immintrin.h>
 #endif
 
+#if defined(__clang__)
+#define PHASED_SHUFFLE(a, b, index) shuffle4(a, b, index)
+#else
+#define PHASED_SHUFFLE(a, b, index) __builtin_shuffle(a, b, index)
+#endif
 #define PHASED_INLINE inline __attribute__((always_inline))
 
 namespace phased {
@@ -46,18 +51,6 @@ PHASED_INLINE To bits(From from) {
   return to;
 }
 
-// The sum of a vector's lanes, halves first: the same order whatever the instruction set.
-template <class T, int N>
-PHASED_INLINE T sum(Vector<T, N> v) {
-  if constexpr (N == 2) {
-    return v[0] + v[1];
-  } else {
-    Vector<T, N / 2> halves[2];
-    std::memcpy(halves, &v, sizeof(v));
-    return sum<T, N / 2>(halves[0] + halves[1]);
-  }
-}
-
 template <class T> struct Float;
 template <> struct Float<float> {
   using Bits = int32_t;
@@ -70,6 +63,42 @@ template <> struct Float<double> {
   static constexpr double magic = 6755399441055744.0, ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10,
                           limit = 80.0;
 };
+
+#if defined(__clang__)
+template <class V, class Index>
+PHASED_INLINE V shuffle4(V a, V b, Index index) {
+  V result;
+  for (int l = 0; l < 4; l++) result[l] = index[l] < 4 ? a[index[l]] : b[index[l] - 4];
+  return result;
+}
+#endif
+
+// The two halves of a vector added up.
+template <class T, int N>
+PHASED_INLINE Vector<T, N / 2> fold_halves(Vector<T, N> v) {
+  Vector<T, N / 2> halves[2];
+  std::memcpy(halves, &v, sizeof(v));
+  return halves[0] + halves[1];
+}
+
+// The sums of four rows' lanes, together: halves are added until four lanes are left, and those as columns of a 4 x 4 matrix.
+template <class T>
+PHASED_INLINE Vector<T, 4> four_sums(const Row<T> rows[4]) {
+  using Four = Vector<T, 4>;
+  using Index = Vector<typename Float<T>::Bits, 4>;
+  Four part[4];
+  for (int g = 0; g < 4; g++) {
+    if constexpr (kWide<T> == 16) {
+      part[g] = fold_halves<T, 8>(fold_halves<T, 16>(rows[g]));
+    } else {
+      part[g] = fold_halves<T, 8>(rows[g]);
+    }
+  }
+  const Index even = {0, 4, 2, 6}, odd = {1, 5, 3, 7}, low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
+  const Four left = PHASED_SHUFFLE(part[0], part[1], even) + PHASED_SHUFFLE(part[0], part[1], odd);
+  const Four right = PHASED_SHUFFLE(part[2], part[3], even) + PHASED_SHUFFLE(part[2], part[3], odd);
+  return PHASED_SHUFFLE(left, right, low) + PHASED_SHUFFLE(left, right, high);
+}
 
 // exp(x) - 1, exact to a few units in the last place for small x too; x beyond +-limit is as good as infinite for a sigmoid.
 template <class T, int N, class V = Vector<T, N>>

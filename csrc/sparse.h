@@ -16,7 +16,8 @@ PHASED_INLINE void set_input(const Layer<T>& layer, T* z, const T* x) {
 
 template <class T>
 PHASED_INLINE void start_row(const Layer<T>& layer, T* z, const T* h) {
-  for (int64_t n = 0; n < layer.width; n++) z[n] = n < layer.units ? h[n] : T(0);
+  std::memcpy(z, h, layer.units * sizeof(T));
+  for (int64_t n = layer.units; n < layer.width; n++) z[n] = 0;
   z[layer.units + layer.features] = 1;
 }
 
@@ -29,18 +30,17 @@ PHASED_INLINE void four_products(const Layer<T>& layer, int64_t unit, const T* z
     const Row<T> row = load<Row<T>>(z + q);
     for (int g = 0; g < 4; g++) sums[g] += row * load<Row<T>>(w + g * layer.width + q);
   }
-  for (int g = 0; g < 4; g++) out[g * stride] = sum<T, kWide<T>>(sums[g]);
+  const Vector<T, 4> products = four_sums<T>(sums);
+  for (int g = 0; g < 4; g++) out[g * stride] = products[g];
 }
 
-PHASED_INLINE void prefetch_weights(const void* from, int64_t bytes) {
+PHASED_INLINE void prefetch(const void* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
 
 template <class T>
-PHASED_INLINE Events<T> gather(const T* from, const int32_t* unit, int64_t count) {
-  Events<T> values = {};
-  for (int64_t l = 0; l < count; l++) values[l] = from[unit[l]];
-  return values;
+PHASED_INLINE Events<T> gather(const T* from, const int32_t* unit) {
+  return Events<T>{from[unit[0]], from[unit[1]], from[unit[2]], from[unit[3]], from[unit[4]], from[unit[5]], from[unit[6]], from[unit[7]]};
 }
 
 // One step: the open units' proposals from the same z, then all of them accepted. `terms`, if any, are added to the products. Leaves `Cell::kept` fields on the tape, if there is one.
@@ -58,17 +58,18 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
     V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c, c = {};
     for (int g = 0; g < 4; g++) a[g] = load<V>(at.products + g * stride + e);
     if (layer.peephole)
-      for (int p = 0; p < 3; p++) w[p] = gather(layer.peephole + p * layer.units, unit + e, lanes);
-    const V h = gather(at.z, unit + e, lanes);
-    if (Cell::has_c) c = gather(at.c, unit + e, lanes);
+      for (int p = 0; p < 3; p++) w[p] = gather(layer.peephole + p * layer.units, unit + e);
+    const V h = gather(at.z, unit + e);
+    if (Cell::has_c) c = gather(at.c, unit + e);
     Cell::template propose<V>(a, h, c, w, new_h, new_c, keep);
-    V open = {};
-    for (int64_t l = 0; l < lanes; l++) open[l] = k[e + l];
+    const V open = load<V>(k + e);
     new_h = open * new_h + (1 - open) * h;
     new_c = open * new_c + (1 - open) * c;
+    T hs[kLanes], cs[kLanes];
+    store(hs, new_h), store(cs, new_c);
     for (int64_t l = 0; l < lanes; l++) {
-      at.z[unit[e + l]] = new_h[l];
-      if (Cell::has_c) at.c[unit[e + l]] = new_c[l];
+      at.z[unit[e + l]] = hs[l];
+      if (Cell::has_c) at.c[unit[e + l]] = cs[l];
     }
     // Whole vectors: the lanes past this step's events are overwritten by the next step's, and a sequence's slots end in spare ones.
     if (tape)
@@ -133,6 +134,8 @@ PHASED_INLINE void collect(const Layer<T>& layer, const BackScratch<T>& at, cons
   }
 }
 
+constexpr double kSlopes[] = {0, 1, -1, 0};  // slope_to_phase of an open unit, by its side
+
 // One step backwards, z being the row before it: gradients to its events' products, to z, to c and to the gate.
 template <class Cell, class T>
 PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at, const T* z, const int32_t* unit, const T* k, const uint8_t* side,
@@ -140,26 +143,30 @@ PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at
   using V = Events<T>;
   for (int64_t e = 0; e < count; e += kLanes) {
     const int64_t lanes = count - e < kLanes ? count - e : kLanes;
-    V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k, open = {}, to_c = {};
+    V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k, to_c = {};
     for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * field + e);
     if (layer.peephole)
-      for (int p = 0; p < 3; p++) w[p] = gather(layer.peephole + p * layer.units, unit + e, lanes);
-    for (int64_t l = 0; l < lanes; l++) open[l] = k[e + l];
-    const V h = gather(z, unit + e, lanes), to_h = gather(at.to_z, unit + e, lanes);
-    if (Cell::has_c) to_c = gather(at.to_c, unit + e, lanes);
+      for (int p = 0; p < 3; p++) w[p] = gather(layer.peephole + p * layer.units, unit + e);
+    const V open = load<V>(k + e);
+    const V h = gather(z, unit + e), to_h = gather(at.to_z, unit + e);
+    if (Cell::has_c) to_c = gather(at.to_c, unit + e);
     Cell::template adjoint<V>(keep, h, open, to_h, to_c, w, a, to_h_before, to_c_before, to_k, to_w);
+    T hs[kLanes], cs[kLanes], ks[kLanes], as[4][kLanes], ws[3][kLanes];
+    store(hs, to_h_before), store(cs, to_c_before), store(ks, to_k);
+    for (int g = 0; g < 4; g++) store(as[g], a[g]);
+    for (int p = 0; p < 3; p++) store(ws[p], to_w[p]);
     for (int64_t l = 0; l < lanes; l++) {
       const int64_t n = unit[e + l];
-      at.to_z[n] = to_h_before[l];
-      if (Cell::has_c) at.to_c[n] = to_c_before[l];
-      for (int g = 0; g < 4; g++) products[4 * (e + l) + g] = a[g][l];
+      at.to_z[n] = hs[l];
+      if (Cell::has_c) at.to_c[n] = cs[l];
+      for (int g = 0; g < 4; g++) products[4 * (e + l) + g] = as[g][l];
       if (layer.peephole)
-        for (int p = 0; p < 3; p++) sums.peephole[p * layer.units + n] += to_w[p][l];
+        for (int p = 0; p < 3; p++) sums.peephole[p * layer.units + n] += ws[p][l];
       const Side on = static_cast<Side>(side[e + l]);
-      const double to_phase = to_k[l] * slope_to_phase(on, 0.0, 0.0);
+      const double to_phase = ks[l] * kSlopes[side[e + l]];
       sums.gate[n] += to_phase * (time - layer.shift[n]);
       sums.gate[layer.units + n] += to_phase;
-      sums.gate[2 * layer.units + n] += to_k[l] * slope_to_ratio(on, k[e + l]);
+      sums.gate[2 * layer.units + n] += ks[l] * slope_to_ratio(on, k[e + l]);
     }
   }
   spread(layer, unit, products, count, at.to_z);
@@ -169,13 +176,15 @@ PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at
 template <class Cell, class T>
 void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>& open,
                       const Lookup<T>& lookup) {
+  constexpr int64_t kAhead = 8;
   const bool distant = layer.units * 4 * layer.width * static_cast<int64_t>(sizeof(T)) > (1 << 19);  // weights beyond the nearest caches
   for (int64_t j = 0; j < steps; j++) {
     const int64_t first = open.start[j], end = open.start[j + 1];
     if (distant && j + 1 < steps)
       for (int64_t e = end; e < open.start[j + 2]; e++)
-        prefetch_weights(layer.weights + open.unit[e] * 4 * layer.width, 4 * layer.width * sizeof(T));
+        prefetch(layer.weights + open.unit[e] * 4 * layer.width, 4 * layer.width * sizeof(T));
     set_input(layer, at.z, x[j]);
+    if (j + kAhead < steps) prefetch(x[j + kAhead], layer.features * sizeof(T));
     const T* terms = lookup.table ? lookup.table + lookup.index[j] * layer.units * 4 : nullptr;
     step_forward<Cell>(layer, at, open.unit + first, open.k + first, end - first, terms, open.tape ? open.tape + first : nullptr, open.field);
     std::memcpy(out[j], at.z, layer.units * sizeof(T));
@@ -187,17 +196,23 @@ template <class Cell, class T>
 void backward_sequence(const Layer<T>& layer, const BackScratch<T>& at, Rows<const T> x, Rows<const T> out, const T* initial_h,
                        const double* time, int64_t steps, const OpenEvents<T>& open, Rows<const T> to_out, Rows<T> to_x,
                        const Sums<T>& sums) {
+  constexpr int64_t kAhead = 8;  // rows lie a batch apart, too far for the hardware to see where they go: ask for them early
+  const int64_t row_bytes = layer.units * sizeof(T);
   for (int64_t end = steps; end > 0;) {
     const int64_t begin = end > kBlock ? end - kBlock : 0, origin = open.start[begin];
     for (int64_t j = begin; j < end; j++) {
       T* z = at.z + (j - begin) * layer.width;
       start_row(layer, z, j ? out[j - 1] : initial_h);
+      if (j + kAhead < end) prefetch(out[j + kAhead], row_bytes), prefetch(x[j + kAhead], layer.features * sizeof(T));
       set_input(layer, z, x[j]);
       for (int64_t e = open.start[j]; e < open.start[j + 1]; e++) at.step[e - origin] = static_cast<int32_t>(j - begin);
     }
     for (int64_t j = end - 1; j >= begin; j--) {
-      if (to_out.first)
-        for (int64_t n = 0; n < layer.units; n++) at.to_z[n] += to_out[j][n];
+      if (to_out.first) {
+        const T* row = to_out[j];
+        for (int64_t n = 0; n < layer.units; n++) at.to_z[n] += row[n];
+        if (j >= kAhead) prefetch(to_out[j - kAhead], row_bytes);
+      }
       const int64_t first = open.start[j], count = open.start[j + 1] - first;
       if (count)
         step_backward<Cell>(layer, at, at.z + (j - begin) * layer.width, open.unit + first, open.k + first, open.side + first,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from phased.gate import SHAPES, TimeGate, bound_gate, bounded, openness, phase, slopes
+from phased.gate import SHAPES, TimeGate, bounded, openness, phase, slopes
 from strategies import apart, f64, periods, phases, ratios, seeds, times
 
 shapes = st.sampled_from(SHAPES)
@@ -320,11 +320,11 @@ def test_bounded_changes_nothing_inside_its_bounds(value):
 @example(5e-324, -1e12, 5e-324, 1e15, 0.3, "square")
 def test_no_period_or_ratio_gives_nan_and_every_gradient_is_finite(tau, s, r_on, t, alpha, shape):
     leaves = [f64([value]).requires_grad_() for value in (tau, s, r_on)]
-    k = bound_gate(*leaves, alpha, shape)(f64([t]))
+    k = TimeGate(*leaves, alpha, shape).bounded()(f64([t]))
     assert ((k >= 0) & (k <= 1)).all()
     for grad in torch.autograd.grad(k.sum() + 0 * sum(leaf.sum() for leaf in leaves), leaves):
         assert grad.isfinite().all()
-    by_hand = bound_gate(*(leaf.detach() for leaf in leaves), alpha, shape).gradients(f64([t]), torch.ones(1))
+    by_hand = TimeGate(*(leaf.detach() for leaf in leaves), alpha, shape).bounded().gradients(f64([t]), torch.ones(1))
     for grad in by_hand:
         assert grad.isfinite().all()
 
@@ -337,5 +337,5 @@ def test_what_was_pushed_out_of_bounds_can_come_back(name):
     for value in values.values():
         value.requires_grad_()
     t = f64([1e-13, 2e-7])
-    bound_gate(**values, leak=0.01, shape="triangle")(t).sum().backward()
+    TimeGate(**values, leak=0.01, shape="triangle").bounded()(t).sum().backward()
     assert values[name].grad.abs() > 0

@@ -1,4 +1,4 @@
-"""The mistakes other implementations made (FACTS.md, section 3), each with the property that tells it from the real thing.
+"""The mistakes other implementations made in public, each with the property that tells it from the real thing.
 
 Every property holds for the layer and for a plain copy of the equations, and fails for that copy with the mistake in it.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from phased import PhasedLSTM
-from phased.gate import bound_gate, openness, phase
+from phased.gate import TimeGate, openness, phase
 from strategies import BACKENDS, clocks, f64
 
 State = tuple[Tensor, Tensor]
@@ -279,7 +279,7 @@ def test_parameters_below_zero_are_nan_without_bounds_and_not_with_them(tau, r_o
     bare = openness(phase(t, f64([tau]), f64([0.3])), f64([r_on]))
     if tau == 0:
         assert bare.isnan().any()
-    k = bound_gate(f64([tau]), f64([0.3]), f64([r_on]), 0.0, "triangle")(t)
+    k = TimeGate(f64([tau]), f64([0.3]), f64([r_on]), 0.0, "triangle").bounded()(t)
     assert ((k >= 0) & (k <= 1)).all()
 
 

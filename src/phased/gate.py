@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ Shape = Literal["triangle", "square"]
 SHAPES: tuple[str, ...] = get_args(Shape)
 
 # What an optimiser may push a period or an open ratio to; see docs/decisions.md, "The parametrisation of the gate".
-SHORTEST_PERIOD = 1e-12
+SHORTEST_PERIOD, LONGEST_PERIOD = 1e-12, 1e300
 SMALLEST_RATIO = 1e-6
 
 
@@ -52,10 +52,19 @@ def slopes(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "trian
     return to_phi, to_ratio
 
 
-def bounded(value: Tensor, low: float, high: float = float("inf")) -> Tensor:
+class _Bounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, low: float, high: float) -> Tensor:
+        return value.clamp(low, high)
+
+    @staticmethod
+    def backward(ctx: Any, to_value: Tensor) -> tuple[Tensor, None, None]:
+        return to_value, None, None
+
+
+def bounded(value: Tensor, low: float, high: float) -> Tensor:
     """The value moved into [low, high]; its gradient passes as if it had not been, so what was pushed out can come back."""
-    passing = torch.where(torch.isfinite(value), value - value.detach(), 0)
-    return value.detach().clamp(low, high) + passing
+    return _Bounded.apply(value, low, high)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class TimeGate(NamedTuple):
@@ -79,6 +88,11 @@ class TimeGate(NamedTuple):
         """The openness of every unit at every time, (...) -> (..., H), float64."""
         return self.openness(self.phase(time.unsqueeze(-1)))
 
+    def bounded(self) -> TimeGate:
+        """The gate these numbers stand for, whatever an optimiser has done to them."""
+        period = bounded(self.period, SHORTEST_PERIOD, LONGEST_PERIOD)
+        return self._replace(period=period, ratio_on=bounded(self.ratio_on, SMALLEST_RATIO, 1.0))
+
     def parameters(self) -> list[Tensor]:
         """Period, shift and ratio_on."""
         return [self.period, self.shift, self.ratio_on]
@@ -94,8 +108,3 @@ class TimeGate(NamedTuple):
         to_k = to_k.to(torch.float64)
         to_shift = -to_k * to_phi / self.period
         return to_shift * (time.to(torch.float64) - self.shift) / self.period, to_shift, to_k * to_ratio
-
-
-def bound_gate(period: Tensor, shift: Tensor, ratio_on: Tensor, leak: float, shape: str) -> TimeGate:
-    """The gate that a layer's parameters stand for, whatever an optimiser has done to them."""
-    return TimeGate(bounded(period, SHORTEST_PERIOD), shift, bounded(ratio_on, SMALLEST_RATIO, 1.0), leak, shape)

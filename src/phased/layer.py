@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from phased import check, init, ops
 from phased.cell import GRU, LSTM, Cell, State, Weights
-from phased.gate import SHAPES, TimeGate, bound_gate
+from phased.gate import SHAPES, TimeGate
 from phased.schedule import valid_steps
 
 Setting = init.Values | Sequence[init.Values]
@@ -160,11 +160,15 @@ class PhasedRNN(nn.Module):
 
     def gates(self) -> list[TimeGate]:
         """The time gates in force, one for each layer and direction: with the leak in training, without in eval."""
+        return [gate.bounded() for gate in self._raw_gates()]
+
+    def _raw_gates(self) -> list[TimeGate]:
+        """The gates' parameters as they are; the recurrence bounds them."""
         leak = self.leak if self.training else 0.0
         gates = []
         for _, suffix in self._suffixes():
-            period, shift, ratio_on = (self.get_parameter(f"{name}{suffix}") for name in GATE)
-            gates.append(bound_gate(period, shift, ratio_on, leak, self.gate))
+            period, shift, ratio_on = (self._parameters[f"{name}{suffix}"] for name in GATE)
+            gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))  # type: ignore[arg-type]
         return gates
 
     def weights(self) -> list[Weights]:
@@ -245,7 +249,7 @@ class PhasedRNN(nn.Module):
         def operand(value: Tensor) -> Tensor:
             return value.to(working) if low is None else value.to(low).to(working)
 
-        gates, weights = self.gates(), self.weights()
+        gates, weights = self._raw_gates(), self.weights()
         finals: list[State] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:

@@ -107,8 +107,10 @@ def forward(problem: Problem, keep: bool) -> Result:
     results = (address(output), *call.states(final))
     saved: list[Tensor] = []
     if is_dense(problem):
-        size = batch * steps * call.fields * call.function("tall")(call.units) if keep else 0
+        size = batch * steps * call.fields * core.whole_units(call.units) if keep else 0
         saved = allocate(x, slots=0, tape=size) if keep else []
+        if keep:
+            saved[0].zero_()  # a dense pass has no rows of events
         call.function("forward_dense")(call.core, *results, address(saved[-1]) if keep else 0)
     elif keep:
         schedule = call.function("schedule")(call.core)

@@ -17,6 +17,7 @@ def recurrence(
 
     Steps beyond a sequence's length are closed for every unit: they keep the state, and their output is zero.
     """
+    gate = gate.bounded()
     steps, batch, _ = input.shape
     valid = None if lengths is None else valid_steps(steps, lengths)
     if valid is not None:  # padding may hold anything, NaN too

@@ -1,0 +1,63 @@
+"""What docs/paper.md names exists, and it leaves no equation, figure or table of the paper out."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from pkgutil import resolve_name
+
+ROOT = Path(__file__).parent.parent
+PAPER = ROOT / "docs" / "paper.md"
+TEXT = PAPER.read_text(encoding="utf-8")
+
+
+@cache
+def names_of(file: Path) -> set[str]:
+    """The functions and classes that a Python or C++ file defines; in C++ those whose line is not indented."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".py":
+        return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return set(re.findall(r"^(?:struct|class|enum class|[\w<>:, *&]+) [*&]?(\w+)\s*[({:]", text, re.MULTILINE))
+
+
+def importable(name: str) -> bool:
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_every_function_and_test_named_by_its_file_exists():
+    named = set(re.findall(r"`([\w./]+)::(\w+)`", TEXT))
+    assert named
+    assert [f"{file}::{name}" for file, name in sorted(named) if not (ROOT / file).is_file()] == []
+    assert [f"{file}::{name}" for file, name in sorted(named) if name not in names_of(ROOT / file)] == []
+
+
+def test_every_python_name_exists():
+    named = set(re.findall(r"`(phased(?:\.\w+)+)`", TEXT))
+    assert named
+    assert [name for name in sorted(named) if not importable(name)] == []
+
+
+def test_every_file_exists():
+    files = {ROOT / file for file in re.findall(r"`(\w+/[\w./]+\.\w+)`", TEXT)}
+    links = {PAPER.parent / link for link in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT)}
+    assert files
+    assert [str(file) for file in sorted(files | links) if not file.is_file()] == []
+
+
+def test_no_name_is_spelt_so_that_it_is_not_checked():
+    checked = r"[\w./]+::\w+|phased(?:\.\w+)+"
+    assert [name for name in re.findall(r"`([^`]*(?:::|phased\.)[^`]*)`", TEXT) if not re.fullmatch(checked, name)] == []
+
+
+def test_every_equation_figure_and_row_of_the_table_has_a_place():
+    first_cells = "\n".join(re.findall(r"^\| ([^|]+) \|", TEXT, re.MULTILINE))
+    for equation in range(1, 12):
+        assert re.search(rf"^{equation}\b", first_cells, re.MULTILINE), f"Eq. {equation}"
+    figures = TEXT.partition("## Figures")[2].partition("\n## ")[0]
+    for figure in range(1, 7):
+        assert re.search(rf"^\| {figure}[a-c]", figures, re.MULTILINE), f"Figure {figure}"
+    assert "## Table 1" in TEXT
