@@ -5,25 +5,8 @@
 #include "gate.h"
 #include "threads.h"
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 namespace phased {
 namespace {
-
-// Large memory that is about to be written for the first time: ask for large pages, of which 500 times fewer must be mapped.
-template <class T>
-void large_pages(T* data, int64_t count) {
-#ifdef MADV_HUGEPAGE
-  constexpr uintptr_t page = uintptr_t(1) << 21;
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) & ~(page - 1);
-  const uintptr_t end = reinterpret_cast<uintptr_t>(data + count) & ~(page - 1);
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // a hint: failing costs nothing
-#else
-  (void)data, (void)count;
-#endif
-}
 
 template <class T>
 Layer<T> layer_of(const Problem<T>& p, const T* packed, const Buffer<double>& offset) {

@@ -6,7 +6,7 @@
 namespace phased {
 
 constexpr int kLanes = 8;        // events that go through a cell together
-constexpr int64_t kBlock = 256;  // steps whose rows a backward pass holds together for the weights' gradients
+constexpr int64_t kBlock = 512;  // steps whose rows a backward pass holds together for the weights' gradients
 
 // Elements a row of K values takes when it is padded with zeros to whole vectors of 64 bytes.
 template <class T>
@@ -75,14 +75,14 @@ struct Lookup {
 struct Closed {
   double *low, *high;
   int32_t* found;
-  double *period, *shift, *ratio_on, *phase, *next_low, *next_high;
+  double *period, *shift, *ratio_on, *phase;
 };
 
 // Units in whole vectors.
 constexpr int64_t whole_units(int64_t units) { return (units + kLanes - 1) / kLanes * kLanes; }
 
-// Units and a vector more, in whole vectors.
-constexpr int64_t padded_units(int64_t units) { return whole_units(units) + kLanes; }
+// Units and a vector or two more, in whole vectors.
+constexpr int64_t padded_units(int64_t units) { return whole_units(units) + 2 * kLanes; }
 
 // Working memory of one thread; every pointer is 64-byte aligned.
 template <class T>

@@ -6,6 +6,10 @@
 #include <new>
 #include <utility>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "gate.h"
 #include "layout.h"
 
@@ -51,10 +55,10 @@ struct ClosedMemory {
   Buffer<int32_t> found;
   int64_t units;
 
-  explicit ClosedMemory(int64_t units) : doubles(8 * padded_units(units)), found(padded_units(units)), units(units) {}
+  explicit ClosedMemory(int64_t units) : doubles(6 * padded_units(units)), found(padded_units(units)), units(units) {}
   Closed get() const {
     const auto at = [&](int64_t i) { return doubles.get() + i * padded_units(units); };
-    return {at(0), at(1), found.get(), at(2), at(3), at(4), at(5), at(6), at(7)};
+    return {at(0), at(1), found.get(), at(2), at(3), at(4), at(5)};
   }
 };
 
@@ -63,6 +67,19 @@ inline Buffer<double> offsets(const double* period, const double* shift, int64_t
   Buffer<double> result(units);
   for (int64_t n = 0; n < units; n++) result[n] = rest_of(shift[n], period[n]);
   return result;
+}
+
+// Large memory that is about to be written for the first time: ask for large pages, of which 500 times fewer must be mapped.
+template <class T>
+void large_pages(T* data, int64_t count) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t page = uintptr_t(1) << 21;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) & ~(page - 1);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(data + count) & ~(page - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // a hint: failing costs nothing
+#else
+  (void)data, (void)count;
+#endif
 }
 
 }  // namespace phased

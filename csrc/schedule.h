@@ -44,23 +44,26 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Closed& at, double
       at.period[seen] = layer.period[n], at.shift[seen] = layer.offset[n], at.ratio_on[seen] = layer.ratio_on[n];
     }
   }
+  for (int64_t l = seen; l < seen + kLanes; l++)  // fill the last vector with units that are not there and never open
+    at.found[l] = static_cast<int32_t>(whole_units(layer.units)), at.period[l] = 1, at.shift[l] = 0, at.ratio_on[l] = -1;
   phases(at, t, fabs(t) <= layer.near, seen);
 
   // From its phase follows the next time in which a unit is surely closed, open or not. `slack` bounds what rounding does to a phase.
+  // The loops are over whole vectors, without branches: which unit is open next is what no branch predictor can know.
   constexpr double slack = 16 * 2.220446049250313e-16;
-  for (int64_t i = 0; i < seen; i += kLanes) {
-    const Doubles phi = load<Doubles>(at.phase + i), tau = load<Doubles>(at.period + i), s = load<Doubles>(at.shift + i);
-    const Doubles margin = slack * (fabs(t) + (s < 0 ? -s : s) + tau);
-    store(at.next_low + i, t - (phi - load<Doubles>(at.ratio_on + i)) * tau + margin);
-    store(at.next_high + i, t + (1 - phi) * tau - margin);
-  }
   int64_t count = 0;
-  for (int64_t i = 0; i < seen; i++) {
-    const int32_t n = at.found[i];
-    const double phi = at.phase[i], r_on = at.ratio_on[i];
-    at.low[n] = at.next_low[i], at.high[n] = at.next_high[i];
-    unit[count] = n, at.phase[count] = phi, at.ratio_on[count] = r_on;
-    count += phi < r_on;
+  for (int64_t i = 0; i < seen; i += kLanes) {
+    const Doubles phi = load<Doubles>(at.phase + i), tau = load<Doubles>(at.period + i), r_on = load<Doubles>(at.ratio_on + i);
+    const Doubles margin = slack * (fabs(t) + load<Doubles>(at.shift + i) + tau);
+    double low[kLanes], high[kLanes];
+    store(low, t - (phi - r_on) * tau + margin);
+    store(high, t + (1 - phi) * tau - margin);
+    for (int l = 0; l < kLanes; l++) at.low[at.found[i + l]] = low[l], at.high[at.found[i + l]] = high[l];
+    for (int l = 0; l < kLanes; l++) {
+      const double phi_l = at.phase[i + l], r_on_l = at.ratio_on[i + l];
+      unit[count] = at.found[i + l], at.phase[count] = phi_l, at.ratio_on[count] = r_on_l;
+      count += phi_l < r_on_l;
+    }
   }
 
   const bool square = static_cast<Shape>(layer.shape) == Shape::square;
@@ -68,11 +71,14 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Closed& at, double
     const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i), rise = 2 * phi / r_on;
     const Doubles triangle = phi < r_on / 2 ? rise : 2 - rise;
     store(k + i, __builtin_convertvector(square ? Doubles{} + 1 : triangle, Events<T>));
+    const auto falling = __builtin_convertvector(phi < r_on / 2, Vector<int8_t, kLanes>) + 1;  // a true lane is -1
+    const Vector<int8_t, kLanes> sides = square ? Vector<int8_t, kLanes>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
+    store(side_of + i, sides);
   }
-  for (int64_t i = 0; i < count; i++)
-    side_of[i] = static_cast<uint8_t>(square ? Side::flat : at.phase[i] < at.ratio_on[i] / 2 ? Side::rising : Side::falling);
   return count;
 }
+
+static_assert(int(Side::falling) == int(Side::rising) + 1);
 
 // The open events of steps from `step` on, until all are done or the slots left might not do for one more; returns the step it stopped at.
 // start[j + 1] is where step j's events end, start[step] where the first begin.

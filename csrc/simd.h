@@ -100,23 +100,35 @@ PHASED_INLINE Vector<T, 4> four_sums(const Row<T> rows[4]) {
   return PHASED_SHUFFLE(left, right, low) + PHASED_SHUFFLE(left, right, high);
 }
 
+// x in [low, high]; a NaN stays one.
+template <class V>
+PHASED_INLINE V clamped(V x, V low, V high) {
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 32 && sizeof(x[0]) == 4)
+    return (V)_mm256_max_ps((__m256)low, _mm256_min_ps((__m256)high, (__m256)x));
+#endif
+  x = x > high ? high : x;
+  return x < low ? low : x;
+}
+
 // exp(x) - 1, exact to a few units in the last place for small x too; x beyond +-limit is as good as infinite for a sigmoid.
 template <class T, int N, class V = Vector<T, N>>
 PHASED_INLINE V expm1_of(V x) {
   using F = Float<T>;
   using I = Vector<typename F::Bits, N>;
-  const V high = V{} + F::limit, low = V{} - F::limit;
-  x = x > high ? high : x;
-  x = x < low ? low : x;
+  x = clamped(x, V{} - F::limit, V{} + F::limit);
   V shifted = x * static_cast<T>(1.44269504088896340736) + F::magic;  // adding 1.5 * 2**mantissa rounds to an integer, in the low bits
   V n = shifted - F::magic;
   V r = x - n * F::ln2_high - n * F::ln2_low;
   constexpr double inverse[] = {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800,
-                                1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0, 1.0 / 87178291200.0};
-  V p = V{} + static_cast<T>(inverse[F::terms - 1]);
+                                1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0, 1.0 / 87178291200.0, 1.0 / 1307674368000.0};
+  // 1/2 + r/6 + r**2/24 + ..., pairs of terms first: half the way of one term after another.
+  const V squared = r * r;
+  V p = V{};
 #pragma GCC unroll 16
-  for (int term = F::terms - 2; term >= 1; term--) p = p * r + static_cast<T>(inverse[term]);
-  p = p * (r * r) + r;
+  for (int term = F::terms - 1; term >= 1; term -= 2)
+    p = p * squared + (static_cast<T>(inverse[term]) + r * static_cast<T>(inverse[term + 1]));
+  p = p * squared + r;
   V scale = bits<V>((bits<I>(shifted) + F::bias) << F::mantissa);
   return p * scale + (scale - 1);
 }

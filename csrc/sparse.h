@@ -38,6 +38,12 @@ PHASED_INLINE void prefetch(const void* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
 
+// Whether the weights are beyond the nearest caches, so that it pays to ask for them a step ahead, as the schedule says.
+template <class T>
+PHASED_INLINE bool is_distant(const Layer<T>& layer) {
+  return layer.units * 4 * layer.width * static_cast<int64_t>(sizeof(T)) > (1 << 19);
+}
+
 template <class T>
 PHASED_INLINE Events<T> gather(const T* from, const int32_t* unit) {
   return Events<T>{from[unit[0]], from[unit[1]], from[unit[2]], from[unit[3]], from[unit[4]], from[unit[5]], from[unit[6]], from[unit[7]]};
@@ -177,7 +183,7 @@ template <class Cell, class T>
 void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>& open,
                       const Lookup<T>& lookup) {
   constexpr int64_t kAhead = 8;
-  const bool distant = layer.units * 4 * layer.width * static_cast<int64_t>(sizeof(T)) > (1 << 19);  // weights beyond the nearest caches
+  const bool distant = is_distant(layer);
   for (int64_t j = 0; j < steps; j++) {
     const int64_t first = open.start[j], end = open.start[j + 1];
     if (distant && j + 1 < steps)
@@ -185,6 +191,9 @@ void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T>
         prefetch(layer.weights + open.unit[e] * 4 * layer.width, 4 * layer.width * sizeof(T));
     set_input(layer, at.z, x[j]);
     if (j + kAhead < steps) prefetch(x[j + kAhead], layer.features * sizeof(T));
+    if (lookup.table && j + 1 < steps)  // anywhere in a large table: the schedule says where, a step ahead
+      for (int64_t e = end; e < open.start[j + 2]; e++)
+        __builtin_prefetch(lookup.table + (lookup.index[j + 1] * layer.units + open.unit[e]) * 4);
     const T* terms = lookup.table ? lookup.table + lookup.index[j] * layer.units * 4 : nullptr;
     step_forward<Cell>(layer, at, open.unit + first, open.k + first, end - first, terms, open.tape ? open.tape + first : nullptr, open.field);
     std::memcpy(out[j], at.z, layer.units * sizeof(T));

@@ -33,6 +33,7 @@ template <class T>
 void Stream<T>::run(const T* x, const int64_t* index, const double* time, int64_t count, T* out) {
   const std::lock_guard<std::mutex> hold(lock_);
   const int64_t depth = layers();
+  large_pages(out, count * units());
   for (int64_t at = 0; at < count;) {
     int64_t events = std::min(kChunk, count - at);  // each layer may stop a chunk earlier: those above it then take as many
     for (int64_t i = 0; i < depth; i++) {
