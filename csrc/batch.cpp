@@ -20,11 +20,12 @@ template <class T>
 struct DenseGate {
   Buffer<double> values;
   int64_t tall;
-  DenseGate(const Problem<T>& p, int64_t tall) : values(5 * tall), tall(tall) {
+  DenseGate(const Problem<T>& p, int64_t tall) : values(12 * tall), tall(tall) {
     for (int64_t n = 0; n < tall; n++) {
       values[n] = n < p.units ? p.period[n] : 1;
       values[tall + n] = n < p.units ? rest_of(p.shift[n], p.period[n]) : 0;
       values[2 * tall + n] = n < p.units ? p.ratio_on[n] : 1;
+      values[3 * tall + n] = n < p.units ? p.shift[n] : 0;
     }
   }
   double* at(int64_t i) const { return values.get() + i * tall; }
@@ -258,7 +259,7 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
                            tape ? tape + b * p.steps * fields * whole_units(p.units) : nullptr, {nullptr, 0}, {nullptr, 0}});
     }
     engine.forward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
-                                                   {z.get(), c.get(), products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4),
+                                                   {z.get(), c.get(), products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4), gate.at(5), gate.at(6),
                                                     nullptr, nullptr});
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
@@ -304,9 +305,9 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
                            rows_of(p.batch, b, to_products, 4 * p.units)});
     }
     engine.backward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
-                                                    {nullptr, nullptr, products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4),
-                                                     to_z.get(), to_c.get()}, totals[thread].get(),
-                                                    totals[thread].get() + 3 * p.units);
+                                                    {nullptr, nullptr, products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4), gate.at(5), gate.at(6),
+                                                     to_z.get(), to_c.get()});
+    for (int64_t i = 0; i < 6; i++) std::copy_n(gate.at(6 + i), p.units, totals[thread].get() + i * p.units);
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
       std::copy_n(to_z.get() + i * tall, p.units, to.h + b * p.units);

@@ -86,17 +86,15 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
       all_openness(layer, at, alpha, sequences[s].time[j], false);
       for (int64_t n = 0; n < layer.units; n += kLanes) {
         const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
-        V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c, before = {};
+        V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c;
         for (int g = 0; g < 4; g++) a[g] = load<V>(a_of + g * tall + n);
-        for (int64_t l = 0; l < lanes; l++) before[l] = h[n + l];
-        if (layer.peephole)
-          for (int p = 0; p < 3; p++)
-            for (int64_t l = 0; l < lanes; l++) w[p][l] = layer.peephole[p * layer.units + n + l];
+        const V before = load_some<V>(h + n, lanes);
+        for (int p = 0; layer.peephole && p < 3; p++) w[p] = load_some<V>(layer.peephole + p * layer.units + n, lanes);
         const V c_before = load<V>(c + n), k = load<V>(at.k + n);
         Cell::template propose<V>(a, before, c_before, w, new_h, new_c, keep);
         new_h = k * new_h + (1 - k) * before;
         store(c + n, k * new_c + (1 - k) * c_before);
-        for (int64_t l = 0; l < lanes; l++) h[n + l] = new_h[l];
+        store_some(h + n, new_h, lanes);
         if (tape)
           for (int f = 0; f < Cell::kept; f++) store(tape + f * whole + n, keep[f]);
       }
@@ -105,11 +103,13 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
   }
 }
 
+PHASED_INLINE void add(double* to, Doubles more) { store(to, load<Doubles>(to) + more); }
+
 // Backwards: gradients to the products of every step, to the initial states, to the gate and the peepholes. The gradients to the
 // weights and the input are large matrix products of those to the products, and left to the caller.
 template <class Cell, class T>
 void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
-                    const DenseScratch<T>& at, double* to_gate, double* to_peephole) {
+                    const DenseScratch<T>& at) {
   using V = Events<T>;
   const int64_t whole = whole_units(layer.units);
   int64_t active = 0;
@@ -126,27 +126,19 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
       all_openness(layer, at, alpha, t, true);
       for (int64_t n = 0; n < layer.units; n += kLanes) {
         const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
-        V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k, h = {};
+        V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k;
         for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * whole + n);
-        for (int64_t l = 0; l < lanes; l++) h[l] = before[n + l];
-        if (layer.peephole)
-          for (int p = 0; p < 3; p++)
-            for (int64_t l = 0; l < lanes; l++) w[p][l] = layer.peephole[p * layer.units + n + l];
-        Cell::template adjoint<V>(keep, h, load<V>(at.k + n), load<V>(to_h_of + n), load<V>(to_c_of + n), w, a, to_h_before, to_c_before,
-                                  to_k, to_w);
+        for (int p = 0; layer.peephole && p < 3; p++) w[p] = load_some<V>(layer.peephole + p * layer.units + n, lanes);
+        Cell::template adjoint<V>(keep, load_some<V>(before + n, lanes), load<V>(at.k + n), load<V>(to_h_of + n), load<V>(to_c_of + n), w, a,
+                                  to_h_before, to_c_before, to_k, to_w);
         store(to_h_of + n, to_h_before);
         store(to_c_of + n, to_c_before);
-        for (int g = 0; g < 4; g++)
-          for (int64_t l = 0; l < lanes; l++) a_of[g * layer.units + n + l] = a[g][l];
-        for (int64_t l = 0; l < lanes; l++) {
-          const int64_t u = n + l;
-          const double to_phase = to_k[l] * at.to_phase[u];
-          to_gate[u] += to_phase * (t - layer.shift[u]);
-          to_gate[layer.units + u] += to_phase;
-          to_gate[2 * layer.units + u] += to_k[l] * at.to_ratio[u];
-          if (layer.peephole)
-            for (int p = 0; p < 3; p++) to_peephole[p * layer.units + u] += to_w[p][l];
-        }
+        for (int g = 0; g < 4; g++) store_some(a_of + g * layer.units + n, a[g], lanes);
+        const Doubles to_open = __builtin_convertvector(to_k, Doubles), to_phase = to_open * load<Doubles>(at.to_phase + n);
+        add(at.to_gate + n, to_phase * (t - load<Doubles>(at.origin + n)));
+        add(at.to_gate + tall + n, to_phase);
+        add(at.to_gate + 2 * tall + n, to_open * load<Doubles>(at.to_ratio + n));
+        for (int p = 0; layer.peephole && p < 3; p++) add(at.to_gate + (3 + p) * tall + n, __builtin_convertvector(to_w[p], Doubles));
       }
       std::memcpy(sequence.to_products[j], a_of, 4 * layer.units * sizeof(T));
     }

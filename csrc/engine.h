@@ -19,7 +19,7 @@ struct Engine {
   void (*forward_dense[2])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
                            const DenseScratch<T>&);
   void (*backward_dense[2])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
-                            const DenseScratch<T>&, double* to_gate, double* to_peephole);
+                            const DenseScratch<T>&);
 };
 
 struct Engines {

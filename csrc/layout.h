@@ -132,7 +132,9 @@ struct DenseScratch {
   T* products;  // (sequences, 4 * tall)
   T* k;         // tall
   double *period, *shift, *ratio_on;   // tall: the gates, ones and zeros beyond the last
+  double* origin;                      // tall: the shifts as given; `shift` is what whole periods leave of them
   double *to_phase, *to_ratio;         // tall: slopes
+  double* to_gate;                     // (6, tall): sums for period, shift, ratio_on (see Sums), and the three peepholes
   T* to_z;      // (sequences, tall)
   T* to_c;      // (sequences, tall)
 };

@@ -43,6 +43,21 @@ PHASED_INLINE void store(T* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
+// The first `lanes` elements, and zeros.
+template <class V, class T>
+PHASED_INLINE V load_some(const T* from, int64_t lanes) {
+  if (lanes == kLanes) return load<V>(from);
+  V value = {};
+  std::memcpy(&value, from, lanes * sizeof(T));
+  return value;
+}
+
+template <class V, class T>
+PHASED_INLINE void store_some(T* to, V value, int64_t lanes) {
+  if (lanes == kLanes) return store(to, value);
+  std::memcpy(to, &value, lanes * sizeof(T));
+}
+
 template <class To, class From>
 PHASED_INLINE To bits(From from) {
   static_assert(sizeof(To) == sizeof(From));

@@ -1,5 +1,6 @@
 """Stream: event by event, the numbers of the layer in eval."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -398,3 +399,70 @@ def test_a_bidirectional_layer_cannot_be_streamed_and_the_message_says_why():
 def test_only_our_layers_can_be_streamed():
     with pytest.raises(TypeError, match=r"rnn must be a PhasedLSTM or PhasedGRU, got LSTM"):
         Stream(torch.nn.LSTM(3, 7))
+
+
+# Many streams
+
+
+def test_a_copy_goes_its_own_way_from_the_same_state():
+    rnn = PhasedLSTM(3, 12, 2, period=LogUniform(2, 20), ratio_on=0.3, **chosen).eval()
+    x, t = torch.randn(30, 3), torch.rand(30, dtype=torch.float64).cumsum(0)
+    stream = Stream(rnn)
+    stream.run(x[:10], t[:10])
+    other = stream.copy()
+    assert other.time == stream.time
+    want = stream.run(x[10:20], t[10:20])
+    before = [s.clone() for s in stream.state]
+    assert torch.equal(other.run(x[10:20], t[10:20]), want)
+    other.run(x[20:], t[20:])
+    other.reset()
+    assert all(torch.equal(a, b) for a, b in zip(before, stream.state, strict=True))
+
+
+def test_streams_in_several_threads_do_not_disturb_each_other():
+    rnn = PhasedLSTM(3, 12, 2, period=LogUniform(2, 20), ratio_on=0.3, **chosen).eval()
+    events = [(torch.randn(200, 3), torch.rand(200, dtype=torch.float64).cumsum(0)) for _ in range(6)]
+    want = [Stream(rnn).run(x, t) for x, t in events]
+    first = Stream(rnn)
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda pair: first.copy().run(*pair), events))
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+# Events that are indices into a table
+
+
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+def test_looking_an_input_up_is_the_same_as_multiplying_it(cls):
+    rnn = cls(5, 9, 2, period=LogUniform(2, 20), ratio_on=0.4, dtype=torch.float64, **chosen).eval()
+    table = torch.randn(20, 5, dtype=torch.float64)
+    index, t = torch.randint(20, (40,)), torch.rand(40, dtype=torch.float64).cumsum(0)
+    want = Stream(rnn).run(table[index], t)
+    stream = Stream(rnn, table=table)
+    torch.testing.assert_close(stream.run(index, t), want)
+    stream.reset()
+    one_by_one = [stream.push(i, float(moment)) for i, moment in zip(index, t, strict=True)]
+    torch.testing.assert_close(torch.stack(one_by_one), want)
+
+
+@pytest.mark.parametrize(
+    "index, error, message",
+    [
+        (torch.tensor([20]), ValueError, r"x must be in \[0, 20\), .* got 20"),
+        (torch.tensor([-1]), ValueError, r"x must be in \[0, 20\), .* got -1"),
+        (torch.tensor([0.0]), TypeError, "x must be int64, .* got torch.float32"),
+        (torch.tensor([[0]]), ValueError, r"x must have shape \(1,\), .* got \(1, 1\)"),
+    ],
+    ids=["too large", "negative", "not whole", "not one each"],
+)
+def test_a_wrong_index_is_refused_and_changes_nothing(index, error, message):
+    stream = Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 5))
+    with pytest.raises(error, match=message):
+        stream.run(index, torch.zeros(1))
+    assert stream.time is None
+    assert all(not s.any() for s in stream.state)
+
+
+def test_a_table_of_another_width_is_refused():
+    with pytest.raises(ValueError, match=r"table must have shape \(entries, 5\), got \(20, 4\)"):
+        Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 4))

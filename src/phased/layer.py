@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from math import e
 from typing import Any, ClassVar, Self
 
@@ -167,18 +168,23 @@ class PhasedRNN(nn.Module):
         leak = self.leak if self.training else 0.0
         gates = []
         for _, suffix in self._suffixes():
-            period, shift, ratio_on = (self._parameters[f"{name}{suffix}"] for name in GATE)
-            gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))  # type: ignore[arg-type]
+            period, shift, ratio_on = (self._named(f"{name}{suffix}") for name in GATE)
+            gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))
         return gates
+
+    def _named(self, name: str) -> Any:
+        """A parameter, or None where there is none of that name; get_parameter's walk would cost every call."""
+        return self._parameters.get(name)
 
     def weights(self) -> list[Weights]:
         """The weights, one set for each layer and direction."""
         sets = []
         for _, suffix in self._suffixes():
-            ih, hh = (self.get_parameter(f"{name}{suffix}") for name in ("weight_ih", "weight_hh"))
-            bias_ih, bias_hh = (self.get_parameter(f"{name}{suffix}") if self.bias else None for name in ("bias_ih", "bias_hh"))
-            peephole = torch.stack([self.get_parameter(f"{name}{suffix}") for name in PEEPHOLES]) if self.peephole else None
-            sets.append(Weights(ih, hh, bias_ih, bias_hh, peephole))
+            ih, hh, bias_ih, bias_hh = (
+                self._named(f"{name}{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+            peephole = [self._named(f"{name}{suffix}") for name in PEEPHOLES] if self.peephole else []
+            sets.append(Weights(ih, hh, bias_ih, bias_hh, torch.stack(peephole) if peephole else None))
         return sets
 
     def forward(
@@ -223,7 +229,7 @@ class PhasedRNN(nn.Module):
 
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
-        with torch.autocast(input.device.type, enabled=False):
+        with nullcontext() if low is None else torch.autocast(input.device.type, enabled=False):
             output, final = self._run(x, t, initial, length, low, working)
         output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
         if not batched:
@@ -266,7 +272,9 @@ class PhasedRNN(nn.Module):
                 outputs.append(reverse(output, lengths) if direction else output)
                 finals.append(final)
             x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
-        return x, tuple(torch.stack(states) for states in zip(*finals, strict=True))
+        return x, tuple(
+            states[0].unsqueeze(0) if len(states) == 1 else torch.stack(states) for states in zip(*finals, strict=True)
+        )
 
     def _forward_packed(self, input: PackedSequence, time: Any, hx: Any, lengths: Any) -> tuple[PackedSequence, Any]:
         """The same for a PackedSequence: unpacked, run with its lengths, packed again in the same order."""

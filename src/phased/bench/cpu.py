@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from math import e
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ class Work:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(self.T, self.B, self.D, generator=generator)
         time = (2 * torch.rand(self.T, self.B, dtype=torch.float64, generator=generator)).cumsum(0)
-        return x, time, torch.randn(self.T, self.B, self.H, generator=generator) / self.T
+        return x, time, torch.randn(self.T, self.B, self.H, generator=generator).div_(self.T)
 
     def layer(self, leak: float, backend: str = "cpu") -> PhasedLSTM:
         """A layer with the default periods, exp U(1, 6)."""
@@ -142,13 +142,20 @@ def peak_memory(work: Work, model: str) -> float:
 
 
 def report_memory(work: Work, model: str) -> None:
-    """The other side of `peak_memory`: run in the fresh process."""
+    """The other side of `peak_memory`: run in the fresh process, on Linux."""
     x, time, gradient = work.data()
     small = Work(1, 8, work.D, work.H)
     build: Any = {"sparse": lambda w: w.layer(0.0), "nn.LSTM": lambda w: nn.LSTM(w.D, w.H)}[model]
     inputs = (x, time) if model == "sparse" else (x,)
     warm_x, warm_time, warm_gradient = small.data()
     train(build(small), warm_gradient, *((warm_x, warm_time) if model == "sparse" else (warm_x,)))()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    before = resident("VmRSS")
     train(build(work), gradient, *inputs)()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+    print(resident("VmHWM") - before)
+
+
+def resident(which: str) -> int:
+    """Bytes of memory this process holds (VmRSS) or has held at most (VmHWM)."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(which))
+    return 1024 * int(line.split()[1])

@@ -6,7 +6,8 @@ import gc
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
@@ -51,6 +52,20 @@ def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[s
         if collecting:
             gc.enable()
     return {name: Timing.of(values) for name, values in seconds.items()}
+
+
+@contextmanager
+def same_terms(threads: int | None = None) -> Iterator[None]:
+    """Inside, denormal numbers are flushed to zero for every contestant, and each has as many threads; afterwards all is as before."""
+    flushed = bool((torch.full((1,), 1e-310, dtype=torch.float64) * 1 == 0).item())
+    before = torch.get_num_threads()
+    torch.set_flush_denormal(True)
+    torch.set_num_threads(threads or before)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushed)
+        torch.set_num_threads(before)
 
 
 def machine() -> dict[str, Any]:

@@ -8,12 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 
 from phased.bench import cpu, stream
-from phased.bench.measure import Timing, machine
+from phased.bench.measure import Timing, machine, same_terms
 
 
 def write(path: Path, result: dict[str, Any]) -> None:
@@ -35,8 +34,8 @@ def table(title: str, *columns: str) -> Table:
 
 
 def milliseconds(timing: Timing | None) -> str:
-    """A median with its quartiles."""
-    return "-" if timing is None else f"{1e3 * timing.median:.2f} ({1e3 * timing.low:.2f}-{1e3 * timing.high:.2f})"
+    """A median; its quartiles are in the file."""
+    return "-" if timing is None else f"{1e3 * timing.median:.2f}"
 
 
 def ratio(peer: Timing | None, own: Timing) -> str:
@@ -44,15 +43,15 @@ def ratio(peer: Timing | None, own: Timing) -> str:
     return "-" if peer is None else f"{peer.median / own.median:.1f}x"
 
 
+@same_terms()
 def bench_cpu(console: Console, quick: bool) -> dict[str, Any]:
     """Training, inference, memory, growth and break-even on this CPU."""
-    torch.set_flush_denormal(True)
     rounds = 3 if quick else 15
     works = cpu.TABLE[:2] if quick else cpu.TABLE
     result: dict[str, Any] = {"machine": machine(), "rounds": rounds, "train": [], "infer": []}
 
     rows = table(
-        "training step, ms (quartiles); r_on 0.05", "work", "leak 0", "leak 0.001", "nn.LSTM", "reference", "leak 0", "leak 0.001"
+        "training step, ms; r_on 0.05", "work", "leak 0", "leak 0.001", "nn.LSTM", "reference", "LSTM/leak 0", "LSTM/leak 0.001"
     )
     for work in works:
         with console.status(f"training, {work}"):
@@ -63,7 +62,7 @@ def bench_cpu(console: Console, quick: bool) -> dict[str, Any]:
         result["train"].append({"work": asdict(work)} | {name: asdict(timing) for name, timing in timings.items()})
     console.print(rows, "")
 
-    rows = table("inference, ms (quartiles); r_on 0.05", "work", "ours", "nn.LSTM", "ratio")
+    rows = table("inference, ms; r_on 0.05", "work", "ours", "nn.LSTM", "ratio")
     for work in works:
         with console.status(f"inference, {work}"):
             timings = cpu.inference(work, rounds)
@@ -102,10 +101,9 @@ def bench_cpu(console: Console, quick: bool) -> dict[str, Any]:
     return result
 
 
+@same_terms(threads=1)
 def bench_stream(console: Console, quick: bool) -> dict[str, Any]:
     """Events one by one, one core."""
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     rounds = 3 if quick else 11
     count = 2_000 if quick else 20_000
     result: dict[str, Any] = {"machine": machine(), "rounds": rounds, "events": count}

@@ -42,12 +42,12 @@ def forward(problem: Problem, keep: bool) -> Result:
     return result
 
 
-def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State) -> Gradients:
-    """Gradients of everything, given those of the output and the final state."""
+def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool = True) -> Gradients:
+    """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
     problem = clean(problem)
     if to_output is not None and problem.lengths is not None:  # the output of padding is a constant
         to_output = torch.where(valid_steps(to_output.shape[0], problem.lengths).unsqueeze(-1), to_output, 0)
-    return engine(problem)[1](problem, result, to_output, to_final)
+    return engine(problem)[1](problem, result, to_output, to_final, with_input)
 
 
 def tape_shapes(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:

@@ -27,7 +27,7 @@ def load() -> tuple[Any, str | None]:
 core, MISSING = load()
 
 # Open shares from which on whole matrix products are faster than open units one by one; measured by `phased bench cpu`.
-BREAK_EVEN = 0.35
+BREAK_EVEN = 0.8
 
 KINDS = {torch.float32: "32", torch.float64: "64"}
 
@@ -133,8 +133,8 @@ def allocate(x: Tensor, slots: Any, tape: Any) -> list[Tensor]:
     ]
 
 
-def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State) -> Gradients:
-    """Gradients of everything, given those of the output and the final state."""
+def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool = True) -> Gradients:
+    """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
     call = Call(problem)
     x = problem.input
     output = result.output
@@ -158,7 +158,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
             address(to_peephole),
             address(to_gate),
         )
-        to_x, matrices = dense_gradients(problem, call, output, to_products)
+        to_x, matrices = dense_gradients(problem, call, output, to_products, with_input)
     else:
         to_x = x.new_empty(x.shape)
         matrices = [None if w is None else torch.empty_like(w) for w in call.weights[:4]]
@@ -180,21 +180,34 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
     return Gradients(to_x, tuple(to_state), Weights(ih, hh, bias_ih, bias_hh, to_peephole), tuple(g.clone() for g in to_gate))
 
 
-def dense_gradients(problem: Problem, call: Call, output: Tensor, to_products: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-    """Gradients to the input and the weights: a few large products of those to the cells' products (T, B, 4, H)."""
-    x = call.input
+def dense_gradients(
+    problem: Problem, call: Call, output: Tensor, to_products: Tensor, with_input: bool
+) -> tuple[Tensor | None, list[Tensor | None]]:
+    """Gradients to the input and the weights: one large product each of those to the cells' products (T, B, 4, H)."""
+    x, units = call.input, call.units
     if problem.lengths is not None:  # padding may hold anything, and 0 * NaN is NaN
         x = torch.where(valid_steps(x.shape[0], call.lengths).unsqueeze(-1), x, 0)
-    before = torch.cat((call.state[0].unsqueeze(0), output[:-1])) if len(output) else output
-    stacked = problem.cell.gates * call.units
+    features = x.shape[2]
+    rows = x.new_ones(*x.shape[:2], features + units + 1)  # [x | h before | 1], as every unit reads them
+    rows[..., :features] = x
+    if len(rows):
+        rows[0, :, features:-1] = call.state[0]
+        rows[1:, :, features:-1] = output[:-1]
+    flat = to_products.view(-1, 4 * units)
+    whole = (flat.T @ rows.view(-1, rows.shape[2])).view(4, units, rows.shape[2])
     # The GRU's n has a product of its own for the input, the third, and for the state, the fourth.
-    from_x = (to_products if problem.cell is LSTM else to_products[:, :, :3]).reshape(-1, stacked)
-    from_h = (to_products if problem.cell is LSTM else to_products[:, :, [0, 1, 3]]).reshape(-1, stacked)
-    matrices: list[Tensor | None] = [from_x.T @ x.reshape(-1, x.shape[2]), from_h.T @ before.reshape(-1, call.units)]
-    biases = [None, None] if problem.weights.bias_ih is None else [from_x.sum(0), from_h.sum(0)]
+    from_x, from_h = (whole, whole) if problem.cell is LSTM else (whole[:3], whole[[0, 1, 3]])
+    matrices: list[Tensor | None] = [
+        from_x[..., :features].flatten(0, 1).contiguous(),
+        from_h[..., features:-1].flatten(0, 1).contiguous(),
+    ]
+    biased = problem.weights.bias_ih is not None
+    matrices += [from_x[..., -1].flatten().clone(), from_h[..., -1].flatten().clone()] if biased else [None, None]
+    if not with_input:
+        return None, matrices
     weight = call.weights[0]
     assert weight is not None
-    return (from_x @ weight).view(x.shape), matrices + biases
+    return (flat[:, : len(weight)] @ weight).view(x.shape), matrices
 
 
 def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:

@@ -32,7 +32,7 @@ def forward(problem: Problem, keep: bool) -> Result:
     return Result(output, tuple(s.clone() for s in state), [tape.values] if keep else [])
 
 
-def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State) -> Gradients:
+def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool) -> Gradients:
     """Every unit at every step, from the last to the first."""
     cell, x, w = problem.cell, problem.input, problem.weights
     steps = x.shape[0]
@@ -54,7 +54,8 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
         to_state = tuple(held + through for held, through in zip(to_held, gradient.previous, strict=True))
         from_x, from_h = (g.movedim(0, 1).flatten(1) for g in (gradient.from_x, gradient.from_h))
         to_state[0].addmm_(from_h, w.hh)
-        to_x[j] = from_x @ w.ih
+        if with_input:
+            to_x[j] = from_x @ w.ih
         to_w_h.addmm_(from_h.T, previous[0])
         to_w_x.addmm_(from_x.T, x[j])
         to_b_x.add_(from_x.sum(0))
@@ -65,7 +66,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
         to_k = to_k * valid_steps(steps, problem.lengths).unsqueeze(-1)
     gate = problem.gate.gradients(time.unsqueeze(-1), to_k)
     return Gradients(
-        to_x,
+        to_x if with_input else None,
         to_state,
         Weights(
             to_w_x,

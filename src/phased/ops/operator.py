@@ -36,7 +36,7 @@ class Result(NamedTuple):
 class Gradients(NamedTuple):
     """What its backward pass gives: gradients to input, initial state, weights, and the gate's period, shift and ratio_on."""
 
-    input: Tensor
+    input: Tensor | None
     state: State
     weights: Weights
     gate: tuple[Tensor, ...]
@@ -44,7 +44,7 @@ class Gradients(NamedTuple):
 
 Recurrence = Callable[[Cell, TimeGate, Tensor, Tensor, State, Weights, "Tensor | None"], tuple[Tensor, State]]
 Forward = Callable[[Problem, bool], Result]
-Backward = Callable[[Problem, Result, "Tensor | None", State], Gradients]
+Backward = Callable[[Problem, Result, "Tensor | None", State, bool], Gradients]
 
 _PROBLEM = (
     "str cell, str shape, float leak, Tensor input, Tensor time, Tensor[] state, Tensor[] weights, Tensor[] gate, Tensor? lengths"
@@ -104,7 +104,8 @@ def operator(
 
     def run_backward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
         output, final, saved, to_output, to_final = args[-5:]
-        gradients = backward(unpack(*args[:-5]), Result(output, tuple(final), saved), to_output, tuple(to_final))
+        gradients = backward(unpack(*args[:-5]), Result(output, tuple(final), saved), to_output, tuple(to_final), True)
+        assert gradients.input is not None
         return gradients.input, list(gradients.state), gradients.weights.present(), list(gradients.gate)
 
     forward_op: Any = torch.library.custom_op(f"phased::{name}", run_forward, mutates_args=(), schema=_FORWARD_SCHEMA)
@@ -172,7 +173,7 @@ def operator(
             bounded = TimeGate(*gate, *ctx.gate).bounded()
             problem = Problem(ctx.cell, bounded, input, ctx.time, tuple(state), Weights.from_present(given), ctx.lengths)
             to_end = tuple(torch.zeros_like(f) if d is None else d for d, f in zip(to_final, final, strict=True))
-            gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_end)
+            gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_end, ctx.needs_input_grad[1])
             return None, gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate
 
     def recurrence(

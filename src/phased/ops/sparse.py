@@ -57,7 +57,7 @@ def forward(problem: Problem, keep: bool) -> Result:
     return Result(output, state, saved)
 
 
-def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State) -> Gradients:
+def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool) -> Gradients:
     """Open events only, from the last to the first."""
     cell, x, w = problem.cell, problem.input, problem.weights
     steps, batch, _ = x.shape
@@ -85,7 +85,8 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
         for whole, held, through in zip(to_state, to_held, gradient.previous, strict=True):
             whole[here] = held + through
         to_state[0].index_add_(0, sequence, torch.einsum("ge,gek->ek", gradient.from_h, w_h[:, unit]))
-        to_x[j].index_add_(0, sequence, torch.einsum("ge,gek->ek", gradient.from_x, w_x[:, unit]))
+        if with_input:
+            to_x[j].index_add_(0, sequence, torch.einsum("ge,gek->ek", gradient.from_x, w_x[:, unit]))
         to_w_h.index_add_(1, unit, torch.einsum("ge,ek->gek", gradient.from_h, h[sequence]))
         to_w_x.index_add_(1, unit, torch.einsum("ge,ek->gek", gradient.from_x, x[j, sequence]))
         to_from_x[:, at], to_from_h[:, at] = gradient.from_x, gradient.from_h
@@ -98,7 +99,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
 
     gate = problem.gate.of(plan.unit).gradients(problem.time.flatten()[plan.row], to_k)
     return Gradients(
-        to_x,
+        to_x if with_input else None,
         to_state,
         Weights(
             to_w_x.flatten(0, 1),

@@ -1,0 +1,78 @@
+"""The benchmarks measure what they say, on work small enough for a test; no test asserts a speed."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from phased.bench import cpu, measure, stream
+from phased.cli.app import app
+from phased.ops import cpu as backend
+
+needs_core = pytest.mark.skipif(backend.MISSING is not None, reason=str(backend.MISSING))
+
+
+def test_a_timing_is_a_median_between_quartiles():
+    timing = measure.Timing.of([3.0, 1.0, 2.0, 4.0, 100.0])
+    assert timing.low <= timing.median == 3.0 <= timing.high
+
+
+def test_contestants_take_turns_and_the_first_turn_does_not_count():
+    turns: list[str] = []
+    timings = measure.compare({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, rounds=3)
+    assert turns == ["a", "b"] * 4
+    assert all(timing.median >= 0 for timing in timings.values())
+
+
+@needs_core
+def test_a_training_step_gives_every_parameter_a_gradient():
+    work = cpu.Work(2, 40, 3, 5, ratio_on=0.5)
+    x, time, gradient = work.data()
+    layer = work.layer(0.0)
+    cpu.train(layer, gradient, x, time)()
+    learned = [p for p in layer.parameters() if p.requires_grad]
+    assert learned
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in learned)
+
+
+@needs_core
+def test_forcing_the_dense_path_changes_the_way_and_not_the_result():
+    work = cpu.Work(2, 40, 3, 5, ratio_on=0.5)
+    x, time, _ = work.data()
+    layer = work.layer(0.0)
+    before = backend.BREAK_EVEN
+    sparse = layer(x, time)[0]
+    try:
+        backend.BREAK_EVEN = -1.0
+        dense = layer(x, time)[0]
+    finally:
+        backend.BREAK_EVEN = before
+    torch.testing.assert_close(sparse, dense)
+
+
+@needs_core
+def test_the_stream_with_every_unit_open_is_an_lstm():
+    layer = stream.layer(6, 1.0, "square")
+    x, t = (torch.from_numpy(values) for values in stream.events(20))
+    lstm = torch.nn.LSTM(stream.FEATURES, 6)
+    lstm.load_state_dict({name: value for name, value in layer.state_dict().items() if name in lstm.state_dict()})
+    torch.testing.assert_close(layer(x, t)[0], lstm(x)[0])
+
+
+@needs_core
+def test_the_command_writes_what_it_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(cpu, "TABLE", (cpu.Work(2, 10, 1, 4), cpu.Work(2, 20, 1, 4)))
+    file = tmp_path / "made" / "cpu.json"
+    result = CliRunner().invoke(app, ["bench", "cpu", "--quick", "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    measured = json.loads(file.read_text())
+    assert [row["work"]["T"] for row in measured["train"]] == [10, 20]
+    assert measured["machine"]["torch"] == torch.__version__
+    assert all(row["sparse"]["median"] > 0 and row["nn.LSTM"]["median"] > 0 for row in measured["train"])
+
+
+def test_an_unknown_benchmark_is_answered_with_those_there_are():
+    result = CliRunner().invoke(app, ["bench", "gpu"])
+    assert result.exit_code == 2
+    assert "cpu, stream" in result.output
