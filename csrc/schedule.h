@@ -75,6 +75,7 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Closed& at, double
     const Vector<int8_t, kLanes> sides = square ? Vector<int8_t, kLanes>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
     store(side_of + i, sides);
   }
+  store(unit + count, Vector<int32_t, kLanes>{});  // whoever takes whole vectors finds units there are
   return count;
 }
 

@@ -15,6 +15,7 @@
 #else
 #define PHASED_SHUFFLE(a, b, index) __builtin_shuffle(a, b, index)
 #endif
+#define PHASED_LAMBDA __attribute__((always_inline))
 #define PHASED_INLINE inline __attribute__((always_inline))
 
 namespace phased {

@@ -83,6 +83,23 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
   }
 }
 
+template <int N>
+struct Count {
+  static constexpr int value = N;
+};
+
+// Calls work(Count<N>, first column) for a row's vectors, four at a time and then the one to three that are left together: enough sums in
+// flight to keep the multipliers busy.
+template <class T, class Work>
+PHASED_INLINE void in_columns(int64_t width, const Work& work) {
+  int64_t q = 0;
+  for (; q + 4 * kWide<T> <= width; q += 4 * kWide<T>) work(Count<4>(), q);
+  const int64_t left = (width - q) / kWide<T>;
+  if (left == 3) work(Count<3>(), q);
+  if (left == 2) work(Count<2>(), q);
+  if (left == 1) work(Count<1>(), q);
+}
+
 // to_z += sum over the step's events of the four products' gradients times their rows of weights.
 template <class T, int N>
 PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, T* to_z, int64_t q) {
@@ -98,9 +115,7 @@ PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, co
 
 template <class T>
 PHASED_INLINE void spread(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, T* to_z) {
-  int64_t q = 0;
-  for (; q + 4 * kWide<T> <= layer.width; q += 4 * kWide<T>) spread_columns<T, 4>(layer, unit, products, count, to_z, q);
-  for (; q < layer.width; q += kWide<T>) spread_columns<T, 1>(layer, unit, products, count, to_z, q);
+  in_columns<T>(layer.width, [&](auto n, int64_t q) PHASED_LAMBDA { spread_columns<T, n.value>(layer, unit, products, count, to_z, q); });
 }
 
 // weights[unit] += sum over the unit's events of products (4) x row (width): a matrix product per unit, its sums held in registers.
@@ -132,10 +147,9 @@ PHASED_INLINE void collect(const Layer<T>& layer, const BackScratch<T>& at, cons
     const int64_t end = at.first[n];  // filling has moved each start to the next
     if (begin == end) continue;
     T* into = weights + n * 4 * layer.width;
-    int64_t q = 0;
-    for (; q + 4 * kWide<T> <= layer.width; q += 4 * kWide<T>)
-      collect_columns<T, 4>(at, at.order + begin, end - begin, layer.width, into, q);
-    for (; q < layer.width; q += kWide<T>) collect_columns<T, 1>(at, at.order + begin, end - begin, layer.width, into, q);
+    in_columns<T>(layer.width, [&](auto n, int64_t q) PHASED_LAMBDA {
+      collect_columns<T, n.value>(at, at.order + begin, end - begin, layer.width, into, q);
+    });
     begin = end;
   }
 }

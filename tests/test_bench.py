@@ -73,6 +73,6 @@ def test_the_command_writes_what_it_measured(tmp_path, monkeypatch):
 
 
 def test_an_unknown_benchmark_is_answered_with_those_there_are():
-    result = CliRunner().invoke(app, ["bench", "gpu"])
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "gpu"])
     assert result.exit_code == 2
     assert "cpu, stream" in result.output

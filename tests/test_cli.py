@@ -53,7 +53,9 @@ def test_demo_writes_every_picture_where_it_says(call, tmp_path):
     result = call("demo", "--out", folder)
     assert result.exit_code == 0, result.output
     files = sorted(folder.iterdir())
-    assert [file.name for file in files] == ["gate.png", "gate.svg", "memory.png", "memory.svg"]
+    assert [file.name for file in files] == [
+        f"{name}.{kind}" for name in ("gate", "memory", "schedule") for kind in ("png", "svg")
+    ]
     for file in files:
         assert str(file) in result.output
         assert file.stat().st_size > 1000

@@ -370,7 +370,9 @@ def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The dtype of an autocast region around us, or None."""
+    """The dtype of an autocast region around us, or None; there is none for tensors without numbers."""
+    if device.type == "meta":
+        return None
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
 
 

@@ -56,7 +56,7 @@ def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[s
 
 @contextmanager
 def same_terms(threads: int | None = None) -> Iterator[None]:
-    """Inside, denormal numbers are flushed to zero for every contestant, and each has as many threads; afterwards all is as before."""
+    """Inside, denormal numbers are flushed and all have as many threads; afterwards everything is as before."""
     flushed = bool((torch.full((1,), 1e-310, dtype=torch.float64) * 1 == 0).item())
     before = torch.get_num_threads()
     torch.set_flush_denormal(True)

@@ -1,4 +1,4 @@
-"""The commands: `phased demo`, `phased run`, `phased bench`, `phased info`."""
+"""The commands: `phased demo`, `phased run`, `phased bench`, `phased report`, `phased info`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {KNOWN}.", sh
 What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu or stream.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Less of it, for a first look.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder with what was measured.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for the pictures; made if it is not there.")]
 
 
@@ -71,6 +72,22 @@ def bench(what: What, json: Json = None, quick: Quick = False) -> None:
     if json is not None:
         write(json, result)
         Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+
+
+@app.command()
+def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
+    """Draw what was measured; nothing is computed anew."""
+    file = results / "bench" / "cpu.json"
+    if not file.is_file():
+        fail(f"there is no '{file}' to draw. Measure first: phased bench cpu --json {file}")
+    try:
+        folder = writable(out)
+    except OSError as error:
+        fail(str(error))
+    from phased.report.growth import save_growth
+
+    for picture in save_growth(file, folder):
+        Console().print(f"  {picture}", soft_wrap=True, markup=False, highlight=False)
 
 
 def draw(names: Iterable[str], out: Path) -> None:

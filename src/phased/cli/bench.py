@@ -144,7 +144,7 @@ def bench_stream(console: Console, quick: bool) -> dict[str, Any]:
     console.print(rows, "")
 
     if not quick:
-        rows = table("time an event takes in longer and longer runs; H110 D41", "events", "us")
+        rows = table("time an event takes in longer streams; H110 D41", "events", "us")
         result["flatness"] = []
         for events, seconds in stream.flatness():
             rows.add_row(f"{events:,}", f"{1e6 * seconds:.3f}")

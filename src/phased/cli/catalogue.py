@@ -53,7 +53,19 @@ def _memory(folder: Path) -> Outcome:
     )
 
 
+def _schedule(folder: Path) -> Outcome:
+    from phased.experiments import schedule
+    from phased.report import figures
+
+    result = schedule.run()
+    return Outcome(
+        figures.save_schedule(result, folder),
+        f"Of {result.settings.units} units x {result.settings.steps} steps, {len(result.unit)} are open: {result.share:.1%}.",
+    )
+
+
 EXPERIMENTS = {
     "gate": Experiment("Figure 2: when gates open, and a ramp flowing through them into the cell state", _gate),
     "memory": Experiment("Eq. 11: memory kept by a closed gate against an LSTM's decay", _memory),
+    "schedule": Experiment("the sparsity: which units are open at which steps, from the timestamps alone", _schedule),
 }

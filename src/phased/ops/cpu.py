@@ -27,7 +27,7 @@ def load() -> tuple[Any, str | None]:
 core, MISSING = load()
 
 # Open shares from which on whole matrix products are faster than open units one by one; measured by `phased bench cpu`.
-BREAK_EVEN = 0.8
+BREAK_EVEN = 0.65
 
 KINDS = {torch.float32: "32", torch.float64: "64"}
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from phased.experiments import gate, memory
+from phased.experiments import gate, memory, schedule
 from phased.experiments.trace import Array
 from phased.report.annotate import distance, drop_line, end_labels, panel
 from phased.report.save import save
@@ -26,6 +26,26 @@ def save_memory(result: memory.Result, folder: Path) -> list[Path]:
     """Draw Eq. 11 and write it as `memory.png` and `memory.svg`."""
     with styled():
         return save(draw_memory(result), folder, "memory")
+
+
+def save_schedule(result: schedule.Result, folder: Path) -> list[Path]:
+    """Draw a schedule and write it as `schedule.png` and `schedule.svg`."""
+    with styled():
+        return save(draw_schedule(result), folder, "schedule")
+
+
+def draw_schedule(result: schedule.Result) -> Figure:
+    """Who is open when: a mark for each open event, darker the further it is open; all that is blank is never computed."""
+    settings = result.settings
+    figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
+    axes = figure.subplots()
+    image = np.zeros((settings.units, settings.steps))
+    image[result.unit, result.step] = 0.35 + 0.65 * result.openness
+    axes.imshow(image, cmap="Reds", aspect="auto", origin="lower", interpolation="nearest", vmin=0.0, vmax=1.0)
+    axes.set_xlabel("step")
+    axes.set_ylabel("unit, from short to long period")
+    axes.set_title(f"{result.share:.1%} of {settings.units} units x {settings.steps} steps are open: only these are computed")
+    return figure
 
 
 def draw_gate(result: gate.Result) -> Figure:

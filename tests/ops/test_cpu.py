@@ -1,0 +1,82 @@
+"""What only the compiled core has: threads, instruction sets, and that nothing breaks without it."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from phased import PhasedGRU, PhasedLSTM
+from phased.init import LogUniform
+from phased.ops import cpu
+
+needs_core = pytest.mark.skipif(cpu.MISSING is not None, reason=str(cpu.MISSING))
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def step(cls, leak):
+    torch.manual_seed(0)
+    rnn = cls(3, 21, period=LogUniform(2, 30), ratio_on=0.2, learn_ratio_on=True, leak=leak, backend="cpu")
+    x = torch.randn(60, 9, 3, requires_grad=True)
+    time = torch.rand(60, 9, dtype=torch.float64).cumsum(0)
+    output, _ = rnn(x, time, lengths=[60, 0, 7, 59, 31, 2, 60, 44, 1])
+    output.square().sum().backward()
+    return [output.detach(), x.grad, *(p.grad for p in rnn.parameters())]
+
+
+@needs_core
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_the_same_threads_give_the_same_bits_and_other_threads_the_same_numbers(cls, leak, threads):
+    threads(1)
+    alone = step(cls, leak)
+    for count in (2, 3, 16):
+        threads(count)
+        once, again = step(cls, leak), step(cls, leak)
+        assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+        for a, b in zip(once, alone, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@needs_core
+def test_a_million_steps_and_times_beyond_counting_are_no_trouble():
+    """Times of 1e18 with a period of 1e-3 are 1e21 cycles: more than a double counts one by one."""
+    rnn = PhasedLSTM(1, 3, period=1e-3, ratio_on=0.5, leak=0.0, backend="cpu")
+    reference = PhasedLSTM(1, 3, leak=0.0, backend="reference")
+    reference.load_state_dict(rnn.state_dict())
+    time = torch.tensor([0.0, 1e6, 1e12, 1e18, 1e18]).double().unsqueeze(1)
+    x = torch.randn(5, 1, 1)
+    torch.testing.assert_close(rnn(x, time)[0], reference(x, time)[0])
+
+
+@needs_core
+def test_the_cpu_backend_refuses_other_devices():
+    rnn = PhasedLSTM(2, 3, backend="cpu", device="meta")
+    with pytest.raises(ValueError, match=r'backend="cpu" needs CPU tensors, got meta\. Call'):
+        rnn(torch.zeros(4, 2, device="meta"), torch.zeros(4, device="meta"))
+
+
+def without_core(code: str) -> subprocess.CompletedProcess[str]:
+    blocked = f"import sys; sys.modules['phased._core'] = None; {code}"
+    return subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
+
+
+def test_without_the_core_everything_else_works():
+    done = without_core(
+        "import torch; from phased import PhasedLSTM, Stream; rnn = PhasedLSTM(2, 4, leak=0.0);"
+        "x, t = torch.randn(9, 2), torch.arange(9); rnn(x, t)[0].sum().backward();"
+        "h = Stream(rnn.eval()).run(x, t); torch.testing.assert_close(h, rnn(x, t)[0].detach()); print('fine')"
+    )
+    assert done.stdout.strip() == "fine", done.stderr
+
+
+def test_without_the_core_asking_for_it_says_what_is_missing_and_the_cure():
+    done = without_core("from phased import PhasedLSTM; PhasedLSTM(2, 4, backend='cpu')")
+    assert 'backend="cpu" cannot run here: the compiled core is missing' in done.stderr
+    assert "Reinstall phased where a C++17 compiler" in done.stderr
