@@ -239,15 +239,15 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
   const int64_t tall = tall_of<T>(p.units), panel = 2 * 64 / sizeof(T), fields = p.cell == CellKind::lstm ? 6 : 4;
   large_pages(to.output, p.steps * p.batch * p.units);
   if (tape) large_pages(tape, p.steps * p.batch * fields * whole_units(p.units));
-  const Buffer<T> matrix = panels<T>(p.units + p.features + 1, 4 * tall, panel, [&](int64_t q, int64_t column) {
-    const int64_t g = column / tall, n = column % tall;
-    return n < p.units ? packed[(n * 4 + g) * layer.width + q] : T(0);
+  const Buffer<T> matrix = panels<T>(p.units + p.features + 1, dense_columns<T>(p.units), panel, [&](int64_t q, int64_t column) {
+    const int64_t g = column / whole_units(p.units), n = column % whole_units(p.units);
+    return g < 4 && n < p.units ? packed[(n * 4 + g) * layer.width + q] : T(0);
   });
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
     const auto& mine = shares[thread];
     const int64_t count = mine.size();
-    const Buffer<T> z(count * layer.width), c(count * tall), products(count * 4 * tall), k(tall);
+    const Buffer<T> z(count * layer.width), c(count * tall), products(count * dense_columns<T>(p.units)), k(tall);
     const DenseGate<T> gate(p, tall);
     std::vector<DenseSequence<T>> sequences;
     for (int64_t i = 0; i < count; i++) {

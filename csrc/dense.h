@@ -74,20 +74,20 @@ template <class Cell, class T>
 void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
                    const DenseScratch<T>& at) {
   using V = Events<T>;
-  const int64_t K = layer.units + layer.features + 1, whole = whole_units(layer.units);
+  const int64_t K = layer.units + layer.features + 1, whole = whole_units(layer.units), columns = dense_columns<T>(layer.units);
   for (int64_t j = 0; count && j < sequences[0].steps; j++) {
     while (sequences[count - 1].steps <= j) count--;
     for (int64_t s = 0; s < count; s++)
       for (int64_t d = 0; d < layer.features; d++) at.z[s * layer.width + layer.units + d] = sequences[s].x[j][d];
-    multiply(at.z, layer.width, count, K, matrix, 4 * tall / kPanel<T>, at.products, 4 * tall);
+    multiply(at.z, layer.width, count, K, matrix, columns / kPanel<T>, at.products, columns);
     for (int64_t s = 0; s < count; s++) {
-      T *h = at.z + s * layer.width, *c = at.c + s * tall, *a_of = at.products + s * 4 * tall;
+      T *h = at.z + s * layer.width, *c = at.c + s * tall, *a_of = at.products + s * columns;
       T* tape = sequences[s].tape ? sequences[s].tape + j * Cell::kept * whole : nullptr;
       all_openness(layer, at, alpha, sequences[s].time[j], false);
       for (int64_t n = 0; n < layer.units; n += kLanes) {
         const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
         V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c;
-        for (int g = 0; g < 4; g++) a[g] = load<V>(a_of + g * tall + n);
+        for (int g = 0; g < 4; g++) a[g] = load<V>(a_of + g * whole + n);
         const V before = load_some<V>(h + n, lanes);
         for (int p = 0; layer.peephole && p < 3; p++) w[p] = load_some<V>(layer.peephole + p * layer.units + n, lanes);
         const V c_before = load<V>(c + n), k = load<V>(at.k + n);

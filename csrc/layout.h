@@ -81,6 +81,13 @@ struct Closed {
 // Units in whole vectors.
 constexpr int64_t whole_units(int64_t units) { return (units + kLanes - 1) / kLanes * kLanes; }
 
+// Columns of a dense step's product: four times whole_units, in whole panels of two 64-byte vectors.
+template <class T>
+constexpr int64_t dense_columns(int64_t units) {
+  constexpr int64_t panel = 128 / sizeof(T);
+  return (4 * whole_units(units) + panel - 1) / panel * panel;
+}
+
 // Units and a vector or two more, in whole vectors.
 constexpr int64_t padded_units(int64_t units) { return whole_units(units) + 2 * kLanes; }
 
@@ -129,7 +136,7 @@ template <class T>
 struct DenseScratch {
   T* z;         // (sequences, width)
   T* c;         // (sequences, tall): units padded to whole panels
-  T* products;  // (sequences, 4 * tall)
+  T* products;  // (sequences, dense_columns) forwards, (sequences, 4 * units) backwards
   T* k;         // tall
   double *period, *shift, *ratio_on;   // tall: the gates, ones and zeros beyond the last
   double* origin;                      // tall: the shifts as given; `shift` is what whole periods leave of them

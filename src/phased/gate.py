@@ -64,6 +64,8 @@ class _Bounded(torch.autograd.Function):
 
 def bounded(value: Tensor, low: float, high: float) -> Tensor:
     """The value moved into [low, high]; its gradient passes as if it had not been, so what was pushed out can come back."""
+    if not (value.requires_grad and torch.is_grad_enabled()):
+        return value.clamp(low, high)
     return _Bounded.apply(value, low, high)  # type: ignore[no-any-return, no-untyped-call]
 
 

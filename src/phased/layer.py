@@ -265,7 +265,8 @@ class PhasedRNN(nn.Module):
             for direction in range(self._directions):
                 index = len(finals)
                 w = weights[index]
-                w = w.map(operand, lambda value: value.to(working))
+                if low is not None or w.ih.dtype != working:
+                    w = w.map(operand, lambda value: value.to(working))
                 state = tuple(s[index].to(working) for s in initial)
                 inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
                 output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, self.backend)

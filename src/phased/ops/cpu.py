@@ -48,17 +48,17 @@ def contiguous_rows(tensor: Tensor) -> Tensor:
 
 
 class Call:
-    """A problem as the core takes it: addresses, and the tensors that must outlive the call."""
+    """A problem as the core takes it: addresses, and the tensors that must outlive the call. Gradients are not recorded here."""
 
     def __init__(self, problem: Problem) -> None:
         steps, batch, features = problem.input.shape
-        self.input = contiguous_rows(problem.input.detach())
-        self.time = problem.time.detach().to(torch.float64).t().contiguous()
+        self.input = contiguous_rows(problem.input)
+        self.time = problem.time.to(torch.float64).t().contiguous()
         lengths = problem.lengths
         self.lengths = torch.full((batch,), steps, dtype=torch.int64) if lengths is None else lengths.contiguous()
-        self.state = [s.detach().contiguous() for s in problem.state]
-        self.weights = [None if w is None else w.detach().contiguous() for w in problem.weights]
-        self.gate = [g.detach().contiguous() for g in problem.gate.parameters()]
+        self.state = [s.contiguous() for s in problem.state]
+        self.weights = [None if w is None else w.contiguous() for w in problem.weights]
+        self.gate = [g.contiguous() for g in problem.gate.parameters()]
         self.kind = KINDS[problem.input.dtype]
         self.cell = problem.cell
         self.units = problem.weights.hh.shape[1]
