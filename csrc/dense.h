@@ -47,8 +47,7 @@ PHASED_INLINE void multiply(const T* rows, int64_t row_stride, int64_t count, in
 // The openness of every unit at one time and, if asked for, its slopes.
 template <class T>
 PHASED_INLINE void all_openness(const Layer<T>& layer, const DenseScratch<T>& at, double alpha, double t, bool with_slopes) {
-  const Shape shape = static_cast<Shape>(layer.shape);
-  const bool near = fabs(t) <= layer.near;
+  const bool square = static_cast<Shape>(layer.shape) == Shape::square, near = fabs(t) <= layer.near;
   for (int64_t n = 0; n < layer.units; n += kLanes) {
     const Doubles tau = load<Doubles>(at.period + n), s = load<Doubles>(at.shift + n), r_on = load<Doubles>(at.ratio_on + n);
     Doubles phi;
@@ -57,14 +56,11 @@ PHASED_INLINE void all_openness(const Layer<T>& layer, const DenseScratch<T>& at
     } else {
       for (int l = 0; l < kLanes; l++) phi[l] = phase(t, tau[l], s[l]);
     }
-    const Doubles one = Doubles{} + 1, none = Doubles{}, rise = 2 * phi / r_on, closed = alpha * phi;
-    const bool square = shape == Shape::square;
-    const Doubles open = square ? one : phi < r_on / 2 ? rise : 2 - rise;
-    const Doubles k = phi < r_on ? open : closed;
+    const Doubles k = openness(phi, r_on, alpha, square);
     store(at.k + n, __builtin_convertvector(k, Events<T>));
     if (with_slopes) {
-      store(at.to_phase + n, phi < r_on ? (square ? none : phi < r_on / 2 ? one : -one) : alpha / 2 * r_on);
-      store(at.to_ratio + n, phi < r_on ? (square ? none : phi < r_on / 2 ? -k : 2 - k) : none);
+      store(at.to_phase + n, slope_to_phase(phi, r_on, alpha, square));
+      store(at.to_ratio + n, slope_to_ratio(phi, k, r_on, square));
     }
   }
 }

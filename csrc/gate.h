@@ -31,27 +31,34 @@ PHASED_FUNCTION double phase(double t, double tau, double offset) {
   return phi >= 1 ? phi - 1 : phi;
 }
 
-// Where in its cycle a unit is: what its openness comes from, and all that its derivatives need beside it.
-enum class Side : int { closed = 0, rising = 1, falling = 2, flat = 3 };
-
-PHASED_FUNCTION Side side(double phi, double r_on, Shape shape) {
-  if (!(phi < r_on)) return Side::closed;
-  if (shape == Shape::square) return Side::flat;
-  return phi < r_on / 2 ? Side::rising : Side::falling;
+// How far the gate is open (Eq. 6, right), for one unit or, V being a vector, for several.
+template <class V>
+PHASED_FUNCTION V openness(V phi, V r_on, double alpha, bool square) {
+  const V rise = 2 * phi / r_on, full = phi - phi + 1, closed = alpha * phi;
+  const V triangle = phi < r_on / 2 ? rise : 2 - rise;
+  return phi < r_on ? (square ? full : triangle) : closed;
 }
 
-PHASED_FUNCTION double openness(double phi, double r_on, double alpha, Shape shape) {
-  const double rise = 2 * phi / r_on, closed = alpha * phi;
-  if (shape == Shape::square) return phi < r_on ? 1.0 : closed;
-  return phi < r_on / 2 ? rise : phi < r_on ? 2 - rise : closed;
+// The derivatives of the openness k: to phi in units of 2 / r_on, to r_on in units of 1 / r_on. Sums of these over all a unit's
+// events become gradients by one multiplication each: see finish_gate.
+template <class V>
+PHASED_FUNCTION V slope_to_phase(V phi, V r_on, double alpha, bool square) {
+  const V none = phi - phi, rising = none + 1;
+  const V triangle = phi < r_on / 2 ? rising : -rising;
+  return phi < r_on ? (square ? none : triangle) : alpha / 2 * r_on;
 }
 
-// The derivatives of the openness k: to phi in units of 2 / r_on, to r_on in units of 1 / r_on. Sums of these, over all a unit's
-// events, become gradients by one multiplication each: see finish_gate.
-PHASED_FUNCTION double slope_to_phase(Side side, double r_on, double alpha) {
-  return side == Side::rising ? 1.0 : side == Side::falling ? -1.0 : side == Side::closed ? alpha * r_on / 2 : 0.0;
+template <class V>
+PHASED_FUNCTION V slope_to_ratio(V phi, V k, V r_on, bool square) {
+  const V none = phi - phi;
+  const V triangle = phi < r_on / 2 ? -k : 2 - k;
+  return phi < r_on ? (square ? none : triangle) : none;
 }
 
+// The slope an open unit is on: all its derivatives need beside k, and small enough to keep with every event.
+enum class Side : int { rising = 0, falling = 1, flat = 2 };
+
+PHASED_FUNCTION double slope_to_phase(Side side) { return side == Side::rising ? 1.0 : side == Side::falling ? -1.0 : 0.0; }
 PHASED_FUNCTION double slope_to_ratio(Side side, double k) { return side == Side::rising ? -k : side == Side::falling ? 2 - k : 0.0; }
 
 }  // namespace phased

@@ -68,9 +68,8 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Closed& at, double
 
   const bool square = static_cast<Shape>(layer.shape) == Shape::square;
   for (int64_t i = 0; i < count; i += kLanes) {
-    const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i), rise = 2 * phi / r_on;
-    const Doubles triangle = phi < r_on / 2 ? rise : 2 - rise;
-    store(k + i, __builtin_convertvector(square ? Doubles{} + 1 : triangle, Events<T>));
+    const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i);
+    store(k + i, __builtin_convertvector(openness(phi, r_on, 0.0, square), Events<T>));
     const auto falling = __builtin_convertvector(phi < r_on / 2, Vector<int8_t, kLanes>) + 1;  // a true lane is -1
     const Vector<int8_t, kLanes> sides = square ? Vector<int8_t, kLanes>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
     store(side_of + i, sides);

@@ -154,8 +154,6 @@ PHASED_INLINE void collect(const Layer<T>& layer, const BackScratch<T>& at, cons
   }
 }
 
-constexpr double kSlopes[] = {0, 1, -1, 0};  // slope_to_phase of an open unit, by its side
-
 // One step backwards, z being the row before it: gradients to its events' products, to z, to c and to the gate.
 template <class Cell, class T>
 PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at, const T* z, const int32_t* unit, const T* k, const uint8_t* side,
@@ -183,7 +181,7 @@ PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at
       if (layer.peephole)
         for (int p = 0; p < 3; p++) sums.peephole[p * layer.units + n] += ws[p][l];
       const Side on = static_cast<Side>(side[e + l]);
-      const double to_phase = ks[l] * kSlopes[side[e + l]];
+      const double to_phase = ks[l] * slope_to_phase(on);
       sums.gate[n] += to_phase * (time - layer.shift[n]);
       sums.gate[layer.units + n] += to_phase;
       sums.gate[2 * layer.units + n] += ks[l] * slope_to_ratio(on, k[e + l]);
