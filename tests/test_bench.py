@@ -88,3 +88,10 @@ def test_an_unknown_benchmark_is_answered_with_those_there_are():
     result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "gpu"])
     assert result.exit_code == 2
     assert "cpu, stream" in result.output
+
+
+def test_a_report_without_measurements_says_how_to_make_them(tmp_path):
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["report", "--results", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "Measure first: phased bench cpu --json" in result.output
+    assert not (tmp_path / "out").exists()
