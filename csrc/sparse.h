@@ -49,7 +49,8 @@ PHASED_INLINE Events<T> gather(const T* from, const int32_t* unit) {
   return Events<T>{from[unit[0]], from[unit[1]], from[unit[2]], from[unit[3]], from[unit[4]], from[unit[5]], from[unit[6]], from[unit[7]]};
 }
 
-// One step: the open units' proposals from the same z, then all of them accepted. `terms`, if any, are added to the products. Leaves `Cell::kept` fields on the tape, if there is one.
+// One step: the open units' proposals from the same z, then all of them accepted. `terms`, if any, are added to the products.
+// Leaves `Cell::kept` fields on the tape, if there is one.
 template <class Cell, class T>
 PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, const int32_t* unit, const T* k, int64_t count, const T* terms,
                                 T* tape, int64_t field) {

@@ -155,23 +155,23 @@ def operator(
         @staticmethod
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
             result = forward(problem._replace(gate=problem.gate.bounded()), True)
-            ctx.cell, ctx.gate, ctx.time, ctx.lengths = problem.cell, problem.gate[3:], problem.time, problem.lengths
+            ctx.cell, ctx.gate = problem.cell, problem.gate[3:]
             ctx.counts = len(problem.state), len(problem.weights.present())
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved)
+            ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
             return result.output, *result.final
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, to_output: Tensor | None, *to_final: Tensor | None) -> tuple[Any, ...]:
             states, weights = ctx.counts
-            input, *rest = ctx.saved_tensors
+            input, *rest, time, lengths = ctx.saved_tensors
             state, rest = rest[:states], rest[states:]
             given, rest = rest[:weights], rest[weights:]
             gate, (output, *rest) = rest[:3], rest[3:]
             final, saved = rest[:states], rest[states:]
             bounded = TimeGate(*gate, *ctx.gate).bounded()
-            problem = Problem(ctx.cell, bounded, input, ctx.time, tuple(state), Weights.from_present(given), ctx.lengths)
+            problem = Problem(ctx.cell, bounded, input, time, tuple(state), Weights.from_present(given), lengths)
             to_end = tuple(torch.zeros_like(f) if d is None else d for d, f in zip(to_final, final, strict=True))
             gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_end, ctx.needs_input_grad[1])
             return None, gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate
