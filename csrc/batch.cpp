@@ -9,10 +9,10 @@ namespace phased {
 namespace {
 
 template <class T>
-Layer<T> layer_of(const Problem<T>& p, const T* packed, const Buffer<double>& offset) {
+Layer<T> layer_of(const Problem<T>& p, const T* packed, const GateMemory& gate) {
   const int64_t width = padded<T>(p.units + p.features + 1);
   return {p.units, p.features, width, packed, p.peephole, p.period, p.shift, p.ratio_on,
-          offset.get(), p.shape, near_of(p.period, p.units)};
+          gate.offset.get(), gate.rate.get(), gate.lag.get(), gate.reach.get(), gate.near, p.shape};
 }
 
 // The gates of a dense pass, padded: the places that are no units have harmless ones.
@@ -83,22 +83,21 @@ template <class T>
 Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
   Schedule<T> schedule;
   schedule.sequences.resize(p.batch);
-  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
-  const Layer<T> layer = layer_of<T>(p, nullptr, offset);
+  const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);
+  const Layer<T> layer = layer_of<T>(p, nullptr, gate);
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
-    const ClosedMemory closed(p.units);
+    const LookedMemory looked(p.units);
     for (int64_t b : shares[thread]) {
       auto& sequence = schedule.sequences[b];
       const int64_t steps = p.lengths[b];
       sequence.start = Buffer<int64_t>(steps + 1);
-      engine.forget(closed.get(), p.units);
       double ratio = 0;  // a first guess of the room needed: the open share of all unit steps, and some
       for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on[n];
       int64_t room = static_cast<int64_t>(1.2 * ratio * steps) + 2 * padded_units(p.units);
       for (int64_t step = 0; step < steps; room *= 2) {
         sequence.unit.grow(room), sequence.k.grow(room), sequence.side.grow(room);
-        step = engine.schedule(layer, closed.get(), p.time + b * p.steps, step, steps, sequence.start.get(), sequence.unit.get(),
+        step = engine.schedule(layer, looked.get(), p.time + b * p.steps, step, steps, sequence.start.get(), sequence.unit.get(),
                                sequence.k.get(), sequence.side.get(), room);
       }
     }
@@ -110,8 +109,8 @@ Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
 template <class T>
 void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& schedule, const Output<T>& to, const Saved<T>& saved) {
   const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
-  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
-  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), gate);
   large_pages(to.output, p.steps * p.batch * p.units);
   large_pages(saved.tape, (p.cell == CellKind::lstm ? 6 : 4) * saved.slots);
   for (int64_t b = 0; b < p.batch; b++) {
@@ -149,12 +148,12 @@ template <class T>
 void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
   large_pages(to.output, p.steps * p.batch * p.units);
   const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
-  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
-  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), gate);
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
     const ScratchMemory<T> scratch(layer);
-    const ClosedMemory closed(p.units);
+    const LookedMemory looked(p.units);
     const int64_t chunk = 256, room = 16 * padded_units(p.units);  // a little of the schedule at a time: it never leaves the cache
     const Buffer<int64_t> start(chunk + 1);
     const Buffer<int32_t> unit(room);
@@ -162,10 +161,9 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
     const Buffer<uint8_t> side(room);
     for (int64_t b : shares[thread]) {
       scratch.begin(p, b);
-      engine.forget(closed.get(), p.units);
       for (int64_t step = 0; step < p.lengths[b];) {
         const int64_t steps = std::min(chunk, p.lengths[b] - step);
-        const int64_t done = engine.schedule(layer, closed.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(), k.get(),
+        const int64_t done = engine.schedule(layer, looked.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(), k.get(),
                                              side.get(), room);
         Rows<const T> x = input_rows(p, b);
         Rows<T> out = rows_of(p.batch, b, to.output, p.units);
@@ -184,8 +182,8 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
               const Gradients<T>& to) {
   large_pages(to.input, p.steps * p.batch * p.features);
   const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
-  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
-  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), gate);
   const auto first = slot_starts(saved.start, p.batch, p.steps, p.lengths);
   const auto shares = share(p.lengths, p.batch, p.threads);
   struct Totals {
@@ -234,8 +232,8 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
 template <class T>
 void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to, T* tape) {
   const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
-  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
-  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), gate);
   const int64_t tall = tall_of<T>(p.units), panel = 2 * 64 / sizeof(T), fields = p.cell == CellKind::lstm ? 6 : 4;
   large_pages(to.output, p.steps * p.batch * p.units);
   if (tape) large_pages(tape, p.steps * p.batch * fields * whole_units(p.units));
@@ -248,7 +246,7 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
     const auto& mine = shares[thread];
     const int64_t count = mine.size();
     const Buffer<T> z(count * layer.width), c(count * tall), products(count * dense_columns<T>(p.units)), k(tall);
-    const DenseGate<T> gate(p, tall);
+    const DenseGate<T> values(p, tall);
     std::vector<DenseSequence<T>> sequences;
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
@@ -259,7 +257,7 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
                            tape ? tape + b * p.steps * fields * whole_units(p.units) : nullptr, {nullptr, 0}, {nullptr, 0}});
     }
     engine.forward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
-                                                   {z.get(), c.get(), products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4), gate.at(5), gate.at(6),
+                                                   {z.get(), c.get(), products.get(), k.get(), values.at(0), values.at(1), values.at(2), values.at(3), values.at(4), values.at(5), values.at(6),
                                                     nullptr, nullptr});
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
@@ -278,8 +276,8 @@ template <class T>
 void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* output, const T* tape, const Given<T>& given, T* to_products,
                     const Gradients<T>& to) {
   const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
-  const Buffer<double> offset = offsets(p.period, p.shift, p.units);
-  const Layer<T> layer = layer_of(p, packed.get(), offset);
+  const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);
+  const Layer<T> layer = layer_of(p, packed.get(), gate);
   const int64_t tall = tall_of<T>(p.units), panel = 2 * 64 / sizeof(T), fields = p.cell == CellKind::lstm ? 6 : 4;
   large_pages(to_products, p.steps * p.batch * 4 * p.units);
   const Buffer<T> matrix = panels<T>(4 * p.units, p.units, panel, [&](int64_t row, int64_t q) {
@@ -293,7 +291,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
     const int64_t count = mine.size();
     totals[thread] = Buffer<double>(6 * p.units);
     const Buffer<T> products(count * 4 * p.units), k(tall), to_z(count * tall), to_c(count * tall);
-    const DenseGate<T> gate(p, tall);
+    const DenseGate<T> values(p, tall);
     std::vector<DenseSequence<T>> sequences;
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
@@ -305,9 +303,9 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
                            rows_of(p.batch, b, to_products, 4 * p.units)});
     }
     engine.backward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
-                                                    {nullptr, nullptr, products.get(), k.get(), gate.at(0), gate.at(1), gate.at(2), gate.at(3), gate.at(4), gate.at(5), gate.at(6),
+                                                    {nullptr, nullptr, products.get(), k.get(), values.at(0), values.at(1), values.at(2), values.at(3), values.at(4), values.at(5), values.at(6),
                                                      to_z.get(), to_c.get()});
-    for (int64_t i = 0; i < 6; i++) std::copy_n(gate.at(6 + i), p.units, totals[thread].get() + i * p.units);
+    for (int64_t i = 0; i < 6; i++) std::copy_n(values.at(6 + i), p.units, totals[thread].get() + i * p.units);
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
       std::copy_n(to_z.get() + i * tall, p.units, to.h + b * p.units);

@@ -1,4 +1,5 @@
 // The core as a Python module. Memory comes as addresses: phased/ops/cpu.py and phased/ops/stepper.py own it and have checked it.
+#include <cstdlib>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -23,15 +24,17 @@ T* at(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-// The engines for the best instruction set this CPU has, among those that were built.
+// The engines for the best instruction set this CPU has, among those that were built; no better than PHASED_INSTRUCTION_SET, if that is set.
 const Engines& engines() {
   static const Engines chosen = [] {
 #ifdef PHASED_X86
+    const char* variable = std::getenv("PHASED_INSTRUCTION_SET");
+    const std::string limit = variable ? variable : "avx512";
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+    if (limit == "avx512" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma"))
       return engines_avx512();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return engines_avx2();
+    if (limit != "baseline" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return engines_avx2();
 #endif
     return engines_baseline();
   }();
@@ -137,7 +140,7 @@ void bind(nb::module_& m, const char* suffix) {
                copy(layer.period, "period", layer.units);
                copy(layer.shift, "shift", layer.units);
                copy(layer.ratio_on, "ratio_on", layer.units);
-               layer.offset = offsets(layer.period.get(), layer.shift.get(), layer.units);
+               layer.gate = GateMemory(layer.period.get(), layer.shift.get(), layer.ratio_on.get(), layer.units);
                copy(layer.table, "table", number("entries") * layer.units * 4);
                model->layers.push_back(std::move(layer));
              }

@@ -11,7 +11,6 @@ namespace {
 template <class T>
 Engine<T> engine() {
   return {
-      [](const Closed& closed, int64_t units) { forget(closed, units); },
       schedule_steps<T>,
       {forward_sequence<Lstm, T>, forward_sequence<Gru, T>},
       {backward_sequence<Lstm, T>, backward_sequence<Gru, T>},

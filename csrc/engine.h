@@ -7,9 +7,7 @@ namespace phased {
 
 template <class T>
 struct Engine {
-  // Nothing is known yet of when units are closed.
-  void (*forget)(const Closed&, int64_t units);
-  int64_t (*schedule)(const Layer<T>&, const Closed&, const double* time, int64_t step, int64_t steps, int64_t* start, int32_t* unit, T* k,
+  int64_t (*schedule)(const Layer<T>&, const Looked&, const double* time, int64_t step, int64_t steps, int64_t* start, int32_t* unit, T* k,
                       uint8_t* side, int64_t capacity);
   // By cell: the LSTM, then the GRU.
   void (*forward[2])(const Layer<T>&, const Scratch<T>&, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>&,

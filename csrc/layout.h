@@ -23,8 +23,10 @@ struct Layer {
   const T* peephole;  // 3 * units, or null
   const double *period, *shift, *ratio_on;
   const double* offset;  // what rest_of leaves of the shift
-  int shape;             // of the gate
-  double near;           // for times up to this far from zero, whole periods can be counted in a double with room to spare
+  // For a rough phase: the fraction of t * rate - lag is below `reach` wherever the unit is open; whole vectors, no more unit within reach.
+  const double *rate, *lag, *reach;
+  double near;  // times up to this far from zero have a rough phase that is good enough
+  int shape;    // of the gate
 };
 
 // Sums over a unit's events made gradients to period, shift and ratio_on.
@@ -35,12 +37,6 @@ inline void finish_gate(const double* period, const double* ratio_on, int64_t un
     gate[units + n] *= to_shift;
     gate[2 * units + n] /= ratio_on[n];
   }
-}
-
-inline double near_of(const double* period, int64_t units) {
-  double shortest = __builtin_inf();
-  for (int64_t n = 0; n < units; n++) shortest = period[n] < shortest ? period[n] : shortest;
-  return shortest * 1125899906842624.0;  // 2**50 periods
 }
 
 // Rows of one sequence: row j starts at first + j * stride.
@@ -70,11 +66,8 @@ struct Lookup {
   const int64_t* index;
 };
 
-// For each unit an open interval of time, (low, high), in which it is surely closed. Times may come in any order.
-// The rest is working memory for the units that are looked at, side by side. All arrays hold `padded_units` elements.
-struct Closed {
-  double *low, *high;
-  int32_t* found;
+// Working memory for the units of a step that are looked at, side by side; all arrays hold `padded_units` elements.
+struct Looked {
   double *period, *shift, *ratio_on, *phase;
 };
 

@@ -49,25 +49,38 @@ class Buffer {
   int64_t count_ = 0;
 };
 
-// What it takes to know which units are closed.
-struct ClosedMemory {
+struct LookedMemory {
   Buffer<double> doubles;
-  Buffer<int32_t> found;
   int64_t units;
 
-  explicit ClosedMemory(int64_t units) : doubles(6 * padded_units(units)), found(padded_units(units)), units(units) {}
-  Closed get() const {
+  explicit LookedMemory(int64_t units) : doubles(4 * padded_units(units)), units(units) {}
+  Looked get() const {
     const auto at = [&](int64_t i) { return doubles.get() + i * padded_units(units); };
-    return {at(0), at(1), found.get(), at(2), at(3), at(4), at(5)};
+    return {at(0), at(1), at(2), at(3)};
   }
 };
 
-// What whole periods leave of the shifts.
-inline Buffer<double> offsets(const double* period, const double* shift, int64_t units) {
-  Buffer<double> result(units);
-  for (int64_t n = 0; n < units; n++) result[n] = rest_of(shift[n], period[n]);
-  return result;
-}
+// What a schedule needs to know of the gates beyond their parameters: see Layer.
+struct GateMemory {
+  // A rough phase is off by at most 2**-52 of the periods counted, and twice that for rate and lag; so up to 2**39 periods by less than this.
+  static constexpr double kBlur = 1.0 / (1 << 11), kPeriods = 549755813888.0;
+
+  Buffer<double> offset, rate, lag, reach;
+  double near = __builtin_inf();
+
+  GateMemory() = default;
+  GateMemory(const double* period, const double* shift, const double* ratio_on, int64_t units)
+      : offset(units), rate(whole_units(units)), lag(whole_units(units)), reach(whole_units(units)) {
+    for (int64_t n = 0; n < units; n++) {
+      offset[n] = rest_of(shift[n], period[n]);
+      rate[n] = 1 / period[n];
+      lag[n] = offset[n] / period[n] - kBlur;
+      reach[n] = ratio_on[n] + 2 * kBlur;
+      near = period[n] * kPeriods < near ? period[n] * kPeriods : near;
+    }
+    // The last vector's other lanes keep a reach of zero, below which no phase is.
+  }
+};
 
 // Large memory that is about to be written for the first time: ask for large pages, of which 500 times fewer must be mapped.
 template <class T>

@@ -1,4 +1,5 @@
-// Who is open at a time. A unit seen closed is known to stay so until its cycle is over, so most units cost two comparisons a step.
+// Who is open at a time. A rough phase, without a division, rules out all units but the open ones and very few others; only those
+// have their phase computed exactly. Steps do not depend on one another, so a processor works on several at once.
 #pragma once
 
 #include "gate.h"
@@ -8,22 +9,37 @@
 namespace phased {
 namespace {
 
-// Nothing is known yet; the places that are no units are closed for ever.
-PHASED_INLINE void forget(const Closed& closed, int64_t units) {
-  for (int64_t n = 0; n < padded_units(units); n++) {
-    closed.low[n] = n < units ? __builtin_inf() : -__builtin_inf();
-    closed.high[n] = -closed.low[n];
-    closed.period[n] = closed.ratio_on[n] = 1;
+// The units that may be open at time t, in order; returns their number. Misses none: see Layer::reach.
+template <class T>
+PHASED_INLINE int64_t candidates(const Layer<T>& layer, double t, int32_t* unit) {
+  int64_t count = 0;
+  if (!(fabs(t) <= layer.near)) {  // too many periods to be counted roughly: all units are looked at
+    for (; count < layer.units; count++) unit[count] = static_cast<int32_t>(count);
+    return count;
   }
+  for (int64_t block = 0; block < layer.units; block += 64) {
+    uint64_t seek = 0;
+    for (int64_t eight = 0; eight < 64 && block + eight < layer.units; eight += 8) {
+      const int64_t n = block + eight;
+      seek |= static_cast<uint64_t>(within_reach(layer.rate + n, layer.lag + n, layer.reach + n, t)) << eight;
+    }
+    for (; seek; seek &= seek - 1) unit[count++] = static_cast<int32_t>(block + __builtin_ctzll(seek));
+  }
+  return count;
 }
 
-// The phases of the units looked at, eight together.
-PHASED_INLINE void phases(const Closed& at, double t, bool near, int64_t count) {
+// Their phases, exactly, eight together.
+template <class T>
+PHASED_INLINE void phases(const Layer<T>& layer, const Looked& at, double t, const int32_t* unit, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t n = unit[i];
+    at.period[i] = layer.period[n], at.shift[i] = layer.offset[n], at.ratio_on[i] = layer.ratio_on[n];
+  }
+  for (int64_t i = count; i < count + kLanes; i++) at.period[i] = at.ratio_on[i] = 1, at.shift[i] = 0;  // the last vector's other lanes
 #ifdef FP_FAST_FMA
-  if (near) {
-    for (int64_t i = 0; i < count; i += kLanes) {
+  if (fabs(t) <= layer.near) {
+    for (int64_t i = 0; i < count; i += kLanes)
       store(at.phase + i, phase_of(t, load<Doubles>(at.period + i), load<Doubles>(at.shift + i)));
-    }
     return;
   }
 #endif
@@ -32,38 +48,18 @@ PHASED_INLINE void phases(const Closed& at, double t, bool near, int64_t count) 
 
 // The units open at time t, in order, with their openness and side. Returns their number; the arrays have room for all units and a vector.
 template <class T>
-PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Closed& at, double t, int32_t* unit, T* k, uint8_t* side_of) {
-  int64_t seen = 0;
-  for (int64_t block = 0; block < layer.units; block += 64) {
-    uint64_t seek = 0;
-    for (int64_t eight = 0; eight < 64 && block + eight < layer.units; eight += 8)
-      seek |= static_cast<uint64_t>(outside(at.low + block + eight, at.high + block + eight, t)) << eight;
-    for (; seek; seek &= seek - 1, seen++) {
-      const int64_t n = block + __builtin_ctzll(seek);
-      at.found[seen] = static_cast<int32_t>(n);
-      at.period[seen] = layer.period[n], at.shift[seen] = layer.offset[n], at.ratio_on[seen] = layer.ratio_on[n];
+PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double t, int32_t* unit, T* k, uint8_t* side_of) {
+  int64_t count = candidates(layer, t, unit);
+  phases(layer, at, t, unit, count);
+  int64_t open = 0;
+  for (int64_t i = 0; i < count; i++) open += at.phase[i] < at.ratio_on[i];
+  if (open < count) {  // rare: reach is hardly more than the ratio
+    open = 0;
+    for (int64_t i = 0; i < count; i++) {
+      unit[open] = unit[i], at.phase[open] = at.phase[i], at.ratio_on[open] = at.ratio_on[i];
+      open += at.phase[open] < at.ratio_on[open];
     }
-  }
-  for (int64_t l = seen; l < seen + kLanes; l++)  // fill the last vector with units that are not there and never open
-    at.found[l] = static_cast<int32_t>(whole_units(layer.units)), at.period[l] = 1, at.shift[l] = 0, at.ratio_on[l] = -1;
-  phases(at, t, fabs(t) <= layer.near, seen);
-
-  // From its phase follows the next time in which a unit is surely closed, open or not. `slack` bounds what rounding does to a phase.
-  // The loops are over whole vectors, without branches: which unit is open next is what no branch predictor can know.
-  constexpr double slack = 16 * 2.220446049250313e-16;
-  int64_t count = 0;
-  for (int64_t i = 0; i < seen; i += kLanes) {
-    const Doubles phi = load<Doubles>(at.phase + i), tau = load<Doubles>(at.period + i), r_on = load<Doubles>(at.ratio_on + i);
-    const Doubles margin = slack * (fabs(t) + load<Doubles>(at.shift + i) + tau);
-    double low[kLanes], high[kLanes];
-    store(low, t - (phi - r_on) * tau + margin);
-    store(high, t + (1 - phi) * tau - margin);
-    for (int l = 0; l < kLanes; l++) at.low[at.found[i + l]] = low[l], at.high[at.found[i + l]] = high[l];
-    for (int l = 0; l < kLanes; l++) {
-      const double phi_l = at.phase[i + l], r_on_l = at.ratio_on[i + l];
-      unit[count] = at.found[i + l], at.phase[count] = phi_l, at.ratio_on[count] = r_on_l;
-      count += phi_l < r_on_l;
-    }
+    count = open;
   }
 
   const bool square = static_cast<Shape>(layer.shape) == Shape::square;
@@ -83,11 +79,11 @@ static_assert(int(Side::falling) == int(Side::rising) + 1);
 // The open events of steps from `step` on, until all are done or the slots left might not do for one more; returns the step it stopped at.
 // start[j + 1] is where step j's events end, start[step] where the first begin.
 template <class T>
-int64_t schedule_steps(const Layer<T>& layer, const Closed& closed, const double* time, int64_t step, int64_t steps, int64_t* start,
+int64_t schedule_steps(const Layer<T>& layer, const Looked& at, const double* time, int64_t step, int64_t steps, int64_t* start,
                        int32_t* unit, T* k, uint8_t* side_of, int64_t capacity) {
   int64_t count = start[step];
   for (; step < steps && count + padded_units(layer.units) <= capacity; step++) {
-    count += open_units(layer, closed, time[step], unit + count, k + count, side_of + count);
+    count += open_units(layer, at, time[step], unit + count, k + count, side_of + count);
     start[step + 1] = count;
   }
   return step;

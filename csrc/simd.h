@@ -100,6 +100,15 @@ PHASED_INLINE Vector<T, N / 2> fold_halves(Vector<T, N> v) {
 // The sums of four rows' lanes, together: halves are added until four lanes are left, and those as columns of a 4 x 4 matrix.
 template <class T>
 PHASED_INLINE Vector<T, 4> four_sums(const Row<T> rows[4]) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {  // the other way round: columns of four matrices side by side, then their halves
+    const __m512 a = (__m512)rows[0], b = (__m512)rows[1], c = (__m512)rows[2], d = (__m512)rows[3];
+    const __m512d ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+    const __m512d cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
+    const __m512 all = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)), _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
+    return fold_halves<T, 8>(fold_halves<T, 16>((Row<T>)all));
+  }
+#endif
   using Four = Vector<T, 4>;
   using Index = Vector<typename Float<T>::Bits, 4>;
   Four part[4];
@@ -191,24 +200,24 @@ PHASED_INLINE Doubles phase_of(double t, Doubles tau, Doubles offset) {
   return phi >= 1 ? phi - 1 : phi;
 }
 
-// Which of eight values of time are not inside (low, high): one bit each.
-PHASED_INLINE unsigned outside(const double* low, const double* high, double t) {
-#if defined(__AVX512F__)
-  __m512d time = _mm512_set1_pd(t);
-  unsigned inside = _mm512_mask_cmp_pd_mask(_mm512_cmp_pd_mask(_mm512_loadu_pd(low), time, _CMP_LT_OQ), time, _mm512_loadu_pd(high), _CMP_LT_OQ);
-  return ~inside & 0xffu;
-#elif defined(__AVX__)
-  __m256d time = _mm256_set1_pd(t);
-  unsigned inside = 0;
-  for (int half = 0; half < 2; half++) {
-    __m256d after = _mm256_cmp_pd(_mm256_loadu_pd(low + 4 * half), time, _CMP_LT_OQ);
-    __m256d before = _mm256_cmp_pd(time, _mm256_loadu_pd(high + 4 * half), _CMP_LT_OQ);
-    inside |= static_cast<unsigned>(_mm256_movemask_pd(_mm256_and_pd(after, before))) << (4 * half);
-  }
-  return ~inside & 0xffu;
-#else
+// Which of eight units have a rough phase, the fraction of t * rate - lag, below their reach: one bit each.
+PHASED_INLINE unsigned within_reach(const double* rate, const double* lag, const double* reach, double t) {
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+  const __m512d cycles = _mm512_fmsub_pd(_mm512_set1_pd(t), _mm512_loadu_pd(rate), _mm512_loadu_pd(lag));
+  const __m512d phi = _mm512_reduce_pd(cycles, _MM_FROUND_TO_NEG_INF);
+  return _mm512_cmp_pd_mask(phi, _mm512_loadu_pd(reach), _CMP_LT_OQ);
+#elif defined(__AVX2__) && defined(__FMA__)
   unsigned result = 0;
-  for (unsigned l = 0; l < 8; l++) result |= static_cast<unsigned>(!(low[l] < t && t < high[l])) << l;
+  for (int half = 0; half < 2; half++) {
+    const __m256d cycles = _mm256_fmsub_pd(_mm256_set1_pd(t), _mm256_loadu_pd(rate + 4 * half), _mm256_loadu_pd(lag + 4 * half));
+    const __m256d phi = _mm256_sub_pd(cycles, _mm256_floor_pd(cycles));
+    result |= static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(phi, _mm256_loadu_pd(reach + 4 * half), _CMP_LT_OQ))) << (4 * half);
+  }
+  return result;
+#else
+  const Doubles cycles = t * load<Doubles>(rate) - load<Doubles>(lag), phi = cycles - floor_of(cycles), limit = load<Doubles>(reach);
+  unsigned result = 0;
+  for (int l = 0; l < kLanes; l++) result |= static_cast<unsigned>(phi[l] < limit[l]) << l;
   return result;
 #endif
 }

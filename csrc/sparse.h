@@ -21,17 +21,16 @@ PHASED_INLINE void start_row(const Layer<T>& layer, T* z, const T* h) {
   z[layer.units + layer.features] = 1;
 }
 
-// out[g * stride] = W[unit][g] . z for the four products of one unit.
+// W[unit][g] . z for the four products g of one unit.
 template <class T>
-PHASED_INLINE void four_products(const Layer<T>& layer, int64_t unit, const T* z, T* out, int64_t stride) {
+PHASED_INLINE Vector<T, 4> four_products(const Layer<T>& layer, int64_t unit, const T* z) {
   const T* w = layer.weights + unit * 4 * layer.width;
   Row<T> sums[4] = {};
   for (int64_t q = 0; q < layer.width; q += kWide<T>) {
     const Row<T> row = load<Row<T>>(z + q);
     for (int g = 0; g < 4; g++) sums[g] += row * load<Row<T>>(w + g * layer.width + q);
   }
-  const Vector<T, 4> products = four_sums<T>(sums);
-  for (int g = 0; g < 4; g++) out[g * stride] = products[g];
+  return four_sums<T>(sums);
 }
 
 PHASED_INLINE void prefetch(const void* from, int64_t bytes) {
@@ -57,8 +56,9 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
   using V = Events<T>;
   const int64_t stride = layer.units + kLanes;
   for (int64_t e = 0; e < count; e++) {
-    four_products(layer, unit[e], at.z, at.products + e, stride);
-    for (int g = 0; terms && g < 4; g++) at.products[g * stride + e] += terms[4 * unit[e] + g];
+    Vector<T, 4> products = four_products(layer, unit[e], at.z);
+    if (terms) products += load<Vector<T, 4>>(terms + 4 * unit[e]);
+    for (int g = 0; g < 4; g++) at.products[g * stride + e] = products[g];
   }
   for (int64_t e = 0; e < count; e += kLanes) {
     const int64_t lanes = count - e < kLanes ? count - e : kLanes;
@@ -108,8 +108,9 @@ PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, co
   for (int v = 0; v < N; v++) sums[v] = load<Row<T>>(to_z + q + v * kWide<T>);
   for (int64_t e = 0; e < count; e++) {
     const T* w = layer.weights + unit[e] * 4 * layer.width + q;
-    for (int g = 0; g < 4; g++)
-      for (int v = 0; v < N; v++) sums[v] += products[4 * e + g] * load<Row<T>>(w + g * layer.width + v * kWide<T>);
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++, w += layer.width)
+      for (int v = 0; v < N; v++) sums[v] += products[4 * e + g] * load<Row<T>>(w + v * kWide<T>);
   }
   for (int v = 0; v < N; v++) store(to_z + q + v * kWide<T>, sums[v]);
 }

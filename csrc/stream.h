@@ -17,12 +17,13 @@ struct StreamLayer {
   int64_t units, features;
   int shape;
   Buffer<T> weights, peephole;  // packed; peephole (3, units) or empty
-  Buffer<double> period, shift, ratio_on, offset;
+  Buffer<double> period, shift, ratio_on;
+  GateMemory gate;
   Buffer<T> table;  // (entries, units, 4), or empty
 
   Layer<T> get() const {
     return {units, features, padded<T>(units + features + 1), weights.get(), peephole.get(), period.get(), shift.get(), ratio_on.get(),
-            offset.get(), shape, near_of(period.get(), units)};
+            gate.offset.get(), gate.rate.get(), gate.lag.get(), gate.reach.get(), gate.near, shape};
   }
 };
 
@@ -51,7 +52,7 @@ class Stream {
  private:
   struct State {
     Buffer<T> z, c, products;
-    ClosedMemory closed;
+    LookedMemory looked;
   };
   static constexpr int64_t kChunk = 256;
 

@@ -1,7 +1,9 @@
 """What only the compiled core has: threads, instruction sets, and that nothing breaks without it."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -42,6 +44,41 @@ def test_the_same_threads_give_the_same_bits_and_other_threads_the_same_numbers(
         assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
         for a, b in zip(once, alone, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@needs_core
+@pytest.mark.parametrize("limit", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_instruction_set_this_machine_has_equals_the_reference(limit, dtype):
+    """In a process of its own: the choice is made once."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("instruction_sets.py")), dtype],
+        env=os.environ | {"PHASED_INSTRUCTION_SET": limit},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    used = done.stdout.strip()
+    sets = ["baseline", "avx2", "avx512"]
+    assert sets.index(used) <= sets.index(limit)
+    if used != limit:
+        pytest.skip(f"this CPU has no {limit}")
+
+
+@needs_core
+@pytest.mark.parametrize("start", [0.0, -1e6, 1.7e9, 1e12, 1e13, 1e17])
+def test_near_and_far_the_rough_phase_misses_no_open_unit(start):
+    """Units that open at the very times of the samples, many times over: their phase is 0, or a rounding before it."""
+    periods = torch.tensor([0.1, 1 / 3, 0.7, 1.0, 3.0, 1e3], dtype=torch.float64)
+    rnn = PhasedLSTM(1, 6, period=periods, shift=0.0, ratio_on=1e-3, leak=0.0, gate="square", backend="cpu").eval()
+    steps = torch.arange(300, dtype=torch.float64).unsqueeze(1)
+    for period in periods:
+        time = start + steps * period
+        rnn.backend = "cpu"
+        output, _ = rnn(torch.ones(300, 1, 1), time)
+        rnn.backend = "reference"
+        torch.testing.assert_close(output, rnn(torch.ones(300, 1, 1), time)[0])
 
 
 @needs_core

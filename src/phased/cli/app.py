@@ -65,7 +65,7 @@ def bench(what: What, json: Json = None, quick: Quick = False) -> None:
         fail(cpu.MISSING)
     if json is not None:
         try:
-            writable(json.parent)
+            writable(json.parent, "--json")
         except OSError as error:
             fail(str(error))
     result = benches[what](Console(), quick)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 
-def writable(folder: Path) -> Path:
+def writable(folder: Path, option: str = "--out") -> Path:
     """The folder, made if need be; an OSError that names it and the cure if nothing can be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -14,5 +14,5 @@ def writable(folder: Path) -> Path:
             pass
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OSError(f"cannot write to the folder '{folder}': {reason}. Choose another with --out.") from error
+        raise OSError(f"cannot write to the folder '{folder}': {reason}. Choose another with {option}.") from error
     return folder
