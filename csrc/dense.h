@@ -87,7 +87,7 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
         const V before = load_some<V>(h + n, lanes);
         for (int p = 0; layer.peephole && p < 3; p++) w[p] = load_some<V>(layer.peephole + p * layer.units + n, lanes);
         const V c_before = load<V>(c + n), k = load<V>(at.k + n);
-        Cell::template propose<V>(a, before, c_before, w, new_h, new_c, keep);
+        Cell::template propose<true, V>(a, before, c_before, w, new_h, new_c, keep);
         new_h = k * new_h + (1 - k) * before;
         store(c + n, k * new_c + (1 - k) * c_before);
         store_some(h + n, new_h, lanes);

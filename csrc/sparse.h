@@ -68,7 +68,7 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
       for (int p = 0; p < 3; p++) w[p] = gather(layer.peephole + p * layer.units, unit + e);
     const V h = gather(at.z, unit + e);
     if (Cell::has_c) c = gather(at.c, unit + e);
-    Cell::template propose<V>(a, h, c, w, new_h, new_c, keep);
+    Cell::template propose<true, V>(a, h, c, w, new_h, new_c, keep);
     const V open = load<V>(k + e);
     new_h = open * new_h + (1 - open) * h;
     new_c = open * new_c + (1 - open) * c;

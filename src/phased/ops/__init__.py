@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
-from phased.ops import adjoint, cpu, reference
+from phased.ops import adjoint, cpu, cuda, reference
 from phased.ops.operator import Recurrence
 
 
@@ -25,7 +26,7 @@ class Backend:
 
 def backends() -> dict[str, Backend]:
     """Every backend by its name, the ones that cannot run here too."""
-    return {backend.name: backend for backend in (_REFERENCE, _ADJOINT, _CPU)}
+    return _BACKENDS | {"cuda": replace(_CUDA, missing=cuda.missing())}
 
 
 _REFERENCE = Backend(
@@ -34,23 +35,45 @@ _REFERENCE = Backend(
 _ADJOINT = Backend("adjoint", "plain PyTorch, backward by hand: open units only at leak 0, any device", adjoint.recurrence)
 
 _CPU = Backend("cpu", "the compiled core on CPU tensors: open units only at leak 0", cpu.recurrence, cpu.MISSING)
+_CUDA = Backend(
+    "cuda", "kernels for NVIDIA GPUs: open units only at leak 0", cuda.recurrence
+)  # what it lacks is asked when needed
+_WARNED: set[str] = set()
+
+_BACKENDS = {backend.name: backend for backend in (_REFERENCE, _ADJOINT, _CPU, _CUDA)}
 
 
 def require(name: str) -> None:
     """A backend that was asked for and cannot run here raises; "auto" always can."""
-    missing = None if name == "auto" else backends()[name].missing
+    missing = None if name == "auto" else cuda.missing() if name == "cuda" else _BACKENDS[name].missing
     if missing is not None:
         raise RuntimeError(f'backend="{name}" cannot run here: {missing} Or let backend="auto" choose.')
 
 
 def choose(name: str, device: torch.device) -> Backend:
-    """The backend asked for; for "auto" the compiled core on CPU tensors if there is one, and plain PyTorch elsewhere."""
+    """The backend asked for; for "auto" the core on a CPU, the kernels on a GPU, and plain PyTorch where these are missing."""
     if name == "auto":
+        if device.type == "cuda":
+            return _cuda_or_adjoint(device)
         return _CPU if device.type == "cpu" and _CPU.missing is None else _ADJOINT
     require(name)
-    if name == "cpu" and device.type != "cpu":
-        raise ValueError(f'backend="cpu" needs CPU tensors, got {device}. Call .to("cpu"), or let backend="auto" choose.')
-    return backends()[name]
+    if name in ("cpu", "cuda") and device.type != name:
+        kind = {"cpu": "CPU", "cuda": "CUDA"}[name]
+        raise ValueError(
+            f'backend="{name}" needs {kind} tensors, got {device}. Call .to("{name}"), or let backend="auto" choose.'
+        )
+    return _BACKENDS[name]
+
+
+def _cuda_or_adjoint(device: torch.device) -> Backend:
+    """The kernels; where they cannot run, plain PyTorch and a warning, once."""
+    why = cuda.missing(device)
+    if why is None:
+        return _CUDA
+    if why not in _WARNED:
+        _WARNED.add(why)
+        warnings.warn(f"phased runs on {device} without its kernels, many times slower: {why}", stacklevel=2)
+    return _ADJOINT
 
 
 def recurrence(

@@ -15,11 +15,12 @@ struct Lstm {
   static constexpr int kept = 6;  // i, f, g, o, c before, tanh(c~)
   static constexpr bool has_c = true;
 
-  template <class V>
+  // Without peepholes the output gate need not wait for c~.
+  template <bool Peephole, class V>
   static PHASED_METHOD void propose(const V a[4], V, V c, const V w[3], V& new_h, V& new_c, V keep[kept]) {
-    V i = sigmoid(a[0] + w[0] * c), f = sigmoid(a[1] + w[1] * c), g = tanh(a[2]);
+    V i = sigmoid(Peephole ? a[0] + w[0] * c : a[0]), f = sigmoid(Peephole ? a[1] + w[1] * c : a[1]), g = tanh(a[2]);
     new_c = f * c + i * g;
-    V o = sigmoid(a[3] + w[2] * new_c), squashed = tanh(new_c);  // with peepholes the output gate sees c~
+    V o = sigmoid(Peephole ? a[3] + w[2] * new_c : a[3]), squashed = tanh(new_c);  // with peepholes the output gate sees c~
     new_h = o * squashed;
     keep[0] = i, keep[1] = f, keep[2] = g, keep[3] = o, keep[4] = c, keep[5] = squashed;
   }
@@ -47,7 +48,7 @@ struct Gru {
   static constexpr int kept = 4;  // r, z, n, recurrent half of n
   static constexpr bool has_c = false;
 
-  template <class V>
+  template <bool Peephole, class V>
   static PHASED_METHOD void propose(const V a[4], V h, V c, const V[3], V& new_h, V& new_c, V keep[kept]) {
     V r = sigmoid(a[0]), z = sigmoid(a[1]), n = tanh(a[2] + r * a[3]);
     new_h = (1 - z) * n + z * h;

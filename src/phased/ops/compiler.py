@@ -1,0 +1,175 @@
+"""CUDA C++ that ships as text and is compiled where it runs: by NVRTC, through cuda-core, once for each kind of GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+KERNELS = Path(__file__).with_name("kernels")
+OLDEST = (8, 0)  # copies into shared memory that a thread need not wait for
+
+
+@cache
+def cuda_core() -> tuple[Any, Any, str | None]:
+    """cuda.core and the driver's bindings, or why they are not there."""
+    try:
+        return import_module("cuda.core"), import_module("cuda.bindings.driver"), None
+    except ImportError as error:
+        return None, None, f'cuda-core is missing ({error}). Install it: pip install "phased[cuda]".'
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: PHASED_CACHE, or the user's cache."""
+    named = os.environ.get("PHASED_CACHE")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "phased"
+
+
+class Kernels:
+    """Some of the kernels, compiled for one kind of GPU with some macros set."""
+
+    def __init__(self, architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> None:
+        core, _, _ = cuda_core()
+        self._core = core
+        self._kernels: dict[tuple[str, int], ctypes.c_void_p] = {}
+        name = f"{self._digest(architecture, sources, macros)}.cubin"
+        kept = cache_folder() / name
+        if kept.exists():
+            code = kept.read_bytes()
+        else:
+            code = self._compile(architecture, sources, macros)
+            try:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                part = kept.with_name(f".{name}.{os.getpid()}.part")
+                part.write_bytes(code)
+                part.replace(kept)
+            except OSError:  # nowhere to keep it: it is compiled again next time
+                pass
+        self._module = core.ObjectCode.from_cubin(code)
+
+    def _digest(self, architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> str:
+        text = hashlib.sha256(
+            repr((architecture, sources, sorted(macros.items()), self._core.__version__, torch.version.cuda)).encode()
+        )
+        for path in sorted(KERNELS.glob("*.[ch]*")):
+            text.update(path.read_bytes())
+        return text.hexdigest()[:32]
+
+    def _compile(self, architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> bytes:
+        """Machine code, or an error that shows the compiler's own words."""
+        options = self._core.ProgramOptions(
+            std="c++17",
+            arch=architecture,
+            include_path=[str(KERNELS)],
+            define_macro=[f"PHASED_{name.upper()}={value}" for name, value in macros.items()],
+        )
+        text = "".join(f'#include "{name}"\n' for name in sources)
+        try:
+            code = self._core.Program(text, "c++", options).compile("cubin").code
+        except Exception as error:
+            raise RuntimeError(
+                f"phased's CUDA kernels did not compile for {architecture}: {error}\n"
+                'Update the NVIDIA driver and cuda-core, or use backend="adjoint".'
+            ) from error
+        return bytes(code)
+
+    def launch(
+        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, *arguments: int | float, shared: int = 0
+    ) -> None:
+        """Run a kernel on the caller's stream. Integers and addresses are 64 bits wide, other numbers doubles.
+
+        The driver is called directly, with the arguments as one piece of memory: cuda-core's own launch takes several times
+        longer, which a step of a millisecond feels.
+        """
+        kernel = self._kernels.get((name, device)) or self._prepare(name, device, shared > 0)
+        values = struct.pack("".join(["d" if type(value) is float else "q" for value in arguments]), *arguments)
+        memory, size = ctypes.create_string_buffer(values, len(values)), ctypes.c_size_t(len(values))
+        packed = (ctypes.c_void_p * 5)(1, ctypes.addressof(memory), 2, ctypes.addressof(size), 0)
+        x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
+        stream = torch.cuda.current_stream(device).cuda_stream
+        status = driver().cuLaunchKernel(kernel, x, y, z, block, 1, 1, shared, ctypes.c_void_p(stream), None, packed)
+        if status:
+            raise RuntimeError(
+                f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.'
+            )
+
+    def _prepare(self, name: str, device: int, shared: bool) -> ctypes.c_void_p:
+        """The kernel, allowed, if it wants shared memory, to have all there is."""
+        handle = self._module.get_kernel(name).handle
+        _, bindings, _ = cuda_core()
+        attribute = bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        status = 0
+        if shared:
+            (status,) = bindings.cuKernelSetAttribute(attribute, shared_memory(device), handle, bindings.CUdevice(device))
+        if int(status):
+            raise RuntimeError(
+                f'the CUDA driver refused shared memory for "{name}": {status}. Use backend="adjoint", and report this.'
+            )
+        self._kernels[name, device] = ctypes.c_void_p(int(handle))
+        return self._kernels[name, device]
+
+
+@cache
+def driver() -> ctypes.CDLL:
+    """The CUDA driver's library, which torch has loaded already."""
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+@cache
+def shared_memory(device: int) -> int:
+    """Bytes of shared memory a block may have."""
+    properties: Any = torch.cuda.get_device_properties(device)
+    return int(properties.shared_memory_per_block_optin)
+
+
+@cache
+def architecture(device: int) -> str:
+    """A GPU's kind, as NVRTC names it."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"
+
+
+@cache
+def common(device: int, cell: str, real: str) -> Kernels:
+    """The kernels around the recurrence, for a cell and a number type."""
+    sizes = {"blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
+    macros: dict[str, str | int] = {"cell": f"phased::{cell}", "real": real, **sizes}
+    with torch.cuda.device(device):
+        return Kernels(architecture(device), ("schedule.cu", "weights.cu", "products.cu"), macros)
+
+
+@cache
+def recurrence(device: int, cell: str, real: str, blocks: int, warps: int, helpers: int, threads: int) -> Kernels:
+    """The recurrence for blocks of 128 columns, with so many warps and helpers a sequence and threads a block."""
+    sizes = {"blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
+    macros: dict[str, str | int] = {"cell": f"phased::{cell}", "real": real, **sizes}
+    with torch.cuda.device(device):
+        return Kernels(architecture(device), ("forward.cu", "backward.cu"), macros)
+
+
+@cache
+def missing(device: int) -> str | None:
+    """Why the kernels cannot run on a GPU and what would cure that, or None: they have been compiled."""
+    if not torch.cuda.is_available():
+        return "torch sees no CUDA device. Run on a machine with an NVIDIA GPU and a torch built for CUDA."
+    why = cuda_core()[2]
+    if why is not None:
+        return why
+    capability = torch.cuda.get_device_capability(device)
+    if capability < OLDEST:
+        name, has, needs = torch.cuda.get_device_name(device), ".".join(map(str, capability)), ".".join(map(str, OLDEST))
+        return f'{name} has compute capability {has}, the kernels need {needs} (Ampere or later). Use backend="adjoint".'
+    try:
+        common(device, "Lstm", "float")
+    except RuntimeError as error:
+        return str(error)
+    return None

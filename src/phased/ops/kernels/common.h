@@ -1,0 +1,80 @@
+// What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and for the size of the recurrence:
+// PHASED_BLOCKS times 128 columns of weights, PHASED_WARPS and PHASED_HELPERS warps a sequence, PHASED_THREADS threads a block.
+#pragma once
+
+#include "gate.h"
+
+namespace phased {
+
+// Off by less than 1e-7, in the fewest dependent instructions.
+__device__ __forceinline__ float sigmoid(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
+}
+__device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+__device__ __forceinline__ float tanh(float x) { return tanhf(x); }
+__device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
+
+}  // namespace phased
+
+#include "cell.h"  // after the functions it uses
+
+namespace phased {
+
+using Real = PHASED_REAL;
+using Cell = PHASED_CELL;
+using Index = long long;
+
+constexpr unsigned kAll = 0xffffffffu;
+constexpr int kLanes = 32;
+constexpr int kRecord = 8;  // numbers an event leaves on the tape: what its cell keeps, h before, and last its openness
+static_assert(Cell::kept + 2 <= kRecord);
+
+// Four numbers of a row, read and written together. Rows of weights and states are padded with zeros to whole fours.
+struct alignas(16) Four {
+  Real v[4];
+};
+
+__device__ __forceinline__ Four load_four(const Real* from) { return *reinterpret_cast<const Four*>(from); }
+__device__ __forceinline__ void store_four(Real* to, Four value) { *reinterpret_cast<Four*>(to) = value; }
+
+// A layer's gates: what rest_of leaves of the shift; and for a rough phase, rate and lag (see find_open).
+struct Gates {
+  const double *period, *shift, *ratio_on, *offset, *rate, *lag;
+};
+
+// A gate's numbers in one array (6, units), as `pack` makes it.
+__device__ __forceinline__ Gates gates_of(const double* all, Index units) {
+  return {all, all + units, all + 2 * units, all + 3 * units, all + 4 * units, all + 5 * units};
+}
+
+// Copies that arrive while the thread goes on.
+__device__ __forceinline__ void copy_ahead(void* to_shared, const void* from, int bytes) {
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
+  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  if (bytes == 8) asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+  if (bytes == 4) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Left>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+
+// The threads of a block that share a sequence: `kWarps` warps for its events, `kHelpers` warps that fetch and carry for them. Each team has a
+// barrier of its own.
+constexpr int kWarps = PHASED_WARPS, kHelpers = PHASED_HELPERS, kTeam = (kWarps + kHelpers) * kLanes;
+
+struct Team {
+  int number, warp, lane;
+
+  __device__ Team() : number(threadIdx.x / kTeam), warp(threadIdx.x % kTeam / kLanes), lane(threadIdx.x % kLanes) {}
+  __device__ __forceinline__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "n"(kTeam) : "memory"); }
+};
+
+constexpr int kBlocks = PHASED_BLOCKS;  // whole rows of 128 columns are this many fours a lane, or (from eight blocks on) more
+constexpr int kRounds = 8;              // events that a warp takes one after another before their cells are computed side by side
+
+}  // namespace phased
