@@ -242,7 +242,7 @@ class PhasedRNN(nn.Module):
         """The states of all layers and directions, each (layers x directions, B, H); zero where none were given."""
         count = self.num_layers * self._directions
         if hx is None:
-            return tuple(weight.new_zeros(count, batch, self.hidden_size) for _ in self.state_names)
+            return weight.new_zeros(len(self.state_names), count, batch, self.hidden_size).unbind(0)
         shape = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
         given = check.state(hx, self.state_names, shape, weight.dtype, weight.device)
         return given if batched else tuple(s.unsqueeze(1) for s in given)

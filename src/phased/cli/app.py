@@ -23,7 +23,7 @@ app = typer.Typer(
 KNOWN = ", ".join(f"'{name}' ({experiment.about})" for name, experiment in EXPERIMENTS.items())
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {KNOWN}.", show_default=False)]
-What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu or stream.", show_default=False)]
+What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda or stream.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Less of it, for a first look.")]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder with what was measured.")]
@@ -55,14 +55,15 @@ def run(name: Name, out: Out = Path("out")) -> None:
 @app.command()
 def bench(what: What, json: Json = None, quick: Quick = False) -> None:
     """Measure against peers in one run, and print the ratios."""
-    from phased.cli.bench import bench_cpu, bench_stream, write
-    from phased.ops import cpu
+    from phased.cli.bench import bench_cpu, bench_cuda, bench_stream, write
+    from phased.ops import cpu, cuda
 
-    benches = {"cpu": bench_cpu, "stream": bench_stream}
+    benches = {"cpu": bench_cpu, "cuda": bench_cuda, "stream": bench_stream}
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
-    if cpu.MISSING is not None:
-        fail(cpu.MISSING)
+    missing = cuda.missing() if what == "cuda" else cpu.MISSING
+    if missing is not None:
+        fail(missing)
     if json is not None:
         try:
             writable(json.parent, "--json")

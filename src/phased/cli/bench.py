@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from phased.bench import cpu, stream
+from phased.bench import cpu, cuda, stream
 from phased.bench.measure import Timing, machine, same_terms
 
 
@@ -149,5 +149,70 @@ def bench_stream(console: Console, quick: bool) -> dict[str, Any]:
         for events, seconds in stream.flatness():
             rows.add_row(f"{events:,}", f"{1e6 * seconds:.3f}")
             result["flatness"].append({"events": events, "seconds": seconds})
+        console.print(rows)
+    return result
+
+
+def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
+    """Training, inference, memory and growth on this GPU."""
+    rounds = 2 if quick else 7
+    result: dict[str, Any] = {"machine": machine() | cuda.gpu(), "rounds": rounds}
+
+    rows = table("training step, ms; leak 0, r_on 0.05", "work", "ours", "of it GPU", "nn.LSTM", "reference", "ratio")
+    result["train"] = []
+    for work in (*cuda.SPARSE, *cuda.WIDER):
+        with console.status(f"training, {work}"):
+            timings = cuda.training(work, 0.0, rounds, reference=work is cuda.SPARSE[0] and not quick)
+            busy = cuda.kernel_time(work, 0.0)
+        ours, lstm = timings["ours"], timings["nn.LSTM"]
+        cells = (milliseconds(ours), f"{1e3 * busy:.2f}", milliseconds(lstm), milliseconds(timings.get("reference")))
+        rows.add_row(str(work), *cells, ratio(lstm, ours))
+        result["train"].append(cuda.row(work, timings, gpu=busy, floor=cuda.floor(work)))
+    console.print(rows, "")
+
+    rows = table("training step, ms; leak 0.001", "work", "ours", "of it GPU", "nn.LSTM", "ratio")
+    result["leak"] = []
+    for work in cuda.LEAKY:
+        with console.status(f"training with a leak, {work}"):
+            timings = cuda.training(work, 1e-3, rounds)
+            busy = cuda.kernel_time(work, 1e-3)
+        ours, lstm = timings["ours"], timings["nn.LSTM"]
+        rows.add_row(str(work), milliseconds(ours), f"{1e3 * busy:.2f}", milliseconds(lstm), ratio(lstm, ours))
+        result["leak"].append(cuda.row(work, timings, gpu=busy))
+    console.print(rows, "")
+
+    rows = table("training step, ms; leak 0; nn.LSTM in float16, its fastest", "work", "ours, float32", "nn.LSTM", "ratio")
+    result["half"] = []
+    for work in cuda.HALF:
+        with console.status(f"against float16, {work}"):
+            timings = cuda.half(work, rounds)
+        rows.add_row(str(work), *map(milliseconds, timings.values()), ratio(timings["nn.LSTM float16"], timings["ours"]))
+        result["half"].append(cuda.row(work, timings))
+    console.print(rows, "")
+
+    rows = table("inference, ms; r_on 0.05", "work", "ours", "nn.LSTM", "ratio")
+    result["infer"] = []
+    for work in cuda.SPARSE:
+        with console.status(f"inference, {work}"):
+            timings = cuda.inference(work, rounds)
+        rows.add_row(str(work), *map(milliseconds, timings.values()), ratio(timings["nn.LSTM"], timings["ours"]))
+        result["infer"].append(cuda.row(work, timings))
+    console.print(rows, "")
+
+    with console.status(f"peak memory, {cuda.MEMORY}"):
+        memory = {model: cuda.peak_memory(cuda.MEMORY, model) for model in ("ours", "nn.LSTM")}
+    result["memory"] = {"work": asdict(cuda.MEMORY), "bytes": memory}
+    share = memory["nn.LSTM"] / memory["ours"]
+    console.print(
+        f"peak memory of a training step, {cuda.MEMORY}: {memory['ours'] / 1e6:.0f} MB, "
+        f"nn.LSTM {memory['nn.LSTM'] / 1e6:.0f} MB, 1/{share:.1f}\n"
+    )
+    if not quick:
+        rows = table("longer and longer sequences; leak 0", "work", "ms", "us/step", "peak, MB")
+        result["longest"] = []
+        with console.status("longer sequences"):
+            for work, seconds, peak in cuda.longest():
+                rows.add_row(str(work), f"{1e3 * seconds:.1f}", f"{1e6 * seconds / work.T:.3f}", f"{peak / 1e6:.0f}")
+                result["longest"].append({"work": asdict(work), "seconds": seconds, "bytes": peak})
         console.print(rows)
     return result

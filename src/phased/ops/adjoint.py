@@ -26,7 +26,8 @@ def engine(problem: Problem) -> tuple[Forward, Backward]:
 
 
 def clean(problem: Problem) -> Problem:
-    """Padding may hold anything, NaN too: make its input zero, so that no product can carry it on."""
+    """The gate bounded; and padding, which may hold anything, NaN too, made zero, so that no product can carry it on."""
+    problem = problem._replace(gate=problem.gate.bounded())
     if problem.lengths is None:
         return problem
     valid = valid_steps(problem.input.shape[0], problem.lengths).unsqueeze(-1)

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
+Argument = Tensor | int | float | None
 
 KERNELS = Path(__file__).with_name("kernels")
 OLDEST = (8, 0)  # copies into shared memory that a thread need not wait for
@@ -41,6 +44,7 @@ class Kernels:
         core, _, _ = cuda_core()
         self._core = core
         self._kernels: dict[tuple[str, int], ctypes.c_void_p] = {}
+        self._forms: dict[str, struct.Struct] = {}  # a kernel's arguments always have the same types
         name = f"{self._digest(architecture, sources, macros)}.cubin"
         kept = cache_folder() / name
         if kept.exists():
@@ -83,19 +87,22 @@ class Kernels:
         return bytes(code)
 
     def launch(
-        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, *arguments: int | float, shared: int = 0
+        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, *arguments: Argument, shared: int = 0
     ) -> None:
-        """Run a kernel on the caller's stream. Integers and addresses are 64 bits wide, other numbers doubles.
+        """Run a kernel on the caller's stream. Integers, and tensors' addresses, are 64 bits wide, other numbers doubles.
 
         The driver is called directly, with the arguments as one piece of memory: cuda-core's own launch takes several times
         longer, which a step of a millisecond feels.
         """
         kernel = self._kernels.get((name, device)) or self._prepare(name, device, shared > 0)
-        values = struct.pack("".join(["d" if type(value) is float else "q" for value in arguments]), *arguments)
+        form = self._forms.get(name)
+        if form is None:
+            form = self._forms[name] = struct.Struct("".join(["d" if type(value) is float else "q" for value in arguments]))
+        values = form.pack(*[address(value) for value in arguments])
         memory, size = ctypes.create_string_buffer(values, len(values)), ctypes.c_size_t(len(values))
         packed = (ctypes.c_void_p * 5)(1, ctypes.addressof(memory), 2, ctypes.addressof(size), 0)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
-        stream = torch.cuda.current_stream(device).cuda_stream
+        stream = torch._C._cuda_getCurrentRawStream(device)
         status = driver().cuLaunchKernel(kernel, x, y, z, block, 1, 1, shared, ctypes.c_void_p(stream), None, packed)
         if status:
             raise RuntimeError(
@@ -116,6 +123,13 @@ class Kernels:
             )
         self._kernels[name, device] = ctypes.c_void_p(int(handle))
         return self._kernels[name, device]
+
+
+def address(value: Argument) -> int | float:
+    """A tensor as its address; nothing as 0."""
+    if isinstance(value, Tensor):
+        return value.data_ptr()
+    return 0 if value is None else value
 
 
 @cache
@@ -144,16 +158,16 @@ def common(device: int, cell: str, real: str) -> Kernels:
     sizes = {"blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
     macros: dict[str, str | int] = {"cell": f"phased::{cell}", "real": real, **sizes}
     with torch.cuda.device(device):
-        return Kernels(architecture(device), ("schedule.cu", "weights.cu", "products.cu"), macros)
+        return Kernels(architecture(device), ("schedule.cu", "weights.cu", "sums.cu"), macros)
 
 
 @cache
-def recurrence(device: int, cell: str, real: str, blocks: int, warps: int, helpers: int, threads: int) -> Kernels:
+def recurrence(device: int, cell: str, real: str, dense: bool, blocks: int, warps: int, helpers: int, threads: int) -> Kernels:
     """The recurrence for blocks of 128 columns, with so many warps and helpers a sequence and threads a block."""
     sizes = {"blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
     macros: dict[str, str | int] = {"cell": f"phased::{cell}", "real": real, **sizes}
     with torch.cuda.device(device):
-        return Kernels(architecture(device), ("forward.cu", "backward.cu"), macros)
+        return Kernels(architecture(device), ("dense.cu",) if dense else ("forward.cu", "backward.cu"), macros)
 
 
 @cache

@@ -99,6 +99,7 @@ def is_dense(problem: Problem) -> bool:
 
 def forward(problem: Problem, keep: bool) -> Result:
     """Output, final state and, to keep, the tape."""
+    problem = problem._replace(gate=problem.gate.bounded())
     call = Call(problem)
     x = problem.input
     steps, batch, _ = x.shape
@@ -135,6 +136,7 @@ def allocate(x: Tensor, slots: Any, tape: Any) -> list[Tensor]:
 
 def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool = True) -> Gradients:
     """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
+    problem = problem._replace(gate=problem.gate.bounded())
     call = Call(problem)
     x = problem.input
     output = result.output

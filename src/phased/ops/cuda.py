@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from phased.cell import LSTM, State, Weights
-from phased.gate import SHAPES
+from phased.gate import LONGEST_PERIOD, SHAPES, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops import compiler
 from phased.ops.operator import Gradients, Problem, Result, operator
 from phased.schedule import valid_steps
@@ -19,11 +19,8 @@ from phased.schedule import valid_steps
 # A rough phase is good to BLUR of a cycle for times up to NEAR periods from zero: see GateMemory in the compiled core.
 BLUR, NEAR = 2.0**-11, 2.0**39
 
-RECORD, RING, ROUNDS = (
-    8,
-    4,
-    8,
-)  # constants of the kernels: numbers an event leaves, rows asked for ahead, events of a warp at once
+# Constants of the kernels: numbers an event leaves on the tape, rows of a gradient asked for ahead, units a warp takes at once.
+RECORD, AHEAD, ROUNDS = 8, 4, 8
 STRETCH = 256  # rows a warp sorts by unit
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
 
@@ -52,7 +49,7 @@ class Plan:
     warps: int  # of a team: one an open unit
     helpers: int  # and those that fetch and carry for them
     teams: int
-    capacity: int  # events of a team staged in shared memory at once, twice
+    ring: int  # events of a team in shared memory
     shared: int  # bytes of a block
 
     @property
@@ -61,43 +58,60 @@ class Plan:
         return self.teams * (self.warps + self.helpers) * 32
 
 
+def arrival(size: int) -> int:
+    """Bytes of what an event brings: unit, row and openness, and four numbers."""
+    return 16 + 4 * size
+
+
 @cache
 def plan(name: str, units: int, batch: int, busy: int, size: int, device: int) -> Plan:
-    """The layout for `units` units, `busy` of which are open at a step, in numbers of `size` bytes; forward or backward."""
+    """The layout for `units` units, `busy` of which are open at a step, in numbers of `size` bytes, for the kernel `name`."""
     limit, processors = compiler.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     pitch = padded(units)
     columns = 128 * min(4, blocks(units))
-    wide = -(-pitch // columns) * columns
+    state = (2 * (-(-pitch // columns) * columns) + pitch) * size
     weights = units * 4 * pitch * size
 
-    def bytes_of(warps: int, capacity: int) -> int:
-        if name == "forward":
-            return (2 * wide + 2 * pitch + 10 * capacity) * size + 8 * capacity
-        return ((2 + warps + RING) * pitch + 4 * ROUNDS * warps + 2 * RECORD * capacity) * size + 8 * capacity
+    def ring_of(warps: int) -> int:
+        return max(-(-4 * (units + warps) // 48) * 16, ROUNDS * warps)
+
+    def bytes_of(warps: int, ring: int) -> int:
+        gradients = (2 + warps + AHEAD) * pitch * size
+        sizes: dict[str, int] = {
+            "forward": state + ring * arrival(size),
+            "backward": gradients + ring * (RECORD * size + 8),
+            "dense_forward": state + 2 * units * arrival(size),
+            "dense_backward": gradients + (4 * ROUNDS * warps + 2 * units * RECORD) * size,
+        }
+        return sizes[name]
 
     helpers = min(4, -(-units // 32))
     most = 16 if blocks(units) == 1 else 12  # so that all their registers are there
-    warps = next((w for w in (4, 8, 12) if w >= 1.4 * busy and w <= most), most)
-    while warps > 1 and bytes_of(warps, 32) > limit:
+    warps = next((w for w in (4, 8, 12) if w >= 1.3 * busy and w <= most), most)
+    while warps > 1 and bytes_of(warps, ring_of(warps)) > limit:
         warps //= 2
-    if bytes_of(warps, 32) > limit:
-        raise ValueError(f'hidden_size must leave room in a GPU\'s shared memory, got {units}. Use backend="adjoint".')
-    held = weights + bytes_of(warps, 32) <= limit
+    least = bytes_of(warps, ring_of(warps))
+    if least > limit:
+        raise ValueError(
+            f"hidden_size={units} needs {least} bytes of a GPU's shared memory, this one has {limit}. "
+            'Use fewer units, or backend="adjoint".'
+        )
+    held = weights + least <= limit
     room = limit - (weights if held else 0)
     # Several sequences share a block, and its weights, where there are more of them than processors.
     teams = max(1, min(-(-batch // processors), 4))
     if teams > 1:
         helpers = min(2, helpers)
-    while teams > 1 and (teams * bytes_of(warps, 32) > room or teams * (warps + helpers) > 24):
+    while teams > 1 and (teams * bytes_of(warps, ring_of(warps)) > room or teams * (warps + helpers) > 24):
         if warps > 4:
             warps -= 4
         else:
             teams -= 1
-    capacity = 256
-    while capacity > 32 and teams * bytes_of(warps, capacity) > room:
-        capacity -= 32
-    shared = teams * bytes_of(warps, capacity) + (weights if held else 0)
-    return Plan(f"{name}_{'shared' if held else 'streamed'}", -(-batch // teams), warps, helpers, teams, capacity, shared)
+    ring = ring_of(warps)
+    while ring < 256 and teams * bytes_of(warps, ring + 16) <= room:
+        ring += 16
+    shared = teams * bytes_of(warps, ring) + (weights if held else 0)
+    return Plan(f"{name}_{'shared' if held else 'streamed'}", -(-batch // teams), warps, helpers, teams, ring, shared)
 
 
 def blocks(units: int) -> int:
@@ -113,7 +127,7 @@ def padded(units: int) -> int:
 class Call:
     """A problem as the kernels take it: addresses, and the tensors that must outlive the call."""
 
-    def __init__(self, problem: Problem, packed: Sequence[Tensor] = ()) -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.steps, self.batch, self.features = problem.input.shape
         self.units = problem.weights.hh.shape[1]
@@ -131,22 +145,20 @@ class Call:
         self.has_c = len(self.state) > 1
         self.kind = self.device, "Lstm" if problem.cell is LSTM else "Gru", REALS[problem.input.dtype]
         self._common = compiler.common(*self.kind)
-        if packed:
-            self.weights_of_units, self.gates = packed
-        else:
-            self._pack()
+        self._pack()
 
     def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: Any) -> None:
         """Run one of the kernels around the recurrence."""
         if (grid if isinstance(grid, int) else min(grid)) > 0:
-            self._common.launch(name, self.device, grid, block, *map(argument, arguments))
+            self._common.launch(name, self.device, grid, block, *arguments)
 
     def run(self, layout: Plan, *arguments: Any) -> None:
         """Run the recurrence."""
         sizes = (self.batch, self.steps, self.units, self.pitch, self.lengths)
         threads = -(-layout.block // 128) * 128
-        kernels = compiler.recurrence(*self.kind, blocks(self.units), layout.warps, layout.helpers, threads)
-        given = map(argument, (*sizes, *arguments, layout.capacity))
+        dense = layout.name.startswith("dense")
+        kernels = compiler.recurrence(*self.kind, dense, blocks(self.units), layout.warps, layout.helpers, threads)
+        given = (*sizes, *arguments, layout.ring)
         kernels.launch(layout.name, self.device, layout.grid, layout.block, *given, shared=layout.shared)
 
     def warps(self, count: int) -> tuple[int, int]:
@@ -158,13 +170,13 @@ class Call:
         return self.input.new_empty(*size, dtype=dtype)
 
     def _pack(self) -> None:
-        """The weights as units read them, and the gates: kept for the backward pass."""
+        """The weights as units read them, and the gates."""
         units, features, pitch = self.units, self.features, self.pitch
         self.weights_of_units = self.empty(units * 4 * (pitch + features + 1))
         self.gates = self.empty(6, units, dtype=torch.float64)
         gate = [g.contiguous() for g in self.problem.gate.parameters()]
         grid = min(-(-self.weights_of_units.numel() // 256), 4096)
-        sizes = (units, features, pitch, BLUR)
+        sizes = (SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO, units, features, pitch, BLUR)
         self.launch("pack", grid, 256, *self.weights[:4], *gate, *sizes, self.wh, self.wx, self.bias, self.gates)
 
     @property
@@ -193,26 +205,18 @@ class Call:
         return self.input, self.input.stride(0), self.input.stride(1), self.features
 
 
-def argument(value: Any) -> int | float:
-    """A tensor as its address; nothing as 0."""
-    if value is None:
-        return 0
-    return value.data_ptr() if isinstance(value, Tensor) else value
-
-
 @dataclass
 class Events:
-    """The schedule: for each row its bits and where its events start; for each event its unit, its row and its openness."""
+    """The schedule: for each row its bits and where its events start; for each event its place, and what it brings."""
 
     mask: Tensor | None  # (rows, words) int32; none where every unit has an event in every row
     start: Tensor  # (rows + 1,) int64
-    unit: Tensor  # (events,) int32
-    row: Tensor  # (events,) int32
-    k: Tensor  # (events,)
+    places: Tensor | None  # (2, events) int32: units and rows, for a backward pass
+    arrivals: Tensor  # (events, bytes)
     busy: float  # open units at a step, on average
 
 
-def find(call: Call) -> Events:
+def find(call: Call, keep: bool) -> Events:
     """Who is open when; with a leak everybody, always.
 
     The memory that events take is allocated once their number is known, for which the GPU is waited for. A CUDA graph that is
@@ -224,12 +228,10 @@ def find(call: Call) -> Events:
         events, busy = rows * units, float(units)
         start = torch.arange(0, events + 1, units, device=call.input.device)
     else:
-        mask, count = call.empty(rows, call.words, dtype=torch.int32), call.empty(rows, dtype=torch.int64)
+        mask, start = call.empty(rows, call.words, dtype=torch.int32), call.empty(rows + 1, dtype=torch.int64)
         sizes = (call.batch, call.steps, units, NEAR, BLUR)
-        call.launch("find_open", *call.warps(rows), *call.clock, call.lengths, call.gates, *sizes, mask, count)
-        start = call.empty(rows + 1, dtype=torch.int64)
-        start[:1] = 0
-        torch.cumsum(count, 0, out=start[1:])
+        call.launch("find_open", *call.warps(max(1, rows)), *call.clock, call.lengths, call.gates, *sizes, mask, start)
+        torch.cumsum(start, 0, out=start)
         if torch.cuda.is_current_stream_capturing():
             events, busy = rows * units, units / 10
         else:
@@ -237,46 +239,34 @@ def find(call: Call) -> Events:
             busy = events / max(1, rows)
     if max(rows, events) > LARGEST:
         raise ValueError(f"a batch may have {LARGEST} steps and open events in all, got {rows} and {events}. Split the batch.")
-    unit, row = call.empty(2, events, dtype=torch.int32).unbind(0)
-    k = call.empty(events)
+    places = call.empty(2, events, dtype=torch.int32) if keep else None
+    unit, row = (None, None) if places is None else places.unbind(0)
+    arrivals = call.empty(events, arrival(call.size), dtype=torch.uint8)
     sizes = (call.batch, call.steps, units, float(gate.leak), call.square)
-    call.launch("fill", *call.warps(rows), *call.clock, call.gates, *sizes, mask, start, unit, row, k)
-    return Events(mask, start, unit, row, k, busy)
+    call.launch("fill", *call.warps(rows), *call.clock, call.gates, *sizes, mask, start, unit, row, arrivals)
+    lanes = min(32, 1 << (call.features - 1).bit_length()) if call.features else 1
+    grid = min(-(-events * lanes // 256), 8192)
+    call.launch("input_terms", grid, 256, *call.rows_of_input, call.steps, rows, start, call.wx, call.bias, lanes, arrivals)
+    return Events(mask, start, places, arrivals, busy)
 
 
 def forward(problem: Problem, keep: bool) -> Result:
     """Output, final state and, to keep, the schedule and the tape."""
     with torch.cuda.device(problem.input.device):
         call = Call(problem)
-        events = find(call)
-        count = events.unit.numel()
-        terms = call.empty(count, 4)
-        lanes = min(32, 1 << (call.features - 1).bit_length()) if call.features else 1
-        call.launch(
-            "input_terms",
-            min(-(-count * lanes // 256), 8192),
-            256,
-            *call.rows_of_input,
-            call.steps,
-            call.rows,
-            events.start,
-            events.unit,
-            events.row,
-            call.wx,
-            call.bias,
-            lanes,
-            terms,
-        )
+        events = find(call, keep)
         output = call.empty(call.steps, call.batch, call.units)
         final = [torch.empty_like(s) for s in call.state]
-        tape = call.empty(count, RECORD) if keep else None
+        tape = call.empty(len(events.arrivals), RECORD) if keep else None
         if call.batch:
-            layout = plan("forward", call.units, call.batch, round(events.busy), call.size, call.device)
-            inputs = (events.start, events.mask, events.unit, events.k, terms, call.wh, call.weights[4], *states(call.state))
+            name = "forward" if events.mask is not None else "dense_forward"
+            layout = plan(name, call.units, call.batch, round(events.busy), call.size, call.device)
+            inputs = (events.start, events.mask, events.arrivals, call.wh, call.weights[4], *states(call.state))
             call.run(layout, *inputs, output, *states(final), tape)
+        if tape is None or events.places is None:
+            return Result(output, tuple(final), [])
         mask = call.empty(0, call.words, dtype=torch.int32) if events.mask is None else events.mask
-        saved = [mask, events.start, events.unit, events.row, tape, call.weights_of_units, call.gates] if tape is not None else []
-        return Result(output, tuple(final), saved)
+        return Result(output, tuple(final), [mask, events.start, events.places, tape])
 
 
 def states(tensors: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
@@ -287,8 +277,9 @@ def states(tensors: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
 def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool = True) -> Gradients:
     """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
     with torch.cuda.device(problem.input.device), torch.autocast("cuda", enabled=False):
-        _, start, unit, _, tape, *packed = result.saved
-        call = Call(problem, packed)
+        _, start, places, tape = result.saved
+        unit, row = places.unbind(0)
+        call = Call(problem)
         count = unit.numel()
         to_rows = to_output if to_output is None or to_output.stride(-1) == 1 or call.units <= 1 else to_output.contiguous()
         strides = (0, 0) if to_rows is None else (to_rows.stride(0), to_rows.stride(1))
@@ -299,10 +290,11 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
         to_end = [d.contiguous() for d in to_final]
         to_state = [torch.empty_like(s) for s in call.state]
         if call.batch:
-            layout = plan("backward", call.units, call.batch, round(count / max(1, call.rows)), call.size, call.device)
-            given = (start, unit, tape, call.wh, peephole, to_rows, *strides, *states(to_end))
+            name = "backward" if problem.gate.leak == 0 else "dense_backward"
+            layout = plan(name, call.units, call.batch, round(count / max(1, call.rows)), call.size, call.device)
+            given = (start, unit, row, tape, call.wh, peephole, to_rows, *strides, *states(to_end))
             call.run(layout, *given, to_products, to_others, *states(to_state))
-        to_gate = call.empty(3, call.units, dtype=torch.float64)
+        to_gate = tuple(call.empty(call.units, dtype=torch.float64) for _ in range(3))
         to_peephole = None if peephole is None else torch.empty_like(peephole)
         spread = dense_gradients if problem.gate.leak > 0 else sparse_gradients
         sums, to_x = spread(call, result, to_products, to_others, to_gate, to_peephole, with_input)
@@ -312,7 +304,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
         ih, hh, bias_ih, bias_hh = matrices
         assert ih is not None
         assert hh is not None
-        return Gradients(to_x, tuple(to_state), Weights(ih, hh, bias_ih, bias_hh, to_peephole), tuple(to_gate.unbind(0)))
+        return Gradients(to_x, tuple(to_state), Weights(ih, hh, bias_ih, bias_hh, to_peephole), to_gate)
 
 
 def sparse_gradients(
@@ -320,12 +312,13 @@ def sparse_gradients(
     result: Result,
     to_products: Tensor,
     to_others: Tensor,
-    to_gate: Tensor,
+    to_gate: tuple[Tensor, ...],
     to_peephole: Tensor | None,
     with_input: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Over open events: sums for the weights (splits, units, 4, columns), the gradient to the input; the gate's are written."""
-    mask, start, unit, row, *_ = result.saved
+    mask, start, places, _ = result.saved
+    unit, row = places.unbind(0)
     units, features = call.units, call.features
     ends, order = by_unit(call, mask, start, unit.numel())
     columns = units + features + 1
@@ -335,7 +328,7 @@ def sparse_gradients(
     seen = (result.output, call.state[0], *call.rows_of_input, call.batch, call.steps, units)
     call.launch("weight_sums", (units, wide, sums.shape[0]), 128, to_products, *listed, *seen, sums)
     gate = (call.gates, call.steps, units, 0.0, call.square)
-    call.launch("gate_sums", units, 256, to_others, *listed, *call.clock, *gate, to_gate, to_peephole)
+    call.launch("gate_sums", units, 256, to_others, *listed, *call.clock, *gate, *to_gate, to_peephole)
     to_x = None
     if with_input:
         to_x = call.empty(call.steps, call.batch, features)
@@ -349,7 +342,7 @@ def dense_gradients(
     result: Result,
     to_products: Tensor,
     to_others: Tensor,
-    to_gate: Tensor,
+    to_gate: tuple[Tensor, ...],
     to_peephole: Tensor | None,
     with_input: bool,
 ) -> tuple[Tensor, Tensor | None]:
@@ -365,13 +358,13 @@ def dense_gradients(
     rows[..., units:-1] = x
     rows[..., -1] = 1
     flat = to_products.view(batch * steps, 4 * units)
-    sums = (flat.T @ rows.view(batch * steps, -1)).view(1, units, 4, -1)
+    sums = (flat.T @ rows.view(batch * steps, units + features + 1)).view(1, units, 4, units + features + 1)
     stretches = 4 * torch.cuda.get_device_properties(call.device).multi_processor_count
     partial = call.empty(stretches, 6, units, dtype=torch.float64)
     threads = min(256, -(-units // 32) * 32)
     sizes = (batch, steps, units, float(call.problem.gate.leak), call.square, 0 if to_peephole is None else 1)
     call.launch("dense_gate_sums", stretches, threads, to_others, *call.clock, call.lengths, call.gates, *sizes, partial)
-    call.launch("finish_gate_sums", units, 6 * 32, partial, stretches, call.gates, units, to_gate, to_peephole)
+    call.launch("finish_gate_sums", units, 6 * 32, partial, stretches, call.gates, units, *to_gate, to_peephole)
     to_x = None
     if with_input:
         to_x = (flat @ call.wx.view(4 * units, features)).view(batch, steps, features).transpose(0, 1).contiguous()
@@ -403,11 +396,8 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     return [
         x.new_empty(0 if dense else steps * batch, -(-units // 32), dtype=torch.int32),
         x.new_empty(steps * batch + 1, dtype=torch.int64),
-        x.new_empty(events, dtype=torch.int32),
-        x.new_empty(events, dtype=torch.int32),
+        x.new_empty(2, events, dtype=torch.int32),
         x.new_empty(events, RECORD),
-        x.new_empty(units * 4 * (padded(units) + x.shape[2] + 1)),
-        x.new_empty(6, units, dtype=torch.float64),
     ]
 
 

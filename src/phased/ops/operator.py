@@ -14,7 +14,10 @@ from phased.gate import TimeGate
 
 
 class Problem(NamedTuple):
-    """What a recurrence is given: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None."""
+    """What a recurrence is given: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None.
+
+    The gate's numbers are as an optimiser left them: whoever computes with them bounds them first (TimeGate.bounded).
+    """
 
     cell: Cell
     gate: TimeGate
@@ -154,7 +157,7 @@ def operator(
 
         @staticmethod
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
-            result = forward(problem._replace(gate=problem.gate.bounded()), True)
+            result = forward(problem, True)
             ctx.cell, ctx.gate = problem.cell, problem.gate[3:]
             ctx.counts = len(problem.state), len(problem.weights.present())
             ctx.set_materialize_grads(False)
@@ -170,8 +173,9 @@ def operator(
             given, rest = rest[:weights], rest[weights:]
             gate, (output, *rest) = rest[:3], rest[3:]
             final, saved = rest[:states], rest[states:]
-            bounded = TimeGate(*gate, *ctx.gate).bounded()
-            problem = Problem(ctx.cell, bounded, input, time, tuple(state), Weights.from_present(given), lengths)
+            problem = Problem(
+                ctx.cell, TimeGate(*gate, *ctx.gate), input, time, tuple(state), Weights.from_present(given), lengths
+            )
             to_end = tuple(torch.zeros_like(f) if d is None else d for d, f in zip(to_final, final, strict=True))
             gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_end, ctx.needs_input_grad[1])
             return None, gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate
@@ -187,7 +191,7 @@ def operator(
         elif keep:
             output, *final = Eager.apply(problem, *differentiable)  # type: ignore[no-untyped-call]
         else:
-            output, final, _ = forward(problem._replace(gate=gate.bounded()), keep)
+            output, final, _ = forward(problem, keep)
         return output, tuple(final)
 
     recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."

@@ -75,6 +75,60 @@ struct Team {
 };
 
 constexpr int kBlocks = PHASED_BLOCKS;  // whole rows of 128 columns are this many fours a lane, or (from eight blocks on) more
-constexpr int kRounds = 8;              // events that a warp takes one after another before their cells are computed side by side
+constexpr int kHelperThreads = kHelpers * kLanes;
+constexpr int kRounds = 8;  // events that a warp takes through the cell side by side
+
+// What an open event brings: its unit, its row (b * steps + j), its openness, and what input and biases add to its four products.
+struct alignas(16) Head {
+  int unit, row;
+  Real k;
+};
+struct alignas(16) Arrival {
+  Head head;
+  Real terms[4];
+};
+
+struct alignas(16) Record {
+  Real v[kRecord];
+};
+
+// Copies `count` of something that takes whole sixteen bytes, by all helpers.
+template <class T>
+__device__ __forceinline__ void copy_rows(T* to, const T* from, int count, int thread) {
+  constexpr int parts = sizeof(T) / 16;
+  for (int i = thread; i < count * parts; i += kHelperThreads)
+    copy_ahead(reinterpret_cast<char*>(to) + 16 * i, reinterpret_cast<const char*>(from) + 16 * Index(i), 16);
+}
+
+// The events of a sequence in the order a team takes them, some of which are in shared memory: a ring of four parts. While one part is worked
+// on, the two behind it are there or on their way, and the one before it may still be read. `ring` is four thirds of the most events of
+// a step and a warp each, at least; see cuda.py.
+struct Staging {
+  int count, ring, asked, ready;
+
+  __device__ Staging(int count, int ring) : count(count), ring(ring), asked(0), ready(0) {}
+
+  // With `done` events taken: asks for all there is room for, by copy(first, slot, how many).
+  template <class Copy>
+  __device__ __forceinline__ void ask(int done, const Copy& copy) {
+    const int part = ring / 4, oldest = done / part * part;
+    bool any = false;
+    for (; asked < count && asked + part <= oldest + ring; asked += part, any = true)
+      copy(asked, asked % ring, asked + part < count ? part : count - asked);
+    if (any) end_of_copies();
+  }
+  // Makes sure that the first `needed` events are there for all who pass the next barrier.
+  __device__ __forceinline__ void expect(int needed) {
+    if (needed > ready) {
+      wait_for_copies<0>();
+      ready = asked;
+    }
+  }
+};
+
+// Weights of all units into shared memory.
+__device__ __forceinline__ void hold_weights(Real* to, const Real* from, int count) {
+  for (int i = 4 * threadIdx.x; i < count; i += 4 * blockDim.x) store_four(to + i, load_four(from + i));
+}
 
 }  // namespace phased

@@ -14,12 +14,13 @@ __device__ __forceinline__ bool is_open(const Gates& gates, Index unit, double t
   return phase(t, gates.period[unit], gates.offset[unit]) < ratio_on;
 }
 
-// A warp a row: which units are open, a bit each, and how many.
+// A warp a row: which units are open, a bit each, and how many, at start[row + 1].
 extern "C" __global__ void find_open(const double* time, Index time_batch, Index time_step, const Index* lengths, const double* all_gates,
-                                     Index batch, Index steps, Index units, double near, double blur, unsigned* mask, Index* count) {
+                                     Index batch, Index steps, Index units, double near, double blur, unsigned* mask, Index* start) {
   const Gates gates = gates_of(all_gates, units);
   const Index words = (units + 31) / 32, warps = Index(gridDim.x) * (blockDim.x / kLanes);
   const int lane = threadIdx.x % kLanes;
+  if (blockIdx.x == 0 && threadIdx.x == 0) start[0] = 0;
   for (Index row = (blockIdx.x * Index(blockDim.x) + threadIdx.x) / kLanes; row < batch * steps; row += warps) {
     const Index b = row / steps, j = row % steps;
     const bool there = !lengths || j < lengths[b];
@@ -31,13 +32,13 @@ extern "C" __global__ void find_open(const double* time, Index time_batch, Index
       if (lane == 0) mask[row * words + w] = open;
       sum += __popc(open);
     }
-    if (lane == 0) count[row] = sum;
+    if (lane == 0) start[row + 1] = sum;  // to be added up
   }
 }
 
 // A warp a row: its events, in the order of their units, with their openness. Without a mask every unit has one.
 extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch, Index steps,
-                                Index units, double leak, Index square, const unsigned* mask, const Index* start, int* unit_of, int* row_of, Real* k_of) {
+                                Index units, double leak, Index square, const unsigned* mask, const Index* start, int* unit_of, int* row_of, Arrival* arrivals) {
   const Gates gates = gates_of(all_gates, units);
   const Index words = (units + 31) / 32, warps = Index(gridDim.x) * (blockDim.x / kLanes);
   const int lane = threadIdx.x % kLanes;
@@ -49,8 +50,9 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
       const unsigned open = mask ? mask[row * words + w] : units - w * 32 < 32 ? (1u << (units - w * 32)) - 1 : kAll;
       if (open >> lane & 1) {
         const Index unit = w * 32 + lane, e = first + __popc(open & ((1u << lane) - 1));
-        unit_of[e] = static_cast<int>(unit), row_of[e] = static_cast<int>(row);
-        k_of[e] = static_cast<Real>(openness(phase(t, gates.period[unit], gates.offset[unit]), gates.ratio_on[unit], leak, square != 0));
+        const double k = openness(phase(t, gates.period[unit], gates.offset[unit]), gates.ratio_on[unit], leak, square != 0);
+        arrivals[e].head = {static_cast<int>(unit), static_cast<int>(row), static_cast<Real>(k)};
+        if (unit_of) unit_of[e] = static_cast<int>(unit), row_of[e] = static_cast<int>(row);
       }
       first += __popc(open);
     }

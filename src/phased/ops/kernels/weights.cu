@@ -9,9 +9,15 @@ __device__ __forceinline__ Index gate_row(int g, bool from_x, Index unit, Index 
   return (g == 2) == from_x ? 2 * units + unit : -1;
 }
 
-// wh (units, 4, pitch), wx (units, 4, features), bias (units, 4), gates (6, units).
+// The value moved into [low, high]; a NaN stays one.
+__device__ __forceinline__ double bounded(double value, double low, double high) {
+  return value < low ? low : value > high ? high : value;
+}
+
+// wh (units, 4, pitch), wx (units, 4, features), bias (units, 4), gates (6, units), bounded as TimeGate.bounded does.
 extern "C" __global__ void pack(const Real* ih, const Real* hh, const Real* bias_ih, const Real* bias_hh, const double* period,
-                                const double* shift, const double* ratio_on, Index units, Index features, Index pitch, double blur,
+                                const double* shift, const double* ratio_on, double shortest, double longest, double smallest, Index units,
+                                Index features, Index pitch, double blur,
                                 Real* wh, Real* wx, Real* bias, double* gates) {
   const Index columns = pitch + features + 1, all = units * 4 * columns;
   for (Index i = blockIdx.x * Index(blockDim.x) + threadIdx.x; i < all; i += Index(gridDim.x) * blockDim.x) {
@@ -27,8 +33,8 @@ extern "C" __global__ void pack(const Real* ih, const Real* hh, const Real* bias
     }
   }
   for (Index n = blockIdx.x * Index(blockDim.x) + threadIdx.x; n < units; n += Index(gridDim.x) * blockDim.x) {
-    const double tau = period[n], offset = rest_of(shift[n], tau);
-    gates[n] = tau, gates[units + n] = shift[n], gates[2 * units + n] = ratio_on[n];
+    const double tau = bounded(period[n], shortest, longest), offset = rest_of(shift[n], tau);
+    gates[n] = tau, gates[units + n] = shift[n], gates[2 * units + n] = bounded(ratio_on[n], smallest, 1);
     gates[3 * units + n] = offset, gates[4 * units + n] = 1 / tau, gates[5 * units + n] = offset / tau - blur;
   }
 }

@@ -10,19 +10,19 @@ struct Input {
   __device__ __forceinline__ const Real* row(Index r, Index steps) const { return x + r % steps * step + r / steps * batch; }
 };
 
-// terms (events, 4): bias and input of each event's unit. `lanes`, a power of two up to 32, share an event.
+// What bias and input of each event's unit add to its products. `lanes`, a power of two up to 32, share an event.
 extern "C" __global__ void input_terms(const Real* x, Index x_step, Index x_batch, Index features, Index steps, Index rows, const Index* start,
-                                       const int* unit_of, const int* row_of, const Real* wx, const Real* bias, Index lanes, Real* terms) {
+                                       const Real* wx, const Real* bias, Index lanes, Arrival* arrivals) {
   const Input input{x, x_step, x_batch, features};
-  const Index events = start[rows], threads = Index(gridDim.x) * blockDim.x, at = (blockIdx.x * Index(blockDim.x) + threadIdx.x);
+  const Index events = start[rows], threads = Index(gridDim.x) * blockDim.x, at = blockIdx.x * Index(blockDim.x) + threadIdx.x;
   const Index rounds = (events * lanes + threads - 1) / threads;  // all lanes of a warp take part to the end
   for (Index round = 0; round < rounds; round++) {
     const Index e = (round * threads + at) / lanes, lane = at % lanes;
     Real sums[4] = {};
     Index unit = 0;
     if (e < events) {
-      unit = unit_of[e];
-      const Real *row = input.row(row_of[e], steps), *w = wx + unit * 4 * features;
+      unit = arrivals[e].head.unit;
+      const Real *row = input.row(arrivals[e].head.row, steps), *w = wx + unit * 4 * features;
       for (Index d = lane; d < features; d += lanes)
         for (int g = 0; g < 4; g++) sums[g] += w[g * features + d] * row[d];
     }
@@ -30,7 +30,7 @@ extern "C" __global__ void input_terms(const Real* x, Index x_step, Index x_batc
       for (int g = 0; g < 4; g++) sums[g] += __shfl_xor_sync(kAll, sums[g], static_cast<int>(apart));
     if (e < events && lane == 0) {
       const Four add = load_four(bias + 4 * unit);
-      store_four(terms + 4 * e, Four{sums[0] + add.v[0], sums[1] + add.v[1], sums[2] + add.v[2], sums[3] + add.v[3]});
+      store_four(arrivals[e].terms, Four{sums[0] + add.v[0], sums[1] + add.v[1], sums[2] + add.v[2], sums[3] + add.v[3]});
     }
   }
 }
@@ -92,19 +92,25 @@ struct GateSums {
   }
 };
 
-// A sum made the gradient it stands for: gate (3, units), to_peephole (3, units) or null.
-__device__ __forceinline__ void finish(int which, double total, double tau, double r_on, Index unit, Index units, double* gate, Real* to_peephole) {
-  const double to_shift = -2 / (r_on * tau);
-  if (which == 0) gate[unit] = total * to_shift / tau;
-  if (which == 1) gate[units + unit] = total * to_shift;
-  if (which == 2) gate[2 * units + unit] = total / r_on;
-  if (which >= 3 && to_peephole) to_peephole[(which - 3) * units + unit] = static_cast<Real>(total);
-}
+// Where the sums go: gradients to period, shift and ratio_on (units), and to the peepholes (3, units) or nowhere.
+struct ToGate {
+  double *period, *shift, *ratio_on;
+  Real* peephole;
+
+  __device__ __forceinline__ void write(int which, double total, double tau, double r_on, Index unit, Index units) const {
+    const double to_shift = -2 / (r_on * tau);
+    if (which == 0) period[unit] = total * to_shift / tau;
+    if (which == 1) shift[unit] = total * to_shift;
+    if (which == 2) ratio_on[unit] = total / r_on;
+    if (which >= 3 && peephole) peephole[(which - 3) * units + unit] = static_cast<Real>(total);
+  }
+};
 
 // Over a unit's events as order_by_unit sorted them. A block a unit.
 extern "C" __global__ void gate_sums(const Real* to_others, const int* order, const Index* ends, Index stretches,
                                      const int* row_of, const double* time, Index time_batch, Index time_step, const double* all_gates,
-                                     Index steps, Index units, double leak, Index square, double* gate, Real* to_peephole) {
+                                     Index steps, Index units, double leak, Index square, double* to_period, double* to_shift,
+                                     double* to_ratio_on, Real* to_peephole) {
   constexpr int kSums = 6;
   __shared__ double partial[kSums][kLanes];
   const Index unit = blockIdx.x;
@@ -125,7 +131,7 @@ extern "C" __global__ void gate_sums(const Real* to_others, const int* order, co
   if (threadIdx.x < kSums) {
     double total = 0;
     for (int w = 0; w < warps; w++) total += partial[threadIdx.x][w];
-    finish(threadIdx.x, total, tau, r_on, unit, units, gate, to_peephole);
+    ToGate{to_period, to_shift, to_ratio_on, to_peephole}.write(threadIdx.x, total, tau, r_on, unit, units);
   }
 }
 
@@ -149,15 +155,16 @@ extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* 
 }
 
 // A warp a unit and sum.
-extern "C" __global__ void finish_gate_sums(const double* partial, Index stretches, const double* all_gates, Index units, double* gate,
-                                            Real* to_peephole) {
+extern "C" __global__ void finish_gate_sums(const double* partial, Index stretches, const double* all_gates, Index units, double* to_period,
+                                            double* to_shift, double* to_ratio_on, Real* to_peephole) {
   const Gates gates = gates_of(all_gates, units);
   const Index unit = blockIdx.x;
   const int which = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   double total = 0;
   for (Index i = lane; i < stretches; i += kLanes) total += partial[(i * 6 + which) * units + unit];
   for (int apart = kLanes / 2; apart; apart /= 2) total += __shfl_xor_sync(kAll, total, apart);
-  if (lane == 0) finish(which, total, gates.period[unit], gates.ratio_on[unit], unit, units, gate, to_peephole);
+  const ToGate to{to_period, to_shift, to_ratio_on, to_peephole};
+  if (lane == 0) to.write(which, total, gates.period[unit], gates.ratio_on[unit], unit, units);
 }
 
 // to_input (steps, batch, features): the products' gradients through the input weights. A warp a row.

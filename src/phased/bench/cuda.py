@@ -1,0 +1,157 @@
+"""Training and inference on an NVIDIA GPU against torch.nn.LSTM, there cuDNN: time, memory, longest sequence, and the floor."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from phased.bench.cpu import Work, infer, train
+from phased.bench.measure import Timing
+from phased.ops.compiler import driver
+
+SPARSE = (
+    Work(32, 1000, 1, 110),
+    Work(512, 1000, 1, 110),
+    Work(32, 1000, 1, 256),
+    Work(32, 1000, 1, 512),
+    Work(32, 1000, 1, 1024),
+)
+WIDER = (Work(32, 1000, 41, 110), Work(32, 1000, 41, 256))  # more features
+LEAKY = (Work(32, 1000, 1, 110), Work(128, 1000, 1, 110), Work(512, 1000, 1, 110))
+HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128))  # cuDNN's best: float16 at a size it likes
+MEMORY = Work(32, 10_000, 1, 110)
+LONGEST = tuple(Work(8, steps, 1, 110) for steps in (1_000, 10_000, 100_000, 1_000_000))
+
+
+def gpu() -> dict[str, Any]:
+    """What a measurement on a GPU depends on, for its record."""
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+        "driver": driver_version(),
+    }
+
+
+def driver_version() -> int:
+    """The newest CUDA that the driver knows, as 1000 * major + 10 * minor."""
+    version = ctypes.c_int()
+    driver().cuDriverGetVersion(ctypes.byref(version))
+    return version.value
+
+
+def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int, warm: int = 3) -> dict[str, Timing]:
+    """Time each in turn, round by round, the GPU idle before and after: what a caller waits for."""
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for run in contestants.values():
+        for _ in range(warm):
+            run()
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            run()
+            for _ in range(3):
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                run()
+                torch.cuda.synchronize()
+                seconds[name].append(time.perf_counter() - begin)
+    return {name: Timing.of(values) for name, values in seconds.items()}
+
+
+def on_gpu(work: Work) -> tuple[Tensor, Tensor, Tensor]:
+    """The work's data on the GPU: input, time, and a gradient at every step."""
+    x, moments, gradient = work.data()
+    return x.cuda(), moments.cuda(), gradient.cuda()
+
+
+def training(work: Work, leak: float, rounds: int, reference: bool = False) -> dict[str, Timing]:
+    """A training step, ours and nn.LSTM's in float32; if asked for, the reference loop's."""
+    x, moments, gradient = on_gpu(work)
+    timings = compare(
+        {
+            "ours": train(work.layer(leak, "cuda").cuda(), gradient, x, moments),
+            "nn.LSTM": train(nn.LSTM(work.D, work.H).cuda(), gradient, x),
+        },
+        rounds,
+    )
+    if reference:  # far slower: one round tells enough
+        timings |= compare({"reference": train(work.layer(leak, "reference").cuda(), gradient, x, moments)}, 1, warm=0)
+    return timings
+
+
+def half(work: Work, rounds: int) -> dict[str, Timing]:
+    """A training step, ours in float32 and nn.LSTM's in float16, its fastest."""
+    x, moments, gradient = on_gpu(work)
+    return compare(
+        {
+            "ours": train(work.layer(0.0, "cuda").cuda(), gradient, x, moments),
+            "nn.LSTM float16": train(nn.LSTM(work.D, work.H).cuda().half(), gradient.half(), x.half()),
+        },
+        rounds,
+    )
+
+
+def inference(work: Work, rounds: int) -> dict[str, Timing]:
+    """A forward pass in eval."""
+    x, moments, _ = on_gpu(work)
+    return compare(
+        {"ours": infer(work.layer(0.0, "cuda").cuda(), x, moments), "nn.LSTM": infer(nn.LSTM(work.D, work.H).cuda(), x)}, rounds
+    )
+
+
+def kernel_time(work: Work, leak: float) -> float:
+    """Seconds the GPU itself is at work in a training step of ours: the rest is Python and launches."""
+    x, moments, gradient = on_gpu(work)
+    step = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
+    step()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(3):
+            step()
+        torch.cuda.synchronize()
+    return float(1e-6 * sum(event.self_device_time_total for event in profile.key_averages()) / 3)
+
+
+def floor(work: Work) -> dict[str, float]:
+    """What a training step must do at least, for open units: multiply-adds, bytes of weights read, and dependent steps."""
+    events = work.B * work.T * work.H * work.ratio_on
+    columns = work.H + work.D + 1
+    return {
+        "events": events,
+        "multiply_adds": 3 * 4 * events * columns,
+        "bytes_of_weights": 2 * 4 * 4 * events * work.H,
+        "dependent_steps": 2 * work.T,
+    }
+
+
+def peak_memory(work: Work, model: str) -> float:
+    """Bytes a training step adds at its peak to what holds the input and the output's gradient."""
+    x, moments, gradient = on_gpu(work)
+    layer: nn.Module = work.layer(0.0, "cuda").cuda() if model == "ours" else nn.LSTM(work.D, work.H).cuda()
+    step = train(layer, gradient, *((x, moments) if model == "ours" else (x,)))
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return float(torch.cuda.max_memory_allocated() - before)
+
+
+def longest() -> Iterator[tuple[Work, float, float]]:
+    """Seconds and peak bytes of a training step as sequences grow to a million steps."""
+    for work in LONGEST:
+        peak = peak_memory(work, "ours")
+        x, moments, gradient = on_gpu(work)
+        timing = compare({"ours": train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)}, 1, warm=1)["ours"]
+        yield work, timing.median, peak
+
+
+def row(work: Work, timings: Mapping[str, Timing], **more: Any) -> dict[str, Any]:
+    """A line of the record."""
+    return {"work": asdict(work)} | {name: asdict(timing) for name, timing in timings.items()} | more

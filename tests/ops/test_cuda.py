@@ -1,0 +1,260 @@
+"""What only the kernels have: layouts, streams, graphs, and what happens where they cannot run."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from contract import Case, assert_contract
+from phased import PhasedGRU, PhasedLSTM, ops
+from phased.init import LogUniform
+from phased.ops import compiler, cuda
+
+gpu = pytest.mark.gpu
+
+
+def layer(units=33, leak=0.0, cls=PhasedLSTM, **options):
+    torch.manual_seed(0)
+    options = {"period": LogUniform(2, 30), "ratio_on": 0.2, "learn_ratio_on": True, "backend": "cuda"} | options
+    return cls(3, units, leak=leak, device="cuda", **options)
+
+
+def batch(steps=60, size=9):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(steps, size, 3, generator=generator)
+    return x.cuda(), torch.rand(steps, size, dtype=torch.float64, generator=generator).cumsum(0).cuda()
+
+
+def gradients(rnn, x, time, **options):
+    rnn.zero_grad()
+    x = x.detach().requires_grad_()
+    output, _ = rnn(x, time, **options)
+    output.square().sum().backward()
+    return [output.detach(), x.grad, *(p.grad for p in rnn.parameters())]
+
+
+@gpu
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("hidden", [1, 7, 110, 129, 256, 1024])
+def test_kernels_equal_the_float64_reference_at_every_size(cell, leak, hidden):
+    case = Case(
+        cell,
+        steps=14,
+        batch=3,
+        inputs=5,
+        hidden=hidden,
+        leak=leak,
+        ratio=(0.05, 0.3),
+        lengths=[14, 0, 9],
+        peephole=cell == "lstm",
+    )
+    assert_contract(case.poison_padding(), "cuda")
+    single = replace(case, dtype=torch.float32, lengths=None)
+    assert_contract(single, "cuda")
+
+
+@gpu
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("ratio", [(0.02, 0.1), (0.5, 0.9), (1.0, 1.0)])
+def test_many_sequences_share_a_block_and_any_number_of_units_may_be_open(leak, ratio):
+    assert_contract(Case(steps=40, batch=300, hidden=40, leak=leak, ratio=ratio, dtype=torch.float32), "cuda")
+
+
+@gpu
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_the_same_input_gives_the_same_bits(cls, leak):
+    rnn, (x, time) = layer(110, leak, cls), batch(200, 40)
+    once, again = gradients(rnn, x, time), gradients(rnn, x, time)
+    assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+
+
+@gpu
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_kernels_run_on_the_callers_stream(leak):
+    rnn, (x, time) = layer(leak=leak), batch()
+    expected = gradients(rnn, x, time)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        late = torch.zeros_like(x)
+        torch.cuda._sleep(50_000_000)  # the input is not there yet
+        late.copy_(x)
+        got = gradients(rnn, late, time)
+    stream.synchronize()
+    for a, b in zip(got, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+@gpu
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_a_training_step_can_be_recorded_as_a_graph(leak):
+    rnn, (x, time) = layer(leak=leak), batch()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            rnn.zero_grad(set_to_none=True)
+            rnn(x, time)[0].square().sum().backward()
+    torch.cuda.current_stream().wait_stream(stream)
+    rnn.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output, _ = rnn(x, time)
+        output.square().sum().backward()
+    new_x, new_time = x.flip(0) + 1, time * 1.7
+    x.copy_(new_x), time.copy_(new_time)  # another schedule, of other events
+    graph.replay()
+    recorded = [output.clone(), *(p.grad.clone() for p in rnn.parameters())]
+    rnn.zero_grad(set_to_none=True)
+    expected, _ = rnn(new_x, new_time)
+    expected.square().sum().backward()
+    for got, want in zip(recorded, [expected.detach(), *(p.grad for p in rnn.parameters())], strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+@gpu
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_a_compiled_layer_computes_the_same(leak):
+    rnn, (x, time) = layer(leak=leak), batch()
+    expected = gradients(rnn, x, time)
+    compiled = torch.compile(rnn, fullgraph=True)
+    rnn.zero_grad()
+    y = x.detach().requires_grad_()
+    output, _ = compiled(y, time)
+    output.square().sum().backward()
+    for got, want in zip([output.detach(), y.grad, *(p.grad for p in rnn.parameters())], expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+@gpu
+def test_autocast_rounds_operands_and_keeps_time_and_states():
+    rnn, (x, time) = layer(110), batch(200, 8)
+    time = time + 1e9
+    full = gradients(rnn, x, time)
+    with torch.autocast("cuda", torch.bfloat16):
+        low = gradients(rnn, x, time)
+    assert low[0].dtype == torch.float32
+    for a, b in zip(low, full, strict=True):
+        error = float((a - b).norm() / b.norm().clamp(min=1e-9))
+        assert error < 0.05
+    assert not torch.equal(low[0], full[0])
+
+
+@gpu
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_stacked_and_bidirectional_layers_equal_the_reference(leak):
+    rnn = layer(20, leak, num_layers=2, bidirectional=True)
+    x, time = batch(30, 5)
+    lengths = [30, 0, 7, 29, 12]
+    got = gradients(rnn, x, time, lengths=lengths)
+    rnn.backend = "reference"
+    for a, b in zip(got, gradients(rnn, x, time, lengths=lengths), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+@gpu
+def test_data_parallel_training_reduces_the_gradients(tmp_path):
+    rnn, (x, time) = layer(), batch()
+    expected = gradients(rnn, x, time)[2:]
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'group'}", rank=0, world_size=1)
+    try:
+        rnn.zero_grad()
+        parallel = torch.nn.parallel.DistributedDataParallel(rnn)
+        parallel(x, time)[0].square().sum().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    for a, b in zip([p.grad for p in rnn.parameters()], expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@gpu
+def test_noncontiguous_input_time_and_gradient_are_read_where_they_are():
+    rnn, (x, time) = layer(batch_first=True), batch()
+    expected = gradients(rnn, x.transpose(0, 1).contiguous(), time.t().contiguous())
+    got = gradients(rnn, x.transpose(0, 1), time.t())
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@gpu
+def test_a_million_steps_fit():
+    rnn = layer(110, ratio_on=0.05, period=LogUniform(3, 400))
+    x, time = torch.randn(200_000, 2, 3, device="cuda"), torch.rand(200_000, 2, device="cuda", dtype=torch.float64).cumsum(0)
+    output, _ = rnn(x, time)
+    output.sum().backward()
+    assert all(p.grad.isfinite().all() for p in rnn.parameters())
+
+
+# Where they cannot run
+
+
+def test_without_a_gpu_asking_for_the_kernels_says_why():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(RuntimeError, match=r'backend="cuda" cannot run here: torch sees no CUDA device\..*NVIDIA GPU.*"auto"'):
+        PhasedLSTM(1, 2, backend="cuda")
+
+
+def unusable(monkeypatch, capability=(9, 0), core=None):
+    """A machine with a GPU, as far as torch tells."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GeForce GTX 1080")
+    monkeypatch.setattr(compiler, "cuda_core", lambda: (object(), object(), core))
+    return compiler.missing.__wrapped__(0)
+
+
+def test_a_gpu_that_is_too_old_is_named(monkeypatch):
+    why = unusable(monkeypatch, capability=(6, 1))
+    assert why.startswith("GeForce GTX 1080 has compute capability 6.1, the kernels need 8.0")
+    assert 'backend="adjoint"' in why
+
+
+def test_missing_cuda_core_names_the_cure(monkeypatch):
+    assert 'pip install "phased[cuda]"' in unusable(monkeypatch, core=compiler_without_cuda_core())
+
+
+def compiler_without_cuda_core() -> str:
+    code = "import sys; sys.modules['cuda.core'] = None; from phased.ops.compiler import cuda_core; print(cuda_core()[2])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_failed_compilation_shows_the_compilers_words(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("phased's CUDA kernels did not compile for sm_90: line 3: what is this?")
+
+    monkeypatch.setattr(compiler, "common", broken)
+    assert "line 3: what is this?" in unusable(monkeypatch)
+
+
+def test_where_kernels_are_missing_auto_warns_once_and_goes_on(monkeypatch):
+    monkeypatch.setattr(cuda, "missing", lambda device=None: "the test took them away. Give them back.")
+    monkeypatch.setattr(ops, "_WARNED", set())
+    with pytest.warns(UserWarning, match="without its kernels, many times slower: the test took them away"):
+        assert ops.choose("auto", torch.device("cuda")).name == "adjoint"
+    assert ops.choose("auto", torch.device("cuda")).name == "adjoint"  # a second warning would be an error
+
+
+@pytest.mark.parametrize("name", ["forward", "backward", "dense_forward", "dense_backward"])
+@pytest.mark.parametrize("units", [1, 7, 110, 129, 512, 2048])
+@pytest.mark.parametrize("batch", [1, 32, 512])
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, name, units, batch, size):
+    class H200:
+        multi_processor_count = 132
+
+    monkeypatch.setattr(compiler, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    if size * units > 8192:
+        pytest.skip("too large: refused with a reason")
+    for busy in (0, units // 20, units):
+        layout = cuda.plan.__wrapped__(name, units, batch, busy, size, 0)
+        assert layout.shared <= 232_448
+        assert layout.block <= 1024
+        assert layout.grid * layout.teams >= batch
+        assert layout.ring * 3 >= 4 * (units + layout.warps)
+        assert layout.ring % 16 == 0 or layout.ring == 8 * layout.warps
