@@ -1,7 +1,9 @@
 """The `phased` command: what it says, what it writes, and how it fails."""
 
+import json
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ import phased
 from phased import cli, ops
 from phased.cli import catalogue
 from phased.cli.app import app
+from phased.experiments import frequency
+from phased.train import Settings
 
 
 @pytest.fixture
@@ -48,17 +52,58 @@ def test_info_says_why_a_backend_cannot_run(call, monkeypatch):
     assert "there are no beads. Buy some." in result.output
 
 
-def test_demo_writes_every_picture_where_it_says(call, tmp_path):
+@pytest.fixture
+def tiny(monkeypatch):
+    """The quick scale made one of a second."""
+    quick = frequency.FIGURES["quick"]
+    small = replace(quick, network=replace(quick.network, units=6), training=Settings(epochs=2, train=64, test=32))
+    monkeypatch.setitem(frequency.FIGURES, "quick", small)
+    monkeypatch.setattr("phased.cli.demo.EVENTS", 200)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
     folder = tmp_path / "new" / "folder"
     result = call("demo", "--out", folder)
     assert result.exit_code == 0, result.output
-    files = sorted(folder.iterdir())
-    assert [file.name for file in files] == [
-        f"{name}.{kind}" for name in ("gate", "memory", "schedule") for kind in ("png", "svg")
-    ]
-    for file in files:
-        assert str(file) in result.output
-        assert file.stat().st_size > 1000
+    for expected in ("phased-leak0-seed0", "bn-lstm-seed0", "-lstm-seed0", "Stream.run", "us an event", "phased bench cpu"):
+        assert expected in result.output
+    assert str(folder / "report.html") in result.output
+    assert (folder / "report.html").stat().st_size > 100_000
+    assert len(list((folder / "results" / "frequency").glob("*.jsonl"))) == 3
+    again = call("demo", "--out", folder)
+    assert "3 of them were there already" in again.output
+
+
+@pytest.mark.usefixtures("tiny")
+def test_run_trains_what_is_missing_and_report_draws_it(call, tmp_path):
+    arguments = ("run", "frequency", "--scale", "quick", "--seeds", 1, "--out", tmp_path / "results", "--only", "*-phased-*")
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    (line,) = (tmp_path / "results" / "frequency").glob("*.jsonl")
+    assert json.loads(line.read_text())["scale"] == "quick"
+    line.with_name("broken.jsonl").write_text('{"experiment": "freq')
+    result = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "skipped: " in result.output
+    assert "broken.jsonl" in result.output
+    assert (tmp_path / "out" / "report.html").exists()
+    assert line.with_name("broken.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--scale", "huge"), "scale must be one of"),
+        (("--only", "nothing"), "only must match a run"),
+        (("--periods", "mine"), "periods must be one of"),
+        (("--seeds", 0), "seeds must be whole numbers"),
+    ],
+)
+def test_a_run_that_cannot_be_says_what_there_is(call, tmp_path, arguments, message):
+    result = call("run", "frequency", "--out", tmp_path, *arguments)
+    assert result.exit_code == 1
+    assert message in result.output
 
 
 def test_run_computes_the_experiment_named_and_no_other(call, tmp_path):
@@ -71,7 +116,7 @@ def test_run_computes_the_experiment_named_and_no_other(call, tmp_path):
 def test_an_unknown_experiment_is_an_error_that_lists_the_known_ones(call, tmp_path):
     result = call("run", "gates", "--out", tmp_path)
     assert result.exit_code == 2
-    for expected in ("there is no experiment 'gates'", *catalogue.EXPERIMENTS):
+    for expected in ("there is no experiment 'gates'", *catalogue.EXPERIMENTS, *catalogue.TRAINED):
         assert expected in result.output
 
 

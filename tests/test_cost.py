@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased import PhasedGRU, PhasedLSTM, updates
+from phased.cost import openness_cost
 from strategies import clocks, ragged, seeds
 
 
@@ -68,3 +69,36 @@ def test_integer_microseconds_count_as_seconds_do():
     seconds, micros = PhasedLSTM(1, 8, period=10.0, shift=0.3), PhasedLSTM(1, 8, period=1e7, shift=0.3e6)
     t = 1_700_000_000_000_000 + torch.randint(0, 10**9, (300,)).sort().values
     assert torch.equal(updates(micros, t), updates(seconds, t.double() / 1e6))
+
+
+def test_the_cost_of_openness_is_the_mean_open_ratio_with_its_gradient():
+    rnn = PhasedLSTM(1, 4, num_layers=2, ratio_on=torch.tensor([0.1, 0.2, 0.3, 0.4]), learn_ratio_on=True)
+    cost = openness_cost(rnn)
+    assert cost.item() == pytest.approx(0.25)
+    cost.backward()
+    for layer in range(2):
+        assert (rnn.get_parameter(f"ratio_on_l{layer}").grad == 1 / 8).all()
+
+
+def test_a_price_on_openness_closes_the_gates():
+    rnn = PhasedGRU(1, 6, ratio_on=0.3, learn_ratio_on=True)
+    before = updates(rnn, clocks(2000, 1)).double().mean()
+    optimizer = torch.optim.SGD(rnn.parameters(), lr=1.0)
+    for _ in range(5):
+        optimizer.zero_grad()
+        openness_cost(rnn).backward()
+        optimizer.step()
+    assert 0 < openness_cost(rnn) < 0.3
+    assert updates(rnn, clocks(2000, 1)).double().mean() < before
+
+
+def test_the_cost_of_openness_counts_ratios_as_they_are_in_force():
+    rnn = PhasedLSTM(1, 2, learn_ratio_on=True)
+    with torch.no_grad():
+        rnn.get_parameter("ratio_on_l0").copy_(torch.tensor([-3.0, 5.0]))
+    assert openness_cost(rnn).item() == pytest.approx(0.5, abs=1e-5)
+
+
+def test_only_a_phased_layer_has_a_cost_of_openness():
+    with pytest.raises(TypeError, match="rnn must be a PhasedLSTM or PhasedGRU, got LSTM"):
+        openness_cost(torch.nn.LSTM(1, 2))

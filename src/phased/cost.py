@@ -1,4 +1,4 @@
-"""What a layer costs: the updates its units make, as the paper counts them."""
+"""What a layer costs: the updates its units make, as the paper counts them, and a penalty that makes it cheaper."""
 
 from __future__ import annotations
 
@@ -30,3 +30,13 @@ def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
         check.clock(t, None if length is None else valid_steps(t.shape[0], length))
     counts = torch.stack([count(gate._replace(leak=0.0), t, length) for gate in rnn.gates()])
     return counts.squeeze(1) if time.dim() == 1 else counts
+
+
+def openness_cost(rnn: PhasedRNN) -> Tensor:
+    """The mean open ratio over all units, a number in (0, 1] with its gradient: the part of its steps that a unit should work at.
+
+    Add a multiple of it to a loss, with `learn_ratio_on=True`: training then trades accuracy for updates.
+    """
+    if not isinstance(rnn, PhasedRNN):
+        raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+    return torch.stack([gate.ratio_on for gate in rnn.gates()]).mean()

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from phased.cli.catalogue import EXPERIMENTS
+from phased.cli.catalogue import EXPERIMENTS, TRAINED
 from phased.cli.folder import writable
 
 app = typer.Typer(
@@ -20,14 +20,23 @@ app = typer.Typer(
     help="Recurrent layers whose units work only when their clock opens them.",
 )
 
-KNOWN = ", ".join(f"'{name}' ({experiment.about})" for name, experiment in EXPERIMENTS.items())
+ABOUT = {name: experiment.about for name, experiment in EXPERIMENTS.items()} | TRAINED
+KNOWN = ", ".join(f"'{name}' ({about})" for name, about in ABOUT.items())
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {KNOWN}.", show_default=False)]
+Scale = Annotated[str, typer.Option("--scale", help="paper, or quick: minutes on two cores. For what is trained, as all below.")]
+Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="How many: 0 to N - 1.")]
+Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same time on this machine.")]
+Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler, whose workers do the runs.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
+Periods = Annotated[str | None, typer.Option("--periods", help="The law of the waves' periods: paper or authors.")]
+Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs with such names, as a shell picks files.")]
 What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda or stream.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Less of it, for a first look.")]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder with what was measured.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for the pictures; made if it is not there.")]
+Into = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The folder it goes to: results, or out for pictures.")]
 
 
 @app.command()
@@ -40,16 +49,54 @@ def info() -> None:
 
 @app.command()
 def demo(out: Out = Path("out")) -> None:
-    """Draw the paper's Figure 2 and Eq. 11."""
-    draw(EXPERIMENTS, out)
+    """Train three networks on waves sampled at random times, stream events through one, and make a page of it."""
+    need("lightning", "train")
+    need("matplotlib", "figures")
+    need("altair", "figures")
+    from phased.cli.demo import demo as show
+
+    try:
+        summary = show(Console(), writable(out))
+    except OSError as error:
+        fail(str(error))
+    if summary.failed:
+        raise typer.Exit(1)
 
 
 @app.command()
-def run(name: Name, out: Out = Path("out")) -> None:
-    """Compute one experiment of the paper and draw it."""
-    if name not in EXPERIMENTS:
+def run(
+    name: Name,
+    scale: Scale = "paper",
+    seeds: Seeds = 5,
+    out: Into = None,
+    jobs: Jobs = 1,
+    cluster: Cluster = None,
+    device: Device = "auto",
+    periods: Periods = None,
+    only: Only = "*",
+) -> None:
+    """Compute an experiment of the paper: draw it, or train what is missing of it."""
+    if name in EXPERIMENTS:
+        draw([name], out or Path("out"))
+        return
+    if name not in ABOUT:
         raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
-    draw([name], out)
+    need("lightning", "train")
+    if jobs > 1:
+        need("joblib", "train")
+    if cluster is not None:
+        need("distributed", "cluster")
+    from phased.cli.train import train
+    from phased.experiments.sweep import runs_of
+
+    folder = out or Path("results")
+    try:
+        summary = train(Console(), runs_of(name, scale, range(seeds), periods, only), folder, jobs, cluster, device)
+    except (ValueError, OSError) as error:
+        fail(str(error))
+    if summary.failed:
+        raise typer.Exit(1)
+    Console().print(f"To look at it: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)
 
 
 @app.command()
@@ -77,18 +124,42 @@ def bench(what: What, json: Json = None, quick: Quick = False) -> None:
 
 @app.command()
 def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
-    """Draw what was measured; nothing is computed anew."""
-    file = results / "bench" / "cpu.json"
-    if not file.is_file():
-        fail(f"there is no '{file}' to draw. Measure first: phased bench cpu --json {file}")
+    """Draw what was measured and trained, and make one page of it; nothing is computed anew."""
+    need("altair", "figures")
     try:
         folder = writable(out)
     except OSError as error:
         fail(str(error))
-    from phased.report.growth import save_growth
+    import warnings
 
-    for picture in save_growth(file, folder):
-        Console().print(f"  {picture}", soft_wrap=True, markup=False, highlight=False)
+    from phased.report.growth import save_growth
+    from phased.report.page import make_page
+    from phased.report.pictures import make_pictures
+
+    console = Console()
+    files: list[Path] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            files.append(make_page(results, folder))
+        except (OSError, ValueError) as error:
+            fail(str(error))
+    for warning in caught:
+        console.print(f"skipped: {warning.message}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told already
+        files += make_pictures(results, folder)
+    bench = results / "bench" / "cpu.json"
+    if bench.is_file():
+        files += save_growth(bench, folder)
+    for file in files:
+        console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
+
+
+def need(module: str, extra: str) -> None:
+    """Say how to install what is missing."""
+    if find_spec(module) is None:
+        fail(f"this needs {module}, which is not installed. Install it with: pip install 'phased[{extra}]'")
 
 
 def draw(names: Iterable[str], out: Path) -> None:

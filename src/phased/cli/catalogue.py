@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from phased.experiments import sweep
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -69,3 +71,5 @@ EXPERIMENTS = {
     "memory": Experiment("Eq. 11: memory kept by a closed gate against an LSTM's decay", _memory),
     "schedule": Experiment("the sparsity: which units are open at which steps, from the timestamps alone", _schedule),
 }
+
+TRAINED = {name: experiment.about for name, experiment in sweep.EXPERIMENTS.items()}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from phased.report.style import INK, QUIET
 
@@ -33,12 +37,19 @@ def drop_line(axes: Axes, x: float, low: float, high: float) -> None:
 
 def end_labels(axes: Axes, heights: Sequence[float], labels: Sequence[str], colours: Sequence[str]) -> None:
     """Name each line right of where it ends, in its colour; names that would touch are moved apart. Set the limits first."""
-    low, high = axes.get_ylim()
-    apart = LINE_HEIGHT * (high - low)
+    to_axes = axes.transScale + axes.transLimits  # heights in parts of the axes, whatever their scale
     right = axes.get_xlim()[1]
-    for place, label, colour in zip(spread(heights, apart), labels, colours, strict=True):
+    places = [float(to_axes.transform((right, height))[1]) for height in heights]
+    for place, label, colour in zip(spread(places, LINE_HEIGHT), labels, colours, strict=True):
         axes.annotate(
-            label, (right, place), xytext=(6, 0), textcoords="offset points", color=colour, va="center", annotation_clip=False
+            label,
+            (1.0, place),
+            xycoords="axes fraction",
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            annotation_clip=False,
         )
 
 
@@ -62,3 +73,41 @@ def spread(heights: Sequence[float], apart: float) -> list[float]:
 def _gap(below: tuple[float, list[int]], above: tuple[float, list[int]], apart: float) -> float:
     """The room left between two blocks of labels."""
     return (above[0] - below[0]) - apart * (len(below[1]) + len(above[1])) / 2
+
+
+def caption(figure: Figure, *lines: str) -> None:
+    """Small print below a figure: how many seeds, which scale, which machine."""
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
+
+
+def legend(figure: Figure, handles: Sequence[Artist]) -> None:
+    """A legend above the panels, in rows read from left to right, for lines that cannot be named where they end."""
+    columns = next(
+        count for count in range(len(handles), 0, -1) if count == 1 or _legend_width(handles, count) < figure.get_figwidth()
+    )
+    # matplotlib fills columns first.
+    rows = [handles[column::columns] for column in range(columns)]
+    figure.legend(
+        handles=[handle for row in rows for handle in row],
+        loc="outside upper left",
+        ncols=columns,
+        frameon=False,
+        handlelength=1.8,
+        columnspacing=1.4,
+    )
+
+
+def _legend_width(handles: Sequence[Artist], columns: int) -> float:
+    """About how wide a legend of so many columns is, in inches: a mark, a gap, and 0.06 for each letter."""
+    return sum(
+        0.46 + 0.06 * max(len(str(handle.get_label())) for handle in handles[column::columns]) for column in range(columns)
+    )
+
+
+def plain_logarithm(*axes: Axis) -> None:
+    """A logarithmic axis with a few plain numbers: 1, 2, 5, 10, 20, ..., or only powers of ten where it is long."""
+    for axis in axes:
+        low, high = sorted(axis.get_view_interval())
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -17,6 +19,10 @@ FAINT = "#dfe2e6"
 
 # Distinguishable in every common form of colour blindness and in grey; units are coloured from short periods to long ones.
 UNITS = ("#d1495b", "#2a7f9e", "#3b3a7a")
+
+# A model has one colour everywhere; its variants are shades of it.
+MODELS = {"phased": UNITS[0], "bn-lstm": UNITS[1], "lstm": "#6b7178"}
+OTHER_MODEL = UNITS[2]
 
 WIDTH = 7.0  # inches: the text width of a page
 
@@ -54,6 +60,16 @@ RULES: dict[RcKeyType, Any] = {
     # The same figure gives the same file.
     "svg.hashsalt": "phased",
 }
+
+
+def shades(colour: str, count: int) -> list[str]:
+    """That many shades of a colour from light to dark, all of them readable on white; one or two begin with the colour itself."""
+    if count == 1:
+        return [colour]
+    base = np.array(to_rgb(colour))
+    lightest, darkest = (0.0, 0.5) if count == 2 else (-0.35, 0.6)
+    steps = np.linspace(lightest, darkest, count)
+    return [to_hex(base + abs(step) * (np.array(to_rgb("white" if step < 0 else INK)) - base)) for step in steps]
 
 
 @contextmanager

@@ -1,0 +1,103 @@
+"""`phased demo`: three networks trained on one task, the best of them at work event by event, and a page to look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+
+from phased import Stream
+from phased.cli.bench import table
+from phased.cli.train import train
+from phased.cost import updates
+from phased.data.sequences import Array
+from phased.experiments.run import Run, trained
+from phased.experiments.sweep import Summary, runs_of
+from phased.layer import PhasedRNN
+from phased.models.baselines import Baseline
+from phased.report.page import make_page
+from phased.report.pictures import make_pictures
+
+EVENTS = 20_000
+
+
+def demo(console: Console, out: Path) -> Summary:
+    """Train, stream, draw; says at each step what it does and found."""
+    results = out / "results"
+    runs = runs_of("frequency", "quick", [0])
+    console.print(
+        "[bold]1. Training[/]: is a wave's period between 5 and 6 ms? Its samples come at random times.", highlight=False
+    )
+    summary = train(console, runs, results)
+    if summary.failed:
+        return summary
+    console.print("\n[bold]2. At work[/]: the trained layers take events one by one, on one core.", highlight=False)
+    stream(console, {run.network.model: run for run in runs}, results)
+    console.print("\n[bold]3. To look at[/]", highlight=False)
+    with console.status("drawing"):
+        files = [make_page(results, out), *make_pictures(results, out)]
+    for file in files:
+        if file.suffix != ".svg":
+            console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
+    console.print(
+        "\nOpen the first in a browser. Next: phased run adding --scale quick; phased bench cpu --quick; phased info.",
+        highlight=False,
+        markup=False,
+    )
+    return summary
+
+
+def stream(console: Console, runs: dict[str, Run], results: Path) -> None:
+    """Time of an event: the trained Phased LSTM as a stream, and the trained LSTM as a cell called for every event."""
+    random = np.random.default_rng(0)
+    moments = np.cumsum(2 * random.random(EVENTS))
+    wave = np.sin(2 * np.pi * moments / 5.5)[:, None].astype(np.float32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        rows = table("", "way", "updates of a unit", "us an event")
+        rnn = trained(runs["phased"], results).rnn
+        assert isinstance(rnn, PhasedRNN)
+        opened = float(updates(rnn, torch.from_numpy(moments)).double().mean()) / EVENTS
+        live = Stream(rnn)
+
+        def from_the_start() -> None:
+            live.reset()
+            live.run(wave, moments)
+
+        rows.add_row("Phased LSTM, Stream.run", f"{opened:.1%} of the events", f"{1e6 * seconds(from_the_start):.2f}")
+        baseline = trained(runs["lstm"], results).rnn
+        assert isinstance(baseline, Baseline)
+        rows.add_row("LSTM, nn.LSTMCell", "100.0% of the events", f"{1e6 * cell_seconds(baseline.lstm, wave, moments):.2f}")
+        console.print(rows)
+    finally:
+        torch.set_num_threads(before)
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    """Seconds an event takes: the best of three."""
+    best = float("inf")
+    for _ in range(3):
+        begin = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - begin)
+    return best / EVENTS
+
+
+@torch.inference_mode()
+def cell_seconds(lstm: torch.nn.LSTM, wave: NDArray[np.float32], moments: Array, count: int = 2_000) -> float:
+    """Seconds an event takes the same weights in an LSTMCell."""
+    cell = torch.nn.LSTMCell(lstm.input_size, lstm.hidden_size).eval()
+    cell.load_state_dict({name: getattr(lstm, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")})
+    events = torch.from_numpy(np.concatenate([wave, moments[:, None]], axis=1).astype(np.float32))[:count].unsqueeze(1)
+    state = torch.zeros(1, lstm.hidden_size), torch.zeros(1, lstm.hidden_size)
+    begin = time.perf_counter()
+    for event in events:
+        state = cell(event, state)
+    return (time.perf_counter() - begin) / count

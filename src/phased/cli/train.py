@@ -1,0 +1,65 @@
+"""`phased run` for what is trained: bars while it runs, a table when it is done, and what failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from phased.cli.bench import table
+from phased.experiments.run import Run
+from phased.experiments.sweep import Summary, sweep
+from phased.experiments.watch import Event
+
+
+def train(
+    console: Console, runs: Sequence[Run], out: Path, jobs: int = 1, cluster: str | None = None, device: str = "auto"
+) -> Summary:
+    """Run what is missing, with a bar for all of it and one for each run at work."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[news]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        whole = progress.add_task("all epochs", total=sum(run.training.epochs for run in runs), news="")
+        bars: dict[str, TaskID] = {}
+
+        def watch(event: Event) -> None:
+            run = event.run
+            if event.state == "skipped":
+                progress.advance(whole, run.training.epochs)
+            elif event.epoch is not None:
+                if run.name not in bars:
+                    bars[run.name] = progress.add_task(run.name, total=run.training.epochs, news="")
+                news = f"loss {event.epoch.loss:.3f}, test {event.epoch.test:.3f}"
+                advance = event.epoch.epoch - int(progress.tasks[progress.task_ids.index(bars[run.name])].completed)
+                progress.update(bars[run.name], completed=event.epoch.epoch, news=news)
+                progress.advance(whole, advance)
+            elif run.name in bars:
+                progress.remove_task(bars.pop(run.name))
+
+        summary = sweep(runs, out, jobs, cluster, device, watch)
+    show(console, summary, out)
+    return summary
+
+
+def show(console: Console, summary: Summary, out: Path) -> None:
+    """The runs there are now, and those that failed."""
+    rows = table("", "run", "test", "updates", "seconds")
+    for run in (*summary.skipped, *summary.done):
+        line = json.loads(run.result(out).read_text())
+        last = line["curve"][-1]
+        opened = "-" if last["updates"] is None else f"{last['updates']:.1%}"
+        test = last["test"]
+        rows.add_row(run.name, "-" if test is None else f"{test:.4f}", opened, f"{line['wall']:.0f}")
+    console.print(rows)
+    if summary.skipped:
+        console.print(f"{len(summary.skipped)} of them were there already and were not run again.", highlight=False)
+    for name, reason in summary.failed.items():
+        console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)

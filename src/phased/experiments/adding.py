@@ -1,0 +1,50 @@
+"""Figure 4b: adding two numbers of 500; the longer the periods, the faster it is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from phased.data.adding import Adding
+from phased.experiments.run import Run, Scale, check_scale
+from phased.models.network import Network
+from phased.train import Settings
+
+
+@dataclass(frozen=True)
+class Figure4b:
+    """The numbers behind Figure 4b; a step is one unit of time."""
+
+    # Periods start at exp U(a, b).
+    periods: tuple[tuple[float, float], ...] = ((0, 2), (2, 4), (4, 6), (6, 8))
+    leaks: tuple[float, ...] = (1e-3, 0.0)
+    # The open ratio stays at 0.05: "the total number of updates remains approximately the same", says the paper.
+    network: Network = field(default_factory=lambda: Network(learn_ratio_on=False))
+    # The paper names no number of epochs; after 40 only the longest periods had begun to add the second number.
+    training: Settings = field(default_factory=lambda: Settings(epochs=100))
+    task: Adding = field(default_factory=Adding)
+
+
+PAPER = Figure4b()
+# The shortest and the longest periods, for as long as it takes to see which is ahead.
+QUICK = Figure4b(periods=((0, 2), (6, 8)), leaks=(0.0,), training=Settings(epochs=20))
+FIGURES: dict[str, Figure4b] = {"paper": PAPER, "quick": QUICK}
+
+
+def runs(scale: Scale, seeds: Iterable[int]) -> list[Run]:
+    """The Phased LSTM with each range of periods."""
+    check_scale(scale)
+    figure = FIGURES[scale]
+    return [
+        Run(
+            "adding",
+            f"exp({low:g},{high:g})",
+            scale,
+            figure.task,
+            replace(figure.network, period=(low, high), leak=leak),
+            replace(figure.training, seed=seed),
+        )
+        for seed in seeds
+        for low, high in figure.periods
+        for leak in figure.leaks
+    ]

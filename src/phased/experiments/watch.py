@@ -1,0 +1,88 @@
+"""News of runs, wherever they run: their logs are watched, and each epoch is told once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from phased.experiments.run import Run
+from phased.train import LOG, Epoch
+
+State = Literal["skipped", "running", "done", "failed"]
+
+
+class Event(NamedTuple):
+    """News of a run: an epoch is over ("running"), or its state is final, with what went wrong if anything did."""
+
+    run: Run
+    state: State
+    epoch: Epoch | None = None
+    message: str = ""
+
+
+Watch = Callable[[Event], None]
+
+
+def one_by_one(watch: Watch) -> Watch:
+    """The same, called by one thread at a time."""
+    turn = threading.Lock()
+
+    def tell(event: Event) -> None:
+        with turn:
+            watch(event)
+
+    return tell
+
+
+@contextmanager
+def watching(runs: Sequence[Run], out: Path, tell: Watch, interval: float = 0.5) -> Iterator[Callable[[], None]]:
+    """Inside, each new epoch of these runs is told, as their logs have it: whichever process, or machine, they run in."""
+    logs = [Log(run, run.folder(out) / LOG) for run in runs]
+    for log in logs:
+        log.news()
+    over = threading.Event()
+
+    looking = threading.Lock()
+
+    def look() -> None:
+        with looking:
+            for log in logs:
+                for epoch in log.news():
+                    tell(Event(log.run, "running", epoch))
+
+    def watch() -> None:
+        while not over.wait(interval):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield look
+    finally:
+        over.set()
+        thread.join()
+
+
+class Log:
+    """The epochs of a run as its log has them, each told once."""
+
+    def __init__(self, run: Run, path: Path) -> None:
+        self.run, self.path = run, path
+        self.changed, self.told = 0, 0
+
+    def news(self) -> list[Epoch]:
+        """The epochs since the last call; a log that has not changed is not read."""
+        try:
+            changed = self.path.stat().st_mtime_ns
+            if changed == self.changed:
+                return []
+            lines = self.path.read_text().splitlines()
+        except OSError:  # not there yet
+            return []
+        fresh = [Epoch(**json.loads(line)) for line in lines[self.told :]]
+        self.changed, self.told = changed, len(lines)
+        return fresh

@@ -1,0 +1,76 @@
+"""When the units of a trained layer are open: its gates over a clock like those it was trained on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phased.gate import TimeGate
+from phased.report.results import Gates, Result
+from phased.report.study import flat
+
+Array = NDArray[np.float64]
+DURATION = 125.0  # ms: no wave of the frequency tasks ends later
+SEED = 0  # of the clocks with random times
+
+
+class Clock(NamedTuple):
+    """Times at which samples come, (T,), their unit, and what they are in words."""
+
+    time: Array
+    unit: str
+    words: str
+
+
+def sample_clock(result: Result) -> Clock:
+    """A clock of the kind a run trained on; random times are the same on every call."""
+    if result.experiment == "adding":
+        lengths = flat(result.settings).get("task.length", (490, 510))
+        steps = round(float(np.mean(lengths)))
+        return Clock(np.arange(float(steps)), "step", f"{steps} steps")
+    if result.condition == "standard":
+        return Clock(np.arange(0.0, DURATION), "ms", "a sample every 1 ms")
+    if result.condition == "high":
+        # A quarter of the time: ten times as many samples as the standard clock would be too fine to see.
+        return Clock(np.arange(0.0, DURATION / 4, 0.1), "ms", "a sample every 0.1 ms")
+    time = np.sort(np.random.default_rng(SEED).uniform(0.0, DURATION, int(DURATION)))
+    return Clock(time, "ms", f"{int(DURATION)} samples at random times")
+
+
+def openness(gates: Gates, time: Array) -> Array:
+    """How far each unit is open at each time (Eq. 6) without a leak, (T, H)."""
+    k: Array = _gate(gates)(torch.from_numpy(time)).numpy()
+    return k
+
+
+def is_open(gates: Gates, time: Array) -> NDArray[np.bool_]:
+    """Which units are updated at each time, (T, H); one whose phase has just begun is, though its openness is still 0."""
+    gate = _gate(gates)
+    updated: NDArray[np.bool_] = (gate.phase(torch.from_numpy(time).unsqueeze(-1)) < gate.ratio_on).numpy()
+    return updated
+
+
+def _gate(gates: Gates) -> TimeGate:
+    period, shift, ratio_on = (torch.tensor(values, dtype=torch.float64) for values in gates)
+    return TimeGate(period, shift, ratio_on).bounded()
+
+
+def by_period(gates: Gates) -> Gates:
+    """The same gates, units ordered from the shortest period to the longest."""
+    order = np.argsort(gates.period, kind="stable")
+    return Gates(*(tuple(values[unit] for unit in order) for values in gates))
+
+
+def three_units(gates: Gates) -> list[int]:
+    """A unit with a short, one with a middling and one with a long period, of gates ordered by period."""
+    last = len(gates.period) - 1
+    return [round(part * last) for part in (0.15, 0.5, 0.85)]
+
+
+def bends(time: Array, k: Array) -> tuple[Array, Array]:
+    """The points of a line at which it bends, and its ends: all that is needed to draw it; time and k are (T,)."""
+    kept = np.r_[True, np.abs(np.diff(k, n=2)) > 1e-9, True]
+    return time[kept], k[kept]

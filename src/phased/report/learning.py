@@ -1,0 +1,136 @@
+"""Learning curves: the mean over seeds, and a band from the least to the greatest, as in the paper's Figure 4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from phased.report import names, paper
+from phased.report.annotate import caption, end_labels, legend, plain_logarithm
+from phased.report.looks import Look, by_condition, by_variant, machines_note, seeds_note
+from phased.report.study import Group, lowest
+from phased.report.style import FAINT, QUIET, WIDTH
+
+# The mean squared error on the adding task of one who knows neither number, and of one who knows one of the two:
+# each is uniform on (-0.5, 0.5), with variance 1/12.
+PLATEAUS = {"knowing neither number": 1 / 6, "knowing one of the two": 1 / 12}
+
+
+def draw_conditions(groups: Sequence[Group]) -> Figure:
+    """Test accuracy over training, a panel for each condition."""
+    conditions = list(dict.fromkeys(group.condition for group in groups))
+    figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
+    panels = figure.subplots(1, len(conditions), sharey=True, squeeze=False)[0]
+    looks = by_variant(groups)
+    for axes, condition in zip(panels, conditions, strict=True):
+        for group, look in zip(groups, looks, strict=True):
+            if group.condition == condition:
+                _curve(axes, group, look, percent=True)
+        axes.set_title(names.condition(condition))
+    for axes in panels:
+        _accuracy(axes, 100 * lowest(groups), last=axes is panels[-1])
+    panels[0].set_ylabel("test accuracy (%)")
+    kinds = dict.fromkeys(looks)
+    legend(figure, [panels[0].plot([], [], color=look.colour, dashes=look.dash, label=look.label)[0] for look in kinds])
+    _note(figure, groups)
+    return figure
+
+
+def draw_accuracy(groups: Sequence[Group]) -> Figure:
+    """Figure 4a: test accuracy over training under one condition, each line named where it ends."""
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    axes = figure.subplots()
+    looks = by_variant(groups)
+    for group, look in zip(groups, looks, strict=True):
+        _curve(axes, group, look, percent=True)
+    _accuracy(axes, 100 * lowest(groups), last=False)
+    axes.set_ylabel("test accuracy (%)")
+    _name_ends(axes, groups, looks, percent=True)
+    _note(figure, groups)
+    return figure
+
+
+def draw_error(groups: Sequence[Group]) -> Figure:
+    """Figure 4b: mean squared error over training, one shade for each range of periods, on a logarithmic axis."""
+    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+    axes = figure.subplots()
+    looks = by_condition(groups)
+    axes.set_yscale("log")
+    for group, look in zip(groups, looks, strict=True):
+        _curve(axes, group, look, percent=False)
+    axes.set_ylabel("test mean squared error")
+    _epochs(axes)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, max(high, 0.3))
+    plain_logarithm(axes.yaxis)
+    plateaus = PLATEAUS if groups[0].experiment == "adding" else {}
+    for value in plateaus.values():
+        axes.axhline(value, color=FAINT, linewidth=1.0, zorder=0)
+    _name_ends(axes, groups, looks, percent=False)
+    told = "; ".join(f"{value:.3f}, {words}" for words, value in plateaus.items())
+    _note(figure, groups, *([f"Grey lines: {told}."] if told else []))
+    return figure
+
+
+def _curve(axes: Axes, group: Group, look: Look, percent: bool) -> None:
+    curve, scale = group.curve(), 100.0 if percent else 1.0
+    axes.fill_between(curve.epoch, scale * curve.low, scale * curve.high, color=look.colour, alpha=0.16, linewidth=0)
+    # A single epoch is a point, which a line would not show.
+    marker = "o" if len(curve.epoch) == 1 else ""
+    axes.plot(curve.epoch, scale * curve.mean, color=look.colour, dashes=look.dash, marker=marker, markersize=3)
+
+
+def _accuracy(axes: Axes, low: float, last: bool) -> None:
+    axes.axhline(50, color=FAINT, linewidth=1.0, zorder=0)
+    axes.set_ylim(np.fmin(low, 50.0) - 2, 101.5)
+    axes.set_yticks(range(50, 101, 10))
+    _epochs(axes)
+    if last:
+        axes.annotate(
+            "chance",
+            (1.0, 50),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=QUIET,
+        )
+
+
+def _epochs(axes: Axes) -> None:
+    axes.set_xlim(0, axes.dataLim.x1)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
+    axes.set_xlabel("epoch")
+
+
+def _name_ends(axes: Axes, groups: Sequence[Group], looks: Sequence[Look], percent: bool) -> None:
+    """Each line's name and last mean where it ends."""
+    scale, low = (100.0 if percent else 1.0), axes.get_ylim()[0]
+    heights, words = [], []
+    for group, look in zip(groups, looks, strict=True):
+        end = scale * group.test.mean
+        heights.append(end if np.isfinite(end) else low)
+        number = "diverged" if not np.isfinite(end) else f"{end:.1f} %" if percent else f"{end:.2g}"
+        words.append(f"{look.label}: {number}")
+    end_labels(axes, heights, words, [look.colour for look in looks])
+
+
+def _note(figure: Figure, groups: Sequence[Group], *more: str) -> None:
+    caption(
+        figure,
+        *more,
+        f"Line: mean, band: least to greatest over seeds. {seeds_note(groups)}, {groups[0].scale} scale.",
+        machines_note([result for group in groups for result in group.results]),
+    )
+
+
+def draw_learning(groups: Sequence[Group]) -> Figure:
+    """The learning curves of one experiment, in the form that fits what was measured."""
+    figure = paper.figure(groups[0].experiment)
+    if figure is not None and figure.metric == "error":
+        return draw_error(groups)
+    return draw_accuracy(groups) if len({group.condition for group in groups}) == 1 else draw_conditions(groups)

@@ -1,0 +1,80 @@
+"""How a group of runs looks and what it is called: the same colour and dash in every figure and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from phased.report import names
+from phased.report.results import Result
+from phased.report.study import Group, natural
+from phased.report.style import MODELS, OTHER_MODEL, shades
+
+# On and off, in points; the first is a whole line.
+DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (1.4, 1.4), (6.0, 1.6, 1.4, 1.6))
+
+
+class Look(NamedTuple):
+    """A name, a colour and a dash."""
+
+    label: str
+    colour: str
+    dash: tuple[float, ...]
+
+
+def by_variant(groups: Sequence[Group]) -> list[Look]:
+    """One look a group: its model's colour, a shade and a dash of its own for each variant; conditions look alike."""
+    found = []
+    for group in groups:
+        variants = sorted({other.variant for other in groups if other.model == group.model}, key=natural)
+        place = variants.index(group.variant)
+        tones = shades(MODELS.get(group.model, OTHER_MODEL), len(variants))
+        found.append(Look(group.label, tones[place], DASHES[place % len(DASHES)]))
+    return found
+
+
+def by_condition(groups: Sequence[Group]) -> list[Look]:
+    """One look a group: a shade of its model's colour for each condition, a dash for each variant."""
+    found = []
+    several = len({group.model for group in groups}) > 1
+    for group in groups:
+        same = [other for other in groups if other.model == group.model]
+        conditions, variants = (
+            _distinct([other.condition for other in same]),
+            sorted({other.variant for other in same}, key=natural),
+        )
+        tones = shades(MODELS.get(group.model, OTHER_MODEL), len(conditions))
+        words = (names.model(group.model) if several else "", names.condition(group.condition, short=True), group.variant)
+        dash = DASHES[variants.index(group.variant) % len(DASHES)]
+        found.append(Look(", ".join(filter(None, words)), tones[conditions.index(group.condition)], dash))
+    return found
+
+
+def seeds_note(groups: Sequence[Group]) -> str:
+    """How many seeds stand behind what is shown, group by group where they differ, and which runs diverged."""
+    counts = [len(group.results) for group in groups]
+    usual = max(set(counts), key=counts.count)
+    odd = [f"{full_name(group, groups)}: {len(group.results)}" for group in groups if len(group.results) != usual]
+    words = [names.counted(usual, "seed") + (" each" if len(groups) > 1 else "") + (f", but {'; '.join(odd)}" if odd else "")]
+    lost = [group for group in groups if group.test.lost]
+    words += [f"{group.test.lost} of {len(group.results)} of {full_name(group, groups)} diverged, in no mean" for group in lost]
+    return "; ".join(words)
+
+
+def machines_note(results: Sequence[Result]) -> str:
+    """Which devices and versions stand behind what is shown."""
+    devices = _distinct([result.device for result in results])
+    versions = _distinct(
+        [f"phased {result.versions.get('phased', '?')}, torch {result.versions.get('torch', '?')}" for result in results]
+    )
+    return f"{', '.join(devices)}; {' and '.join(versions)}"
+
+
+def full_name(group: Group, among: Sequence[Group]) -> str:
+    """Model, variant, and the condition where there are several."""
+    several = len({other.condition for other in among}) > 1
+    return ", ".join(filter(None, (group.label, names.condition(group.condition, short=True) if several else "")))
+
+
+def _distinct(items: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(items))

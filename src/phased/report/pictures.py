@@ -1,0 +1,52 @@
+"""The paper's figures redrawn from results, as PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from phased.report import paper
+from phased.report.bars import draw_bars
+from phased.report.learning import draw_learning
+from phased.report.results import Result, read
+from phased.report.save import save
+from phased.report.study import Group, groups, main, studies
+from phased.report.style import styled
+from phased.report.tradeoff import FEWEST_SETTINGS, compared, draw_tradeoff
+from phased.report.trained import draw_learned, draw_raster
+
+
+def make_pictures(results_folder: Path, out_folder: Path) -> list[Path]:
+    """Read every result under a folder and draw what they allow; returns the files."""
+    out_folder.mkdir(parents=True, exist_ok=True)
+    return save_pictures(read(results_folder).results, out_folder)
+
+
+def save_pictures(results: Sequence[Result], folder: Path) -> list[Path]:
+    """Draw results into an existing folder: `frequency-bars.png` at the paper's scale, `frequency-quick-bars.png` if quick."""
+    files = []
+    with styled():
+        for study in studies(groups(results)):
+            for name, figure in _pictures(study):
+                files += save(figure, folder, f"{study[0].key}-{name}")
+    return files
+
+
+def _pictures(mine: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
+    """Every picture that the groups of one study allow."""
+    shown = main(mine)
+    figure = paper.figure(mine[0].experiment)
+    if mine[0].experiment == "frequency":
+        yield "bars", draw_bars(shown)
+    yield "learning", draw_learning(shown)
+    settings = compared(mine)
+    if (figure is None or figure.metric == "accuracy") and sum(group.model == "phased" for group in settings) >= FEWEST_SETTINGS:
+        yield "updates", draw_tradeoff(settings)
+    gated = [group for group in shown if any(run.after is not None for run in group.results)]
+    if gated:
+        # The last condition is the asynchronous one, or the longest periods; of its settings the first.
+        group = next(group for group in gated if group.condition == gated[-1].condition)
+        yield "gates", draw_learned(group)
+        yield "raster", draw_raster(next(run for run in group.results if run.after is not None))

@@ -1,0 +1,95 @@
+"""Accuracy against work: what each setting of the gates reaches, and how many of its units' steps it computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from phased.report import names
+from phased.report.annotate import LINE_HEIGHT, caption, spread
+from phased.report.looks import machines_note, seeds_note
+from phased.report.study import Group, renamed
+from phased.report.style import MODELS, OTHER_MODEL, WIDTH
+
+# Of the Phased LSTM under one condition: fewer are no comparison of accuracy against updates.
+FEWEST_SETTINGS = 3
+TICKS = (1, 2, 5, 10, 20, 50, 100)  # percent of all unit steps
+
+
+def compared(groups: Sequence[Group]) -> list[Group]:
+    """The groups of one experiment under the condition with the most settings of the Phased LSTM; of equals the last."""
+    settings = Counter(group.condition for group in groups if group.model == "phased")
+    if not settings:
+        return []
+    most = max(settings.values())
+    condition = [name for name, count in settings.items() if count == most][-1]
+    return renamed(group for group in groups if group.condition == condition)
+
+
+def label(group: Group) -> str:
+    """The variant alone for the Phased LSTM, which most points are."""
+    return group.variant or group.label if group.model == "phased" else group.label
+
+
+def draw_tradeoff(groups: Sequence[Group]) -> Figure:
+    """A point for each setting with its standard deviations, small dots for seeds; a model without gates makes every update."""
+    shown = [group for group in groups if group.test.n and group.updates.n]
+    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    lowest = min((100 * group.updates.low for group in shown), default=1.0)
+    axes.set_xlim(max(tick for tick in (0.1, 0.5, *TICKS) if tick <= max(lowest, 0.1)) * 0.9, 112)
+    bottom = min((100 * group.test.low for group in shown), default=50.0)
+    axes.set_ylim(bottom - 2, 101)
+    heights = []
+    to_axes = axes.transScale + axes.transLimits
+    for group in shown:
+        colour = MODELS.get(group.model, OTHER_MODEL)
+        x, y = 100 * group.updates.mean, 100 * group.test.mean
+        for result in group.results:
+            share = 100.0 if result.updates is None else 100 * result.updates
+            axes.plot(share, 100 * result.test, "o", color=colour, markersize=2.4, alpha=0.45, markeredgewidth=0)
+        deviation = [None if side is None else 100 * side for side in (group.updates.deviation, group.test.deviation)]
+        axes.errorbar(
+            x,
+            y,
+            xerr=deviation[0],
+            yerr=deviation[1],
+            color=colour,
+            marker="o",
+            markersize=5,
+            linewidth=0.9,
+            markeredgecolor="white",
+        )
+        heights.append(float(to_axes.transform((x, y))[1]))
+    places = spread(heights, LINE_HEIGHT)
+    too_high = max(0.0, max(places, default=0.0) - 1.0)
+    for group, place in zip(shown, places, strict=True):
+        colour = MODELS.get(group.model, OTHER_MODEL)
+        axes.annotate(
+            f"{100 * group.test.mean:.1f} %: {label(group)}",
+            (100 * group.updates.mean, 100 * group.test.mean),
+            xytext=(1.04, place - too_high),
+            textcoords="axes fraction",
+            va="center",
+            color=colour,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.6, "shrinkB": 4, "relpos": (0.0, 0.5)},
+            annotation_clip=False,
+        )
+    low = axes.get_xlim()[0]
+    axes.set_xticks([tick for tick in TICKS if tick >= low], [f"{tick}" for tick in TICKS if tick >= low])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("updates (% of all units x steps, on the test set)")
+    axes.set_ylabel("test accuracy (%)")
+    if shown:
+        caption(
+            figure,
+            f"{names.condition(shown[0].condition).capitalize()}; red: Phased LSTM. "
+            f"Point: mean, whiskers: standard deviation, dot: one seed. {seeds_note(shown)}, {shown[0].scale} scale, "
+            f"after {max(group.epochs for group in shown)} epochs.",
+            machines_note([result for group in shown for result in group.results]),
+        )
+    return figure

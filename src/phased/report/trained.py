@@ -1,0 +1,133 @@
+"""What training did to the gates of a layer: periods and ratios before and after, and who is open when."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from phased.report import names
+from phased.report.annotate import caption, panel, plain_logarithm
+from phased.report.gates import bends, by_period, is_open, openness, sample_clock, three_units
+from phased.report.looks import machines_note
+from phased.report.results import Result
+from phased.report.study import Group
+from phased.report.style import INK, MODELS, OTHER_MODEL, QUIET, UNITS, WIDTH
+
+
+def draw_learned(group: Group) -> Figure:
+    """Every unit of every seed: its period before and after training, and its open ratio after."""
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    colour = MODELS.get(group.model, OTHER_MODEL)
+    pairs = [(run.before, run.after) for run in group.results if run.before is not None and run.after is not None]
+    before, after = (np.concatenate([np.array(pair[side].period) for pair in pairs]) for side in (0, 1))
+    ratio_before, ratio = (np.concatenate([np.array(pair[side].ratio_on) for pair in pairs]) for side in (0, 1))
+    unit = sample_clock(group.results[0]).unit
+
+    ends = float(min(before.min(), after.min())), float(max(before.max(), after.max()))
+    left.plot(ends, ends, color=QUIET, linewidth=0.8, zorder=1)
+    left.annotate("line: unchanged", (0.98, 0.03), xycoords="axes fraction", color=QUIET, ha="right")
+    left.scatter(before, after, 6, color=colour, alpha=0.4, linewidth=0, zorder=2)
+    left.set_xscale("log")
+    left.set_yscale("log")
+    left.set_xlabel(f"period before ({unit})")
+    left.set_ylabel(f"period after ({unit})")
+    panel(left, "a", "Periods")
+
+    right.axhline(float(ratio_before.mean()), color=QUIET, linewidth=0.8, zorder=1)
+    right.annotate(
+        f"before: {ratio_before.mean():.3g}",
+        (1.0, float(ratio_before.mean())),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        color=QUIET,
+    )
+    right.scatter(after, ratio, 6, color=colour, alpha=0.4, linewidth=0, zorder=2)
+    right.axhline(float(ratio.mean()), color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=3)
+    if abs(ratio.mean() - ratio_before.mean()) > 0.02:
+        right.annotate(
+            f"mean: {ratio.mean():.3g}",
+            (1.0, float(ratio.mean())),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+        )
+    right.set_xscale("log")
+    right.set_ylim(0.0, max(0.12, 1.08 * float(ratio.max())))
+    right.set_xlabel(f"period after ({unit})")
+    right.set_ylabel("open ratio after, $r_{on}$")
+    panel(right, "b", "Open ratios")
+    plain_logarithm(left.xaxis, left.yaxis, right.xaxis)
+    caption(
+        figure,
+        f"{group.label}, {names.condition(group.condition)}: a dot for each of {len(after) // len(pairs)} units of "
+        f"{names.counted(len(pairs), 'seed')}, {group.scale} scale, {group.epochs} epochs.",
+        machines_note(group.results),
+    )
+    return figure
+
+
+def draw_raster(result: Result) -> Figure:
+    """The gates of a trained layer: three of its units over time, and all of them at the samples of a clock."""
+    if result.after is None:
+        raise ValueError(f"the result '{result.name}' has no gates to draw. Choose one of a Phased LSTM.")
+    gates = by_period(result.after)
+    clock = sample_clock(result)
+    k = openness(gates, clock.time)
+    figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
+    top, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.0, 2.2))
+    _three(
+        top,
+        gates.period,
+        openness(gates, np.linspace(clock.time[0], clock.time[-1], 4000)),
+        three_units(gates),
+        clock.time,
+        clock.unit,
+    )
+    # Each sample reaches halfway to its neighbours.
+    middles = (clock.time[1:] + clock.time[:-1]) / 2
+    edges = np.concatenate([clock.time[:1], middles, clock.time[-1:]])
+    updated = is_open(gates, clock.time)
+    shades = np.where(updated, 0.35 + 0.65 * k, 0.0)
+    below.pcolormesh(edges, np.arange(len(gates.period) + 1), shades.T, cmap="Reds", vmin=0.0, vmax=1.0, rasterized=True)
+    below.set_xlabel("step" if clock.unit == "step" else f"time ({clock.unit})")
+    below.set_ylabel("unit, from short to long period")
+    panel(below, "b", f"{updated.mean():.1%} of {len(gates.period)} units x {len(clock.time)} samples are open")
+    caption(
+        figure,
+        f"{names.model(result.model)}, {names.condition(result.condition)}, seed {result.seed}, "
+        f"{result.curve[-1].epoch} epochs, {result.scale} scale.",
+        f"The clock is made for this figure: {clock.words}. Darker: further open.",
+        machines_note([result]),
+    )
+    return figure
+
+
+def _three(axes: Axes, period: tuple[float, ...], k: np.ndarray, units: list[int], samples: np.ndarray, unit: str) -> None:
+    """The openness of three units in rows, the longest period on top; ticks below mark the samples."""
+    time = np.linspace(samples[0], samples[-1], len(k))
+    for row, (place, colour) in enumerate(zip(units, UNITS, strict=True)):
+        foot = 1.35 * row
+        t, height = bends(time, k[:, place])
+        axes.fill_between(t, foot, foot + height, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(t, foot + height, color=colour, linewidth=1.0)
+        axes.annotate(
+            rf"$\tau$ = {names.rounded(period[place])} {unit if unit == 'ms' else 'steps'}",
+            (1.0, foot + 0.4),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+        )
+    axes.plot(samples, np.full(len(samples), -0.35), "|", color=QUIET, markersize=3, markeredgewidth=0.5)
+    axes.set_ylim(-0.6, 1.35 * len(units))
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlim(samples[0], samples[-1])
+    axes.set_ylabel("gate $k$")
+    panel(axes, "a", "Three of its units")

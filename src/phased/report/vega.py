@@ -1,0 +1,80 @@
+"""What the page's charts share: their look, the form of their data, and a width that follows the page's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from phased.report.looks import Look
+from phased.report.style import INK, QUIET
+
+Spec = dict[str, Any]
+Rows = list[dict[str, Any]]
+
+HEIGHT = 280
+DIGITS = 4  # of a number that is only drawn; they keep the page light
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
+CONFIG: dict[str, Any] = {
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": INK,
+        "titleColor": INK,
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "domainColor": QUIET,
+        "tickColor": QUIET,
+        "gridColor": "#eef0f2",
+    },
+    "axisX": {"grid": False},
+    "title": {"anchor": "start", "fontSize": 13, "fontWeight": "normal", "color": INK},
+}
+
+
+def colours(kinds: Sequence[Look]) -> alt.Color:
+    """The colour of each label; the page has the legend, which wraps where a chart's own would be cut off."""
+    scale = alt.Scale(domain=[kind.label for kind in kinds], range=[kind.colour for kind in kinds])
+    return alt.Color("label:N", title=None, scale=scale, legend=None)
+
+
+def pick() -> alt.Parameter:
+    """The label to single out; none at first. The page's legend sets it."""
+    return alt.param(name="pick", value="")
+
+
+def if_picked(shown: float, faded: float) -> alt.OpacityValue:
+    """The opacity of what has the label to single out, and of the rest."""
+    condition = {"test": "pick == '' || datum.label == pick", "value": shown}
+    return alt.OpacityValue(faded, condition=condition)
+
+
+def named(data: str) -> alt.Chart:
+    """A chart of the rows that `spec` is given under this name."""
+    return alt.Chart(alt.NamedData(data))
+
+
+def level(y: float, scale: alt.Scale) -> alt.Chart:
+    """A thin line across the chart."""
+    line: alt.Chart = named("one").mark_rule(color=QUIET, strokeWidth=0.8).encode(y=alt.YDatum(y, scale=scale))
+    return line
+
+
+def percent(value: float) -> float | None:
+    """A part of one as percent."""
+    return short(100 * value)
+
+
+def short(value: float) -> float | None:
+    """A number with few digits; JSON has no nan, so a number that is not finite is null."""
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+
+
+def spec(chart: alt.TopLevelMixin, description: str, data: Mapping[str, Rows], height: int = HEIGHT) -> Spec:
+    """A chart as the page embeds it. Data come last: altair would check every row."""
+    size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
+    made: Spec = chart.to_dict()
+    return made | size | {"config": CONFIG, "description": description, "datasets": {"one": [{}], **data}}

@@ -1,0 +1,150 @@
+"""Sweeps: what is missing is run, what fails is reported, and nothing takes anything else down."""
+
+import json
+
+import pytest
+from distributed import LocalCluster
+
+from phased.experiments.sweep import Experiment, Summary, run_experiment, runs_of, sweep
+from phased.experiments.watch import Event
+from training import SMALL, Deadly, Failing, execute, same_numbers, tiny_run
+
+FAILING = Failing(points=SMALL.points, duration=SMALL.duration)
+DEADLY = Deadly(points=SMALL.points, duration=SMALL.duration)
+
+
+def names(runs):
+    return sorted(run.name for run in runs)
+
+
+def test_a_second_sweep_does_only_what_is_missing(tmp_path):
+    first, second = [tiny_run(seed=seed) for seed in (0, 1)], [tiny_run(seed=seed) for seed in (0, 1, 2)]
+    assert names(sweep(first, tmp_path, device="cpu").done) == names(first)
+    stamps = {run.name: run.result(tmp_path).stat().st_mtime_ns for run in first}
+    summary = sweep(second, tmp_path, device="cpu")
+    assert names(summary.skipped) == names(first)
+    assert names(summary.done) == names(second[2:])
+    assert {run.name: run.result(tmp_path).stat().st_mtime_ns for run in first} == stamps
+    first[0].result(tmp_path).unlink()
+    assert names(sweep(second, tmp_path, device="cpu").done) == names(first[:1])
+    assert sweep(second, tmp_path, device="cpu") == Summary(skipped=second)
+
+
+def test_one_job_reports_a_failed_run_with_its_traceback_and_goes_on(tmp_path):
+    bad, good = tiny_run(task=FAILING, seed=1), tiny_run()
+    summary = sweep([bad, good], tmp_path, device="cpu")
+    assert names(summary.done) == [good.name]
+    assert summary.failed.keys() == {bad.name}
+    error = bad.folder(tmp_path.resolve()) / "error.txt"
+    assert summary.failed[bad.name] == f"RuntimeError: the third epoch is unlucky (traceback in '{error}')"
+    assert "Traceback" in error.read_text()
+    assert not bad.result(tmp_path).exists()
+
+
+def test_a_failed_run_is_tried_again_from_its_checkpoint(tmp_path):
+    bad = tiny_run(task=FAILING)
+    sweep([bad], tmp_path, device="cpu")
+    assert len((bad.folder(tmp_path) / "epochs.ndjson").read_text().splitlines()) == 2
+    told: list[Event] = []
+    assert sweep([bad], tmp_path, device="cpu", progress=told.append).failed
+    assert [event.state for event in told] == ["failed"], "no epoch was repeated"
+
+
+def test_several_jobs_survive_a_failed_run_and_a_killed_process(tmp_path):
+    """The killed process takes its pool with it; whoever was in it finishes all the same, with the numbers of a run alone."""
+    good = [tiny_run(seed=seed) for seed in range(4)]
+    bad, deadly = tiny_run(task=FAILING, seed=5), tiny_run(task=DEADLY, seed=6)
+    told: list[Event] = []
+    summary = sweep([good[0], deadly, bad, *good[1:]], tmp_path / "swept", jobs=2, device="cpu", progress=told.append)
+    assert names(summary.done) == names(good)
+    assert summary.failed.keys() == {bad.name, deadly.name}
+    assert "its process was killed" in summary.failed[deadly.name]
+    for run in good:
+        alone = execute(run, tmp_path / "alone")
+        assert same_numbers(json.loads(run.result(tmp_path / "swept").read_text())) == same_numbers(alone)
+    ends = {event.run.name: event.state for event in told if event.state != "running"}
+    assert ends == {run.name: "done" for run in good} | {bad.name: "failed", deadly.name: "failed"}
+    for run in good:
+        epochs = [event.epoch.epoch for event in told if event.run == run and event.epoch is not None]
+        assert epochs == [1, 2, 3], "every epoch is told once, before the end"
+        assert [event.state for event in told if event.run == run][-1] == "done"
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of dask's own sockets, at its end
+def test_a_dask_cluster_of_two_processes_runs_a_sweep(tmp_path):
+    good, bad = [tiny_run(seed=seed) for seed in range(3)], tiny_run(task=FAILING, seed=5)
+    told: list[Event] = []
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
+        address = cluster.scheduler_address
+        summary = sweep([bad, *good], tmp_path / "swept", cluster=address, device="cpu", progress=told.append)
+        assert sweep(good, tmp_path / "swept", cluster=address, device="cpu") == Summary(skipped=good)
+    assert names(summary.done) == names(good)
+    assert summary.failed.keys() == {bad.name}
+    assert (bad.folder(tmp_path / "swept") / "error.txt").exists()
+    for run in good:
+        alone = execute(run, tmp_path / "alone")
+        assert same_numbers(json.loads(run.result(tmp_path / "swept").read_text())) == same_numbers(alone)
+        assert [event.state for event in told if event.run == run] == ["running"] * 3 + ["done"]
+
+
+def test_a_worker_that_does_not_share_our_folder_sends_its_line(tmp_path, monkeypatch):
+    run = tiny_run()
+    line = execute(run, tmp_path / "there")
+    monkeypatch.setattr("phased.experiments.sweep.execute", lambda *_: line)
+    assert names(sweep([run], tmp_path / "here", device="cpu").done) == [run.name]
+    assert json.loads(run.result(tmp_path / "here").read_text()) == line
+
+
+def test_an_address_without_a_scheduler_is_named(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("Timed out trying to connect")
+
+    monkeypatch.setattr("distributed.Client", refuse)
+    with pytest.raises(OSError, match=r"cannot reach a dask scheduler at 'tcp://127.0.0.1:1'.*Start one with: dask scheduler"):
+        sweep([tiny_run()], tmp_path, cluster="tcp://127.0.0.1:1")
+
+
+def test_nothing_starts_in_a_folder_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match=r"cannot write to the folder .*choose another"):
+        sweep([tiny_run()], tmp_path / "file", progress=lambda event: pytest.fail("something started"))
+
+
+def test_nothing_starts_beside_results_of_other_settings(tmp_path):
+    run = tiny_run(epochs=1)
+    execute(run, tmp_path)
+    with pytest.raises(ValueError, match="is the result of other settings: epochs is 1 there, 2 here"):
+        sweep([tiny_run(seed=7), tiny_run(epochs=2)], tmp_path, progress=lambda event: pytest.fail("something started"))
+
+
+def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
+    tiny = Experiment("of the test", lambda scale, seeds: [tiny_run(seed=seed) for seed in seeds])
+    monkeypatch.setattr("phased.experiments.sweep.EXPERIMENTS", {"tiny": tiny})
+    summary = run_experiment("tiny", "quick", [0, 1], tmp_path, jobs=1, device="cpu", only="*seed1*")
+    assert names(summary.done) == ["tiny-asynchronous-phased-leak0.001-seed1-quick"]
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        (
+            {"name": "speech"},
+            "experiment must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'normalisation', got 'speech'",
+        ),
+        ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
+        ({"seeds": []}, "seeds must be whole numbers from 0 up, at least one, got []"),
+        ({"seeds": [-1]}, "seeds must be whole numbers from 0 up, at least one, got [-1]"),
+        ({"periods": "mine"}, "periods must be one of 'paper', 'authors', got 'mine'"),
+        ({"name": "adding", "periods": "paper"}, "periods must be None for 'adding': it has no waves"),
+        ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are:\nfrequency-asynchronous-phased"),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_what_does(asked, message):
+    with pytest.raises(ValueError) as caught:
+        runs_of(**({"name": "frequency", "scale": "quick", "seeds": [0]} | asked))
+    assert message in str(caught.value)
+
+
+def test_jobs_are_counted_from_one(tmp_path):
+    with pytest.raises(ValueError, match="jobs must be at least 1, got 0"):
+        sweep([tiny_run()], tmp_path, jobs=0)

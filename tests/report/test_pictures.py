@@ -1,0 +1,172 @@
+"""The pictures redrawn from results show their numbers, and own up to how many there are."""
+
+import json
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from phased.report import bars, learning, looks, pictures, tradeoff, trained
+from phased.report.results import parse
+from phased.report.save import save
+from phased.report.study import groups, main
+from phased.report.style import MODELS, shades, styled
+
+
+@pytest.fixture(scope="module")
+def found(all_lines):
+    return groups(parse(json.dumps(line)) for line in all_lines)
+
+
+def of(found, experiment):
+    return [group for group in found if group.experiment == experiment]
+
+
+def made(*lines):
+    return groups(parse(json.dumps(line)) for line in lines)
+
+
+def texts(figure) -> str:
+    return "\n".join(text.get_text() for text in figure.findobj(mpl.text.Text))
+
+
+def test_figure_3_has_a_bar_of_the_mean_for_every_model_and_condition(found):
+    shown = main(of(found, "frequency"))
+    figure = bars.draw_bars(shown)
+    (axes,) = figure.axes
+    tops = sorted(bar.get_y() + bar.get_height() for bar in axes.patches)
+    assert np.allclose(tops, sorted(100 * group.test.mean for group in shown))
+    words = texts(figure)
+    for expected in (
+        "standard, every 1 ms",
+        "high resolution",
+        "asynchronous",
+        "5 seeds each",
+        "paper scale",
+        "Made-up CPU",
+        "chance",
+    ):
+        assert expected in words
+
+
+def test_figure_3_marks_every_seed(found):
+    shown = main(of(found, "frequency"))
+    (axes,) = bars.draw_bars(shown).axes
+    dots = [height for dots in axes.collections if len(dots.get_offsets()) == 5 for height in dots.get_offsets()[:, 1]]
+    assert np.allclose(sorted(dots), sorted(100 * run.test for group in shown for run in group.results))
+
+
+def test_learning_curves_draw_the_mean_and_the_band(found):
+    shown = main(of(found, "superimposed"))
+    (axes,) = learning.draw_learning(shown).axes
+    for group, line in zip(shown, axes.lines, strict=False):
+        np.testing.assert_allclose(line.get_ydata(), 100 * group.curve().mean)
+    assert len(axes.collections) == len(shown)
+
+
+def test_the_adding_task_is_drawn_on_a_logarithmic_axis_from_light_to_dark(found):
+    shown = main(of(found, "adding"))
+    figure = learning.draw_learning(shown)
+    assert figure.axes[0].get_yscale() == "log"
+    assert "period exp U(6, 8)" in texts(figure)
+    first = [look.colour for look in looks.by_condition(shown)[::2]]
+    brightness = [sum(mpl.colors.to_rgb(colour)) for colour in first]
+    assert brightness == sorted(brightness, reverse=True)
+
+
+def test_a_model_has_one_colour_in_every_figure(found):
+    for experiment in ("frequency", "superimposed"):
+        for group, look in zip(main(of(found, experiment)), looks.by_variant(main(of(found, experiment))), strict=True):
+            if not group.variant:
+                assert look.colour == MODELS[group.model]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_shades_are_all_different(count):
+    assert len(set(shades(MODELS["phased"], count))) == count
+
+
+def test_accuracy_against_updates_shows_every_setting_of_the_condition_with_most(found):
+    shown = tradeoff.compared(of(found, "frequency"))
+    assert {group.condition for group in shown} == {"asynchronous"}
+    words = texts(tradeoff.draw_tradeoff(shown))
+    for expected in ("r_on 0.05 fixed", "r_on 0.2 fixed", "openness cost 0.1", "LSTM", "BN-LSTM"):
+        assert expected in words
+
+
+def test_learned_gates_show_every_unit_of_every_seed(found):
+    group = main(of(found, "frequency"))[0]
+    left, right = trained.draw_learned(group).axes
+    assert len(left.collections[0].get_offsets()) == 5 * 110
+    after = [ratio for run in group.results for ratio in run.after.ratio_on]
+    assert np.allclose(sorted(right.collections[0].get_offsets()[:, 1]), sorted(after))
+
+
+def test_a_raster_says_what_its_clock_is_and_how_much_is_open(found):
+    words = texts(trained.draw_raster(main(of(found, "adding"))[0].results[0]))
+    assert "500 steps" in words
+    assert "% of 110 units x 500 samples are open" in words
+
+
+def test_a_raster_of_a_model_without_gates_is_refused(found):
+    (lstm, *_) = (group for group in of(found, "frequency") if group.model == "lstm")
+    with pytest.raises(ValueError, match=r"has no gates to draw. Choose one of a Phased LSTM"):
+        trained.draw_raster(lstm.results[0])
+
+
+def test_captions_own_up_to_uneven_seeds_and_diverged_runs(result):
+    lost = result(model="lstm", seed=1)
+    lost["curve"][-1]["test"] = math.nan
+    note = looks.seeds_note(made(*(result(seed=seed) for seed in range(3)), result(model="lstm"), lost, result(model="bn-lstm")))
+    assert "LSTM: 2" in note
+    assert "BN-LSTM: 1" in note or "1 seed each" in note
+    assert "1 of 2 of LSTM diverged, in no mean" in note
+
+
+def test_a_group_that_diverged_altogether_is_called_so(result):
+    lines = [result(experiment="superimposed", condition="superimposed", model=model) for model in ("phased", "lstm")]
+    for point in lines[1]["curve"][3:]:
+        point["test"] = None
+    assert "LSTM: diverged" in texts(learning.draw_learning(made(*lines)))
+    lines = [result(), result(model="lstm", end=0.6)]
+    lines[1]["curve"][-1]["test"] = None
+    assert "diverged" in texts(bars.draw_bars(made(*lines)))
+
+
+def test_every_picture_that_results_allow_is_written_as_png_and_svg(full_folder, tmp_path):
+    files = pictures.make_pictures(full_folder, tmp_path / "new")
+    names = {file.stem for file in files}
+    assert names == {
+        *(f"frequency-{kind}" for kind in ("bars", "learning", "updates", "gates", "raster")),
+        *(f"superimposed-{kind}" for kind in ("learning", "gates", "raster")),
+        *(f"adding-{kind}" for kind in ("learning", "gates", "raster")),
+    }
+    assert {file.suffix for file in files} == {".png", ".svg"}
+    assert sorted((tmp_path / "new").iterdir()) == sorted(files)
+
+
+def test_one_seed_of_one_epoch_at_the_quick_scale_is_enough_for_pictures(result, put, tmp_path):
+    put(tmp_path / "in", result(scale="quick", epochs=1))
+    files = pictures.make_pictures(tmp_path / "in", tmp_path / "out")
+    assert {file.stem for file in files} == {f"frequency-quick-{kind}" for kind in ("bars", "learning", "gates", "raster")}
+
+
+def test_names_in_results_cannot_lead_out_of_the_folder(result, tmp_path):
+    line = result(epochs=2)
+    line["experiment"] = "../../elsewhere"
+    files = pictures.save_pictures([parse(json.dumps(line))], tmp_path)
+    assert {file.parent for file in files} == {tmp_path}
+    assert all(file.is_file() for file in files)
+
+
+def test_without_results_there_are_no_pictures(tmp_path):
+    assert pictures.make_pictures(tmp_path, tmp_path / "out") == []
+
+
+def test_the_same_results_give_the_same_pictures(result, tmp_path):
+    def written():
+        with styled():
+            return [file.read_bytes() for file in save(bars.draw_bars(made(result(), result(model="lstm"))), tmp_path, "bars")]
+
+    assert written() == written()

@@ -1,0 +1,204 @@
+"""Numbers over seeds: runs that differ in nothing but their seed are one group, and each is counted once."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phased.report import names, paper, study, tables
+from phased.report.results import parse
+from phased.report.study import groups, main, renamed, spread, studies
+
+
+def made(*lines):
+    return [parse(json.dumps(line)) for line in lines]
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=9))
+def test_the_spread_has_the_samples_mean_and_deviation(values):
+    found = spread(values)
+    assert found.n == len(values)
+    assert np.isclose(found.mean, np.mean(values))
+    assert np.isclose(found.deviation, np.std(values, ddof=1))
+    assert (found.low, found.high) == (min(values), max(values))
+
+
+def test_one_seed_has_no_deviation():
+    assert spread([0.5]).deviation is None
+
+
+def test_numbers_that_are_not_finite_are_counted_but_in_no_mean():
+    found = spread([0.5, math.nan, 0.7, math.inf])
+    assert (found.n, found.lost) == (2, 2)
+    assert found.mean == pytest.approx(0.6)
+    assert math.isnan(spread([math.nan]).mean)
+
+
+def test_runs_that_differ_in_the_seed_only_are_one_group(result):
+    (group,) = groups(made(*(result(seed=seed) for seed in (2, 0, 1))))
+    assert group.seeds == [0, 1, 2]
+    assert group.label == "Phased LSTM"
+    assert group.test.mean == pytest.approx(np.mean([run.test for run in group.results]))
+
+
+def test_groups_are_named_by_what_sets_them_apart_and_no_more(result):
+    found = groups(made(result(leak=0.0), result(leak=0.001), result(model="lstm")))
+    assert [group.label for group in found] == ["Phased LSTM, leak 0", "Phased LSTM, leak 0.001", "LSTM"]
+
+
+def test_a_setting_that_goes_with_the_condition_names_no_group(result):
+    found = groups(made(result(condition="standard", lr=1e-3), result(condition="high", lr=1e-4)))
+    assert [group.label for group in found] == ["Phased LSTM", "Phased LSTM"]
+
+
+def test_nested_settings_set_groups_apart_and_whole_numbers_are_numbers(result):
+    found = groups(made(result(gate={"shape": "square"}, leak=0), result(gate={"shape": "triangle"}, leak=0.0)))
+    assert [group.variant for group in found] == ["gate shape square", "gate shape triangle"]
+
+
+def test_fixed_learned_and_costly_ratios_are_called_so(result):
+    lines = (result(ratio_on=0.1, learn_ratio_on=False), result(), result(openness_cost=0.3))
+    assert {group.variant for group in groups(made(*lines))} == {
+        "r_on 0.1 fixed",
+        "r_on learned from 0.05",
+        "r_on learned from 0.05, openness cost 0.3",
+    }
+
+
+def test_a_run_made_twice_is_counted_once_and_the_later_one_counts(result):
+    early, late = result(end=0.7), result(end=0.9)
+    early["date"], late["date"] = "2026-01-01", "2026-01-02"
+    late["name"] = "called otherwise since"
+    for order in ((early, late), (late, early)):
+        (group,) = groups(made(*order))
+        assert group.test.n == 1
+        assert group.test.mean == late["curve"][-1]["test"]
+
+
+def test_groups_come_in_the_order_of_the_papers_figures_conditions_and_models(all_lines):
+    found = groups(made(*reversed(all_lines)))
+    places = [(group.experiment, group.condition, group.model) for group in found]
+    wanted = [
+        (figure.experiment, condition, model)
+        for figure in paper.FIGURES
+        for condition in figure.conditions
+        for model in figure.models
+    ]
+    assert list(dict.fromkeys(places)) == wanted
+
+
+def test_scales_are_never_mixed(result):
+    found = groups(made(result(scale="quick", epochs=3), result(scale="paper")))
+    assert [(group.scale, group.test.n, group.variant) for group in found] == [("paper", 1, ""), ("quick", 1, "")]
+
+
+def test_two_versions_of_the_data_are_two_studies_of_all_models(result):
+    laws = ({"task": {"periods": law, "condition": "asynchronous"}} for law in ("paper", "authors"))
+    phased = [result(**law) for law in laws]
+    lstm = result(model="lstm", task={"periods": "paper", "condition": "asynchronous"})
+    found = studies(groups(made(*phased, lstm)))
+    assert [[group.label for group in some] for some in found] == [["Phased LSTM"], ["Phased LSTM", "LSTM"]]
+    assert [some[0].key for some in found] == ["frequency-authors", "frequency"]
+    assert [some[0].task for some in found] == ["waves as in the authors' code", "waves as in the paper's text"]
+
+
+def test_the_curve_over_seeds_has_mean_least_and_greatest(result):
+    lines = [result(seed=seed, epochs=4) for seed in range(3)]
+    (group,) = groups(made(*lines))
+    tests = np.array([[point["test"] for point in line["curve"]] for line in lines])
+    curve = group.curve()
+    np.testing.assert_array_equal(curve.epoch, [1, 2, 3, 4])
+    np.testing.assert_allclose(curve.mean, tests.mean(0))
+    np.testing.assert_array_equal(curve.low, tests.min(0))
+    np.testing.assert_array_equal(curve.high, tests.max(0))
+
+
+def test_a_figure_over_conditions_shows_the_settings_run_under_most_of_them(all_lines):
+    frequency = [group for group in groups(made(*all_lines)) if group.experiment == "frequency"]
+    shown = main(frequency)
+    assert {group.label for group in shown} == {"Phased LSTM, leak 0", "Phased LSTM, leak 0.001", "BN-LSTM", "LSTM"}
+    assert len(shown) == 12
+
+
+def test_renaming_changes_names_only(all_lines):
+    found = [group for group in groups(made(*all_lines)) if group.experiment == "frequency"]
+    again = renamed(found[:2])
+    assert [group.test for group in again] == [group.test for group in found[:2]]
+
+
+def test_leaks_are_compared_between_runs_that_differ_in_nothing_else(all_lines):
+    pairs = tables.leak_pairs(groups(made(*all_lines)))
+    assert len(pairs) == 3 + 1 + 4
+    for pair in pairs:
+        assert pair.without.settings["leak"] == 0
+        assert pair.leaking.settings["leak"] > 0
+        assert pair.without.condition == pair.leaking.condition
+        assert pair.faster == pytest.approx(2.5)
+        assert pair.difference == pytest.approx(pair.without.test.mean - pair.leaking.test.mean)
+
+
+def test_with_one_seed_nothing_is_said_of_the_spread(result):
+    (pair,) = tables.leak_pairs(groups(made(result(leak=0.0), result())))
+    assert pair.within_spread is None
+
+
+def test_times_on_two_machines_are_not_compared(result):
+    here, there = result(leak=0.0), result()
+    there["machine"]["device"] = "Made-up GPU"
+    (pair,) = tables.leak_pairs(groups(made(here, there)))
+    assert pair.faster is None
+
+
+def test_the_cost_counts_a_run_on_every_machine_it_was_made_on(result):
+    here, there = result(), result()
+    there["machine"]["device"] = "Made-up GPU"
+    assert [(cost.device, cost.wall.n) for cost in tables.costs(made(here, there))] == [
+        ("Made-up CPU, 2 cores", 1),
+        ("Made-up GPU", 1),
+    ]
+    (group,) = groups(made(here, there))
+    assert group.test.n == 1
+
+
+def test_nothing_is_missing_from_five_seeds_of_everything(all_lines):
+    assert tables.missing(groups(made(*all_lines))) == []
+
+
+def test_what_is_missing_is_told_with_the_command_that_makes_it(result):
+    lines = [result(seed=seed) for seed in range(3)] + [result(model="lstm", scale="quick", seed=seed) for seed in range(5)]
+    frequency, superimposed, adding = tables.missing(groups(made(*lines)), "some/folder")
+    assert "Phased LSTM, asynchronous: 3 of 5 seeds" in frequency.lacks
+    assert "LSTM, asynchronous: 0 of 5 seeds" in frequency.lacks
+    assert len(frequency.lacks) == 9
+    assert frequency.command == "phased run frequency --scale paper --seeds 5 --out some/folder"
+    assert len(superimposed.lacks) == 3
+    assert len(adding.lacks) == 4
+
+
+def test_the_papers_numbers_are_parts_of_one_for_every_bar_of_figure_3():
+    figure = paper.figure("frequency")
+    for condition in figure.conditions:
+        for model in figure.models:
+            claim = paper.claim("frequency", model, condition)
+            assert 0.5 <= claim.low <= claim.high <= 1.0
+    assert paper.claim("adding", "phased", "exp(6,8)") is None
+
+
+def test_numbers_in_names_sort_as_numbers():
+    mixed = ["leak 10", "leak 2", "leak 0.01", "leak 1e-1", "leak 0.001", "leak 0"]
+    assert sorted(mixed, key=study.natural) == ["leak 0", "leak 0.001", "leak 0.01", "leak 1e-1", "leak 2", "leak 10"]
+
+
+@given(st.text())
+def test_a_slug_is_fit_for_a_file(name):
+    slug = names.slug(name)
+    assert slug
+    assert not set(slug) & set("/\\:<>\"' ")
+    assert slug not in {".", ".."}
+
+
+def test_times_are_told_as_people_would():
+    assert [names.seconds(value) for value in (0.5, 75, 150, 7200)] == ["0.5 s", "75 s", "2.5 min", "2 h"]
