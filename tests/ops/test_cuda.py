@@ -239,6 +239,14 @@ def test_where_kernels_are_missing_auto_warns_once_and_goes_on(monkeypatch):
     assert ops.choose("auto", torch.device("cuda")).name == "adjoint"  # a second warning would be an error
 
 
+@gpu
+def test_a_layer_too_large_for_the_kernels_runs_without_them_and_says_so():
+    rnn = PhasedLSTM(1, 6000, ratio_on=0.01, leak=0.0, device="cuda")
+    with pytest.warns(UserWarning, match="without its kernels.*hidden_size=6000"):
+        output, _ = rnn(torch.zeros(3, 1, 1, device="cuda"), torch.arange(3, device="cuda").unsqueeze(1))
+    assert output.shape == (3, 1, 6000)
+
+
 @pytest.mark.parametrize("name", ["forward", "backward", "dense_forward", "dense_backward"])
 @pytest.mark.parametrize("units", [1, 7, 110, 129, 512, 2048])
 @pytest.mark.parametrize("batch", [1, 32, 512])
@@ -249,8 +257,10 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
 
     monkeypatch.setattr(compiler, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
-    if size * units > 8192:
-        pytest.skip("too large: refused with a reason")
+    if size * units > 8192:  # no room for the ring of a step
+        with pytest.raises(ValueError, match=rf"hidden_size={units} needs .* shared memory.*fewer units"):
+            cuda.plan.__wrapped__("backward", units, batch, units, size, 0)
+        return
     for busy in (0, units // 20, units):
         layout = cuda.plan.__wrapped__(name, units, batch, busy, size, 0)
         assert layout.shared <= 232_448

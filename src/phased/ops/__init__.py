@@ -66,10 +66,13 @@ def choose(name: str, device: torch.device) -> Backend:
 
 
 def _cuda_or_adjoint(device: torch.device) -> Backend:
-    """The kernels; where they cannot run, plain PyTorch and a warning, once."""
+    """The kernels; where they cannot run, plain PyTorch."""
     why = cuda.missing(device)
-    if why is None:
-        return _CUDA
+    return _CUDA if why is None else _without_kernels(device, why)
+
+
+def _without_kernels(device: torch.device, why: str) -> Backend:
+    """Plain PyTorch, and a warning, once for each reason."""
     if why not in _WARNED:
         _WARNED.add(why)
         warnings.warn(f"phased runs on {device} without its kernels, many times slower: {why}", stacklevel=2)
@@ -87,4 +90,9 @@ def recurrence(
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
     """Output (T, B, H) and final state, by the backend named; see `phased.ops.reference` for what it computes."""
-    return choose(backend, input.device).run(cell, gate, input, time, state, weights, lengths)
+    chosen = choose(backend, input.device)
+    if backend == "auto" and chosen is _CUDA:
+        why = cuda.too_large(weights.hh.shape[1], input.dtype, input.device)
+        if why is not None:
+            chosen = _without_kernels(input.device, why)
+    return chosen.run(cell, gate, input, time, state, weights, lengths)

@@ -40,6 +40,23 @@ def _missing(index: int | None) -> str | None:
     return compiler.missing(torch.cuda.current_device() if index is None else index)
 
 
+def too_large(units: int, dtype: torch.dtype, device: torch.device) -> str | None:
+    """Why a layer of so many units does not fit the kernels and what would cure that, or None."""
+    why: str | None = _too_large(units, dtype, device.index)
+    return why
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
+    device = torch.cuda.current_device() if index is None else index
+    try:
+        for name in ("forward", "backward", "dense_forward", "dense_backward"):
+            plan(name, units, 1, units, torch.finfo(dtype).bits // 8, device)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 @dataclass(frozen=True)
 class Plan:
     """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed."""
