@@ -96,3 +96,10 @@ def test_a_report_of_a_folder_that_is_not_there_says_how_to_make_it(tmp_path):
     assert result.exit_code == 1
     assert str(nowhere) in result.output
     assert "phased run" in result.output
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_its_benchmark_says_what_it_needs():
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "cuda"])
+    assert result.exit_code == 1
+    assert "torch sees no CUDA device. Run on a machine with an NVIDIA GPU" in result.output

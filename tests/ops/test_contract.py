@@ -304,6 +304,20 @@ def test_traced_without_a_graph_break_it_computes_the_same(backend, cell, leak, 
 
 @each_backend
 @each_leak
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
+def test_a_gate_that_an_optimiser_pushed_out_of_range_is_bounded(backend, leak, traced):
+    torch.compiler.reset()
+    case = Case(leak=leak)
+    with torch.no_grad():
+        case.leaves["period"][0], case.leaves["ratio_on"][1], case.leaves["ratio_on"][2] = -3.0, -0.5, 7.0
+    want = case.run("reference")
+    run = torch.compile(case.run, fullgraph=True, backend="aot_eager") if traced else case.run
+    for got, expected in zip(run(backend, case.on(backend)), want, strict=True):
+        torch.testing.assert_close(got.cpu(), expected)
+
+
+@each_backend
+@each_leak
 def test_the_operator_returns_none_of_its_inputs(backend, leak):
     """An operator that hands back what it was given breaks functional graphs: an empty sequence is the temptation."""
     case = Case(steps=0, leak=leak)
