@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 
 import phased
+from phased.machine import processor
 from phased.ops import cpu
 
 
@@ -89,13 +89,3 @@ def machine() -> dict[str, Any]:
         "command": " ".join(["phased", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def processor() -> str:
-    """The processor's name, as far as the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0]}, {len(names)} cores" if names else platform.machine()

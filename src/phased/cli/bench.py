@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,12 @@ from rich.table import Table
 
 from phased.bench import cpu, cuda, stream
 from phased.bench.measure import Timing, machine, same_terms
+from phased.checkpoint import write_whole
 
 
 def write(path: Path, result: dict[str, Any]) -> None:
     """The result as JSON; the file is whole or not there."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(json.dumps(result, indent=1) + "\n")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, (json.dumps(result, indent=1) + "\n").encode())
 
 
 def table(title: str, *columns: str) -> Table:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
+
+from phased import checkpoint
 
 
 def writable(folder: Path, option: str = "--out") -> Path:
-    """The folder, made if need be; an OSError that names it and the cure if nothing can be written there."""
+    """The folder, made if need be; if nothing can be written there an OSError that names it and the option that chose it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        return checkpoint.writable(folder)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(f"cannot write to the folder '{folder}': {reason}. Choose another with {option}.") from error
-    return folder
+        raise OSError(f"{error} It was chosen by {option}.") from error

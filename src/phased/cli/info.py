@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from phased import __version__
-from phased.bench.measure import processor
+from phased.machine import processor
 from phased.ops import backends
 
 
