@@ -11,6 +11,7 @@ from contract import Case, assert_contract
 from phased import PhasedGRU, PhasedLSTM, ops
 from phased.init import LogUniform
 from phased.ops import compiler, cuda
+from phased.ops import layout as layout_of
 
 gpu = pytest.mark.gpu
 
@@ -259,10 +260,10 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     if size * units > 8192:  # no room for the ring of a step
         with pytest.raises(ValueError, match=rf"hidden_size={units} needs .* shared memory.*fewer units"):
-            cuda.plan.__wrapped__("backward", units, batch, units, size, 0)
+            layout_of.plan.__wrapped__("backward", units, batch, units, size, 0)
         return
     for busy in (0, units // 20, units):
-        layout = cuda.plan.__wrapped__(name, units, batch, busy, size, 0)
+        layout = layout_of.plan.__wrapped__(name, units, batch, busy, size, 0)
         assert layout.shared <= 232_448
         assert layout.block <= 1024
         assert layout.grid * layout.teams >= batch

@@ -91,8 +91,8 @@ class Kernels:
     ) -> None:
         """Run a kernel on the caller's stream. Integers, and tensors' addresses, are 64 bits wide, other numbers doubles.
 
-        The driver is called directly, with the arguments as one piece of memory: cuda-core's own launch takes several times
-        longer, which a step of a millisecond feels.
+        The driver is called directly, with the arguments as one piece of memory: cuda-core's own launch takes nearly
+        twice as long (docs/decisions.md), which a step of a millisecond feels.
         """
         kernel = self._kernels.get((name, device)) or self._prepare(name, device, shared > 0)
         form = self._forms.get(name)
