@@ -7,20 +7,19 @@ steps x units. With a leak every unit works at every step, and whole matrices ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from phased.cell import State
 from phased.ops import dense, sparse
-from phased.ops.operator import Backward, Forward, Gradients, Problem, Result, operator
+from phased.ops.operator import Forward, Gradients, Problem, Result, filled, operator
 from phased.ops.tape import Tape
 from phased.schedule import valid_steps
 
 
-def engine(problem: Problem) -> tuple[Forward, Backward]:
+def engine(problem: Problem) -> tuple[Forward, Any]:
     """A leak keeps every unit at work."""
     return (dense.forward, dense.backward) if problem.gate.leak > 0 else (sparse.forward, sparse.backward)
 
@@ -43,12 +42,15 @@ def forward(problem: Problem, keep: bool) -> Result:
     return result
 
 
-def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool = True) -> Gradients:
+def backward(
+    problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool = True
+) -> Gradients:
     """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
     problem = clean(problem)
     if to_output is not None and problem.lengths is not None:  # the output of padding is a constant
         to_output = torch.where(valid_steps(to_output.shape[0], problem.lengths).unsqueeze(-1), to_output, 0)
-    return engine(problem)[1](problem, result, to_output, to_final, with_input)
+    gradients: Gradients = engine(problem)[1](problem, result, to_output, filled(to_final, result.final), with_input)
+    return gradients
 
 
 def tape_shapes(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-Argument = Tensor | int | float | None
+Argument = Any  # a tensor, an int, a float or None
 
 KERNELS = Path(__file__).with_name("kernels")
 OLDEST = (8, 0)  # copies into shared memory that a thread need not wait for
@@ -43,8 +42,8 @@ class Kernels:
     def __init__(self, architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> None:
         core, _, _ = cuda_core()
         self._core = core
-        self._kernels: dict[tuple[str, int], ctypes.c_void_p] = {}
-        self._forms: dict[str, struct.Struct] = {}  # a kernel's arguments always have the same types
+        self._kernels: dict[tuple[str, int], int] = {}
+        self._forms: dict[str, tuple[struct.Struct, ctypes.c_size_t]] = {}
         name = f"{self._digest(architecture, sources, macros)}.cubin"
         kept = cache_folder() / name
         if kept.exists():
@@ -95,21 +94,29 @@ class Kernels:
         twice as long (docs/decisions.md), which a step of a millisecond feels.
         """
         kernel = self._kernels.get((name, device)) or self._prepare(name, device, shared > 0)
-        form = self._forms.get(name)
-        if form is None:
-            form = self._forms[name] = struct.Struct("".join(["d" if type(value) is float else "q" for value in arguments]))
-        values = form.pack(*[address(value) for value in arguments])
-        memory, size = ctypes.create_string_buffer(values, len(values)), ctypes.c_size_t(len(values))
-        packed = (ctypes.c_void_p * 5)(1, ctypes.addressof(memory), 2, ctypes.addressof(size), 0)
+        values: list[Any] = [0 if v is None else v if type(v) in (int, float) else v.data_ptr() for v in arguments]
+        form, size = self._forms.get(name) or self._form(name, values)
+        memory = ctypes.create_string_buffer(form.pack(*values), form.size)
+        packed = Packed(1, ctypes.addressof(memory), 2, ctypes.addressof(size), 0)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
         stream = torch._C._cuda_getCurrentRawStream(device)
-        status = driver().cuLaunchKernel(kernel, x, y, z, block, 1, 1, shared, ctypes.c_void_p(stream), None, packed)
+        given = (kernel, x, y, z, block, 1, 1, shared, stream, None, packed)
+        status = launcher()(*given)
+        if status == NO_CONTEXT:
+            attach(device)
+            status = launcher()(*given)
         if status:
             raise RuntimeError(
                 f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.'
             )
 
-    def _prepare(self, name: str, device: int, shared: bool) -> ctypes.c_void_p:
+    def _form(self, name: str, values: Sequence[int | float]) -> tuple[struct.Struct, ctypes.c_size_t]:
+        """How a kernel's arguments lie in memory, and how many bytes they are: they always have the same types."""
+        form = struct.Struct("".join(["d" if type(value) is float else "q" for value in values]))
+        self._forms[name] = form, ctypes.c_size_t(form.size)
+        return self._forms[name]
+
+    def _prepare(self, name: str, device: int, shared: bool) -> int:
         """The kernel, allowed, if it wants shared memory, to have all there is."""
         handle = self._module.get_kernel(name).handle
         _, bindings, _ = cuda_core()
@@ -121,21 +128,33 @@ class Kernels:
             raise RuntimeError(
                 f'the CUDA driver refused shared memory for "{name}": {status}. Use backend="adjoint", and report this.'
             )
-        self._kernels[name, device] = ctypes.c_void_p(int(handle))
+        self._kernels[name, device] = int(handle)
         return self._kernels[name, device]
-
-
-def address(value: Argument) -> int | float:
-    """A tensor as its address; nothing as 0."""
-    if isinstance(value, Tensor):
-        return value.data_ptr()
-    return 0 if value is None else value
 
 
 @cache
 def driver() -> ctypes.CDLL:
     """The CUDA driver's library, which torch has loaded already."""
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+Packed = ctypes.c_void_p * 5
+NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+
+
+def attach(device: int) -> None:
+    """Let this thread use the GPU as torch does, whose own calls do that when needed: autograd's threads come here first."""
+    context = ctypes.c_void_p()
+    driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    driver().cuCtxSetCurrent(context)
+
+
+@cache
+def launcher() -> Any:
+    """The driver's cuLaunchKernel."""
+    launch = driver().cuLaunchKernel
+    launch.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
+    return launch
 
 
 @cache
@@ -155,19 +174,21 @@ def architecture(device: int) -> str:
 @cache
 def common(device: int, cell: str, real: str) -> Kernels:
     """The kernels around the recurrence, for a cell and a number type."""
-    sizes = {"blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
+    sizes = {"peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
     macros: dict[str, str | int] = {"cell": f"phased::{cell}", "real": real, **sizes}
     with torch.cuda.device(device):
         return Kernels(architecture(device), ("schedule.cu", "weights.cu", "sums.cu"), macros)
 
 
 @cache
-def recurrence(device: int, cell: str, real: str, dense: bool, blocks: int, warps: int, helpers: int, threads: int) -> Kernels:
-    """The recurrence for blocks of 128 columns, with so many warps and helpers a sequence and threads a block."""
-    sizes = {"blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
+def recurrence(
+    device: int, cell: str, real: str, source: str, peephole: int, blocks: int, warps: int, helpers: int, threads: int
+) -> Kernels:
+    """The recurrence in a file, for blocks of 128 columns, with so many warps and helpers a sequence and threads a block."""
+    sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
     macros: dict[str, str | int] = {"cell": f"phased::{cell}", "real": real, **sizes}
     with torch.cuda.device(device):
-        return Kernels(architecture(device), ("dense.cu",) if dense else ("forward.cu", "backward.cu"), macros)
+        return Kernels(architecture(device), (source,), macros)
 
 
 @cache

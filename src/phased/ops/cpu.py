@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from phased.cell import LSTM, Cell, State, Weights
+from phased.cell import LSTM, Cell, Weights
 from phased.gate import SHAPES
-from phased.ops.operator import Gradients, Problem, Result, operator
+from phased.ops.operator import Gradients, Problem, Result, filled, operator
 from phased.schedule import valid_steps
 
 
@@ -134,7 +134,9 @@ def allocate(x: Tensor, slots: Any, tape: Any) -> list[Tensor]:
     ]
 
 
-def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool = True) -> Gradients:
+def backward(
+    problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool = True
+) -> Gradients:
     """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
     problem = problem._replace(gate=problem.gate.bounded())
     call = Call(problem)
@@ -142,7 +144,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
     output = result.output
     to_rows = None if to_output is None else contiguous_rows(to_output)
     strides = (0, 0) if to_rows is None else (to_rows.stride(1), to_rows.stride(0))
-    to_end = [d.contiguous() for d in to_final]
+    to_end = [d.contiguous() for d in filled(to_final, result.final)]
     to_state = [torch.empty_like(s) for s in call.state]
     to_gate = torch.empty(3, call.units, dtype=torch.float64)
     to_peephole = None if problem.weights.peephole is None else x.new_empty(3, call.units)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from phased.cell import LSTM, State, Weights
+from phased.cell import LSTM, Weights
 from phased.gate import LONGEST_PERIOD, SHAPES, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops import compiler
 from phased.ops.layout import RECORD, Plan, arrival, blocks, padded, plan
@@ -19,7 +19,7 @@ from phased.schedule import valid_steps
 # A rough phase is good to BLUR of a cycle for times up to NEAR periods from zero: see GateMemory in the compiled core.
 BLUR, NEAR = 2.0**-11, 2.0**39
 
-STRETCH = 256  # rows a warp sorts by unit
+STRETCH = 64  # rows a block finds the events of, as in schedule.cu
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
 
 REALS = {torch.float32: "float", torch.float64: "double"}
@@ -49,16 +49,21 @@ def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
     device = torch.cuda.current_device() if index is None else index
     try:
         for name in ("forward", "backward", "dense_forward", "dense_backward"):
-            plan(name, units, 1, units, torch.finfo(dtype).bits // 8, device)
+            plan(name, units, 1, units, units, torch.finfo(dtype).bits // 8, device)
     except ValueError as error:
         return str(error)
     return None
 
 
-class Call:
-    """A problem as the kernels take it: addresses, and the tensors that must outlive the call."""
+def starts(rows: int) -> int:
+    """Numbers that say where rows start: one a row and one behind them, two that were counted, and one a block."""
+    return rows + 3 + max(1, -(-rows // STRETCH))
 
-    def __init__(self, problem: Problem) -> None:
+
+class Call:
+    """A problem as the kernels take it. A backward pass takes over how its forward pass packed weights and gates."""
+
+    def __init__(self, problem: Problem, packed: tuple[Tensor, Tensor] | None = None) -> None:
         self.problem = problem
         self.steps, self.batch, self.features = problem.input.shape
         self.units = problem.weights.hh.shape[1]
@@ -76,7 +81,10 @@ class Call:
         self.has_c = len(self.state) > 1
         self.kind = self.device, "Lstm" if problem.cell is LSTM else "Gru", REALS[problem.input.dtype]
         self._common = compiler.common(*self.kind)
-        self._pack()
+        self.blocks = -(-self.rows // STRETCH)
+        sparse = packed is None and problem.gate.leak == 0
+        self.start = self.empty(starts(self.rows) if sparse else 0, dtype=torch.int64)
+        self.weights_of_units, self.gates = self._pack() if packed is None else packed
 
     def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: Any) -> None:
         """Run one of the kernels around the recurrence."""
@@ -87,10 +95,19 @@ class Call:
         """Run the recurrence."""
         sizes = (self.batch, self.steps, self.units, self.pitch, self.lengths)
         threads = -(-layout.block // 128) * 128
-        dense = layout.name.startswith("dense")
-        kernels = compiler.recurrence(*self.kind, dense, blocks(self.units), layout.warps, layout.helpers, threads)
-        given = (*sizes, *arguments, layout.ring)
+        sizes_of = (self.peephole, blocks(self.units), layout.warps, layout.helpers, threads)
+        kernels = compiler.recurrence(*self.kind, layout.source, *sizes_of)
+        given = (*sizes, *arguments, layout.ring, layout.most)
         kernels.launch(layout.name, self.device, layout.grid, layout.block, *given, shared=layout.shared)
+
+    def plan(self, name: str, events: int, most: int) -> Plan:
+        """The layout of the recurrence."""
+        return plan(name, self.units, self.batch, round(events / max(1, self.rows)), -(-most // 8) * 8, self.size, self.device)
+
+    @property
+    def peephole(self) -> int:
+        """Whether there are peepholes."""
+        return int(self.weights[4] is not None)
 
     def warps(self, count: int) -> tuple[int, int]:
         """Grid and block for one warp each."""
@@ -100,15 +117,25 @@ class Call:
         """Memory on the GPU."""
         return self.input.new_empty(*size, dtype=dtype)
 
-    def _pack(self) -> None:
-        """The weights as units read them, and the gates."""
+    def _pack(self) -> tuple[Tensor, Tensor]:
+        """The weights as units read them, and the gates; and zeros where find_open counts."""
         units, features, pitch = self.units, self.features, self.pitch
-        self.weights_of_units = self.empty(units * 4 * (pitch + features + 1))
-        self.gates = self.empty(6, units, dtype=torch.float64)
+        weights, gates = self.empty(units * 4 * (pitch + features + 1)), self.empty(6, units, dtype=torch.float64)
         gate = [g.contiguous() for g in self.problem.gate.parameters()]
-        grid = min(-(-self.weights_of_units.numel() // 256), 4096)
+        parts = weights, weights[self._after_wh + 4 * units :], weights[self._after_wh :]
+        grid = min(-(-weights.numel() // 256), 4096)
         sizes = (SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO, units, features, pitch, BLUR)
-        self.launch("pack", grid, 256, *self.weights[:4], *gate, *sizes, self.wh, self.wx, self.bias, self.gates)
+        self.launch("pack", grid, 256, *self.weights[:4], *gate, *sizes, *parts, gates, self.found)
+        return weights, gates
+
+    @property
+    def found(self) -> Tensor | None:
+        """Where find_open leaves the most events of a row and how many there are in all, and before each block's rows."""
+        return self.start[self.rows + 1 :] if len(self.start) else None
+
+    @property
+    def _after_wh(self) -> int:
+        return self.units * 4 * self.pitch
 
     @property
     def wh(self) -> Tensor:
@@ -118,12 +145,12 @@ class Call:
     @property
     def bias(self) -> Tensor:
         """Each unit's biases, (units, 4)."""
-        return self.weights_of_units[self.units * 4 * self.pitch :]
+        return self.weights_of_units[self._after_wh :]
 
     @property
     def wx(self) -> Tensor:
         """Each unit's rows of weights on x, (units, 4, features)."""
-        return self.weights_of_units[self.units * 4 * (self.pitch + 1) :]
+        return self.weights_of_units[self._after_wh + 4 * self.units :]
 
     @property
     def clock(self) -> tuple[Any, ...]:
@@ -138,13 +165,17 @@ class Call:
 
 @dataclass
 class Events:
-    """The schedule: for each row its bits and where its events start; for each event its place, and what it brings."""
+    """The schedule: for each row its bits and where its events start; for each event its place, and what it brings.
 
-    mask: Tensor | None  # (rows, words) int32; none where every unit has an event in every row
-    start: Tensor  # (rows + 1,) int64
-    places: Tensor | None  # (2, events) int32: units and rows, for a backward pass
+    Where every unit has an event in every row, with a leak, no bits, starts or places are needed.
+    """
+
+    mask: Tensor  # (rows, words) int32: a bit for each unit
+    by_unit: Tensor  # (32 words, rows / 32) int32: for each unit a bit for each row
+    start: Tensor  # (rows + 1,) int64, and behind it what else was found
+    places: Tensor  # (2, events) int32: units and rows, for a backward pass
     arrivals: Tensor  # (events, bytes)
-    busy: float  # open units at a step, on average
+    most: int
 
 
 def find(call: Call, keep: bool) -> Events:
@@ -154,31 +185,27 @@ def find(call: Call, keep: bool) -> Events:
     being recorded cannot wait: it gets memory for the most events there can be.
     """
     gate, rows, units = call.problem.gate, call.rows, call.units
-    mask = None
-    if gate.leak > 0:
-        events, busy = rows * units, float(units)
-        start = torch.arange(0, events + 1, units, device=call.input.device)
-    else:
-        mask, start = call.empty(rows, call.words, dtype=torch.int32), call.empty(rows + 1, dtype=torch.int64)
+    dense = gate.leak > 0
+    mask, start = call.empty(0 if dense else rows, call.words, dtype=torch.int32), call.start
+    by_unit = call.empty(call.words * 32, 0 if dense else -(-rows // 32), dtype=torch.int32)
+    events, most = rows * units, units
+    if not dense:
         sizes = (call.batch, call.steps, units, NEAR, BLUR)
-        call.launch("find_open", *call.warps(max(1, rows)), *call.clock, call.lengths, call.gates, *sizes, mask, start)
-        torch.cumsum(start, 0, out=start)
-        if torch.cuda.is_current_stream_capturing():
-            events, busy = rows * units, units / 10
-        else:
-            events = int(start[-1])
-            busy = events / max(1, rows)
+        given = (*call.clock, call.lengths, call.gates, *sizes, mask, by_unit, start, call.found)
+        call.launch("find_open", max(1, call.blocks), 256, *given)
+        if not torch.cuda.is_current_stream_capturing():
+            most, events = start[rows + 1 : rows + 3].tolist()
     if max(rows, events) > LARGEST:
         raise ValueError(f"a batch may have {LARGEST} steps and open events in all, got {rows} and {events}. Split the batch.")
-    places = call.empty(2, events, dtype=torch.int32) if keep else None
-    unit, row = (None, None) if places is None else places.unbind(0)
+    places = call.empty(2, events if keep and not dense else 0, dtype=torch.int32)
+    unit, row = places.unbind(0) if len(places[0]) else (None, None)
     arrivals = call.empty(events, arrival(call.size), dtype=torch.uint8)
     sizes = (call.batch, call.steps, units, float(gate.leak), call.square)
-    call.launch("fill", *call.warps(rows), *call.clock, call.gates, *sizes, mask, start, unit, row, arrivals)
+    bits = (None, None, None) if dense else (mask, start, call.found)
     lanes = min(32, 1 << (call.features - 1).bit_length()) if call.features else 1
-    grid = min(-(-events * lanes // 256), 8192)
-    call.launch("input_terms", grid, 256, *call.rows_of_input, call.steps, rows, start, call.wx, call.bias, lanes, arrivals)
-    return Events(mask, start, places, arrivals, busy)
+    given = (*bits, *call.rows_of_input, call.wx, call.bias, lanes)
+    call.launch("fill", call.blocks, 256, *call.clock, call.gates, *sizes, *given, unit, row, arrivals)
+    return Events(mask, by_unit, start, places, arrivals, most)
 
 
 def forward(problem: Problem, keep: bool) -> Result:
@@ -190,48 +217,52 @@ def forward(problem: Problem, keep: bool) -> Result:
         final = [torch.empty_like(s) for s in call.state]
         tape = call.empty(len(events.arrivals), RECORD) if keep else None
         if call.batch:
-            name = "forward" if events.mask is not None else "dense_forward"
-            layout = plan(name, call.units, call.batch, round(events.busy), call.size, call.device)
+            name = "forward" if problem.gate.leak == 0 else "dense_forward"
+            layout = call.plan(name, len(events.arrivals), events.most)
             inputs = (events.start, events.mask, events.arrivals, call.wh, call.weights[4], *states(call.state))
             call.run(layout, *inputs, output, *states(final), tape)
-        if tape is None or events.places is None:
+        if tape is None:
             return Result(output, tuple(final), [])
-        mask = call.empty(0, call.words, dtype=torch.int32) if events.mask is None else events.mask
-        return Result(output, tuple(final), [mask, events.start, events.places, tape])
+        most = torch.tensor(events.most)  # on the CPU, where the backward pass is planned
+        saved = [events.mask, events.by_unit, events.start, events.places, tape, call.weights_of_units, call.gates, most]
+        return Result(output, tuple(final), saved)
 
 
-def states(tensors: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
+def states(tensors: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
     """h and c; the GRU has no c."""
     return tensors[0], tensors[1] if len(tensors) > 1 else None
 
 
-def backward(problem: Problem, result: Result, to_output: Tensor | None, to_final: State, with_input: bool = True) -> Gradients:
+def backward(
+    problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool = True
+) -> Gradients:
     """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
     with torch.cuda.device(problem.input.device), torch.autocast("cuda", enabled=False):
-        _, start, places, tape = result.saved
+        mask, _, start, places, tape, packed, gates, most = result.saved
         unit, row = places.unbind(0)
-        call = Call(problem)
-        count = unit.numel()
+        call = Call(problem, (packed, gates))
+        count = len(tape)
         to_rows = to_output if to_output is None or to_output.stride(-1) == 1 or call.units <= 1 else to_output.contiguous()
         strides = (0, 0) if to_rows is None else (to_rows.stride(0), to_rows.stride(1))
         peephole = call.weights[4]
         to_products, to_others = call.empty(count, 4), call.empty(count, 1 if peephole is None else 4)
         if problem.gate.leak > 0 and call.lengths is not None:
             to_products.zero_()  # padding has events too, which nobody comes by
-        to_end = [d.contiguous() for d in to_final]
+        to_end = [None if d is None else d.contiguous() for d in to_final]
         to_state = [torch.empty_like(s) for s in call.state]
         if call.batch:
-            name = "backward" if problem.gate.leak == 0 else "dense_backward"
-            layout = plan(name, call.units, call.batch, round(count / max(1, call.rows)), call.size, call.device)
-            given = (start, unit, row, tape, call.wh, peephole, to_rows, *strides, *states(to_end))
+            layout = call.plan("backward" if problem.gate.leak == 0 else "dense_backward", count, int(most))
+            given = (start, mask, unit, row, tape, call.wh, peephole, to_rows, *strides, *states(to_end))
             call.run(layout, *given, to_products, to_others, *states(to_state))
+        spread = dense_gradients if problem.gate.leak > 0 else sparse_gradients
+        sums, gate_sums, to_x = spread(call, result, to_products, to_others, with_input)
         to_gate = tuple(call.empty(call.units, dtype=torch.float64) for _ in range(3))
         to_peephole = None if peephole is None else torch.empty_like(peephole)
-        spread = dense_gradients if problem.gate.leak > 0 else sparse_gradients
-        sums, to_x = spread(call, result, to_products, to_others, to_gate, to_peephole, with_input)
         matrices = [None if w is None else torch.empty_like(w) for w in call.weights[:4]]
-        size = sums[0].numel()
-        call.launch("unpack", min(-(-size // 256), 4096), 256, sums, sums.shape[0], call.units, call.features, *matrices)
+        grid = min(-(-sums[0].numel() // 256), 4096)
+        sizes = (sums.shape[0], call.units, call.features)
+        of_gate = (gate_sums, gate_sums.shape[0], call.gates, *to_gate, to_peephole)
+        call.launch("unpack", grid, 256, sums, *sizes, *matrices, *of_gate)
         ih, hh, bias_ih, bias_hh = matrices
         assert ih is not None
         assert hh is not None
@@ -239,44 +270,30 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
 
 
 def sparse_gradients(
-    call: Call,
-    result: Result,
-    to_products: Tensor,
-    to_others: Tensor,
-    to_gate: tuple[Tensor, ...],
-    to_peephole: Tensor | None,
-    with_input: bool,
-) -> tuple[Tensor, Tensor | None]:
-    """Over open events: sums for the weights (splits, units, 4, columns), the gradient to the input; the gate's are written."""
-    mask, start, places, _ = result.saved
-    unit, row = places.unbind(0)
+    call: Call, result: Result, to_products: Tensor, to_others: Tensor, with_input: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Over open events: sums for the weights (splits, units, 4, columns), for the gates (splits, 6, units), and to the input."""
+    mask, by_unit, start, places = result.saved[:4]
     units, features = call.units, call.features
-    ends, order = by_unit(call, mask, start, unit.numel())
     columns = units + features + 1
     wide = -(-columns // 128)
-    sums = call.empty(max(1, min(32, 2048 // (units * wide))), units, 4, columns)
-    listed = (order, ends, ends.shape[1], row)
-    seen = (result.output, call.state[0], *call.rows_of_input, call.batch, call.steps, units)
-    call.launch("weight_sums", (units, wide, sums.shape[0]), 128, to_products, *listed, *seen, sums)
-    gate = (call.gates, call.steps, units, 0.0, call.square)
-    call.launch("gate_sums", units, 256, to_others, *listed, *call.clock, *gate, *to_gate, to_peephole)
+    splits = max(1, min(32, 2048 // (units * wide)))
+    sums, gate_sums = call.empty(splits, units, 4, columns), call.empty(splits, 6, units, dtype=torch.float64)
+    seen = (result.output, call.state[0], *call.rows_of_input, *call.clock, call.gates)
+    sizes = (call.batch, call.steps, units, call.square, call.peephole)
+    given = (to_products, to_others, by_unit, mask, start, *seen, *sizes)
+    call.launch("event_sums", (units, wide, splits), 128, *given, sums, gate_sums)
     to_x = None
     if with_input:
         to_x = call.empty(call.steps, call.batch, features)
-        sizes = (call.batch, call.steps, features)
-        call.launch("input_gradient", *call.warps(call.rows), to_products, start, unit, call.wx, *sizes, to_x)
-    return sums, to_x
+        through = (to_products, start, places, call.wx, call.batch, call.steps, features)
+        call.launch("input_gradient", *call.warps(call.rows), *through, to_x)
+    return sums, gate_sums, to_x
 
 
 def dense_gradients(
-    call: Call,
-    result: Result,
-    to_products: Tensor,
-    to_others: Tensor,
-    to_gate: tuple[Tensor, ...],
-    to_peephole: Tensor | None,
-    with_input: bool,
-) -> tuple[Tensor, Tensor | None]:
+    call: Call, result: Result, to_products: Tensor, to_others: Tensor, with_input: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """The same where every unit works at every step: matrix products."""
     steps, batch, units, features = call.steps, call.batch, call.units, call.features
     x = call.input.transpose(0, 1)
@@ -293,28 +310,12 @@ def dense_gradients(
     stretches = 4 * torch.cuda.get_device_properties(call.device).multi_processor_count
     partial = call.empty(stretches, 6, units, dtype=torch.float64)
     threads = min(256, -(-units // 32) * 32)
-    sizes = (batch, steps, units, float(call.problem.gate.leak), call.square, 0 if to_peephole is None else 1)
+    sizes = (batch, steps, units, float(call.problem.gate.leak), call.square, call.peephole)
     call.launch("dense_gate_sums", stretches, threads, to_others, *call.clock, call.lengths, call.gates, *sizes, partial)
-    call.launch("finish_gate_sums", units, 6 * 32, partial, stretches, call.gates, units, *to_gate, to_peephole)
     to_x = None
     if with_input:
         to_x = (flat @ call.wx.view(4 * units, features)).view(batch, steps, features).transpose(0, 1).contiguous()
-    return sums, to_x
-
-
-def by_unit(call: Call, mask: Tensor, start: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Events sorted by unit, and in a unit by row: where each unit's end in each stretch of rows, and their numbers."""
-    stretches = max(1, -(-call.rows // STRETCH))
-    ends = call.empty(call.words * 32, stretches, dtype=torch.int64)
-    order = call.empty(count, dtype=torch.int32)
-    if not call.rows:
-        return ends.zero_(), order
-    sizes = (call.rows, call.words, STRETCH, stretches)
-    grid = -(-call.words * stretches // 8), 256
-    call.launch("count_by_unit", *grid, mask, *sizes, ends)
-    ends = ends.view(-1).cumsum(0).view_as(ends)
-    call.launch("order_by_unit", *grid, mask, start, *sizes, ends, order)
-    return ends, order
+    return sums, partial, to_x
 
 
 def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
@@ -326,9 +327,13 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     events = steps * batch * units if dense else unknown()
     return [
         x.new_empty(0 if dense else steps * batch, -(-units // 32), dtype=torch.int32),
-        x.new_empty(steps * batch + 1, dtype=torch.int64),
-        x.new_empty(2, events, dtype=torch.int32),
+        x.new_empty(-(-units // 32) * 32, 0 if dense else -(-steps * batch // 32), dtype=torch.int32),
+        x.new_empty(0 if dense else starts(steps * batch), dtype=torch.int64),
+        x.new_empty(2, 0 if dense else events, dtype=torch.int32),
         x.new_empty(events, RECORD),
+        x.new_empty(units * 4 * (padded(units) + x.shape[2] + 1)),
+        x.new_empty(6, units, dtype=torch.float64),
+        torch.empty((), dtype=torch.int64),
     ]
 
 

@@ -9,8 +9,9 @@ import torch
 
 from phased.ops import compiler
 
-# Constants of the kernels: numbers an event leaves on the tape, rows of a gradient asked for ahead, units a warp takes at once.
-RECORD, AHEAD, ROUNDS = 8, 4, 8
+# Constants of the kernels: numbers an event leaves on the tape, rows of a gradient asked for ahead (with weights streamed, and
+# with weights held), units a warp takes at once.
+RECORD, AHEAD, HELD_AHEAD, ROUNDS = 8, 5, 6, 8
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,11 @@ class Plan:
 
     name: str
     grid: int
-    warps: int  # of a team: one an open unit
+    warps: int  # of a team
     helpers: int  # and those that fetch and carry for them
     teams: int
     ring: int  # events of a team in shared memory
+    most: int  # events of a step there is room for
     shared: int  # bytes of a block
 
     @property
@@ -30,16 +32,58 @@ class Plan:
         """Threads of a block."""
         return self.teams * (self.warps + self.helpers) * 32
 
-
-def arrival(size: int) -> int:
-    """Bytes of what an event brings: unit, row and openness, and four numbers."""
-    return 16 + 4 * size
+    @property
+    def source(self) -> str:
+        """The file that has the kernel."""
+        name = self.name.removesuffix("_shared").removesuffix("_streamed")
+        if name.startswith("dense"):
+            return "dense.cu"
+        return f"held_{name}.cu" if self.name.endswith("_shared") else f"{name}.cu"
 
 
 @cache
-def plan(name: str, units: int, batch: int, busy: int, size: int, device: int) -> Plan:
-    """The layout for `units` units, `busy` of which are open at a step, in numbers of `size` bytes, for the kernel `name`."""
+def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, device: int) -> Plan:
+    """The layout of the kernel `name` for numbers of `size` bytes; `busy` units are open at a step, never more than `most`."""
     limit, processors = compiler.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    # Several sequences share a block, and its weights, where there are more of them than processors.
+    teams = max(1, min(-(-batch // processors), 4))
+    if not name.startswith("dense"):
+        for fewer in range(teams, 0, -1):
+            held = _held(name, units, batch, busy, most, size, fewer, limit)
+            if held is not None:
+                return held
+    return _by_units(name, units, batch, busy, size, teams, limit)
+
+
+def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan | None:
+    """With all weights in shared memory, and one warp for a sequence's steps (held.h); or None, if they do not fit."""
+    words, room, many = -(-units // 32), -(-max(1, most) // 32) * 32, teams > 1
+    if units > 128:
+        return None
+    if name == "forward":
+        dots = 2 if many else next((w for w in (4, 8, 12) if w >= 1.5 * busy), 12)
+        warps, helpers = dots + 2, 1 if many else words
+        fixed, of_event = 5 * 128 * size + (4 * 32 + 8) * 4, 4 * size + (8 if size == 4 else 16)
+        steps, more = (3 if room == 32 else 4), dots
+    else:
+        warps, helpers = 2, min(2, words) if many else words
+        fixed, of_event = (2 + HELD_AHEAD) * 128 * size + (4 * 32 + 8) * 4 + 8 * room * size, RECORD * size + 4
+        steps, more = (2 if room == 32 else 4), 0
+    weights = units * (units | 1) * 4 * size
+
+    def bytes_of(ring: int) -> int:
+        return weights + teams * (fixed + ring * of_event)
+
+    ring = max(16, -(-(steps * most + more) * 8 // 56) * 8)  # events of some steps, one a warp, and an eighth in between
+    if bytes_of(ring) > limit:
+        return None
+    while ring < 256 and bytes_of(ring + 8) <= limit:
+        ring += 8
+    return Plan(f"{name}_shared", -(-batch // teams), warps, helpers, teams, ring, room, bytes_of(ring))
+
+
+def _by_units(name: str, units: int, batch: int, busy: int, size: int, teams: int, limit: int) -> Plan:
+    """With a warp for each open unit. Dense layers have their weights in shared memory if they fit."""
     pitch = padded(units)
     columns = 128 * min(4, blocks(units))
     state = (2 * (-(-pitch // columns) * columns) + pitch) * size
@@ -59,8 +103,8 @@ def plan(name: str, units: int, batch: int, busy: int, size: int, device: int) -
         return sizes[name]
 
     helpers = min(4, -(-units // 32))
-    most = 16 if blocks(units) == 1 else 12  # so that all their registers are there
-    warps = next((w for w in (4, 8, 12) if w >= 1.3 * busy and w <= most), most)
+    limit_of_warps = 16 if blocks(units) == 1 else 12  # so that all their registers are there
+    warps = next((w for w in (4, 8, 12) if w >= 1.3 * busy and w <= limit_of_warps), limit_of_warps)
     while warps > 1 and bytes_of(warps, ring_of(warps)) > limit:
         warps //= 2
     least = bytes_of(warps, ring_of(warps))
@@ -69,10 +113,8 @@ def plan(name: str, units: int, batch: int, busy: int, size: int, device: int) -
             f"hidden_size={units} needs {least} bytes of a GPU's shared memory, this one has {limit}. "
             'Use fewer units, or backend="adjoint".'
         )
-    held = weights + least <= limit
+    held = name.startswith("dense") and weights + least <= limit
     room = limit - (weights if held else 0)
-    # Several sequences share a block, and its weights, where there are more of them than processors.
-    teams = max(1, min(-(-batch // processors), 4))
     if teams > 1:
         helpers = min(2, helpers)
     while teams > 1 and (teams * bytes_of(warps, ring_of(warps)) > room or teams * (warps + helpers) > 24):
@@ -84,7 +126,12 @@ def plan(name: str, units: int, batch: int, busy: int, size: int, device: int) -
     while ring < 256 and teams * bytes_of(warps, ring + 16) <= room:
         ring += 16
     shared = teams * bytes_of(warps, ring) + (weights if held else 0)
-    return Plan(f"{name}_{'shared' if held else 'streamed'}", -(-batch // teams), warps, helpers, teams, ring, shared)
+    return Plan(f"{name}_{'shared' if held else 'streamed'}", -(-batch // teams), warps, helpers, teams, ring, units, shared)
+
+
+def arrival(size: int) -> int:
+    """Bytes of what an event brings: unit, row and openness, and four numbers."""
+    return 16 + 4 * size
 
 
 def blocks(units: int) -> int:

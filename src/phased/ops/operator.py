@@ -47,7 +47,7 @@ class Gradients(NamedTuple):
 
 Recurrence = Callable[[Cell, TimeGate, Tensor, Tensor, State, Weights, "Tensor | None"], tuple[Tensor, State]]
 Forward = Callable[[Problem, bool], Result]
-Backward = Callable[[Problem, Result, "Tensor | None", State, bool], Gradients]
+Backward = Callable[[Problem, Result, "Tensor | None", Sequence["Tensor | None"], bool], Gradients]
 
 _PROBLEM = (
     "str cell, str shape, float leak, Tensor input, Tensor time, Tensor[] state, Tensor[] weights, Tensor[] gate, Tensor? lengths"
@@ -90,6 +90,11 @@ def unpack(
 
 def _like(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+
+def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> State:
+    """Zeros where nobody asked for a gradient."""
+    return tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, like, strict=True))
 
 
 def operator(
@@ -144,9 +149,9 @@ def operator(
             groups.append(rest[:count])
             rest = rest[count:]
         state, weights, gate, final, saved = groups
-        to_final_ = [torch.zeros_like(f) if d is None else d for d, f in zip(to_final or [None] * len(final), final, strict=True)]
+        to_end = list(filled(to_final or [None] * len(final), final))
         to_input, to_state, to_weights, to_gate = backward_op(
-            *ctx.settings, input, time, state, weights, gate, lengths, out, final, saved, to_output, to_final_
+            *ctx.settings, input, time, state, weights, gate, lengths, out, final, saved, to_output, to_end
         )
         return None, None, None, to_input, None, to_state, to_weights, to_gate, None, None
 
@@ -176,8 +181,7 @@ def operator(
             problem = Problem(
                 ctx.cell, TimeGate(*gate, *ctx.gate), input, time, tuple(state), Weights.from_present(given), lengths
             )
-            to_end = tuple(torch.zeros_like(f) if d is None else d for d, f in zip(to_final, final, strict=True))
-            gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_end, ctx.needs_input_grad[1])
+            gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_final, ctx.needs_input_grad[1])
             return None, gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate
 
     def recurrence(

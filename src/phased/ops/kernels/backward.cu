@@ -57,8 +57,11 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
     for (int due; (due = __popc(__ballot_sync(kAll, place.row == first_row + j))); any = true) {
       Real a[4] = {};
       if (lane < due) {  // lane r takes the r-th event through the cell
-        Real to_h = memory.to_h[place.unit], to_c = memory.to_c[place.unit];
-        adjoin(p, record, place.unit, end - 1 - i - lane * kWarps, to_h, to_c, a, true);
+        Real to_h = memory.to_h[place.unit], to_c = memory.to_c[place.unit], w[3] = {};
+        peepholes(p.peephole, p.units, place.unit, w);
+        const Shares share(record, w, to_h, to_c);
+        share.write(p, end - 1 - i - lane * kWarps);
+        for (int g = 0; g < 4; g++) a[g] = share.products.v[g];
         memory.to_h[place.unit] = to_h, memory.to_c[place.unit] = to_c;  // nobody else's before the barrier
       }
       for (int r = 0; r < due; r++) {
@@ -118,15 +121,14 @@ __device__ __forceinline__ void help_backward(const Backward& p, const Team& tea
   const GradientRows gradients{p, memory.gradients, b, thread};
   gradients.begin(length, memory.to_h, memory.to_c);
   int now = look(length - 1), next = look(length - 1 - kLanes), before = 0;
-  staging.expect(1);
+  staging.settle(1);
   team.sync();
   for (int j = length - 1; j >= 0; j--) {
     const int s = (length - 1 - j) % kLanes;
     const int done = __shfl_sync(kAll, now, s), soon = __shfl_sync(kAll, s + 1 < kLanes ? now : next, (s + 1) % kLanes);
     const int sums = done - before < kWarps ? done - before : kWarps;  // warps that have events: from this one on
     int w = before % kWarps * pitch;
-    staging.expect(soon + kWarps < staging.count ? soon + kWarps : staging.count);
-    wait_for_copies<kAhead - 1>();
+    staging.settle(soon + kWarps);
     team.sync();
     for (int q = thread; q < units; q += kHelperThreads) {
       Real sum = memory.to_h[q] + gradients.at(j - 1, q);
@@ -147,31 +149,20 @@ __device__ __forceinline__ void help_backward(const Backward& p, const Team& tea
   gradients.end(memory.to_h, memory.to_c);
 }
 
-template <bool Shared>
-__device__ __forceinline__ void run_backward(const Backward& p) {
-  extern __shared__ __align__(16) unsigned char bytes[];
-  Real* shared = reinterpret_cast<Real*>(bytes);
-  const Real* weights = p.wh;
-  if (Shared) {
-    const int count = p.units * 4 * p.pitch;
-    hold_weights(shared, p.wh, count);
-    weights = shared, shared += count;
-  }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) backward_streamed(const Backward p) {
+  extern __shared__ __align__(16) unsigned char shared[];
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
-  const BackwardMemory memory(shared, p, team.number);
+  const BackwardMemory memory(reinterpret_cast<Real*>(shared), p, team.number);
   for (int n = threadIdx.x % kTeam; n < p.ring; n += kTeam) memory.places[n] = {0, -1};
   __syncthreads();
   if (b >= p.batch) return;
   const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
   if (team.warp < kWarps) {
-    work_backward(p, team, memory, weights, b, length);
+    work_backward(p, team, memory, p.wh, b, length);
   } else {
     help_backward(p, team, memory, b, length);
   }
 }
-
-PHASED_BACKWARD(backward_shared, run_backward<true>)
-PHASED_BACKWARD(backward_streamed, run_backward<false>)
 
 }  // namespace phased

@@ -1,12 +1,13 @@
-// What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and for the size of the recurrence:
-// PHASED_BLOCKS times 128 columns of weights, PHASED_WARPS and PHASED_HELPERS warps a sequence, PHASED_THREADS threads a block.
+// What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and those of the recurrence for its kind and size:
+// PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights, PHASED_WARPS and PHASED_HELPERS warps a sequence, PHASED_THREADS threads a
+// block.
 #pragma once
 
 #include "gate.h"
 
 namespace phased {
 
-// Off by less than 1e-7, in the fewest dependent instructions.
+// Both off by about a rounding of 1, 1e-7, in the fewest dependent instructions.
 __device__ __forceinline__ float sigmoid(float x) {
   float power, result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
@@ -14,7 +15,12 @@ __device__ __forceinline__ float sigmoid(float x) {
   return result;
 }
 __device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
-__device__ __forceinline__ float tanh(float x) { return tanhf(x); }
+__device__ __forceinline__ float tanh(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(2.8853900817779268f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return 1.0f - 2.0f * result;
+}
 __device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
 
 }  // namespace phased
@@ -50,6 +56,13 @@ __device__ __forceinline__ Gates gates_of(const double* all, Index units) {
   return {all, all + units, all + 2 * units, all + 3 * units, all + 4 * units, all + 5 * units};
 }
 
+// Rows of the input: step j of sequence b at j * step + b * batch.
+struct Input {
+  const Real* x;
+  Index step, batch, features;
+  __device__ __forceinline__ const Real* row(Index r, Index steps) const { return x + r % steps * step + r / steps * batch; }
+};
+
 // Copies that arrive while the thread goes on.
 __device__ __forceinline__ void copy_ahead(void* to_shared, const void* from, int bytes) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
@@ -76,6 +89,7 @@ struct Team {
 
 constexpr int kBlocks = PHASED_BLOCKS;  // whole rows of 128 columns are this many fours a lane, or (from eight blocks on) more
 constexpr int kHelperThreads = kHelpers * kLanes;
+constexpr bool kPeephole = PHASED_PEEPHOLE;
 constexpr int kRounds = 8;  // events that a warp takes through the cell side by side
 
 // What an open event brings: its unit, its row (b * steps + j), its openness, and what input and biases add to its four products.
@@ -100,28 +114,35 @@ __device__ __forceinline__ void copy_rows(T* to, const T* from, int count, int t
     copy_ahead(reinterpret_cast<char*>(to) + 16 * i, reinterpret_cast<const char*>(from) + 16 * Index(i), 16);
 }
 
-// The events of a sequence in the order a team takes them, some of which are in shared memory: a ring of four parts. While one part is worked
-// on, the two behind it are there or on their way, and the one before it may still be read. `ring` is four thirds of the most events of
-// a step and a warp each, at least; see cuda.py.
+// The events of a sequence in the order a team takes them, some of which are in shared memory: a ring of eight parts, each asked for as soon as
+// all its old events have been taken.
 struct Staging {
-  int count, ring, asked, ready;
+  static constexpr int kLate = 4;  // groups of copies that may still be on their way: one is made every step
+  const int count, ring, part;
+  int asked, slot, ready, late[kLate];  // late: what had been asked for up to the last group, the one before it, ...
 
-  __device__ Staging(int count, int ring) : count(count), ring(ring), asked(0), ready(0) {}
+  __device__ Staging(int count, int ring) : count(count), ring(ring), part(ring / 8), asked(0), slot(0), ready(0), late{} {}
 
   // With `done` events taken: asks for all there is room for, by copy(first, slot, how many).
   template <class Copy>
   __device__ __forceinline__ void ask(int done, const Copy& copy) {
-    const int part = ring / 4, oldest = done / part * part;
-    bool any = false;
-    for (; asked < count && asked + part <= oldest + ring; asked += part, any = true)
-      copy(asked, asked % ring, asked + part < count ? part : count - asked);
-    if (any) end_of_copies();
+    while (asked < count && asked + part - ring <= done) {
+      copy(asked, slot, asked + part < count ? part : count - asked);
+      asked += part, slot = slot + part < ring ? slot + part : 0;
+    }
   }
-  // Makes sure that the first `needed` events are there for all who pass the next barrier.
-  __device__ __forceinline__ void expect(int needed) {
-    if (needed > ready) {
+  // Ends a group of copies, and makes sure that the first `needed` events are there for all who pass the next barrier.
+  __device__ __forceinline__ void settle(int needed) {
+    end_of_copies();
+    wait_for_copies<kLate>();
+    ready = late[kLate - 1];
+#pragma unroll
+    for (int i = kLate - 1; i > 0; i--) late[i] = late[i - 1];
+    late[0] = asked;
+    if ((needed < count ? needed : count) > ready) {
       wait_for_copies<0>();
-      ready = asked;
+#pragma unroll
+      for (int i = 0; i < kLate; i++) late[i] = asked;
     }
   }
 };

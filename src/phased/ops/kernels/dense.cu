@@ -38,8 +38,11 @@ __device__ __forceinline__ void work_dense_forward(const Forward& p, const Team&
       const int unit = base + lane * kWarps;
       if (lane < kRounds && unit < units) {
         const Arrival event = arrivals[unit];
-        Real new_c;
-        at.other[unit] = accept(p, a, event.terms, event.head.k, at.h[unit], at.c[unit], unit, (b * p.steps + j) * units + unit, true, new_c);
+        Real w[3] = {}, new_c, record[kRecord];
+        for (int g = 0; g < 4; g++) a[g] += event.terms[g];
+        peepholes(p.peephole, p.units, unit, w);
+        at.other[unit] = accept(a, event.head.k, at.h[unit], at.c[unit], w, new_c, record);
+        if (p.tape) write_record(p.tape + kRecord * ((b * p.steps + j) * units + unit), record);
         at.c[unit] = new_c;
       }
     }
@@ -114,10 +117,12 @@ __device__ __forceinline__ void work_dense_backward(const Backward& p, const Tea
     for (int base = team.warp; base < units; base += kRounds * kWarps) {
       const int own = base + lane * kWarps;
       if (lane < kRounds && own < units) {
-        Real record[kRecord], a[4];
+        Real record[kRecord], w[3] = {};
         read_record(records + kRecord * own, record);
-        adjoin(p, record, own, (b * p.steps + j) * units + own, memory.to_h[own], memory.to_c[own], a, true);
-        store_four(shares + 4 * lane, Four{a[0], a[1], a[2], a[3]});
+        peepholes(p.peephole, p.units, own, w);
+        const Shares share(record, w, memory.to_h[own], memory.to_c[own]);
+        share.write(p, (b * p.steps + j) * units + own);
+        store_four(shares + 4 * lane, share.products);
       }
       __syncwarp();
       for (int column = 4 * lane; column < pitch; column += 128 * kBlocks) {
@@ -203,9 +208,9 @@ __device__ __forceinline__ void run_dense_backward(const Backward& p) {
   }
 }
 
-PHASED_FORWARD(dense_forward_shared, run_dense_forward<true>)
-PHASED_FORWARD(dense_forward_streamed, run_dense_forward<false>)
-PHASED_BACKWARD(dense_backward_shared, run_dense_backward<true>)
-PHASED_BACKWARD(dense_backward_streamed, run_dense_backward<false>)
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_forward_shared(const Forward p) { run_dense_forward<true>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_forward_streamed(const Forward p) { run_dense_forward<false>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_backward_shared(const Backward p) { run_dense_backward<true>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_backward_streamed(const Backward p) { run_dense_backward<false>(p); }
 
 }  // namespace phased

@@ -1,4 +1,4 @@
-// Forwards over open events: one team of warps a sequence, weights in shared memory where they fit.
+// Forwards over open events of layers whose weights do not fit into shared memory: one team of warps a sequence.
 //
 // A step is a chain nothing can be put beside: read h, four products, a sum over lanes, the cell, write h, tell all others. So it is kept
 // short. Events go round the warps, the i-th to warp i % kWarps: a warp knows its next event, and has its weights, long before its step
@@ -39,17 +39,20 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
     while (due == j) {
       const int unit = event.head.unit;
       const Real k = event.head.k, h = at.h[unit], c = at.c[unit];
-      const Real terms[4] = {event.terms[0], event.terms[1], event.terms[2], event.terms[3]};
       const Real sum = product(part, weights, unit, at.h, pitch, lane);
-      Real a[4], new_c;
-      for (int g = 0; g < 4; g++) a[g] = __shfl_sync(kAll, sum, 8 * g);
+      Real a[4], w[3] = {}, new_c, record[kRecord];
+      for (int g = 0; g < 4; g++) a[g] = __shfl_sync(kAll, sum, 8 * g) + event.terms[g];
+      peepholes(p.peephole, p.units, unit, w);
       const Index number = first + i;
       i += kWarps, slot += kWarps;
       slot = slot < ring ? slot : slot - ring;
       fetch();
-      const Real new_h = accept(p, a, terms, k, h, c, unit, number, lane == 0, new_c);  // all lanes alike
+      const Real new_h = accept(a, k, h, c, w, new_c, record);  // all lanes alike
       __syncwarp();  // all lanes have read c
-      if (lane == 0) at.other[unit] = new_h, at.c[unit] = new_c;
+      if (lane == 0) {
+        at.other[unit] = new_h, at.c[unit] = new_c;
+        if (p.tape) write_record(p.tape + kRecord * number, record);
+      }
     }
     team.sync();
     at.swap();
@@ -78,7 +81,7 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
   const auto copy = [&](int from, int slot, int many) { copy_rows(memory.ring + slot, p.arrivals + first + from, many, thread); };
   staging.ask(0, copy);
   Ahead now = look(0), next = look(kLanes);
-  staging.expect(1);
+  staging.settle(1);
   team.sync();
   Real* out = p.output + b * units;
   for (int j = 0; j < length; j++, out += p.batch * units) {
@@ -94,7 +97,7 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
       const unsigned changed = p.mask[(b * p.steps + j) * words + w];
       if (w * 32 + lane < units && !(changed >> lane & 1)) at.other[w * 32 + lane] = at.h[w * 32 + lane];
     }
-    staging.expect(soon + kWarps < staging.count ? soon + kWarps : staging.count);
+    staging.settle(soon + kWarps);
     team.sync();
     at.swap();
     for (int q = thread; q < units; q += kHelperThreads) out[q] = at.h[q];
@@ -105,31 +108,20 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
   at.end(p, b, length, thread);
 }
 
-template <bool Shared>
-__device__ __forceinline__ void run_forward(const Forward& p) {
-  extern __shared__ __align__(16) unsigned char bytes[];
-  Real* shared = reinterpret_cast<Real*>(bytes);
-  const Real* weights = p.wh;
-  if (Shared) {
-    const int count = p.units * 4 * p.pitch;
-    hold_weights(shared, p.wh, count);
-    weights = shared, shared += count;
-  }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) forward_streamed(const Forward p) {
+  extern __shared__ __align__(16) unsigned char shared[];
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
-  const ForwardMemory memory(shared, p, team.number);
+  const ForwardMemory memory(reinterpret_cast<Real*>(shared), p, team.number);
   if (b < p.batch) memory.copies.begin(p, b, threadIdx.x % kTeam, kTeam);
   __syncthreads();
   if (b >= p.batch) return;
   const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
   if (team.warp < kWarps) {
-    work_forward(p, team, memory, weights, b, length);
+    work_forward(p, team, memory, p.wh, b, length);
   } else {
     help_forward(p, team, memory, b, length);
   }
 }
-
-PHASED_FORWARD(forward_shared, run_forward<true>)
-PHASED_FORWARD(forward_streamed, run_forward<false>)
 
 }  // namespace phased

@@ -1,4 +1,5 @@
-// What a step does to one event, forwards and backwards; and what the kernels of the recurrence are given.
+// What a step does to one event, forwards and backwards; and what the kernels of the recurrence are given: `ring` events of a sequence are in
+// shared memory at a time, and no step has more than `most`.
 #pragma once
 
 #include "products.h"
@@ -12,42 +13,41 @@ struct Forward {
   const Arrival* arrivals;
   const Real *wh, *peephole, *initial_h, *initial_c;
   Real *output, *final_h, *final_c, *tape;  // tape: (events, kRecord), or null
-  Index ring;
+  Index ring, most;
 };
 
 struct Backward {
   Index batch, steps, units, pitch;
   const Index *lengths, *start;
+  const unsigned* mask;
   const int *unit, *row;
   const Real *tape, *wh, *peephole;
   const Real* to_output;  // or null; row j of sequence b at j * output_step + b * output_batch
   Index output_step, output_batch;
-  const Real *to_final_h, *to_final_c;
+  const Real *to_final_h, *to_final_c;  // or null
   Real *to_products, *to_others;  // (events, 4); (events, 1), to the openness, or (events, 4) with the three peepholes behind it
   Real *to_h, *to_c;
-  Index ring;
+  Index ring, most;
 };
 
-// The cell of one event: its new h; new c goes to `new_c`. One thread writes the tape.
-__device__ __forceinline__ Real accept(const Forward& p, Real a[4], const Real terms[4], Real k, Real h, Real c, int unit, Index event, bool write,
-                                       Real& new_c) {
-  Real w[3] = {}, keep[Cell::kept], proposed_h, proposed_c;
-  for (int g = 0; g < 4; g++) a[g] += terms[g];
-  if (p.peephole) {
-    for (int i = 0; i < 3; i++) w[i] = p.peephole[i * p.units + unit];
-    Cell::template propose<true, Real>(a, h, c, w, proposed_h, proposed_c, keep);
-  } else {
-    Cell::template propose<false, Real>(a, h, c, w, proposed_h, proposed_c, keep);
-  }
+// A unit's peephole weights, where there are any.
+__device__ __forceinline__ void peepholes(const Real* from, Index units, int unit, Real w[3]) {
+  if (kPeephole)
+    for (int i = 0; i < 3; i++) w[i] = from[i * units + unit];
+}
+
+// The cell of one event, from its products `a` and its peepholes `w`: its new h; new c goes to `new_c`, what a backward pass needs to `record`.
+__device__ __forceinline__ Real accept(const Real a[4], Real k, Real h, Real c, const Real w[3], Real& new_c, Real record[kRecord]) {
+  Real proposed_h, proposed_c;
+  Cell::template propose<kPeephole, Real>(a, h, c, w, proposed_h, proposed_c, record);
+  for (int i = Cell::kept; i < kRecord - 2; i++) record[i] = 0;
+  record[kRecord - 2] = h, record[kRecord - 1] = k;
   new_c = k * proposed_c + (1 - k) * c;
-  if (p.tape && write) {
-    Real record[kRecord] = {};
-    for (int f = 0; f < Cell::kept; f++) record[f] = keep[f];
-    record[kRecord - 2] = h, record[kRecord - 1] = k;
-    Real* to = p.tape + kRecord * event;
-    for (int i = 0; i < kRecord; i += 4) store_four(to + i, Four{record[i], record[i + 1], record[i + 2], record[i + 3]});
-  }
   return k * proposed_h + (1 - k) * h;
+}
+
+__device__ __forceinline__ void write_record(Real* to, const Real record[kRecord]) {
+  for (int i = 0; i < kRecord; i += 4) store_four(to + i, Four{record[i], record[i + 1], record[i + 2], record[i + 3]});
 }
 
 __device__ __forceinline__ void read_record(const Real* from, Real record[kRecord]) {
@@ -57,25 +57,29 @@ __device__ __forceinline__ void read_record(const Real* from, Real record[kRecor
   }
 }
 
-// From the gradients to an event's h and c: those to its products, and what is left of h and c before it. One thread writes the rest.
-__device__ __forceinline__ void adjoin(const Backward& p, const Real record[kRecord], int unit, Index event, Real& to_h, Real& to_c, Real a[4],
-                                       bool write) {
-  Real w[3] = {}, to_w[3], to_h_before, to_c_before, to_k;
-  if (p.peephole)
-    for (int i = 0; i < 3; i++) w[i] = p.peephole[i * p.units + unit];
-  Cell::template adjoint<Real>(record, record[kRecord - 2], record[kRecord - 1], to_h, to_c, w, a, to_h_before, to_c_before, to_k, to_w);
-  to_h = to_h_before, to_c = to_c_before;
-  if (!write) return;
-  store_four(p.to_products + 4 * event, Four{a[0], a[1], a[2], a[3]});
-  if (p.peephole) {
-    store_four(p.to_others + 4 * event, Four{to_k, to_w[0], to_w[1], to_w[2]});
-  } else {
-    p.to_others[event] = to_k;
-  }
-}
+// What an event gives back: the gradients to its products, to its openness and its peepholes.
+struct Shares {
+  Four products, others;
 
-// Rows of the output's gradient, asked for some steps ahead. A thread copies, and later reads, its own columns: it need not wait for others.
-constexpr int kAhead = 4;
+  // From the gradients to its h and c; what is left of them is those to h and c before it.
+  __device__ __forceinline__ Shares(const Real record[kRecord], const Real w[3], Real& to_h, Real& to_c) {
+    Real to_h_before, to_c_before;
+    Cell::template adjoint<Real>(record, record[kRecord - 2], record[kRecord - 1], to_h, to_c, w, products.v, to_h_before, to_c_before,
+                                 others.v[0], others.v + 1);
+    to_h = to_h_before, to_c = to_c_before;
+  }
+  __device__ __forceinline__ void write(const Backward& p, Index event) const {
+    store_four(p.to_products + 4 * event, products);
+    if (kPeephole) {
+      store_four(p.to_others + 4 * event, others);
+    } else {
+      p.to_others[event] = others.v[0];
+    }
+  }
+};
+
+// Rows of the output's gradient, asked for some steps ahead, in the groups of copies that the caller ends. A thread copies, and later reads, its own columns: it need not wait for others.
+constexpr int kAhead = Staging::kLate + 1;
 
 struct GradientRows {
   const Backward& p;
@@ -87,17 +91,17 @@ struct GradientRows {
     if (p.to_output && j >= 0)
       for (int q = thread; q < p.units; q += kHelperThreads)
         copy_ahead(ring + j % kAhead * p.pitch + q, p.to_output + j * p.output_step + b * p.output_batch + q, sizeof(Real));
-    end_of_copies();
   }
   __device__ __forceinline__ Real at(int j, int q) const { return p.to_output && j >= 0 ? ring[j % kAhead * p.pitch + q] : Real(0); }
 
   // The gradients to start with: those to the final state, and the last step's output.
   __device__ __forceinline__ void begin(int length, Real* to_h, Real* to_c) const {
     for (int i = 0; i < kAhead; i++) ask(length - 1 - i);
+    end_of_copies();
     wait_for_copies<0>();
     for (int q = thread; q < p.units; q += kHelperThreads) {
-      to_h[q] = p.to_final_h[b * p.units + q] + at(length - 1, q);
-      to_c[q] = Cell::has_c ? p.to_final_c[b * p.units + q] : Real(0);
+      to_h[q] = (p.to_final_h ? p.to_final_h[b * p.units + q] : Real(0)) + at(length - 1, q);
+      to_c[q] = Cell::has_c && p.to_final_c ? p.to_final_c[b * p.units + q] : Real(0);
     }
     ask(length - 1 - kAhead);
   }
@@ -131,23 +135,5 @@ struct Copies {
     }
   }
 };
-
-#define PHASED_FORWARD(name, body)                                                                                                          \
-  extern "C" __global__ void __launch_bounds__(PHASED_THREADS) name(                                                                        \
-      Index batch, Index steps, Index units, Index pitch, const Index* lengths, const Index* start, const unsigned* mask,                   \
-      const Arrival* arrivals, const Real* wh, const Real* peephole, const Real* initial_h, const Real* initial_c, Real* output,            \
-      Real* final_h, Real* final_c, Real* tape, Index ring) {                                                                               \
-    body({batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h, final_c, tape,   \
-          ring});                                                                                                                           \
-  }
-
-#define PHASED_BACKWARD(name, body)                                                                                                         \
-  extern "C" __global__ void __launch_bounds__(PHASED_THREADS) name(                                                                        \
-      Index batch, Index steps, Index units, Index pitch, const Index* lengths, const Index* start, const int* unit, const int* row,        \
-      const Real* tape, const Real* wh, const Real* peephole, const Real* to_output, Index output_step, Index output_batch,                 \
-      const Real* to_final_h, const Real* to_final_c, Real* to_products, Real* to_others, Real* to_h, Real* to_c, Index ring) {             \
-    body({batch, steps, units, pitch, lengths, start, unit, row, tape, wh, peephole, to_output, output_step, output_batch, to_final_h,      \
-          to_final_c, to_products, to_others, to_h, to_c, ring});                                                                           \
-  }
 
 }  // namespace phased

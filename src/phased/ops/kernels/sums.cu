@@ -1,83 +1,7 @@
-// What needs no order in time: the input's share of the products, and gradients to weights, input and gates, over all open events at once.
+// What needs no order in time: gradients to weights, input and gates, over all open events at once.
 #include "common.h"
 
 namespace phased {
-
-// Rows of the input: step j of sequence b at j * step + b * batch.
-struct Input {
-  const Real* x;
-  Index step, batch, features;
-  __device__ __forceinline__ const Real* row(Index r, Index steps) const { return x + r % steps * step + r / steps * batch; }
-};
-
-// What bias and input of each event's unit add to its products. `lanes`, a power of two up to 32, share an event.
-extern "C" __global__ void input_terms(const Real* x, Index x_step, Index x_batch, Index features, Index steps, Index rows, const Index* start,
-                                       const Real* wx, const Real* bias, Index lanes, Arrival* arrivals) {
-  const Input input{x, x_step, x_batch, features};
-  const Index events = start[rows], threads = Index(gridDim.x) * blockDim.x, at = blockIdx.x * Index(blockDim.x) + threadIdx.x;
-  const Index rounds = (events * lanes + threads - 1) / threads;  // all lanes of a warp take part to the end
-  for (Index round = 0; round < rounds; round++) {
-    const Index e = (round * threads + at) / lanes, lane = at % lanes;
-    Real sums[4] = {};
-    Index unit = 0;
-    if (e < events) {
-      unit = arrivals[e].head.unit;
-      const Real *row = input.row(arrivals[e].head.row, steps), *w = wx + unit * 4 * features;
-      for (Index d = lane; d < features; d += lanes)
-        for (int g = 0; g < 4; g++) sums[g] += w[g * features + d] * row[d];
-    }
-    for (Index apart = lanes / 2; apart; apart /= 2)
-      for (int g = 0; g < 4; g++) sums[g] += __shfl_xor_sync(kAll, sums[g], static_cast<int>(apart));
-    if (e < events && lane == 0) {
-      const Four add = load_four(bias + 4 * unit);
-      store_four(arrivals[e].terms, Four{sums[0] + add.v[0], sums[1] + add.v[1], sums[2] + add.v[2], sums[3] + add.v[3]});
-    }
-  }
-}
-
-// A unit's events, as order_by_unit sorted them.
-struct Own {
-  Index first, end;
-};
-__device__ __forceinline__ Own own_events(const Index* ends, Index stretches, Index unit) {
-  return {unit ? ends[unit * stretches - 1] : 0, ends[(unit + 1) * stretches - 1]};
-}
-
-// sums (splits, units, 4, columns): gradients to a unit's products times the row [h before | x | 1] each of its events saw. A block has a
-// unit, a stretch of columns and a split of the unit's events; a thread a column.
-extern "C" __global__ void weight_sums(const Real* to_products, const int* order, const Index* ends, Index stretches, const int* row_of,
-                                       const Real* output, const Real* initial_h, const Real* x, Index x_step, Index x_batch, Index features,
-                                       Index batch, Index steps, Index units, Real* sums) {
-  constexpr int kAtOnce = 64;
-  __shared__ Four by[kAtOnce];
-  __shared__ const Real *h_of[kAtOnce], *x_of[kAtOnce];
-  const Input input{x, x_step, x_batch, features};
-  const Index unit = blockIdx.x, columns = units + features + 1, column = blockIdx.y * Index(blockDim.x) + threadIdx.x;
-  const Own own = own_events(ends, stretches, unit);
-  const Index share = (own.end - own.first + gridDim.z - 1) / gridDim.z, begin = own.first + blockIdx.z * share;
-  const Index end = begin + share < own.end ? begin + share : own.end;
-  Real sum[4] = {};
-  for (Index at = begin; at < end; at += kAtOnce) {
-    const int count = end - at < kAtOnce ? int(end - at) : kAtOnce;
-    __syncthreads();
-    for (int i = threadIdx.x; i < kAtOnce; i += blockDim.x) {
-      const int e = order[at + (i < count ? i : 0)];  // a last batch is filled up with events that count for nothing
-      const Index row = row_of[e], b = row / steps, j = row % steps;
-      by[i] = i < count ? load_four(to_products + 4 * Index(e)) : Four{};
-      h_of[i] = j ? output + ((j - 1) * batch + b) * units : initial_h + b * units;
-      x_of[i] = input.row(row, steps);
-    }
-    __syncthreads();
-    const bool from_h = column < units, from_x = !from_h && column < units + features;
-#pragma unroll 8
-    for (int i = 0; i < kAtOnce; i++) {
-      const Real z = from_h ? h_of[i][column] : from_x ? x_of[i][column - units] : Real(1);
-      for (int g = 0; g < 4; g++) sum[g] += by[i].v[g] * z;
-    }
-  }
-  if (column < columns)
-    for (int g = 0; g < 4; g++) sums[((blockIdx.z * units + unit) * 4 + g) * columns + column] = sum[g];
-}
 
 // What an event adds to the sums that become gradients to period, shift, ratio_on and the peepholes.
 struct GateSums {
@@ -92,50 +16,112 @@ struct GateSums {
   }
 };
 
-// Where the sums go: gradients to period, shift and ratio_on (units), and to the peepholes (3, units) or nowhere.
-struct ToGate {
-  double *period, *shift, *ratio_on;
-  Real* peephole;
+// Lists the events of one unit in the order of rows, a stretch of rows at a time. A thread has eight rows of them, a byte of bits.
+struct OwnEvents {
+  static constexpr int kThreads = 128, kEach = 8, kScan = kThreads * kEach, kAtOnce = 64;
+  int row[kScan + kAtOnce], event[kScan + kAtOnce], warps[kThreads / kLanes];
 
-  __device__ __forceinline__ void write(int which, double total, double tau, double r_on, Index unit, Index units) const {
-    const double to_shift = -2 / (r_on * tau);
-    if (which == 0) period[unit] = total * to_shift / tau;
-    if (which == 1) shift[unit] = total * to_shift;
-    if (which == 2) ratio_on[unit] = total / r_on;
-    if (which >= 3 && peephole) peephole[(which - 3) * units + unit] = static_cast<Real>(total);
+  // Looks at rows from `first`, which is a whole stretch of 32, to `end`, kScan at most, behind the `waiting` events already listed; how many are
+  // listed then.
+  __device__ __forceinline__ int look(const unsigned* by_unit, const unsigned* mask, const Index* start, Index words, Index unit, Index stretches,
+                                      Index first, Index end, int waiting) {
+    const Index word = unit / 32, begin = first + kEach * Index(threadIdx.x);
+    const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
+    unsigned bits = begin < end ? by_unit[unit * stretches + begin / 32] >> (begin % 32) & 0xff : 0;
+    const int own = __popc(bits);
+    int place = own;
+    for (int apart = 1; apart < kLanes; apart *= 2) {
+      const int left = __shfl_up_sync(kAll, place, apart);
+      if (lane >= apart) place += left;
+    }
+    __syncthreads();  // what was listed before has been read
+    if (lane == kLanes - 1) warps[warp] = place;
+    __syncthreads();
+    place += waiting - own;
+    for (int w = 0; w < kThreads / kLanes; w++) {
+      if (w < warp) place += warps[w];
+      waiting += warps[w];
+    }
+    for (; bits; bits &= bits - 1) {
+      const Index r = begin + __ffs(bits) - 1;
+      Index e = start[r] + __popc(mask[r * words + word] & ((1u << unit % 32) - 1));
+      for (Index w = 0; w < word; w++) e += __popc(mask[r * words + w]);
+      row[place] = static_cast<int>(r), event[place++] = static_cast<int>(e);
+    }
+    __syncthreads();
+    return waiting;
   }
 };
 
-// Over a unit's events as order_by_unit sorted them. A block a unit.
-extern "C" __global__ void gate_sums(const Real* to_others, const int* order, const Index* ends, Index stretches,
-                                     const int* row_of, const double* time, Index time_batch, Index time_step, const double* all_gates,
-                                     Index steps, Index units, double leak, Index square, double* to_period, double* to_shift,
-                                     double* to_ratio_on, Real* to_peephole) {
-  constexpr int kSums = 6;
-  __shared__ double partial[kSums][kLanes];
-  const Index unit = blockIdx.x;
+// sums (splits, units, 4, columns): gradients to a unit's products times the row [h before | x | 1] each of its events saw; gate_sums
+// (splits, 6, units). A block has a unit, a stretch of columns and a split of the rows; a thread a column.
+extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads) event_sums(
+    const Real* to_products, const Real* to_others, const unsigned* by_unit, const unsigned* mask, const Index* start, const Real* output, const Real* initial_h,
+    const Real* x, Index x_step, Index x_batch, Index features, const double* time, Index time_batch, Index time_step, const double* all_gates,
+    Index batch, Index steps, Index units, Index square, Index peephole, Real* sums, double* gate_sums) {
+  constexpr int kAtOnce = OwnEvents::kAtOnce;
+  __shared__ OwnEvents own;
+  __shared__ Four by[kAtOnce];
+  __shared__ const Real *h_of[kAtOnce], *x_of[kAtOnce];
+  __shared__ double partial[6][kAtOnce / kLanes];
+  const Input input{x, x_step, x_batch, features};
   const Gates gates = gates_of(all_gates, units);
+  const Index unit = blockIdx.x, words = (units + 31) / 32, columns = units + features + 1;
+  const Index column = blockIdx.y * Index(blockDim.x) + threadIdx.x, rows = batch * steps;
+  const Index stretches = (rows + 31) / 32, share = (stretches + gridDim.z - 1) / gridDim.z * 32;
+  const Index first = blockIdx.z * share, end = first + share < rows ? first + share : rows;
   const double tau = gates.period[unit], shift = gates.shift[unit], offset = gates.offset[unit], r_on = gates.ratio_on[unit];
-  const Own own = own_events(ends, stretches, unit);
-  GateSums sum;
-  for (Index i = own.first + threadIdx.x; i < own.end; i += blockDim.x) {
-    const Index e = order[i], row = row_of[e];
-    sum.add(to_others, e, to_peephole, time[row / steps * time_batch + row % steps * time_step], tau, shift, offset, r_on, leak, square);
+  // Every thread has a number to load, so that many loads can be on their way: the last column, and those beyond it, one that does not count.
+  const bool from_h = column < units, from_x = !from_h && column < units + features, for_gate = blockIdx.y == 0;
+  const Real* const* const rows_of = from_x ? x_of : h_of;
+  const Index place = from_h ? column : from_x ? column - units : 0;
+  const int thread = threadIdx.x;
+  Real sum[4] = {};
+  GateSums gate;
+  int waiting = 0;
+  for (Index at = first; at < end; at += OwnEvents::kScan) {
+    waiting = own.look(by_unit, mask, start, words, unit, stretches, at, end, waiting);
+    const bool last = at + OwnEvents::kScan >= end;
+    int done = 0;
+    for (; waiting - done >= kAtOnce || (last && waiting > done); done += kAtOnce) {
+      __syncthreads();
+      if (thread < kAtOnce) {
+        const bool there = done + thread < waiting;  // a last batch is filled up with events that count for nothing
+        const int i = there ? done + thread : done;
+        const Index row = own.row[i], e = own.event[i], b = row / steps, j = row % steps;
+        by[thread] = there ? load_four(to_products + 4 * e) : Four{};
+        h_of[thread] = j ? output + ((j - 1) * batch + b) * units : initial_h + b * units;
+        x_of[thread] = input.row(row, steps);
+        if (for_gate && there)
+          gate.add(to_others, e, peephole, time[b * time_batch + j * time_step], tau, shift, offset, r_on, 0.0, square);
+      }
+      __syncthreads();
+#pragma unroll 16
+      for (int i = 0; i < kAtOnce; i++) {
+        const Real loaded = rows_of[i][place], z = from_h || from_x ? loaded : Real(1);
+        for (int g = 0; g < 4; g++) sum[g] += by[i].v[g] * z;
+      }
+    }
+    if (done && done < waiting) {  // what is left, fewer than kAtOnce, moves to the front
+      int row = 0, event = 0;
+      if (thread < waiting - done) row = own.row[done + thread], event = own.event[done + thread];
+      __syncthreads();
+      if (thread < waiting - done) own.row[thread] = row, own.event[thread] = event;
+    }
+    if (done) waiting = waiting > done ? waiting - done : 0;
   }
-  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
-  for (int s = 0; s < kSums; s++) {
-    for (int apart = kLanes / 2; apart; apart /= 2) sum.v[s] += __shfl_xor_sync(kAll, sum.v[s], apart);
-    if (lane == 0) partial[s][warp] = sum.v[s];
+  if (column < columns)
+    for (int g = 0; g < 4; g++) sums[((blockIdx.z * units + unit) * 4 + g) * columns + column] = sum[g];
+  if (!for_gate) return;
+  for (int s = 0; s < 6; s++) {
+    for (int apart = kLanes / 2; apart; apart /= 2) gate.v[s] += __shfl_xor_sync(kAll, gate.v[s], apart);
+    if (thread < kAtOnce && thread % kLanes == 0) partial[s][thread / kLanes] = gate.v[s];
   }
   __syncthreads();
-  if (threadIdx.x < kSums) {
-    double total = 0;
-    for (int w = 0; w < warps; w++) total += partial[threadIdx.x][w];
-    ToGate{to_period, to_shift, to_ratio_on, to_peephole}.write(threadIdx.x, total, tau, r_on, unit, units);
-  }
+  if (thread < 6) gate_sums[(blockIdx.z * 6 + Index(thread)) * units + unit] = partial[thread][0] + partial[thread][1];
 }
 
-// The same where every unit has an event in every row. A block a stretch of rows, a thread a unit; partial (stretches, 6, units).
+// The gates' sums where every unit has an event in every row. A block a stretch of rows, a thread a unit; partial (stretches, 6, units).
 extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* time, Index time_batch, Index time_step, const Index* lengths,
                                            const double* all_gates, Index batch, Index steps, Index units, double leak, Index square,
                                            Index peephole, double* partial) {
@@ -152,19 +138,6 @@ extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* 
     }
     for (int s = 0; s < 6; s++) partial[(blockIdx.x * 6 + Index(s)) * units + unit] = sum.v[s];
   }
-}
-
-// A warp a unit and sum.
-extern "C" __global__ void finish_gate_sums(const double* partial, Index stretches, const double* all_gates, Index units, double* to_period,
-                                            double* to_shift, double* to_ratio_on, Real* to_peephole) {
-  const Gates gates = gates_of(all_gates, units);
-  const Index unit = blockIdx.x;
-  const int which = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  double total = 0;
-  for (Index i = lane; i < stretches; i += kLanes) total += partial[(i * 6 + which) * units + unit];
-  for (int apart = kLanes / 2; apart; apart /= 2) total += __shfl_xor_sync(kAll, total, apart);
-  const ToGate to{to_period, to_shift, to_ratio_on, to_peephole};
-  if (lane == 0) to.write(which, total, gates.period[unit], gates.ratio_on[unit], unit, units);
 }
 
 // to_input (steps, batch, features): the products' gradients through the input weights. A warp a row.

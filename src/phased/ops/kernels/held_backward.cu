@@ -1,0 +1,251 @@
+// Backwards over open events with all weights in shared memory; see held.h. Steps are counted from the last: step s is the sequence's j-th,
+// j = length - 1 - s.
+//
+// While the first warp takes the events of step s through the cell, warps that have columns add to h's gradient what step s - 1 has left. An
+// event of step s cannot wait for that: its lane adds up its own column.
+#include "held.h"
+
+namespace phased {
+
+constexpr int kRows = Staging::kLate + 2;  // of the output's gradient: the one in use, those settled, and those on their way
+
+// A team's shared memory.
+struct alignas(16) HeldBackwardMemory {
+  Real to_h[kWide], to_c[kWide];
+  Real gradients[kRows][kWide];  // of the output: the j-th row at j % kRows; zeros where nobody asks for them
+  int rows[4][kLanes];           // where the weights of a step's first events lie
+  int ends[kEnds];
+  // Behind it: the gradients to the products of a step's events, of odd and even steps; and of the events in the ring tape and unit.
+  __device__ __forceinline__ Four* shares() { return reinterpret_cast<Four*>(this + 1); }
+  __device__ __forceinline__ Real* tape(int most) { return reinterpret_cast<Real*>(shares() + 2 * most); }
+  __device__ __forceinline__ int* unit(int most, int ring) { return reinterpret_cast<int*>(tape(most) + kRecord * ring); }
+
+  static __device__ __forceinline__ HeldBackwardMemory& of(unsigned char* shared, int most, int ring, int team) {
+    const int bytes = sizeof(HeldBackwardMemory) + 2 * most * sizeof(Four) + ring * (kRecord * sizeof(Real) + 4);
+    return *reinterpret_cast<HeldBackwardMemory*>(shared + team * bytes);
+  }
+};
+
+__device__ __forceinline__ void add_through(Four& sum, const Four& weights, const Four& share) {
+  for (int g = 0; g < 4; g++) sum.v[g] += weights.v[g] * share.v[g];
+}
+__device__ __forceinline__ Real all_of(const Four& sum) { return (sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3]); }
+
+// Adds what a step's events from the i-th on mean to a unit's gradient: for those that have no weights in registers.
+__device__ __forceinline__ void add_shares(Four& sum, const Four* column, const int* rows, int pitch, const Four* shares, const int* units, int at,
+                                           int i, int count, int ring) {
+  for (; i < count; i++) add_through(sum, column[i < kLanes ? rows[i] : units[wrapped(at + i, ring)] * pitch], shares[i]);
+}
+
+// The first warp.
+struct BackwardSteps {
+  const Backward& p;
+  HeldBackwardMemory& memory;
+  const Held& held;
+  Four* const shares[2];
+  const Real* const tape;
+  const int* const units;
+  const int lane, ring;
+  Index event;  // the lane's, of this step
+  // This step's events, and those of the one before: where their slots begin, and how many they are.
+  int at = 0, count = 0, at_before = 0, count_before = 0, end = 0, gradient_row;
+  // The lane's event, or, where there is none, one of unit 0 that counts for nothing; and the weights by which the last step's first events saw
+  // its unit.
+  int unit = 0;
+  Real record[kRecord] = {}, w[3] = {};
+  Four near[kNear] = {};
+
+  __device__ BackwardSteps(const Backward& p, HeldBackwardMemory& memory, const Held& held, int lane, Index last, int length)
+      : p(p), memory(memory), held(held), shares{memory.shares(), memory.shares() + p.most}, tape(memory.tape(p.most)),
+        units(memory.unit(p.most, p.ring)), lane(lane), ring(p.ring), event(last - lane), gradient_row((length + kRows - 1) % kRows) {}
+
+  template <class T>
+  __device__ __forceinline__ void take(T turn, int s) {
+    const Four* const seen = shares[turn.before];
+    Real* const here = memory.to_h + unit;  // all that is the unit's lies at the same place
+    const Real also = here[(2 + gradient_row) * kWide], before = here[0];
+    Real to_c = here[kWide], v[3] = {w[0], w[1], w[2]};
+    const int next_end = memory.ends[(s + 1) & (kEnds - 1)], next_at = wrapped(at + count, ring), next_count = next_end - end;
+    const int slot = wrapped(next_at + lane, ring), unit_now = unit, unit_next = units[slot];
+    Real record_now[kRecord];
+    for (int i = 0; i < kRecord; i++) record_now[i] = record[i];
+    read_record(tape + slot * kRecord, record);
+    Four sum = {before};
+#pragma unroll
+    for (int i = 0; i < kNear; i++) add_through(sum, near[i], seen[i]);
+    // The next step's event, and the weights by which this one's saw its unit.
+    unit = lane < next_count ? unit_next : 0;
+    peepholes(p.peephole, p.units, unit, w);
+    memory.rows[(s + 1) & 3][lane] = unit * held.pitch;
+    const Four* const column = held.weights + unit;
+#pragma unroll
+    for (int i = 0; i < kNear; i += 4) {
+      const int4 row = *reinterpret_cast<const int4*>(memory.rows[s & 3] + i);
+      near[i] = column[row.x], near[i + 1] = column[row.y], near[i + 2] = column[row.z], near[i + 3] = column[row.w];
+    }
+    if (__builtin_expect(count_before > kNear, 0))
+      add_shares(sum, held.weights + unit_now, memory.rows[(s - 1) & 3], held.pitch, seen, units, at_before, kNear, count_before, ring);
+    Real to_h = all_of(sum);
+    const Shares share(record_now, v, to_h, to_c);
+    const bool there = lane < count;
+    shares[turn.now][lane] = there ? share.products : Four{};
+    if (there) {
+      here[0] = to_h + also, here[kWide] = to_c;
+      share.write(p, event);
+    }
+    if (__builtin_expect(count > kLanes, 0)) take_more(turn, s);
+    event -= count, at_before = at, count_before = count, at = next_at, count = next_count, end = next_end;
+    gradient_row = gradient_row ? gradient_row - 1 : kRows - 1;
+  }
+
+  // More events than lanes: nothing is prepared for these.
+  template <class T>
+  __device__ __forceinline__ void take_more(T turn, int s) {
+    for (int i = kLanes + lane; i < count; i += kLanes) {
+      const int slot = wrapped(at + i, ring), own = units[slot];
+      Four sum = {memory.to_h[own]};
+      add_shares(sum, held.weights + own, memory.rows[(s - 1) & 3], held.pitch, shares[turn.before], units, at_before, 0, count_before, ring);
+      Real to_h = all_of(sum), to_c = memory.to_c[own], v[3] = {}, read[kRecord];
+      read_record(tape + slot * kRecord, read);
+      peepholes(p.peephole, p.units, own, v);
+      const Shares share(read, v, to_h, to_c);
+      shares[turn.now][i] = share.products;
+      memory.to_h[own] = to_h + memory.gradients[gradient_row][own], memory.to_c[own] = to_c;
+      share.write(p, event - (i - lane));
+    }
+  }
+};
+
+// One warp has events and the output's gradients fetched, in time for all who look at them, and tells where steps end.
+__device__ __forceinline__ void fetch_backward(const Backward& p, const Team& team, HeldBackwardMemory& memory, Index b, int length) {
+  const int lane = team.lane, units = p.units, ring = p.ring;
+  const Index* const start = p.start + b * p.steps;
+  const Index last = start[length] - 1;
+  Ends<true> ends(start, length, lane);
+  Staging staging(int(start[length] - start[0]), ring);
+  Real* const tape = memory.tape(p.most);
+  int* const unit = memory.unit(p.most, ring);
+  const int past = p.most > kLanes ? 2 : 0;  // how many of the last steps' events are needed: those without a row listed
+  const auto copy = [&](int from, int slot, int many) {
+    for (int n = lane; n < many; n += kLanes) {
+      const Index e = last - from - n;
+      copy_ahead(unit + slot + n, p.unit + e, 4);
+      for (int part = 0; part < int(kRecord * sizeof(Real) / 16); part++)
+        copy_ahead(tape + (slot + n) * kRecord + part * (16 / sizeof(Real)), p.tape + e * kRecord + part * (16 / sizeof(Real)), 16);
+    }
+  };
+  // Rows of the output's gradient, the last first; 0 stands before the first.
+  const Real* from = p.to_output ? p.to_output + (length - 1) * p.output_step + b * p.output_batch + lane : nullptr;
+  int left = length, row = (length + kRows - 1) % kRows;
+  const auto ask_row = [&] {
+    Real* const to = memory.gradients[row] + lane;
+    if (from && left > 0) {
+#pragma unroll
+      for (int n = 0; n < kParts; n++)
+        if (n * kLanes + lane < units) copy_ahead(to + n * kLanes, from + n * kLanes, sizeof(Real));
+      from -= p.output_step;
+    } else if (from && left > -kRows) {
+#pragma unroll
+      for (int n = 0; n < kParts; n++) to[n * kLanes] = 0;
+    }
+    left--, row = row ? row - 1 : kRows - 1;
+  };
+  for (int i = 1; i < kRows; i++) ask_row();
+  staging.ask(0, copy);
+  end_of_copies();
+  wait_for_copies<0>();
+  const int first_end = ends.at(0);
+  staging.settle(first_end);
+  if (lane == 0) memory.ends[0] = first_end;
+  team.sync();
+  for (int s = -1; s < length; s++) {
+    const int soon = ends.at(s + 2);
+    if (lane == 0) memory.ends[(s + 2) & (kEnds - 1)] = soon;
+    ask_row();
+    staging.ask(ends.at(s - past), copy);
+    staging.settle(soon);
+    ends.forget(s - 2);
+    team.sync();
+  }
+  wait_for_copies<0>();
+}
+
+// The warps that have columns.
+__device__ __forceinline__ void add_columns(const Backward& p, const Team& team, HeldBackwardMemory& memory, const Held& held, Index b, int length) {
+  const int units = p.units, lane = team.lane, word = team.warp - kWarps, ring = p.ring, words = (units + 31) / 32;
+  const Four* const both = memory.shares();
+  const int* const unit = memory.unit(p.most, ring);
+  Masks<true> masks(p.mask + b * p.steps * words, length, word, words, lane);
+#pragma unroll
+  for (int n = 0; n < kWords; n++) {
+    const int q = (word + n * kHelpers) * kLanes + lane;
+    if (q < kWide) memory.to_h[q] = p.to_final_h && q < units ? p.to_final_h[b * units + q] : Real(0);
+    if (q < kWide) memory.to_c[q] = Cell::has_c && p.to_final_c && q < units ? p.to_final_c[b * units + q] : Real(0);
+  }
+  team.sync();
+  int at = 0, before = 0, count = 0, row = (length + kRows - 1) % kRows;  // the last step's events; and the row of the output's gradient
+  const auto sum_of = [&](int q, int s) {
+    const Four* const seen = both + (s & 1 ? p.most : 0);
+    const int* const rows = memory.rows[s & 3];
+    const Four* const column = held.weights + q;
+    Four sum = {memory.to_h[q]};
+    for (int i = 0; i < count && i < kLanes; i += 4) {
+      const int4 at_row = *reinterpret_cast<const int4*>(rows + i);
+      add_through(sum, column[at_row.x], seen[i]), add_through(sum, column[at_row.y], seen[i + 1]);
+      add_through(sum, column[at_row.z], seen[i + 2]), add_through(sum, column[at_row.w], seen[i + 3]);
+    }
+    if (__builtin_expect(count > kLanes, 0)) add_shares(sum, column, rows, held.pitch, seen, unit, at, kLanes, count, ring);
+    return all_of(sum);
+  };
+  for (int s = -1; s < length; s++) {
+    const int next = s < 0 ? 0 : memory.ends[s & (kEnds - 1)];
+#pragma unroll
+    for (int n = 0; n < kWords; n++) {
+      const int q = (word + n * kHelpers) * kLanes + lane;
+      const bool open = s >= 0 && masks.open(n, s);  // then the first warp takes care of it
+      if (!open && q < units) memory.to_h[q] = sum_of(q, s - 1) + memory.gradients[row][q];
+    }
+    if (s >= 0) masks.done(s);
+    at = wrapped(at + count, ring), before += count, count = next - before, row = row ? row - 1 : kRows - 1;
+    team.sync();
+  }
+  for (int q = word * kLanes + lane; q < units; q += kHelperThreads) {  // what the first step has left
+    p.to_h[b * units + q] = sum_of(q, length - 1);
+    if (Cell::has_c) p.to_c[b * units + q] = memory.to_c[q];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) backward_shared(const Backward p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  Four* const weights = reinterpret_cast<Four*>(shared);
+  const Held held = Held::load(weights, p.wh, p.units, p.pitch);
+  const Team team;
+  const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
+  HeldBackwardMemory& memory = HeldBackwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.most, p.ring, team.number);
+  if (b < p.batch) {
+    const int thread = threadIdx.x % kTeam;
+    for (int i = thread; i < kRows * kWide; i += kTeam) memory.gradients[0][i] = 0;
+    for (int i = thread; i < 4 * kLanes; i += kTeam) memory.rows[0][i] = 0;
+    for (int i = thread; i < 2 * p.most; i += kTeam) memory.shares()[i] = Four{};
+  }
+  __syncthreads();
+  if (b >= p.batch) return;
+  const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
+  if (team.warp == 0) {
+    team.sync();
+    BackwardSteps steps(p, memory, held, team.lane, p.start[b * p.steps + length] - 1, length);
+    for (int s = -1; s < length; s += 2) {
+      steps.take(Turn<1>(), s);
+      team.sync();
+      if (s + 1 == length) break;
+      steps.take(Turn<0>(), s + 1);
+      team.sync();
+    }
+  } else if (team.warp < kWarps) {
+    fetch_backward(p, team, memory, b, length);
+  } else {
+    add_columns(p, team, memory, held, b, length);
+  }
+}
+
+}  // namespace phased
