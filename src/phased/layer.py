@@ -238,17 +238,17 @@ class PhasedRNN(nn.Module):
             output = output.transpose(0, 1)
         return output, final if len(final) > 1 else final[0]
 
-    def _initial_state(self, hx: Any, batch: int, batched: bool, weight: Tensor) -> State:
-        """The states of all layers and directions, each (layers x directions, B, H); zero where none were given."""
-        count = self.num_layers * self._directions
+    def _initial_state(self, hx: Any, batch: int, batched: bool, weight: Tensor) -> State | None:
+        """The states of all layers and directions, each (layers x directions, B, H); None where none were given."""
         if hx is None:
-            return weight.new_zeros(len(self.state_names), count, batch, self.hidden_size).unbind(0)
+            return None
+        count = self.num_layers * self._directions
         shape = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
         given = check.state(hx, self.state_names, shape, weight.dtype, weight.device)
         return given if batched else tuple(s.unsqueeze(1) for s in given)
 
     def _run(
-        self, x: Tensor, t: Tensor, initial: State, lengths: Tensor | None, low: torch.dtype | None, working: torch.dtype
+        self, x: Tensor, t: Tensor, initial: State | None, lengths: Tensor | None, low: torch.dtype | None, working: torch.dtype
     ) -> tuple[Tensor, State]:
         """All layers and directions, one after another. Under autocast the operands of products are rounded, nothing else is."""
 
@@ -267,7 +267,7 @@ class PhasedRNN(nn.Module):
                 w = weights[index]
                 if low is not None or w.ih.dtype != working:
                     w = w.map(operand, lambda value: value.to(working))
-                state = tuple(s[index].to(working) for s in initial)
+                state = None if initial is None else tuple(s[index].to(working) for s in initial)
                 inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
                 output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, self.backend)
                 outputs.append(reverse(output, lengths) if direction else output)

@@ -84,15 +84,22 @@ def recurrence(
     gate: TimeGate,
     input: Tensor,
     time: Tensor,
-    state: State,
+    state: State | None,
     weights: Weights,
     lengths: Tensor | None = None,
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
-    """Output (T, B, H) and final state, by the backend named; see `phased.ops.reference` for what it computes."""
+    """Output (T, B, H) and final state, by the backend named; see `phased.ops.reference` for what it computes.
+
+    Without a state it starts from zeros.
+    """
     chosen = choose(backend, input.device)
     if backend == "auto" and chosen is _CUDA:
         why = cuda.too_large(weights.hh.shape[1], input.dtype, input.device)
         if why is not None:
             chosen = _without_kernels(input.device, why)
+    if state is None:
+        units = weights.hh.shape[1]
+        kernels = chosen is _CUDA and not torch.compiler.is_compiling()  # which know zeros without being shown any
+        state = () if kernels else input.new_zeros(cell.states, input.shape[1], units).unbind(0)
     return chosen.run(cell, gate, input, time, state, weights, lengths)

@@ -78,7 +78,6 @@ class Call:
         self.pitch = padded(self.units)
         self.size = problem.input.element_size()
         self.square = SHAPES.index(problem.gate.shape)
-        self.has_c = len(self.state) > 1
         self.kind = self.device, "Lstm" if problem.cell is LSTM else "Gru", REALS[problem.input.dtype]
         self._common = compiler.common(*self.kind)
         self.blocks = -(-self.rows // STRETCH)
@@ -214,7 +213,7 @@ def forward(problem: Problem, keep: bool) -> Result:
         call = Call(problem)
         events = find(call, keep)
         output = call.empty(call.steps, call.batch, call.units)
-        final = [torch.empty_like(s) for s in call.state]
+        final = [call.empty(call.batch, call.units) for _ in range(problem.cell.states)]
         tape = call.empty(len(events.arrivals), RECORD) if keep else None
         if call.batch:
             name = "forward" if problem.gate.leak == 0 else "dense_forward"
@@ -229,8 +228,9 @@ def forward(problem: Problem, keep: bool) -> Result:
 
 
 def states(tensors: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
-    """h and c; the GRU has no c."""
-    return tensors[0], tensors[1] if len(tensors) > 1 else None
+    """h and c; the GRU has no c, and a state that is all zeros neither."""
+    h, c = [*tensors, None, None][:2]
+    return h, c
 
 
 def backward(
@@ -279,7 +279,8 @@ def sparse_gradients(
     wide = -(-columns // 128)
     splits = max(1, min(32, 2048 // (units * wide)))
     sums, gate_sums = call.empty(splits, units, 4, columns), call.empty(splits, 6, units, dtype=torch.float64)
-    seen = (result.output, call.state[0], *call.rows_of_input, *call.clock, call.gates)
+    initial_h = call.state[0] if call.state else call.empty(call.batch, units).zero_()
+    seen = (result.output, initial_h, *call.rows_of_input, *call.clock, call.gates)
     sizes = (call.batch, call.steps, units, call.square, call.peephole)
     given = (to_products, to_others, by_unit, mask, start, *seen, *sizes)
     call.launch("event_sums", (units, wide, splits), 128, *given, sums, gate_sums)
@@ -301,7 +302,7 @@ def dense_gradients(
         x = torch.where(valid_steps(steps, call.lengths).t().unsqueeze(-1), x, 0)
     rows = call.empty(batch, steps, units + features + 1)  # [h before | x | 1], as every unit sees them
     if steps:
-        rows[:, 0, :units] = call.state[0]
+        rows[:, 0, :units] = call.state[0] if call.state else 0
         rows[:, 1:, :units] = result.output[:-1].transpose(0, 1)
     rows[..., units:-1] = x
     rows[..., -1] = 1

@@ -16,6 +16,7 @@ from phased.gate import TimeGate
 class Problem(NamedTuple):
     """What a recurrence is given: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None.
 
+    A state without tensors is all zeros: `phased.ops` gives it to whoever can do without.
     The gate's numbers are as an optimiser left them: whoever computes with them bounds them first (TimeGate.bounded).
     """
 
@@ -164,7 +165,7 @@ def operator(
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
             result = forward(problem, True)
             ctx.cell, ctx.gate = problem.cell, problem.gate[3:]
-            ctx.counts = len(problem.state), len(problem.weights.present())
+            ctx.counts = len(problem.state), len(problem.weights.present()), len(result.final)
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
             return result.output, *result.final
@@ -172,12 +173,12 @@ def operator(
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, to_output: Tensor | None, *to_final: Tensor | None) -> tuple[Any, ...]:
-            states, weights = ctx.counts
+            states, weights, finals = ctx.counts
             input, *rest, time, lengths = ctx.saved_tensors
             state, rest = rest[:states], rest[states:]
             given, rest = rest[:weights], rest[weights:]
             gate, (output, *rest) = rest[:3], rest[3:]
-            final, saved = rest[:states], rest[states:]
+            final, saved = rest[:finals], rest[finals:]
             problem = Problem(
                 ctx.cell, TimeGate(*gate, *ctx.gate), input, time, tuple(state), Weights.from_present(given), lengths
             )

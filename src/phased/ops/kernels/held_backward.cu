@@ -49,9 +49,9 @@ struct BackwardSteps {
   Index event;  // the lane's, of this step
   // This step's events, and those of the one before: where their slots begin, and how many they are.
   int at = 0, count = 0, at_before = 0, count_before = 0, end = 0, gradient_row;
-  // The lane's event, or, where there is none, one of unit 0 that counts for nothing; and the weights by which the last step's first events saw
-  // its unit.
-  int unit = 0;
+  // The lane's event, or, where there is none, one of unit 0 that counts for nothing and keeps its gradients behind all others; and the weights
+  // by which the last step's first events saw its unit.
+  int unit = 0, place = kWide - 1;
   Real record[kRecord] = {}, w[3] = {};
   Four near[kNear] = {};
 
@@ -62,7 +62,7 @@ struct BackwardSteps {
   template <class T>
   __device__ __forceinline__ void take(T turn, int s) {
     const Four* const seen = shares[turn.before];
-    Real* const here = memory.to_h + unit;  // all that is the unit's lies at the same place
+    Real* const here = memory.to_h + place;  // all that is the unit's lies at the same place
     const Real also = here[(2 + gradient_row) * kWide], before = here[0];
     Real to_c = here[kWide], v[3] = {w[0], w[1], w[2]};
     const int next_end = memory.ends[(s + 1) & (kEnds - 1)], next_at = wrapped(at + count, ring), next_count = next_end - end;
@@ -74,7 +74,7 @@ struct BackwardSteps {
 #pragma unroll
     for (int i = 0; i < kNear; i++) add_through(sum, near[i], seen[i]);
     // The next step's event, and the weights by which this one's saw its unit.
-    unit = lane < next_count ? unit_next : 0;
+    unit = lane < next_count ? unit_next : 0, place = lane < next_count ? unit_next : kWide - 1;
     peepholes(p.peephole, p.units, unit, w);
     memory.rows[(s + 1) & 3][lane] = unit * held.pitch;
     const Four* const column = held.weights + unit;
@@ -184,34 +184,39 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
   }
   team.sync();
   int at = 0, before = 0, count = 0, row = (length + kRows - 1) % kRows;  // the last step's events; and the row of the output's gradient
-  const auto sum_of = [&](int q, int s) {
-    const Four* const seen = both + (s & 1 ? p.most : 0);
-    const int* const rows = memory.rows[s & 3];
-    const Four* const column = held.weights + q;
-    Four sum = {memory.to_h[q]};
-    for (int i = 0; i < count && i < kLanes; i += 4) {
-      const int4 at_row = *reinterpret_cast<const int4*>(rows + i);
-      add_through(sum, column[at_row.x], seen[i]), add_through(sum, column[at_row.y], seen[i + 1]);
-      add_through(sum, column[at_row.z], seen[i + 2]), add_through(sum, column[at_row.w], seen[i + 3]);
-    }
-    if (__builtin_expect(count > kLanes, 0)) add_shares(sum, column, rows, held.pitch, seen, unit, at, kLanes, count, ring);
-    return all_of(sum);
+  // What step s has left to column q, from its i-th event on.
+  const auto add_from = [&](Four& sum, int q, int s, int i) {
+    add_shares(sum, held.weights + q, memory.rows[s & 3], held.pitch, both + (s & 1 ? p.most : 0), unit, at, i, count, ring);
   };
+  Four near[kWords][kNear] = {};  // the weights by which the last step's first events saw a column
   for (int s = -1; s < length; s++) {
+    const Four* const seen = both + ((s - 1) & 1 ? p.most : 0);
     const int next = s < 0 ? 0 : memory.ends[s & (kEnds - 1)];
 #pragma unroll
     for (int n = 0; n < kWords; n++) {
       const int q = (word + n * kHelpers) * kLanes + lane;
       const bool open = s >= 0 && masks.open(n, s);  // then the first warp takes care of it
-      if (!open && q < units) memory.to_h[q] = sum_of(q, s - 1) + memory.gradients[row][q];
+      Four sum = {open ? Real(0) : memory.to_h[q] + memory.gradients[row][q]};
+#pragma unroll
+      for (int i = 0; i < kNear; i++) add_through(sum, near[n][i], seen[i]);
+      if (__builtin_expect(count > kNear, 0)) add_from(sum, q < units ? q : 0, s - 1, kNear);
+      if (!open && q < units) memory.to_h[q] = all_of(sum);
+      const Four* const column = held.weights + (q < units ? q : 0);
+#pragma unroll
+      for (int i = 0; i < kNear; i += 4) {
+        const int4 rows = *reinterpret_cast<const int4*>(memory.rows[s & 3] + i);
+        near[n][i] = column[rows.x], near[n][i + 1] = column[rows.y], near[n][i + 2] = column[rows.z], near[n][i + 3] = column[rows.w];
+      }
     }
     if (s >= 0) masks.done(s);
     at = wrapped(at + count, ring), before += count, count = next - before, row = row ? row - 1 : kRows - 1;
     team.sync();
   }
   for (int q = word * kLanes + lane; q < units; q += kHelperThreads) {  // what the first step has left
-    p.to_h[b * units + q] = sum_of(q, length - 1);
-    if (Cell::has_c) p.to_c[b * units + q] = memory.to_c[q];
+    Four sum = {memory.to_h[q]};
+    add_from(sum, q, length - 1, 0);
+    if (p.to_h) p.to_h[b * units + q] = all_of(sum);
+    if (p.to_c) p.to_c[b * units + q] = memory.to_c[q];
   }
 }
 

@@ -258,8 +258,8 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) forward_shared(cons
   HeldForwardMemory& memory = HeldForwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.ring, team.number);
   if (b < p.batch)
     for (int q = threadIdx.x % kTeam; q < kWide; q += kTeam) {
-      memory.h[0][q] = memory.h[1][q] = q < held.units ? p.initial_h[b * held.units + q] : Real(0);
-      memory.c[q] = Cell::has_c && q < held.units ? p.initial_c[b * held.units + q] : Real(0);
+      memory.h[0][q] = memory.h[1][q] = p.initial_h && q < held.units ? p.initial_h[b * held.units + q] : Real(0);
+      memory.c[q] = p.initial_c && q < held.units ? p.initial_c[b * held.units + q] : Real(0);
       memory.changes[0][q] = memory.changes[1][q] = 0;
       memory.columns[q / kLanes][q % kLanes] = 0;
     }

@@ -11,7 +11,7 @@ struct Forward {
   const Index *lengths, *start;
   const unsigned* mask;
   const Arrival* arrivals;
-  const Real *wh, *peephole, *initial_h, *initial_c;
+  const Real *wh, *peephole, *initial_h, *initial_c;  // the state may be null: zeros
   Real *output, *final_h, *final_c, *tape;  // tape: (events, kRecord), or null
   Index ring, most;
 };
@@ -26,7 +26,7 @@ struct Backward {
   Index output_step, output_batch;
   const Real *to_final_h, *to_final_c;  // or null
   Real *to_products, *to_others;  // (events, 4); (events, 1), to the openness, or (events, 4) with the three peepholes behind it
-  Real *to_h, *to_c;
+  Real *to_h, *to_c;  // or null
   Index ring, most;
 };
 
@@ -107,8 +107,8 @@ struct GradientRows {
   }
   __device__ __forceinline__ void end(const Real* to_h, const Real* to_c) const {
     for (int q = thread; q < p.units; q += kHelperThreads) {
-      p.to_h[b * p.units + q] = to_h[q];
-      if (Cell::has_c) p.to_c[b * p.units + q] = to_c[q];
+      if (p.to_h) p.to_h[b * p.units + q] = to_h[q];
+      if (p.to_c) p.to_c[b * p.units + q] = to_c[q];
     }
   }
 };
@@ -123,8 +123,8 @@ struct Copies {
     h = other, other = read;
   }
   __device__ __forceinline__ void begin(const Forward& p, Index b, int thread, int threads) const {
-    for (int q = thread; q < wide(p.pitch); q += threads) h[q] = other[q] = q < p.units ? p.initial_h[b * p.units + q] : Real(0);
-    for (int q = thread; q < p.units; q += threads) c[q] = Cell::has_c ? p.initial_c[b * p.units + q] : Real(0);
+    for (int q = thread; q < wide(p.pitch); q += threads) h[q] = other[q] = p.initial_h && q < p.units ? p.initial_h[b * p.units + q] : Real(0);
+    for (int q = thread; q < p.units; q += threads) c[q] = p.initial_c ? p.initial_c[b * p.units + q] : Real(0);
   }
   // The final state, and zeros for what is left of the output.
   __device__ __forceinline__ void end(const Forward& p, Index b, int length, int thread) const {
