@@ -46,21 +46,28 @@ def driver_version() -> int:
     return version.value
 
 
-def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int, warm: int = 3) -> dict[str, Timing]:
-    """Time each in turn, round by round, the GPU idle before and after: what a caller waits for."""
+def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int, alone: bool = False) -> dict[str, Timing]:
+    """Time each in turn, round by round.
+
+    A turn is a call that does not count, then calls for a twentieth of a second, one after another as a training loop makes them;
+    the GPU is idle before the first and after the last, and all together count once. `alone`, it is idle around each of them.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for run in contestants.values():
-        for _ in range(warm):
+        for _ in range(3):
             run()
     for _ in range(rounds):
         for name, run in contestants.items():
             run()
-            for _ in range(3):
-                torch.cuda.synchronize()
-                begin = time.perf_counter()
+            torch.cuda.synchronize()
+            begin, calls = time.perf_counter(), 0
+            while not calls or time.perf_counter() - begin < 0.05:
                 run()
-                torch.cuda.synchronize()
-                seconds[name].append(time.perf_counter() - begin)
+                calls += 1
+                if alone:
+                    torch.cuda.synchronize()
+            torch.cuda.synchronize()
+            seconds[name].append((time.perf_counter() - begin) / calls)
     return {name: Timing.of(values) for name, values in seconds.items()}
 
 
@@ -70,7 +77,7 @@ def on_gpu(work: Work) -> tuple[Tensor, Tensor, Tensor]:
     return x.cuda(), moments.cuda(), gradient.cuda()
 
 
-def training(work: Work, leak: float, rounds: int, reference: bool = False) -> dict[str, Timing]:
+def training(work: Work, leak: float, rounds: int, reference: bool = False, alone: bool = False) -> dict[str, Timing]:
     """A training step, ours and nn.LSTM's in float32; if asked for, the reference loop's."""
     x, moments, gradient = on_gpu(work)
     timings = compare(
@@ -79,9 +86,10 @@ def training(work: Work, leak: float, rounds: int, reference: bool = False) -> d
             "nn.LSTM": train(nn.LSTM(work.D, work.H).cuda(), gradient, x),
         },
         rounds,
+        alone,
     )
-    if reference:  # far slower: one round tells enough
-        timings |= compare({"reference": train(work.layer(leak, "reference").cuda(), gradient, x, moments)}, 1, warm=0)
+    if reference:  # far slower: one call tells enough
+        timings |= compare({"reference": train(work.layer(leak, "reference").cuda(), gradient, x, moments)}, 1)
     return timings
 
 
@@ -97,11 +105,13 @@ def half(work: Work, rounds: int) -> dict[str, Timing]:
     )
 
 
-def inference(work: Work, rounds: int) -> dict[str, Timing]:
+def inference(work: Work, rounds: int, alone: bool = False) -> dict[str, Timing]:
     """A forward pass in eval."""
     x, moments, _ = on_gpu(work)
     return compare(
-        {"ours": infer(work.layer(0.0, "cuda").cuda(), x, moments), "nn.LSTM": infer(nn.LSTM(work.D, work.H).cuda(), x)}, rounds
+        {"ours": infer(work.layer(0.0, "cuda").cuda(), x, moments), "nn.LSTM": infer(nn.LSTM(work.D, work.H).cuda(), x)},
+        rounds,
+        alone,
     )
 
 
@@ -148,7 +158,7 @@ def longest() -> Iterator[tuple[Work, float, float]]:
     for work in LONGEST:
         peak = peak_memory(work, "ours")
         x, moments, gradient = on_gpu(work)
-        timing = compare({"ours": train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)}, 1, warm=1)["ours"]
+        timing = compare({"ours": train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)}, 1)["ours"]
         yield work, timing.median, peak
 
 

@@ -194,6 +194,15 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         result["infer"].append(cuda.row(work, timings))
     console.print(rows, "")
 
+    rows = table("one call, waited for; ms", "work", "ours", "nn.LSTM", "ratio")
+    result["alone"] = []
+    first = cuda.SPARSE[0]
+    waited = {"train": cuda.training(first, 0.0, rounds, alone=True), "infer": cuda.inference(first, rounds, alone=True)}
+    for name, compared in waited.items():
+        rows.add_row(f"{name} {first}", *map(milliseconds, compared.values()), ratio(compared["nn.LSTM"], compared["ours"]))
+        result["alone"].append(cuda.row(first, compared, what=name))
+    console.print(rows, "")
+
     with console.status(f"peak memory, {cuda.MEMORY}"):
         memory = {model: cuda.peak_memory(cuda.MEMORY, model) for model in ("ours", "nn.LSTM")}
     result["memory"] = {"work": asdict(cuda.MEMORY), "bytes": memory}

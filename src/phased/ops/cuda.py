@@ -83,6 +83,8 @@ class Call:
         self.blocks = -(-self.rows // STRETCH)
         sparse = packed is None and problem.gate.leak == 0
         self.start = self.empty(starts(self.rows) if sparse else 0, dtype=torch.int64)
+        # Where find_open leaves the most events of a row and how many there are in all, and before each block's rows.
+        self.found = self.start[self.rows + 1 :] if sparse else None
         self.weights_of_units, self.gates = self._pack() if packed is None else packed
 
     def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: Any) -> None:
@@ -126,11 +128,6 @@ class Call:
         sizes = (SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO, units, features, pitch, BLUR)
         self.launch("pack", grid, 256, *self.weights[:4], *gate, *sizes, *parts, gates, self.found)
         return weights, gates
-
-    @property
-    def found(self) -> Tensor | None:
-        """Where find_open leaves the most events of a row and how many there are in all, and before each block's rows."""
-        return self.start[self.rows + 1 :] if len(self.start) else None
 
     @property
     def _after_wh(self) -> int:
@@ -177,23 +174,29 @@ class Events:
     most: int
 
 
-def find(call: Call, keep: bool) -> Events:
-    """Who is open when; with a leak everybody, always.
+def look(call: Call) -> tuple[Tensor, Tensor]:
+    """Have the GPU find who is open when: bits by row and by unit, not there yet. With a leak nobody need look."""
+    rows = call.rows if call.problem.gate.leak == 0 else 0
+    mask = call.empty(rows, call.words, dtype=torch.int32)
+    by_unit = call.empty(call.words * 32, -(-rows // 32), dtype=torch.int32)
+    if call.problem.gate.leak == 0:
+        sizes = (call.batch, call.steps, call.units, NEAR, BLUR)
+        given = (*call.clock, call.lengths, call.gates, *sizes, mask, by_unit, call.start, call.found)
+        call.launch("find_open", max(1, call.blocks), 256, *given)
+    return mask, by_unit
+
+
+def find(call: Call, mask: Tensor, by_unit: Tensor, keep: bool) -> Events:
+    """All events, from what was looked for; with a leak everybody has one, always.
 
     The memory that events take is allocated once their number is known, for which the GPU is waited for. A CUDA graph that is
     being recorded cannot wait: it gets memory for the most events there can be.
     """
-    gate, rows, units = call.problem.gate, call.rows, call.units
+    gate, rows, units, start = call.problem.gate, call.rows, call.units, call.start
     dense = gate.leak > 0
-    mask, start = call.empty(0 if dense else rows, call.words, dtype=torch.int32), call.start
-    by_unit = call.empty(call.words * 32, 0 if dense else -(-rows // 32), dtype=torch.int32)
     events, most = rows * units, units
-    if not dense:
-        sizes = (call.batch, call.steps, units, NEAR, BLUR)
-        given = (*call.clock, call.lengths, call.gates, *sizes, mask, by_unit, start, call.found)
-        call.launch("find_open", max(1, call.blocks), 256, *given)
-        if not torch.cuda.is_current_stream_capturing():
-            most, events = start[rows + 1 : rows + 3].tolist()
+    if not dense and not torch.cuda.is_current_stream_capturing():
+        most, events = start[rows + 1 : rows + 3].tolist()
     if max(rows, events) > LARGEST:
         raise ValueError(f"a batch may have {LARGEST} steps and open events in all, got {rows} and {events}. Split the batch.")
     places = call.empty(2, events if keep and not dense else 0, dtype=torch.int32)
@@ -211,9 +214,10 @@ def forward(problem: Problem, keep: bool) -> Result:
     """Output, final state and, to keep, the schedule and the tape."""
     with torch.cuda.device(problem.input.device):
         call = Call(problem)
-        events = find(call, keep)
+        bits = look(call)
         output = call.empty(call.steps, call.batch, call.units)
         final = [call.empty(call.batch, call.units) for _ in range(problem.cell.states)]
+        events = find(call, *bits, keep)
         tape = call.empty(len(events.arrivals), RECORD) if keep else None
         if call.batch:
             name = "forward" if problem.gate.leak == 0 else "dense_forward"
