@@ -33,10 +33,11 @@ def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
 
 
 def openness_cost(rnn: PhasedRNN) -> Tensor:
-    """The mean open ratio over all units, a number in (0, 1] with its gradient: the part of its steps that a unit should work at.
+    """The mean square of the open ratios of all units, a number in (0, 1] with its gradient.
 
-    Add a multiple of it to a loss, with `learn_ratio_on=True`: training then trades accuracy for updates.
+    Add a multiple of it to a loss, with `learn_ratio_on=True`: training then trades accuracy for updates. The square presses on
+    units that are open much and leaves alone those nearly closed, which a cost of the ratio itself would shut for good.
     """
     if not isinstance(rnn, PhasedRNN):
         raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
-    return torch.stack([gate.ratio_on for gate in rnn.gates()]).mean()
+    return torch.stack([gate.ratio_on for gate in rnn.gates()]).square().mean()

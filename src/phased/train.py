@@ -42,7 +42,7 @@ class Settings:
     rate: float = 1e-3
     # The norm that gradients are scaled down to. The period's gradient grows with time, so some bound is needed.
     clip: float = 1.0
-    # How much of the mean open ratio is added to the loss (`phased.cost.openness_cost`).
+    # How much of the open ratios' mean square is added to the loss (`phased.cost.openness_cost`).
     openness_cost: float = 0.0
     seed: int = 0
 

@@ -53,7 +53,7 @@ def test_figure_3_is_three_models_under_three_conditions_with_and_without_a_leak
     assert {run.network.leak for run in runs if run.network.model == "phased"} == {0.0, 1e-3}
     for run in runs:
         assert run.task == Sines(condition=run.condition)
-        assert (run.network.units, run.network.period, run.network.ratio_on) == (110, (0.0, 3.0), 0.05)
+        assert (run.network.units, run.network.period, run.network.ratio_on) == (110, (1.0, 3.0), 0.05)
         assert run.network.learn_ratio_on
         assert (run.training.epochs, run.training.train, run.training.test, run.training.batch) == (70, 5000, 500, 32)
         assert (run.training.rate, run.training.clip) == (1e-3, 1.0)
@@ -133,7 +133,7 @@ def test_settings_name_only_what_has_a_meaning_for_the_model():
     assert "normalise" not in tiny_run(model="lstm").settings
     assert tiny_run(model="bn-lstm").settings["normalise"] == "input"
     assert "time_unit" not in tiny_run().settings
-    assert tiny_run().settings["period"] == "exp U(0, 3)"
+    assert tiny_run().settings["period"] == "exp U(1, 3)"
 
 
 def test_a_trained_network_can_be_had_back(tmp_path):

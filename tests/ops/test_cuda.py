@@ -110,7 +110,8 @@ def test_a_training_step_can_be_recorded_as_a_graph(leak):
     new_x, new_time = x.flip(0) + 1, time * 1.7
     x.copy_(new_x), time.copy_(new_time)  # another schedule, of other events
     graph.replay()
-    recorded = [output.clone(), *(p.grad.clone() for p in rnn.parameters())]
+    recorded = [output.detach().clone(), *(p.grad.clone() for p in rnn.parameters())]
+    del output  # and with it what of autograd belongs to the graph's stream
     rnn.zero_grad(set_to_none=True)
     expected, _ = rnn(new_x, new_time)
     expected.square().sum().backward()

@@ -68,14 +68,14 @@ def test_fixed_learned_and_costly_ratios_are_called_so(result):
     }
 
 
-def test_a_run_made_twice_is_counted_once_and_the_later_one_counts(result):
+def test_a_run_made_twice_is_counted_once_and_the_later_one_counts(result, at_the_end):
     early, late = result(end=0.7), result(end=0.9)
     early["date"], late["date"] = "2026-01-01", "2026-01-02"
     late["name"] = "called otherwise since"
     for order in ((early, late), (late, early)):
         (group,) = groups(made(*order))
         assert group.test.n == 1
-        assert group.test.mean == late["curve"][-1]["test"]
+        assert group.test.mean == pytest.approx(at_the_end(late))
 
 
 def test_groups_come_in_the_order_of_the_papers_figures_conditions_and_models(all_lines):

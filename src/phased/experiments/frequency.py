@@ -25,7 +25,9 @@ class Figure3:
     periods: Law = "paper"
     # The study of sparsity: open ratios that stay as they are, and prices of openness where they are learned.
     ratios: tuple[float, ...] = (0.05, 0.1, 0.2)
-    prices: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0)
+    prices: tuple[float, ...] = (0.1, 0.3, 0.4, 1.0)
+    # The study of where periods start: exp U(a, b), as the paper's text has it.
+    start: tuple[float, float] = (0.0, 3.0)
 
 
 PAPER = Figure3()
@@ -64,6 +66,18 @@ def sparsity(scale: Scale, seeds: Iterable[int], periods: Law | None = None) -> 
         _run(figure, scale, "asynchronous", network, seed, variant, price, by="sparsity")
         for seed in seeds
         for variant, network, price in [*fixed, *priced]
+    ]
+
+
+def ranges(scale: Scale, seeds: Iterable[int], periods: Law | None = None) -> list[Run]:
+    """The Phased LSTM whose periods start as the paper's text has it, without a leak."""
+    figure = figure_of(scale, periods)
+    low, high = figure.start
+    network = replace(figure.network, leak=0.0, period=figure.start)
+    return [
+        _run(figure, scale, condition, network, seed, f"exp{low:g}to{high:g}", by="ranges")
+        for seed in seeds
+        for condition in figure.conditions
     ]
 
 

@@ -31,6 +31,7 @@ EXPERIMENTS = {
     "superimposed": Experiment("Figure 4a: two waves at once", superimposed.runs),
     "adding": Experiment("Figure 4b: a long memory, and what longer periods do for it", adding.runs),
     "sparsity": Experiment("accuracy against updates: open ratios fixed, or learned at a price", frequency.sparsity),
+    "ranges": Experiment("Figure 3 with periods that start as the paper's text has it", frequency.ranges),
     "normalisation": Experiment("the BN-LSTM that normalises the input-to-hidden term", frequency.normalisation),
 }
 ERROR, STARTED = "error.txt", "started"

@@ -28,8 +28,9 @@ class Network:
 
     model: Model = "phased"
     units: int = 110  # the paper's, in all three tasks
-    # The Phased LSTM's gates. Periods start at exp U(a, b); the paper has (0, 3) for waves, and learns the open ratio there.
-    period: tuple[float, float] = (0.0, 3.0)
+    # The Phased LSTM's gates. Periods start at exp U(a, b): for waves (1, 3) in the authors' code, (0, 3) in the paper's text.
+    # The open ratio is learned there.
+    period: tuple[float, float] = (1.0, 3.0)
     ratio_on: float = 0.05
     learn_ratio_on: bool = True
     leak: float = 1e-3

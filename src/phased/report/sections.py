@@ -78,8 +78,8 @@ def seeds_range(groups: Sequence[Group]) -> str:
 
 def _bars(key: str, groups: Sequence[Group]) -> Part:
     note = (
-        f"After the last epoch. {seeds_note(groups)}. Bar: from chance to the mean; whisker: standard deviation; dot: one seed; "
-        "black line: the paper's value, read off its plot."
+        f"Mean of the last five epochs' tests. {seeds_note(groups)}. Bar: from chance to the mean; whisker: standard deviation; "
+        "dot: one seed; black line: the paper's value, read off its plot."
     )
     keys = [Key(look.label, look.colour, mark="■") for look in dict.fromkeys(by_variant(groups))]
     return Part("Accuracy by sampling condition", note, [Chart(f"{key}-bars", charts.bars(groups), wide=True)], legend=keys)
@@ -112,7 +112,7 @@ def _numbers(groups: Sequence[Group], metric: str) -> Part:
         cells = [measured(group, metric), _claim(group.claim), _range(group, metric), _seeds(group), updates, str(group.epochs)]
         rows.append((names.condition(group.condition), [group.label, *cells]))
     unit = "Accuracy in percent" if metric == "accuracy" else "Mean squared error"
-    note = f"{unit} on the test set after the last epoch, no epoch picked: mean ± standard deviation of the sample."
+    note = f"{unit} over the last five epochs' tests, fresh sequences each, none picked: mean ± standard deviation over seeds."
     epochs = {group.claim.epochs for group in groups if group.claim is not None}
     if epochs:
         note += f" The paper's numbers are read off its authors' plots, after {max(epochs)} epochs."

@@ -122,7 +122,7 @@ class Group:
 
     @property
     def test(self) -> Spread:
-        """The test metric after the last epoch."""
+        """The test metric at the end, as `Result.test` has it."""
         return spread(result.test for result in self.results)
 
     @property

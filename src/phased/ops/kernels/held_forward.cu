@@ -77,7 +77,7 @@ struct ForwardSteps {
 
   __device__ ForwardSteps(const Forward& p, HeldForwardMemory& memory, const Held& held, int lane, Index first)
       : p(p), memory(memory), held(held), terms(memory.terms()), heads(memory.heads(p.ring)), lane(lane), ring(p.ring),
-        tape(Keep ? p.tape + kRecord * (first + lane) : nullptr), known(terms) {}
+        tape(Keep ? p.tape + kRecord * (first + lane) : nullptr), known(held.weights) {}
 
   // Adds what changes of the last step, from the i-th on, mean to an event of a unit: for those that have no weights in registers.
   __device__ __forceinline__ void add_changes(Real a[4], const Real* changed, int unit_of, int i, int j) const {
@@ -107,7 +107,7 @@ struct ForwardSteps {
     }
     // The next step's event, and its weights for this one's changes.
     const bool coming = lane < next_count;
-    known = terms + slot, unit = coming ? head.unit : 0, k = coming ? head.k : Real(0);
+    known = coming ? terms + slot : held.weights, unit = coming ? head.unit : 0, k = coming ? head.k : Real(0);
     peepholes(p.peephole, p.units, unit, w);
     memory.columns[(j + 1) & 3][lane] = unit;
     const Four* const row = held.row(unit);
