@@ -1,4 +1,4 @@
-// What the two kernels share that hold all weights in shared memory: the fastest way, for layers small enough (to 119 units in float32).
+// What the two kernels share that hold all weights in shared memory: the fastest way, for layers small enough (to 118 units in float32).
 //
 // A step waits for the one before it, but only for what that one changed, a few units; all that is older can be added up beforehand. So one
 // warp, a lane an event, takes the steps one after another, with as few instructions as can be: each costs it about four cycles. Everything

@@ -1,0 +1,122 @@
+"""The README's tables, made of the files that `phased bench` wrote: `python -m phased.bench.tables results/bench`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """In Markdown."""
+    names = list(head)
+    lines = ["| " + " | ".join(cells) + " |" for cells in (names, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]]).replace("|  |", "| |")
+
+
+def work(row: Row) -> str:
+    """What was worked on: batch, steps, features, units."""
+    size = row["work"]
+    return f"B{size['B']} T{size['T']:,} D{size['D']} H{size['H']}"
+
+
+def ms(row: Row, who: str, digits: int = 1) -> str:
+    """A contestant's median."""
+    return f"{1e3 * row[who]['median']:.{digits}f} ms"
+
+
+def times(row: Row, peer: str, own: str) -> str:
+    """How many times faster than the peer."""
+    return f"{row[peer]['median'] / row[own]['median']:.1f}x"
+
+
+def memory(result: Row, own: str) -> tuple[str, str, str, str]:
+    """The work, our bytes, the LSTM's, and our share of them."""
+    used = result["memory"]["bytes"]
+    return (
+        f"peak memory of a training step, {work(result['memory'])}",
+        f"{used[own] / 1e6:.0f} MB",
+        f"{used['nn.LSTM'] / 1e6:,.0f} MB",
+        f"1/{used['nn.LSTM'] / used[own]:.1f}",
+    )
+
+
+def cpu(result: Row) -> str:
+    """Training and inference on a CPU."""
+    rows = [
+        [
+            f"training step, {work(row)}",
+            ms(row, "sparse"),
+            *(ms(row, who, 0) for who in ("leak", "nn.LSTM")),
+            *(times(row, "nn.LSTM", who) for who in ("sparse", "leak")),
+        ]
+        for row in result["train"]
+    ]
+    rows += [
+        [f"inference, {work(row)}", ms(row, "sparse"), "", ms(row, "nn.LSTM", 0), times(row, "nn.LSTM", "sparse"), ""]
+        for row in result["infer"]
+    ]
+    what, own, peer, share = memory(result, "sparse")
+    head = ("work", "PhasedLSTM, leak 0", "PhasedLSTM, leak 0.001", "nn.LSTM", "leak 0 is", "leak 0.001 is")
+    return table(head, [*rows, [what, own, "", peer, share, ""]])
+
+
+def stream(result: Row) -> str:
+    """An event of a stream."""
+    events = {name: timing["median"] for name, timing in result["H110"].items() if timing}
+    own = events["Stream.run"]
+    rows = [[name, f"{1e6 * event:.2f}", "" if event is own else f"{event / own:.1f}x"] for name, event in events.items()]
+    return table(("an event, H110 D41, one core", "us", "Stream.run is"), rows)
+
+
+def cuda(result: Row) -> str:
+    """Training and inference on a GPU."""
+    rows = [
+        [
+            f"training step, leak {leak}, {work(row)}",
+            ms(row, "ours"),
+            f"{1e3 * row['gpu']:.1f} ms",
+            ms(row, "nn.LSTM"),
+            times(row, "nn.LSTM", "ours"),
+        ]
+        for leak, key in (("0", "train"), ("0.001", "leak"))
+        for row in result[key]
+    ]
+    rows += [
+        [f"training step, leak 0, {work(row)}; nn.LSTM in float16", ms(row, "ours"), "", ms(row, half), times(row, half, "ours")]
+        for half in ("nn.LSTM float16",)
+        for row in result["half"]
+    ]
+    rows += [
+        [f"inference, {work(row)}", ms(row, "ours", 2), "", ms(row, "nn.LSTM", 2), times(row, "nn.LSTM", "ours")]
+        for row in result["infer"]
+    ]
+    said = {"train": "training step, leak 0", "infer": "inference"}
+    rows += [
+        [
+            f"{said[row['what']]}, {work(row)}; one call, waited for",
+            ms(row, "ours"),
+            "",
+            ms(row, "nn.LSTM"),
+            times(row, "nn.LSTM", "ours"),
+        ]
+        for row in result["alone"]
+    ]
+    what, own, peer, share = memory(result, "ours")
+    return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), [*rows, [what, own, "", peer, share]])
+
+
+TABLES = {"cpu": cpu, "stream": stream, "cuda": cuda}
+
+
+def read(folder: Path) -> dict[str, str]:
+    """Every table, by its name, from the files of a folder."""
+    return {name: make(json.loads((folder / f"{name}.json").read_text())) for name, make in TABLES.items()}
+
+
+if __name__ == "__main__":
+    print("\n\n".join(read(Path(sys.argv[1])).values()))
