@@ -129,7 +129,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
     [
         (
             {"name": "speech"},
-            "experiment must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'ranges', 'normalisation', got 'speech'",
+            "must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'ranges', 'normalisation', got 'speech'",
         ),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be whole numbers from 0 up, at least one, got []"),

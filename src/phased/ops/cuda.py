@@ -20,6 +20,7 @@ from phased.schedule import valid_steps
 BLUR, NEAR = 2.0**-11, 2.0**39
 
 STRETCH = 64  # rows a block finds the events of, as in schedule.cu
+SMALL = 2**27  # bytes of events that inference may take without asking how many there are
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
 
 REALS = {torch.float32: "float", torch.float64: "double"}
@@ -190,12 +191,14 @@ def find(call: Call, mask: Tensor, by_unit: Tensor, keep: bool) -> Events:
     """All events, from what was looked for; with a leak everybody has one, always.
 
     The memory that events take is allocated once their number is known, for which the GPU is waited for. A CUDA graph that is
-    being recorded cannot wait: it gets memory for the most events there can be.
+    being recorded cannot wait: it gets memory for the most events there can be. Nor need inference on a small batch, whose events
+    are forgotten at once.
     """
     gate, rows, units, start = call.problem.gate, call.rows, call.units, call.start
     dense = gate.leak > 0
     events, most = rows * units, units
-    if not dense and not torch.cuda.is_current_stream_capturing():
+    small = not keep and events * arrival(call.size) <= SMALL and call.plan("forward", events, most).name == "held_forward"
+    if not dense and not small and not torch.cuda.is_current_stream_capturing():
         most, events = start[rows + 1 : rows + 3].tolist()
     if max(rows, events) > LARGEST:
         raise ValueError(f"a batch may have {LARGEST} steps and open events in all, got {rows} and {events}. Split the batch.")

@@ -35,10 +35,7 @@ class Plan:
     @property
     def source(self) -> str:
         """The file that has the kernel."""
-        name = self.name.removesuffix("_shared").removesuffix("_streamed")
-        if name.startswith("dense"):
-            return "dense.cu"
-        return f"held_{name}.cu" if self.name.endswith("_shared") else f"{name}.cu"
+        return "dense.cu" if "dense" in self.name else f"{self.name}.cu"
 
 
 @cache
@@ -79,7 +76,7 @@ def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, te
         return None
     while ring < 256 and bytes_of(ring + 8) <= limit:
         ring += 8
-    return Plan(f"{name}_shared", -(-batch // teams), warps, helpers, teams, ring, room, bytes_of(ring))
+    return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, room, bytes_of(ring))
 
 
 def _by_units(name: str, units: int, batch: int, busy: int, size: int, teams: int, limit: int) -> Plan:
@@ -126,7 +123,7 @@ def _by_units(name: str, units: int, batch: int, busy: int, size: int, teams: in
     while ring < 256 and teams * bytes_of(warps, ring + 16) <= room:
         ring += 16
     shared = teams * bytes_of(warps, ring) + (weights if held else 0)
-    return Plan(f"{name}_{'shared' if held else 'streamed'}", -(-batch // teams), warps, helpers, teams, ring, units, shared)
+    return Plan(f"{'held' if held else 'streamed'}_{name}", -(-batch // teams), warps, helpers, teams, ring, units, shared)
 
 
 def arrival(size: int) -> int:

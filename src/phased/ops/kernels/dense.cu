@@ -1,5 +1,5 @@
 // The recurrence where every unit has an event at every step: with a leak. The units go round the warps; a warp takes eight of them one after
-// another, then their cells side by side. As in forward.cu and backward.cu, helpers fetch, carry and add up.
+// another, then their cells side by side. As in streamed_forward.cu and streamed_backward.cu, helpers fetch, carry and add up.
 #include "steps.h"
 
 namespace phased {
@@ -208,9 +208,9 @@ __device__ __forceinline__ void run_dense_backward(const Backward& p) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_forward_shared(const Forward p) { run_dense_forward<true>(p); }
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_forward_streamed(const Forward p) { run_dense_forward<false>(p); }
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_backward_shared(const Backward p) { run_dense_backward<true>(p); }
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) dense_backward_streamed(const Backward p) { run_dense_backward<false>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_dense_forward(const Forward p) { run_dense_forward<true>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_dense_forward(const Forward p) { run_dense_forward<false>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_dense_backward(const Backward p) { run_dense_backward<true>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_dense_backward(const Backward p) { run_dense_backward<false>(p); }
 
 }  // namespace phased

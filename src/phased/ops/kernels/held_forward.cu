@@ -249,7 +249,7 @@ __device__ __forceinline__ void carry_forward(const Forward& p, const Team& team
   Copies{memory.h[(length + 1) & 1], nullptr, memory.c}.end(p, b, length, word * kLanes + lane);
 }
 
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) forward_shared(const Forward p) {
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_forward(const Forward p) {
   extern __shared__ __align__(16) unsigned char shared[];
   Four* const weights = reinterpret_cast<Four*>(shared);
   const Held held = Held::load(weights, p.wh, p.units, p.pitch);

@@ -149,7 +149,7 @@ __device__ __forceinline__ void help_backward(const Backward& p, const Team& tea
   gradients.end(memory.to_h, memory.to_c);
 }
 
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) backward_streamed(const Backward p) {
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_backward(const Backward p) {
   extern __shared__ __align__(16) unsigned char shared[];
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;

@@ -108,7 +108,7 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
   at.end(p, b, length, thread);
 }
 
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) forward_streamed(const Forward p) {
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_forward(const Forward p) {
   extern __shared__ __align__(16) unsigned char shared[];
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
