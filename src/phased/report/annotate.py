@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from matplotlib.artist import Artist
@@ -76,8 +77,10 @@ def _gap(below: tuple[float, list[int]], above: tuple[float, list[int]], apart: 
 
 
 def caption(figure: Figure, *lines: str) -> None:
-    """Small print below a figure: how many seeds, which scale, which machine."""
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
+    """Small print below a figure: how many seeds, which scale, which machine. Long lines are broken at the figure's width."""
+    width = int(21 * figure.get_figwidth())  # letters of this size
+    broken = [part for line in lines for part in textwrap.wrap(line, width)]
+    figure.supxlabel("\n".join(broken), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
 
 
 def legend(figure: Figure, handles: Sequence[Artist]) -> None:

@@ -52,7 +52,8 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
     length = f"{epochs[0]} epochs" if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]} epochs"
     caption(
         figure,
-        f"After {length}, {groups[0].scale} scale. {seeds_note(groups)}; bar: mean, whisker: standard deviation, dot: one seed.",
+        f"Tests of the last five of {length}, {groups[0].scale} scale. {seeds_note(groups)}; bar: mean, whisker: standard "
+        "deviation, dot: one seed.",
         machines_note([result for group in groups for result in group.results]),
     )
     return figure
