@@ -1,13 +1,16 @@
 """The benchmarks measure what they say, on work small enough for a test; no test asserts a speed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
-from phased.bench import cpu, measure, stream
+from phased.bench import cpu, measure, stream, tasks
 from phased.cli.app import app
+from phased.data.sines import Sines
+from phased.models.network import Network
 from phased.ops import cpu as backend
 
 needs_core = pytest.mark.skipif(backend.MISSING is not None, reason=str(backend.MISSING))
@@ -84,10 +87,23 @@ def test_the_command_writes_what_it_measured(tmp_path, monkeypatch):
     assert all(row["sparse"]["median"] > 0 and row["nn.LSTM"]["median"] > 0 for row in measured["train"])
 
 
+def test_the_tasks_are_measured_with_every_network_and_a_plain_loop(tmp_path, monkeypatch):
+    pytest.importorskip("lightning")
+    small = replace(tasks.FIGURES[2], task=Sines(points=(3, 5)), network=Network(units=4), epochs=2)
+    monkeypatch.setattr(tasks, "FIGURES", (small,) * 3)
+    file = tmp_path / "tasks.json"
+    result = CliRunner().invoke(app, ["bench", "tasks", "--quick", "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    (measured,) = json.loads(file.read_text())["tasks"]
+    assert measured["steps"] == 2 * 157
+    assert list(measured["step"]) == ["leak 0, r_on 0.05", "leak 0, r_on 0.25", "leak 0.001", "nn.LSTM", "plain loop"]
+    assert all(timing["median"] > 0 for timing in measured["step"].values())
+
+
 def test_an_unknown_benchmark_is_answered_with_those_there_are():
     result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "gpu"])
     assert result.exit_code == 2
-    assert "cpu, cuda, stream" in result.output
+    assert "cpu, cuda, stream, tasks" in result.output
 
 
 def test_a_report_of_a_folder_that_is_not_there_says_how_to_make_it(tmp_path):

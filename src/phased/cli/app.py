@@ -102,13 +102,15 @@ def run(
 @app.command()
 def bench(what: What, json: Json = None, quick: Quick = False) -> None:
     """Measure against peers in one run, and print the ratios."""
-    from phased.cli.bench import bench_cpu, bench_cuda, bench_stream, write
+    from phased.cli.bench import bench_cpu, bench_cuda, bench_stream, bench_tasks, write
     from phased.ops import cpu, cuda
 
-    benches = {"cpu": bench_cpu, "cuda": bench_cuda, "stream": bench_stream}
+    benches = {"cpu": bench_cpu, "cuda": bench_cuda, "stream": bench_stream, "tasks": bench_tasks}
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
-    missing = cuda.missing() if what == "cuda" else cpu.MISSING
+    if what == "tasks":
+        need("lightning", "train")
+    missing = cuda.missing() if what == "cuda" else None if what == "tasks" else cpu.MISSING
     if missing is not None:
         fail(missing)
     if json is not None:

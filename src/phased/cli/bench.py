@@ -7,10 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
-from phased.bench import cpu, cuda, stream
+from phased.bench import cpu, cuda, stream, tasks
 from phased.bench.measure import Timing, machine, same_terms
 from phased.checkpoint import write_whole
 
@@ -219,4 +220,24 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
                 rows.add_row(str(work), f"{1e3 * seconds:.1f}", f"{1e6 * seconds / work.T:.3f}", f"{peak / 1e6:.0f}")
                 result["longest"].append({"work": asdict(work), "seconds": seconds, "bytes": peak})
         console.print(rows)
+    return result
+
+
+@same_terms()
+def bench_tasks(console: Console, quick: bool) -> dict[str, Any]:
+    """A training step of each of the paper's synthetic tasks, and what a run of them comes to."""
+    rounds = 2 if quick else 9
+    on_gpu = torch.cuda.is_available()
+    result: dict[str, Any] = {"machine": machine() | (cuda.gpu() if on_gpu else {}), "rounds": rounds, "tasks": []}
+    rows = table("a training step of 32 sequences, ms; and a whole run", "task", "network", "ms", "a run", "against leak 0")
+    for figure in tasks.FIGURES[2:3] if quick else tasks.FIGURES:
+        with console.status(figure.name):
+            timings = {who.name: tasks.step(figure, who, "auto", rounds) for who in tasks.contestants(figure)}
+        own = next(iter(timings.values()))
+        for name, timing in timings.items():
+            run = f"{timing.median * figure.steps / 60:.1f} min"
+            rows.add_row(figure.name, name, milliseconds(timing), run, f"{timing.median / own.median:.1f}x")
+        steps = {name: asdict(timing) for name, timing in timings.items()}
+        result["tasks"].append({"task": figure.name, "steps": figure.steps, "step": steps})
+    console.print(rows)
     return result

@@ -1,0 +1,102 @@
+"""What the paper's synthetic tasks cost: a training step of each, ours, an LSTM's and a plain PyTorch loop's, on this machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from phased.bench.measure import Timing
+from phased.data.adding import Adding
+from phased.data.sequences import Task
+from phased.data.sines import Sines
+from phased.layer import PhasedRNN
+from phased.models.network import Network
+from phased.train import Settings, Unopened, make_fabric, shared, train_once
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A task of the paper's, and how many epochs of it a run has; an epoch is 157 training steps of 32 sequences."""
+
+    name: str
+    task: Task
+    epochs: int
+    network: Network = Network()  # noqa: RUF009 (frozen)
+    learned: float = 0.25  # about where open ratios end that are learned
+
+    @property
+    def steps(self) -> int:
+        """Training steps of a run."""
+        settings = Settings()
+        return self.epochs * -(-settings.train // settings.batch)
+
+
+FIGURES = (
+    Figure("frequency, standard", Sines(condition="standard"), 70),
+    Figure("frequency, high resolution", Sines(condition="high"), 70, learned=0.13),
+    Figure("frequency, asynchronous", Sines(condition="asynchronous"), 70),
+    Figure("superimposed", Sines(condition="asynchronous", waves=2), 300, learned=0.4),
+    Figure("adding", Adding(), 100, Network(period=(6.0, 8.0), learn_ratio_on=False), learned=0.05),
+)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A network on a task; `plain` is the loop that PyTorch alone would run."""
+
+    name: str
+    network: Network
+    plain: bool = False
+
+
+def contestants(figure: Figure) -> list[Contestant]:
+    """Ours as training begins and, where the open ratio is learned, as it ends; with the paper's leak; and the others."""
+    network = figure.network
+    free = {"leak": 0.0}
+    found = [Contestant(f"leak 0, r_on {network.ratio_on:g}", changed(network, **free))]
+    if figure.learned != network.ratio_on:
+        found.append(Contestant(f"leak 0, r_on {figure.learned:g}", changed(network, ratio_on=figure.learned, **free)))
+    return [
+        *found,
+        Contestant("leak 0.001", network),
+        Contestant("nn.LSTM", changed(network, model="lstm")),
+        Contestant("plain loop", network, plain=True),
+    ]
+
+
+def changed(network: Network, **numbers: Any) -> Network:
+    """The network with other numbers."""
+    return Network(**{**vars(network), **numbers})
+
+
+def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Timing:
+    """Seconds of a training step, optimiser included: rounds of several steps, the plain loop's of one."""
+    fabric = make_fabric(device)
+    model = contestant.network.build(figure.task, seed=0)
+    if contestant.plain and isinstance(model.rnn, PhasedRNN):
+        model.rnn.backend = "reference"
+    optimizer: Any = torch.optim.Adam(model.parameters())
+    module, optimizer = fabric.setup(Unopened(model), optimizer)
+    settings = Settings()
+    count = 1 if contestant.plain else 8
+    batches = [shared(figure.task.batch(0, "train", 1, i, settings.batch), fabric) for i in range(count)]
+    seconds = []
+    for turn in range(rounds + 1):
+        wait(fabric.device)
+        begin = time.perf_counter()
+        train_once(module, optimizer, iter(batches), settings, fabric)
+        wait(fabric.device)
+        if turn or contestant.plain:  # all but the plain loop, which is long, warm up first
+            seconds.append((time.perf_counter() - begin) / count)
+        if contestant.plain and turn:
+            break
+    return Timing.of(seconds)
+
+
+def wait(device: torch.device) -> None:
+    """Until a GPU has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
