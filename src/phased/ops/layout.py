@@ -71,7 +71,7 @@ def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, te
     def bytes_of(ring: int) -> int:
         return weights + teams * (fixed + ring * of_event)
 
-    ring = max(16, -(-(steps * most + more) * 8 // 56) * 8)  # events of some steps, one a warp, and an eighth in between
+    ring = max(32, -(-(steps * most + more) * 8 // 56) * 8)  # events of some steps, one a warp, an eighth in between; a lane each
     if bytes_of(ring) > limit:
         return None
     while ring < 256 and bytes_of(ring + 8) <= limit:

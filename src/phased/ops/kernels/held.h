@@ -90,7 +90,7 @@ struct Masks {
 // A ring of the next few steps' ends: the warp that fetches tells them to the others.
 constexpr int kEnds = 8;
 
-// A place in a ring, less than once round further on.
+// A place in a ring, less than once round further on: rings have a slot for every lane at least.
 __device__ __forceinline__ int wrapped(int slot, int ring) { return slot < ring ? slot : slot - ring; }
 
 // Odd and even steps are written apart, so that where they keep things is known beforehand.
