@@ -1,0 +1,244 @@
+"""Life as a module: saved, copied, converted, autocast, compiled and exported, it stays the same layer."""
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from layers import Layer, each_layer, states
+from phased import PhasedLSTM
+from phased.init import LogUniform, Uniform
+from strategies import clocks
+
+# Life as a module
+
+
+def full(make: type) -> Layer:
+    settings = {"peephole": True} if make is PhasedLSTM else {}
+    return make(3, 5, 2, bidirectional=True, period=LogUniform(2, 40), ratio_on=Uniform(0.1, 0.9), **settings)
+
+
+def assert_same_layer(a: Layer, b: Layer) -> None:
+    x, time = torch.randn(9, 4, 3), clocks(9, 4)
+    for one, two in ((a, b), (a.eval(), b.eval())):
+        got, want = one(x, time), two(x, time)
+        assert torch.equal(got[0], want[0])
+        assert all(torch.equal(p, q) for p, q in zip(states(got[1]), states(want[1]), strict=True))
+    assert [p.requires_grad for p in a.parameters()] == [p.requires_grad for p in b.parameters()]
+    assert repr(a) == repr(b)
+
+
+@each_layer
+def test_a_state_dict_goes_round(make):
+    rnn, other, file = full(make), full(make), io.BytesIO()
+    torch.save(rnn.state_dict(), file)
+    file.seek(0)
+    assert other.load_state_dict(torch.load(file)) == nn.modules.module._IncompatibleKeys([], [])
+    assert_same_layer(rnn, other)
+
+
+@each_layer
+def test_a_deep_copy_is_the_same_and_independent(make):
+    rnn = full(make)
+    other = copy.deepcopy(rnn)
+    assert_same_layer(rnn, other)
+    with torch.no_grad():
+        other.period_l0.fill_(1.0)
+    assert not (rnn.period_l0 == 1.0).any()
+
+
+@each_layer
+def test_a_pickle_is_the_same(make):
+    rnn = full(make)
+    assert_same_layer(rnn, pickle.loads(pickle.dumps(rnn)))
+
+
+GATE_NAMES = ("period", "shift", "ratio_on")
+
+
+@each_layer
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a model"])
+def test_a_change_of_dtype_keeps_the_parameters_of_time_exact(make, dtype, inside):
+    rnn = make(3, 5, period=LogUniform(1, 1e9))
+    exact = {name: p.clone() for name, p in rnn.named_parameters() if name.startswith(GATE_NAMES)}
+    (nn.ModuleList([rnn]) if inside else rnn).to(dtype)
+    for name, parameter in rnn.named_parameters():
+        if name.startswith(GATE_NAMES):
+            assert parameter.dtype == torch.float64
+            assert torch.equal(parameter, exact[name])
+        else:
+            assert parameter.dtype == dtype
+
+
+@pytest.mark.parametrize("change", [nn.Module.half, nn.Module.bfloat16, nn.Module.float, nn.Module.double])
+def test_half_float_and_double_keep_time_exact_too_and_so_do_gradients(change):
+    rnn = PhasedLSTM(3, 5, period=LogUniform(1, 1e3), ratio_on=0.5)
+    rnn(torch.randn(9, 4, 3), clocks(9, 4))[0].sum().backward()
+    period, grad = rnn.period_l0.detach().clone(), rnn.period_l0.grad.clone()
+    change(rnn)
+    assert torch.equal(rnn.period_l0, period)
+    assert torch.equal(rnn.period_l0.grad, grad)
+    assert isinstance(rnn.period_l0, nn.Parameter)
+    assert rnn.period_l0.requires_grad
+
+
+def test_an_optimiser_keeps_hold_of_parameters_that_were_converted():
+    rnn = PhasedLSTM(3, 5, period=8.0, ratio_on=0.5)
+    optimiser = torch.optim.SGD(rnn.parameters(), lr=1.0)
+    rnn.to(torch.bfloat16)
+    rnn(torch.randn(9, 4, 3, dtype=torch.bfloat16), clocks(9, 4))[0].sum().backward()
+    optimiser.step()
+    assert (rnn.period_l0 != 8).any()
+
+
+@each_layer
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_runs_and_is_close(make, training, dtype):
+    rnn = make(3, 16, 2, bidirectional=True, period=LogUniform(2, 40), ratio_on=0.4).train(training).to(dtype)
+    wide = copy.deepcopy(rnn).to(torch.float32)
+    x, time = torch.randn(30, 4, 3).to(dtype), clocks(30, 4, start=1e9)
+    output, final = rnn(x, time)
+    want, want_final = wide(x.float(), time)
+    assert output.dtype == dtype
+    assert all(s.dtype == dtype for s in states(final))
+    torch.testing.assert_close(output.float(), want, rtol=0, atol=0.02)
+    for got, state in zip(states(final), states(want_final), strict=True):
+        torch.testing.assert_close(got.float(), state, rtol=0.02, atol=0.02)
+    output.float().square().sum().backward()
+    for p in rnn.parameters():
+        assert p.grad is None or (p.grad.isfinite().all() and p.grad.dtype == p.dtype)
+
+
+@each_layer
+def test_the_reference_backend_can_be_asked_for_and_agrees(make):
+    rnn = full(make)
+    other = copy.deepcopy(rnn)
+    other.backend = "reference"
+    x, time = torch.randn(9, 4, 3), clocks(9, 4)
+    torch.testing.assert_close(rnn(x, time)[0], other(x, time)[0])
+
+
+# Autocast
+
+
+@each_layer
+@pytest.mark.parametrize("training", [True, False])
+def test_autocast_rounds_products_and_never_time(make, training):
+    rnn = make(3, 16, 2, period=LogUniform(0.5, 4), ratio_on=0.3).train(training)
+    x, time = torch.randn(30, 4, 3), clocks(30, 4, start=1.7e9)
+    want, want_final = rnn(x, time)
+    k = rnn.gates()[0](time)
+    with torch.autocast("cpu", torch.bfloat16):
+        output, final = rnn(x, time)
+        assert torch.equal(rnn.gates()[0](time), k)
+    assert output.dtype == torch.float32
+    torch.testing.assert_close(output, want, rtol=0, atol=0.05)
+    assert not torch.equal(output, want)  # something was rounded, or autocast was not noticed
+    for got, state in zip(states(final), states(want_final), strict=True):
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got, state, rtol=0.05, atol=0.05)
+    if not training:  # whoever was closed kept its state exactly, so the two agree on who was
+        for a in (output, want):
+            kept = a[1:] == a[:-1]
+            closed = (rnn.gates()[1](time) == 0)[1:]
+            assert torch.equal(kept, closed)
+
+
+def test_under_autocast_gradients_are_finite_and_of_each_parameters_dtype():
+    rnn = PhasedLSTM(3, 16, period=LogUniform(0.5, 4), ratio_on=0.3)
+    with torch.autocast("cpu", torch.bfloat16):
+        head = nn.Linear(16, 2)
+        loss = head(rnn(torch.randn(30, 4, 3), clocks(30, 4, start=1e6))[0]).float().square().mean()
+    loss.backward()
+    for p in rnn.parameters():
+        assert p.grad is None or (p.grad.dtype == p.dtype and p.grad.isfinite().all())
+
+
+def test_under_autocast_the_input_may_be_bfloat16_already():
+    rnn = PhasedLSTM(3, 16, period=LogUniform(0.5, 4), ratio_on=0.3)
+    with torch.autocast("cpu", torch.bfloat16):
+        x = nn.Linear(3, 3)(torch.randn(30, 4, 3))
+        assert x.dtype == torch.bfloat16
+        output, _ = rnn(x, clocks(30, 4))
+    assert output.isfinite().all()
+
+
+# Compile and export
+
+
+def assert_compiled_equals_eager(rnn: Layer, compiled: Any, shapes: list[tuple[int, int]], lengths: bool = False) -> None:
+    for steps, batch in shapes:
+        x, time = torch.randn(steps, batch, 3), clocks(steps, batch)
+        length = torch.arange(batch) % (steps + 1) if lengths else None
+        results = []
+        for run in (rnn, compiled):
+            rnn.zero_grad()
+            output, final = run(x, time, lengths=length)
+            if rnn.training:
+                (output.square().sum() + sum(s.sin().sum() for s in states(final))).backward()
+            grads = [p.grad.clone() for p in rnn.parameters() if p.grad is not None]
+            results.append([output, *states(final), *grads])
+        assert len(results[0]) == len(results[1])
+        for got, want in zip(*results, strict=True):
+            torch.testing.assert_close(got, want)
+
+
+@pytest.fixture
+def fresh_compiler() -> None:
+    torch.compiler.reset()
+
+
+@each_layer
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.usefixtures("fresh_compiler")
+def test_compiled_without_a_graph_break_it_equals_eager(make, training, leak):
+    rnn = make(3, 5, 2, period=8.0, ratio_on=0.4, leak=leak).train(training)
+    compiled = torch.compile(rnn, fullgraph=True, backend="aot_eager")
+    assert_compiled_equals_eager(rnn, compiled, [(9, 4), (12, 3)])
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # torch's own, on importing its compiler
+def test_compiled_by_inductor_it_equals_eager():
+    rnn = PhasedLSTM(3, 5, period=8.0, ratio_on=0.4, leak=0.0)
+    assert_compiled_equals_eager(rnn, torch.compile(rnn, fullgraph=True), [(9, 4)])
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_compiled_with_every_option_and_dynamic_shapes_it_equals_eager():
+    rnn = PhasedLSTM(3, 5, 2, bidirectional=True, peephole=True, period=8.0, ratio_on=0.4, leak=0.0, learn_ratio_on=True)
+    compiled = torch.compile(rnn, fullgraph=True, dynamic=True, backend="aot_eager")
+    assert_compiled_equals_eager(rnn, compiled, [(9, 4), (5, 2)], lengths=True)
+
+
+@each_layer
+def test_an_exported_layer_takes_any_steps_and_any_batch(make):
+    rnn = make(3, 5, 2, bidirectional=True, period=8.0, ratio_on=0.4).eval()
+    steps, batch = torch.export.Dim("steps", min=2), torch.export.Dim("batch", min=2)
+    program = torch.export.export(
+        rnn,
+        (torch.randn(9, 4, 3), clocks(9, 4)),
+        dynamic_shapes={"input": {0: steps, 1: batch}, "time": {0: steps, 1: batch}},
+    )
+    exported = program.module()
+    for shape in ((9, 4), (30, 2), (3, 7)):
+        x, time = torch.randn(*shape, 3), clocks(*shape)
+        got, want = exported(x, time), rnn(x, time)
+        torch.testing.assert_close(got[0], want[0])
+        for a, b in zip(states(got[1]), states(want[1]), strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_an_exported_layer_survives_a_file(tmp_path):
+    rnn = PhasedLSTM(3, 5, period=8.0, ratio_on=0.4).eval()
+    x, time = torch.randn(9, 4, 3), clocks(9, 4)
+    torch.export.save(torch.export.export(rnn, (x, time)), tmp_path / "layer.pt2")
+    exported = torch.export.load(tmp_path / "layer.pt2").module()
+    torch.testing.assert_close(exported(x, time)[0], rnn(x, time)[0])

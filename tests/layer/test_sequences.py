@@ -1,0 +1,136 @@
+"""Each sequence for itself: its own clock, its own end, and the same numbers batched, padded or split."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layers import EXACT, as_hx, each_direction, each_layer, some_state, states
+from phased import PhasedGRU, PhasedLSTM
+from phased.init import LogUniform
+from strategies import clocks, poisoned, ragged, seeds
+
+
+@each_layer
+@each_direction
+@pytest.mark.parametrize("batch, hidden", [(4, 7), (5, 5), (1, 3)])
+@pytest.mark.parametrize("leak", [0.0, 0.05])
+def test_each_sequence_sees_only_its_own_clock(make, bidirectional, batch, hidden, leak):
+    """Batched equals one by one; also where the batch is as large as the layer, and broadcasting could mix the two up."""
+    rnn = make(3, hidden, 2, bidirectional=bidirectional, period=LogUniform(2, 40), ratio_on=0.4, leak=leak, dtype=torch.float64)
+    x, time = torch.randn(15, batch, 3, dtype=torch.float64), clocks(15, batch)
+    hx = some_state(make, 4 if bidirectional else 2, batch, hidden)
+    output, final = rnn(x, time, hx)
+    for b in range(batch):
+        alone, alone_final = rnn(x[:, b], time[:, b], as_hx(tuple(s[:, b] for s in states(hx))))
+        torch.testing.assert_close(output[:, b], alone, **EXACT)
+        for got, want in zip(states(final), states(alone_final), strict=True):
+            torch.testing.assert_close(got[:, b], want, **EXACT)
+
+
+@given(seeds, ragged, st.booleans(), st.booleans(), st.sampled_from([PhasedLSTM, PhasedGRU]), st.sampled_from([0.0, 0.05]))
+def test_padding_changes_nothing(seed, lengths, bidirectional, batch_first, make, leak):
+    """A ragged batch, NaN in its padding, equals its sequences one by one: outputs, states and gradients, both directions."""
+    torch.manual_seed(seed)
+    rnn = make(
+        2, 4, 2, bidirectional=bidirectional, batch_first=batch_first, period=8.0, ratio_on=0.5, leak=leak, dtype=torch.float64
+    )
+    for parameter in rnn.parameters():
+        parameter.requires_grad_()
+    batch, length = len(lengths), torch.tensor(lengths)
+    x, time = torch.randn(9, batch, 2, dtype=torch.float64), clocks(9, batch)
+    padding = torch.arange(9).unsqueeze(-1) >= length
+    x_pad, time_pad = x.masked_fill(padding.unsqueeze(-1), float("nan")), time.masked_fill(padding, float("nan"))
+    hx = some_state(make, 4 if bidirectional else 2, batch, 4)
+
+    alone = [rnn(x[:n, b], time[:n, b], as_hx(tuple(s[:, b] for s in states(hx)))) for b, n in enumerate(lengths)]
+    loss = sum(output.square().sum() + sum(s.sin().sum() for s in states(final)) for output, final in alone)
+    learned = list(rnn.parameters())
+    want_grads = torch.autograd.grad(loss, learned, allow_unused=True)
+
+    if batch_first:
+        x_pad, time_pad = x_pad.transpose(0, 1), time_pad.T
+    with poisoned():
+        output, final = rnn(x_pad, time_pad, hx, lengths=length)
+        loss = output.square().sum() + sum(s.sin().sum() for s in states(final))
+        got_grads = torch.autograd.grad(loss, learned, allow_unused=True)
+    output = output.transpose(0, 1) if batch_first else output
+    for b, (want, want_final) in enumerate(alone):
+        torch.testing.assert_close(output[: lengths[b], b], want, **EXACT)
+        assert (output[lengths[b] :, b] == 0).all()
+        for got_state, want_state in zip(states(final), states(want_final), strict=True):
+            torch.testing.assert_close(got_state[:, b], want_state, **EXACT)
+    for got, want in zip(got_grads, want_grads, strict=True):
+        if got is not None:
+            torch.testing.assert_close(got, torch.zeros_like(got) if want is None else want, rtol=1e-8, atol=1e-8)
+
+
+@each_layer
+@each_direction
+def test_an_empty_sequence_keeps_its_initial_state(make, bidirectional):
+    rnn = make(3, 5, 2, bidirectional=bidirectional)
+    hx = some_state(make, 4 if bidirectional else 2, 3, 5, dtype=torch.float32)
+    output, final = rnn(torch.randn(6, 3, 3), clocks(6, 3), hx, lengths=[6, 0, 2])
+    assert (output[:, 1] == 0).all()
+    for before, after in zip(states(hx), states(final), strict=True):
+        assert torch.equal(before[:, 1], after[:, 1])
+        assert not torch.equal(before[:, 0], after[:, 0])
+
+
+@each_layer
+@each_direction
+@pytest.mark.parametrize("shape", [(0, 3), (6, 0), (0, 0), (0,)])
+def test_no_steps_and_no_sequences_are_fine(make, bidirectional, shape):
+    rnn = make(3, 5, 2, bidirectional=bidirectional)
+    rows = 4 if bidirectional else 2
+    hx = some_state(make, rows, *shape[1:], 5, dtype=torch.float32)
+    output, final = rnn(torch.randn(*shape, 3), torch.zeros(shape), hx)
+    assert output.shape == (*shape, 10 if bidirectional else 5)
+    for before, after in zip(states(hx), states(final), strict=True):
+        assert torch.equal(before, after)
+    (output.sum() + sum(s.sum() for s in states(final))).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in rnn.parameters())
+
+
+@pytest.mark.parametrize("lengths", [[], torch.tensor([], dtype=torch.int64)], ids=["list", "tensor"])
+def test_a_batch_of_no_sequences_has_no_lengths(lengths):
+    output, _ = PhasedLSTM(3, 5)(torch.randn(6, 0, 3), torch.zeros(6, 0), lengths=lengths)
+    assert output.shape == (6, 0, 5)
+
+
+@each_layer
+def test_the_reverse_direction_starts_at_each_sequences_own_end(make):
+    rnn = make(3, 5, bidirectional=True, period=LogUniform(2, 40), ratio_on=0.4, dtype=torch.float64).eval()
+    backwards = make(3, 5, dtype=torch.float64, period=1.0).eval()
+    backwards.check_time = False
+    names = [name for name, _ in backwards.named_parameters()]
+    backwards.load_state_dict({name: rnn.get_parameter(f"{name}_reverse") for name in names})
+    x, time, lengths = torch.randn(9, 4, 3, dtype=torch.float64), clocks(9, 4), [9, 2, 0, 5]
+    output, final = rnn(x, time, lengths=lengths)
+    for b, n in enumerate(lengths):
+        want, want_final = backwards(x[:n, b].flip(0), time[:n, b].flip(0))
+        torch.testing.assert_close(output[:n, b, 5:], want.flip(0), **EXACT)
+        for got, state in zip(states(final), states(want_final), strict=True):
+            torch.testing.assert_close(got[1, b], state[0], **EXACT)
+
+
+@given(seeds, st.integers(0, 12), st.sampled_from([PhasedLSTM, PhasedGRU]), st.booleans())
+def test_splitting_a_sequence_in_two_and_carrying_the_state_changes_nothing(seed, cut, make, training):
+    torch.manual_seed(seed)
+    rnn = make(2, 4, 2, period=8.0, ratio_on=0.5, leak=0.05, dtype=torch.float64).train(training)
+    x, time, hx = torch.randn(12, 3, 2, dtype=torch.float64), clocks(12, 3), some_state(make, 2, 3, 4)
+    whole, whole_final = rnn(x, time, hx)
+    first, between = rnn(x[:cut], time[:cut], hx)
+    second, final = rnn(x[cut:], time[cut:], between)
+    torch.testing.assert_close(torch.cat([first, second]), whole, **EXACT)
+    for got, want in zip(states(final), states(whole_final), strict=True):
+        torch.testing.assert_close(got, want, **EXACT)
+
+
+def test_the_gradient_flows_through_a_carried_state():
+    rnn = PhasedLSTM(2, 4, period=8.0, ratio_on=0.5, dtype=torch.float64)
+    x, time = torch.randn(12, 3, 2, dtype=torch.float64), clocks(12, 3)
+    whole = torch.autograd.grad(rnn(x, time)[0][-1].sum(), rnn.weight_hh_l0)
+    _, between = rnn(x[:5], time[:5])
+    parts = torch.autograd.grad(rnn(x[5:], time[5:], between)[0][-1].sum(), rnn.weight_hh_l0)
+    torch.testing.assert_close(parts, whole, **EXACT)

@@ -1,0 +1,33 @@
+"""Test material for the layers: both of them, states of either kind, and gates read back from parameters."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from phased import PhasedGRU, PhasedLSTM
+from phased.gate import TimeGate
+
+Layer = PhasedLSTM | PhasedGRU
+each_layer = pytest.mark.parametrize("make", [PhasedLSTM, PhasedGRU])
+each_direction = pytest.mark.parametrize("bidirectional", [False, True])
+OPEN: dict[str, Any] = {"ratio_on": 1.0, "gate": "square"}
+EXACT: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-11}
+
+
+def states(value: Any) -> tuple[Tensor, ...]:
+    """(h, c) or (h,), however the layer returns it."""
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def as_hx(values: tuple[Tensor, ...]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def some_state(make: type, *shape: int, dtype: torch.dtype = torch.float64) -> Any:
+    return as_hx(tuple(torch.randn(*shape, dtype=dtype) for _ in range(2 if make is PhasedLSTM else 1)))
+
+
+def gates_of(rnn: Layer, suffix: str = "l0") -> TimeGate:
+    return TimeGate(*(rnn.get_parameter(f"{name}_{suffix}").detach() for name in ("period", "shift", "ratio_on")))
