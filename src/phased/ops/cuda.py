@@ -40,7 +40,7 @@ def _missing(index: int | None) -> str | None:
 
 
 def too_large(units: int, dtype: torch.dtype, device: torch.device) -> str | None:
-    """Why a layer of so many units does not fit the kernels and what would cure that, or None."""
+    """Why a layer of so many units, half of them open at once, does not fit the kernels and what would cure that, or None."""
     why: str | None = _too_large(units, dtype, device.index)
     return why
 
@@ -50,7 +50,7 @@ def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
     device = torch.cuda.current_device() if index is None else index
     try:
         for name in ("forward", "backward", "dense_forward", "dense_backward"):
-            plan(name, units, 1, units, units, torch.finfo(dtype).bits // 8, device)
+            plan(name, units, 1, units // 2, units // 2, torch.finfo(dtype).bits // 8, device)
     except ValueError as error:
         return str(error)
     return None

@@ -49,7 +49,7 @@ def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, dev
             held = _held(name, units, batch, busy, most, size, fewer, limit)
             if held is not None:
                 return held
-    return _by_units(name, units, batch, busy, size, teams, limit)
+    return _by_units(name, units, batch, busy, most, size, teams, limit)
 
 
 def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan | None:
@@ -79,7 +79,7 @@ def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, te
     return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, room, bytes_of(ring))
 
 
-def _by_units(name: str, units: int, batch: int, busy: int, size: int, teams: int, limit: int) -> Plan:
+def _by_units(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan:
     """With a warp for each open unit. Dense layers have their weights in shared memory if they fit."""
     pitch = padded(units)
     columns = 128 * min(4, blocks(units))
@@ -87,7 +87,7 @@ def _by_units(name: str, units: int, batch: int, busy: int, size: int, teams: in
     weights = units * 4 * pitch * size
 
     def ring_of(warps: int) -> int:
-        return max(-(-4 * (units + warps) // 48) * 16, ROUNDS * warps)
+        return max(-(-(2 * most + warps) // 14) * 16, ROUNDS * warps)  # two steps' events, one a warp, an eighth in between
 
     def bytes_of(warps: int, ring: int) -> int:
         gradients = (2 + warps + AHEAD) * pitch * size
@@ -107,8 +107,8 @@ def _by_units(name: str, units: int, batch: int, busy: int, size: int, teams: in
     least = bytes_of(warps, ring_of(warps))
     if least > limit:
         raise ValueError(
-            f"hidden_size={units} needs {least} bytes of a GPU's shared memory, this one has {limit}. "
-            'Use fewer units, or backend="adjoint".'
+            f"hidden_size={units} needs {least} bytes of a GPU's shared memory where {most} units are open at once, "
+            f'this one has {limit}. Use fewer units, a smaller ratio_on, or backend="adjoint".'
         )
     held = name.startswith("dense") and weights + least <= limit
     room = limit - (weights if held else 0)

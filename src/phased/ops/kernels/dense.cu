@@ -88,7 +88,7 @@ __device__ __forceinline__ void run_dense_forward(const Forward& p) {
   if (b < p.batch) memory.copies.begin(p, b, threadIdx.x % kTeam, kTeam);
   __syncthreads();
   if (b >= p.batch) return;
-  const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
+  const int length = length_of(p, b);
   if (team.warp < kWarps) {
     work_dense_forward(p, team, memory, weights, b, length);
   } else {
@@ -200,7 +200,7 @@ __device__ __forceinline__ void run_dense_backward(const Backward& p) {
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
   if (b >= p.batch) return;
   const DenseBackwardMemory memory(shared, p, team.number);
-  const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
+  const int length = length_of(p, b);
   if (team.warp < kWarps) {
     work_dense_backward(p, team, memory, weights, b, length);
   } else {

@@ -194,14 +194,15 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
     const int next = s < 0 ? 0 : memory.ends[s & (kEnds - 1)];
 #pragma unroll
     for (int n = 0; n < kWords; n++) {
-      const int q = (word + n * kHelpers) * kLanes + lane;
-      const bool open = s >= 0 && masks.open(n, s);  // then the first warp takes care of it
+      const int own = (word + n * kHelpers) * kLanes + lane, q = own < units ? own : 0;
+      const bool taken = masks.open(n, s) && s >= 0;  // all lanes ask: then the first warp takes care of it
+      const bool open = taken || own >= units;
       Four sum = {open ? Real(0) : memory.to_h[q] + memory.gradients[row][q]};
 #pragma unroll
       for (int i = 0; i < kNear; i++) add_through(sum, near[n][i], seen[i]);
-      if (__builtin_expect(count > kNear, 0)) add_from(sum, q < units ? q : 0, s - 1, kNear);
-      if (!open && q < units) memory.to_h[q] = all_of(sum);
-      const Four* const column = held.weights + (q < units ? q : 0);
+      if (__builtin_expect(count > kNear, 0)) add_from(sum, q, s - 1, kNear);
+      if (!open) memory.to_h[q] = all_of(sum);
+      const Four* const column = held.weights + q;
 #pragma unroll
       for (int i = 0; i < kNear; i += 4) {
         const int4 rows = *reinterpret_cast<const int4*>(memory.rows[s & 3] + i);
@@ -235,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_backward(const
   }
   __syncthreads();
   if (b >= p.batch) return;
-  const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
+  const int length = length_of(p, b);
   if (team.warp == 0) {
     team.sync();
     BackwardSteps steps(p, memory, held, team.lane, p.start[b * p.steps + length] - 1, length);

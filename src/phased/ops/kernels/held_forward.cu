@@ -265,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_forward(const 
     }
   __syncthreads();
   if (b >= p.batch) return;
-  const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
+  const int length = length_of(p, b);
   const Index* const start = p.start + b * p.steps;
   if (team.warp == 0) {
     if (p.tape) {

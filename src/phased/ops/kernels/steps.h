@@ -30,6 +30,13 @@ struct Backward {
   Index ring, most;
 };
 
+// A sequence's length. Those given on a GPU have not been looked at before.
+template <class P>
+__device__ __forceinline__ int length_of(const P& p, Index b) {
+  const Index length = p.lengths ? p.lengths[b] : p.steps;
+  return static_cast<int>(length < 0 ? 0 : length > p.steps ? p.steps : length);
+}
+
 // A unit's peephole weights, where there are any.
 __device__ __forceinline__ void peepholes(const Real* from, Index units, int unit, Real w[3]) {
   if (kPeephole)
@@ -78,7 +85,8 @@ struct Shares {
   }
 };
 
-// Rows of the output's gradient, asked for some steps ahead, in the groups of copies that the caller ends. A thread copies, and later reads, its own columns: it need not wait for others.
+// Rows of the output's gradient, asked for some steps ahead, in the groups of copies that the caller ends. A thread copies, and later reads,
+// its own columns: it need not wait for others.
 constexpr int kAhead = Staging::kLate + 1;
 
 struct GradientRows {

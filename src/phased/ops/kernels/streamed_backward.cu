@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_backward(c
   for (int n = threadIdx.x % kTeam; n < p.ring; n += kTeam) memory.places[n] = {0, -1};
   __syncthreads();
   if (b >= p.batch) return;
-  const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
+  const int length = length_of(p, b);
   if (team.warp < kWarps) {
     work_backward(p, team, memory, p.wh, b, length);
   } else {

@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_forward(co
   if (b < p.batch) memory.copies.begin(p, b, threadIdx.x % kTeam, kTeam);
   __syncthreads();
   if (b >= p.batch) return;
-  const int length = static_cast<int>(p.lengths ? p.lengths[b] : p.steps);
+  const int length = length_of(p, b);
   if (team.warp < kWarps) {
     work_forward(p, team, memory, p.wh, b, length);
   } else {

@@ -56,8 +56,8 @@ struct OwnEvents {
 // sums (splits, units, 4, columns): gradients to a unit's products times the row [h before | x | 1] each of its events saw; gate_sums
 // (splits, 6, units). A block has a unit, a stretch of columns and a split of the rows; a thread a column.
 extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads) event_sums(
-    const Real* to_products, const Real* to_others, const unsigned* by_unit, const unsigned* mask, const Index* start, const Real* output, const Real* initial_h,
-    const Real* x, Index x_step, Index x_batch, Index features, const double* time, Index time_batch, Index time_step, const double* all_gates,
+    const Real* to_products, const Real* to_others, const unsigned* by_unit, const unsigned* mask, const Index* start, const Real* output,
+    const Real* initial_h, const Real* x, Index x_step, Index x_batch, Index features, const double* time, Index time_batch, Index time_step, const double* all_gates,
     Index batch, Index steps, Index units, Index square, Index peephole, Real* sums, double* gate_sums) {
   constexpr int kAtOnce = OwnEvents::kAtOnce;
   __shared__ OwnEvents own;
