@@ -1,6 +1,5 @@
 """What only the kernels have: layouts, streams, graphs, and what happens where they cannot run."""
 
-import re
 import subprocess
 import sys
 import threading
@@ -279,12 +278,13 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
     monkeypatch.setattr(compiler, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     for busy, most in ((0, 0), (units // 20, units // 8), (units // 20, units), (units, units)):
-        try:
-            layout = layout_of.plan.__wrapped__(name, units, batch, busy, most, size, 0)
-        except ValueError as error:
-            assert size * units > 7500  # so large a layer may not fit, and then says so
-            assert re.search(rf"hidden_size={units} needs .* shared memory where {most} units are open.*fewer", str(error))
+        given = (name, units, batch, busy, most, size, 0)
+        all_open = most == units or name.startswith("dense")
+        if (all_open and size * units == 16384) or (most == units and size * units == 8192 and name == "backward"):
+            with pytest.raises(ValueError, match=rf"hidden_size={units} needs .* where {most} units are open.*fewer units"):
+                layout_of.plan.__wrapped__(*given)
             continue
+        layout = layout_of.plan.__wrapped__(*given)
         assert layout.shared <= 232_448
         assert layout.block <= 1024
         assert layout.grid * layout.teams >= batch
