@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -90,6 +91,8 @@ def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> Fabri
         kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError("device must be 'cpu' here, got 'cuda', which PyTorch does not find. Use 'auto' to take what there is.")
+    # On each start it advises to round float32 products to tensor cores' precision, which would change the numbers.
+    logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
     return Fabric(accelerator=kind, devices=[int(index)] if index else devices, **options)
 
 
