@@ -310,6 +310,18 @@ def test_without_a_state_a_sequence_starts_from_zeros(cls, units):
 
 
 @gpu
+@pytest.mark.parametrize("units", [33, 110, 256])
+@pytest.mark.parametrize("size", [9, 300])
+def test_inference_that_does_not_ask_for_the_number_of_events_gives_what_training_gives(monkeypatch, units, size):
+    rnn, (x, time) = layer(units), batch(50, size)
+    trained = rnn(x, time)[0].detach()
+    with torch.no_grad():
+        assert torch.equal(rnn(x, time)[0], trained)
+        monkeypatch.setattr(cuda, "SMALL", 0)  # now it asks
+        assert torch.equal(rnn(x, time)[0], trained)
+
+
+@gpu
 def test_a_thread_that_has_never_used_the_gpu_can_use_the_kernels():
     rnn, (x, time) = layer(), batch()
     expected, got = gradients(rnn, x, time)[0], []
