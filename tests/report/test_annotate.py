@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased.report.annotate import spread
+from phased.report.drawing.annotate import spread
 
 heights = st.lists(st.floats(-10, 10), min_size=1, max_size=8)
 

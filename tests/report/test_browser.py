@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from phased.report.page import make_page
+from phased.report.html.page import make_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright; install it with: pip install playwright")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from phased.experiments import gate, memory, schedule
-from phased.report import figures, growth
+from phased.report.drawing import figures, growth
 from phased.report.style import UNITS
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from phased.report.page import NAME, make_page, render
+from phased.report.html.page import NAME, make_page, render
 from phased.report.results import parse
 
 

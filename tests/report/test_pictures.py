@@ -7,10 +7,11 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from phased.report import bars, learning, looks, pictures, tradeoff, trained
+from phased.report import looks
+from phased.report.drawing import bars, learning, pictures, tradeoff, trained
 from phased.report.results import parse
 from phased.report.save import save
-from phased.report.study import groups, main
+from phased.report.study import compared, groups, main
 from phased.report.style import MODELS, shades, styled
 
 
@@ -88,7 +89,7 @@ def test_shades_are_all_different(count):
 
 
 def test_accuracy_against_updates_shows_every_setting_of_the_condition_with_most(found):
-    shown = tradeoff.compared(of(found, "frequency"))
+    shown = compared(of(found, "frequency"))
     assert {group.condition for group in shown} == {"asynchronous"}
     words = texts(tradeoff.draw_tradeoff(shown))
     for expected in ("r_on 0.05 fixed", "r_on 0.2 fixed", "openness cost 0.1", "LSTM", "BN-LSTM"):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased.report import names, paper, study, tables
+from phased.report import names, paper, study
+from phased.report.html import tables
 from phased.report.results import parse
 from phased.report.study import groups, main, renamed, spread, studies
 

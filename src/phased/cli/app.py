@@ -134,9 +134,9 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
         fail(str(error))
     import warnings
 
-    from phased.report.growth import save_growth
-    from phased.report.page import make_page
-    from phased.report.pictures import make_pictures
+    from phased.report.drawing.growth import save_growth
+    from phased.report.drawing.pictures import make_pictures
+    from phased.report.html.page import make_page
 
     console = Console()
     files: list[Path] = []

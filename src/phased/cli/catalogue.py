@@ -32,7 +32,7 @@ def _gate(folder: Path) -> Outcome:
     import numpy as np
 
     from phased.experiments import gate
-    from phased.report import figures
+    from phased.report.drawing import figures
 
     result = gate.run()
     changed = (np.diff(result.ramp.cell, axis=0) != 0).mean()
@@ -44,7 +44,7 @@ def _gate(folder: Path) -> Outcome:
 
 def _memory(folder: Path) -> Outcome:
     from phased.experiments import memory
-    from phased.report import figures
+    from phased.report.drawing import figures
 
     result = memory.run()
     kept, counts = result.phased[-1], result.updates
@@ -57,7 +57,7 @@ def _memory(folder: Path) -> Outcome:
 
 def _schedule(folder: Path) -> Outcome:
     from phased.experiments import schedule
-    from phased.report import figures
+    from phased.report.drawing import figures
 
     result = schedule.run()
     return Outcome(

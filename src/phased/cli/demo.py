@@ -21,8 +21,8 @@ from phased.experiments.run import Run, trained
 from phased.experiments.sweep import Summary, runs_of
 from phased.layer import PhasedRNN
 from phased.models.baselines import Baseline
-from phased.report.page import make_page
-from phased.report.pictures import make_pictures
+from phased.report.drawing.pictures import make_pictures
+from phased.report.html.page import make_page
 
 EVENTS = 20_000
 

@@ -76,5 +76,10 @@ def full_name(group: Group, among: Sequence[Group]) -> str:
     return ", ".join(filter(None, (group.label, names.condition(group.condition, short=True) if several else "")))
 
 
+def label(group: Group) -> str:
+    """The variant alone for the Phased LSTM, which most points are."""
+    return group.variant or group.label if group.model == "phased" else group.label
+
+
 def _distinct(items: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(items))

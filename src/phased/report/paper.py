@@ -93,6 +93,10 @@ CLAIMS: dict[tuple[str, str, str], Claim] = {
     )
 }
 
+# The mean squared error on the adding task of one who knows neither number, and of one who knows one of the two:
+# each is uniform on (-0.5, 0.5), with variance 1/12.
+PLATEAUS = {"knowing neither number": 1 / 6, "knowing one of the two": 1 / 12}
+
 
 def figure(experiment: str) -> Figure | None:
     """The paper's figure of an experiment, if it has one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +22,9 @@ Place = tuple[str, str, str, str]  # experiment, scale, model, condition
 
 # Settings that say where or for which line of a table a run was made; they do not make it another kind of run.
 NOT_A_VARIANT = {"seed", "seeds", "name", "experiment", "model", "condition", "scale", "device", "workers", "jobs", "threads"}
+
+# Of the Phased LSTM under one condition: fewer are no comparison of accuracy against updates.
+FEWEST_SETTINGS = 3
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,16 @@ def _kind(group: Group) -> tuple[str, ...]:
 def renamed(of: Iterable[Group]) -> list[Group]:
     """The same groups, named by what sets them apart from each other and no longer from all the rest."""
     return gather([result for group in of for result in group.results])
+
+
+def compared(of: Sequence[Group]) -> list[Group]:
+    """The groups of one experiment under the condition with the most settings of the Phased LSTM; of equals the last."""
+    settings = Counter(group.condition for group in of if group.model == "phased")
+    if not settings:
+        return []
+    most = max(settings.values())
+    condition = [name for name, count in settings.items() if count == most][-1]
+    return renamed(group for group in of if group.condition == condition)
 
 
 def studies(of: Sequence[Group]) -> list[list[Group]]:

@@ -9,15 +9,14 @@ from itertools import cycle
 
 import numpy as np
 
-from phased.report import charts, gate_charts, names, paper, tables
-from phased.report.blocks import Chart, Key, Part, Section, Table
+from phased.report import names, paper
 from phased.report.gates import sample_clock
-from phased.report.learning import PLATEAUS
+from phased.report.html import charts, gate_charts, tables
+from phased.report.html.blocks import Chart, Key, Part, Section, Table
 from phased.report.looks import by_condition, by_variant, full_name, machines_note, seeds_note
 from phased.report.results import Result
-from phased.report.study import Group, lowest, main, renamed, studies
+from phased.report.study import FEWEST_SETTINGS, Group, compared, lowest, main, renamed, studies
 from phased.report.style import MODELS, OTHER_MODEL
-from phased.report.tradeoff import FEWEST_SETTINGS, compared
 
 QUICK = "Fewer or shorter epochs than the paper's: a first look, not a reproduction. The paper's numbers are for its own scale."
 
@@ -88,7 +87,7 @@ def _bars(key: str, groups: Sequence[Group]) -> Part:
 def _learning(key: str, groups: Sequence[Group], metric: str) -> Part:
     note = f"Line: mean; band: least to greatest over seeds. {seeds_note(groups)}. Press a name to single out its lines."
     if metric == "error":
-        note += " Grey lines: " + "; ".join(f"{value:.3f}, {words}" for words, value in PLATEAUS.items()) + "."
+        note += " Grey lines: " + "; ".join(f"{value:.3f}, {words}" for words, value in paper.PLATEAUS.items()) + "."
         looks = by_condition(groups)
         boxes = [Chart(f"{key}-learning", charts.learning(groups, looks, lowest=None), wide=True)]
     else:

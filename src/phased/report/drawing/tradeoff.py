@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from phased.report import names
-from phased.report.annotate import LINE_HEIGHT, caption, spread
-from phased.report.looks import machines_note, seeds_note
-from phased.report.study import Group, renamed
+from phased.report.drawing.annotate import LINE_HEIGHT, caption, spread
+from phased.report.looks import label, machines_note, seeds_note
+from phased.report.study import Group
 from phased.report.style import MODELS, OTHER_MODEL, WIDTH
 
-# Of the Phased LSTM under one condition: fewer are no comparison of accuracy against updates.
-FEWEST_SETTINGS = 3
 TICKS = (1, 2, 5, 10, 20, 50, 100)  # percent of all unit steps
-
-
-def compared(groups: Sequence[Group]) -> list[Group]:
-    """The groups of one experiment under the condition with the most settings of the Phased LSTM; of equals the last."""
-    settings = Counter(group.condition for group in groups if group.model == "phased")
-    if not settings:
-        return []
-    most = max(settings.values())
-    condition = [name for name, count in settings.items() if count == most][-1]
-    return renamed(group for group in groups if group.condition == condition)
-
-
-def label(group: Group) -> str:
-    """The variant alone for the Phased LSTM, which most points are."""
-    return group.variant or group.label if group.model == "phased" else group.label
 
 
 def draw_tradeoff(groups: Sequence[Group]) -> Figure:

@@ -11,7 +11,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from phased.experiments import gate, memory, schedule
 from phased.experiments.trace import Array
-from phased.report.annotate import distance, drop_line, end_labels, panel
+from phased.report.drawing.annotate import distance, drop_line, end_labels, panel
 from phased.report.save import save
 from phased.report.style import FAINT, INK, QUIET, UNITS, WIDTH, styled
 

@@ -10,14 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from phased.report import names, paper
-from phased.report.annotate import caption, end_labels, legend, plain_logarithm
+from phased.report.drawing.annotate import caption, end_labels, legend, plain_logarithm
 from phased.report.looks import Look, by_condition, by_variant, machines_note, seeds_note
 from phased.report.study import Group, lowest
 from phased.report.style import FAINT, QUIET, WIDTH
-
-# The mean squared error on the adding task of one who knows neither number, and of one who knows one of the two:
-# each is uniform on (-0.5, 0.5), with variance 1/12.
-PLATEAUS = {"knowing neither number": 1 / 6, "knowing one of the two": 1 / 12}
 
 
 def draw_conditions(groups: Sequence[Group]) -> Figure:
@@ -67,7 +63,7 @@ def draw_error(groups: Sequence[Group]) -> Figure:
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, 0.3))
     plain_logarithm(axes.yaxis)
-    plateaus = PLATEAUS if groups[0].experiment == "adding" else {}
+    plateaus = paper.PLATEAUS if groups[0].experiment == "adding" else {}
     for value in plateaus.values():
         axes.axhline(value, color=FAINT, linewidth=1.0, zorder=0)
     _name_ends(axes, groups, looks, percent=False)

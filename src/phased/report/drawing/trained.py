@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from phased.report import names
-from phased.report.annotate import caption, panel, plain_logarithm
+from phased.report.drawing.annotate import caption, panel, plain_logarithm
 from phased.report.gates import bends, by_period, is_open, openness, sample_clock, three_units
 from phased.report.looks import machines_note
 from phased.report.results import Result

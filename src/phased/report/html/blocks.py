@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from phased.report import vega
+from phased.report.html import vega
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from itertools import cycle, islice
 
 import altair as alt
 
-from phased.report import names, vega
-from phased.report.learning import PLATEAUS
-from phased.report.looks import Look, by_variant
+from phased.report import names
+from phased.report.html import vega
+from phased.report.looks import Look, by_variant, label
+from phased.report.paper import PLATEAUS
 from phased.report.study import Group
 from phased.report.style import INK
-from phased.report.tradeoff import label
 
 CHANCE = 50.0  # percent: two balanced classes
 # Vega's names of shapes, and what stands for them in a line of text.

@@ -12,11 +12,12 @@ import altair as alt
 import jinja2
 import vl_convert
 
-from phased.report import names, paper, tables
-from phased.report.blocks import Section
+from phased.report import names, paper
+from phased.report.html import tables
+from phased.report.html.blocks import Section
+from phased.report.html.sections import sections
 from phased.report.results import Result, read
 from phased.report.save import save_text
-from phased.report.sections import sections
 from phased.report.study import groups, newest
 
 NAME = "report.html"
@@ -35,7 +36,7 @@ def render(results: Sequence[Result], skipped: Sequence[str], folder: str = "res
     found = groups(results)
     shown = sections(found, results, folder)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = files("phased.report").joinpath("templates", "page.html.j2").read_text(encoding="utf-8")
+    template = files("phased.report.html").joinpath("templates", "page.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         citation=paper.CITATION,
         summary=summary(results),

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
-from phased.report import names, vega
+from phased.report import names
 from phased.report.gates import Clock, bends, by_period, is_open, openness, sample_clock, three_units
+from phased.report.html import vega
 from phased.report.results import Gates, Result
 from phased.report.study import Group
 from phased.report.style import INK, QUIET, UNITS

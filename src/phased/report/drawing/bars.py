@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from phased.report import names
-from phased.report.annotate import caption, legend
+from phased.report.drawing.annotate import caption, legend
 from phased.report.looks import Look, by_variant, machines_note, seeds_note
 from phased.report.study import Group
 from phased.report.style import INK, QUIET, WIDTH

@@ -8,14 +8,14 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from phased.report import paper
-from phased.report.bars import draw_bars
-from phased.report.learning import draw_learning
+from phased.report.drawing.bars import draw_bars
+from phased.report.drawing.learning import draw_learning
+from phased.report.drawing.tradeoff import draw_tradeoff
+from phased.report.drawing.trained import draw_learned, draw_raster
 from phased.report.results import Result, read
 from phased.report.save import save
-from phased.report.study import Group, groups, main, studies
+from phased.report.study import FEWEST_SETTINGS, Group, compared, groups, main, studies
 from phased.report.style import styled
-from phased.report.tradeoff import FEWEST_SETTINGS, compared, draw_tradeoff
-from phased.report.trained import draw_learned, draw_raster
 
 
 def make_pictures(results_folder: Path, out_folder: Path) -> list[Path]:

@@ -1,0 +1,1 @@
+"""The report as an HTML page: its charts, its words and its template."""
