@@ -13,7 +13,7 @@ from torch import Tensor
 from phased.cell import LSTM, Weights
 from phased.gate import LONGEST_PERIOD, SHAPES, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops import compiler
-from phased.ops.layout import RECORD, Plan, arrival, blocks, padded, plan
+from phased.ops.layout import HELD, RECORD, Plan, arrival, blocks, padded, plan
 from phased.ops.operator import Gradients, Problem, Result, operator
 from phased.schedule import valid_steps
 
@@ -198,7 +198,8 @@ def find(call: Call, mask: Tensor, by_unit: Tensor, keep: bool) -> Events:
     gate, rows, units, start = call.problem.gate, call.rows, call.units, call.start
     dense = gate.leak > 0
     events, most = rows * units, units
-    small = not keep and events * arrival(call.size) <= SMALL and call.plan("forward", events, most).name == "held_forward"
+    small = not keep and units <= HELD and events * arrival(call.size) <= SMALL
+    small = small and call.plan("forward", events, most).name == "held_forward"
     if not dense and not small and not torch.cuda.is_current_stream_capturing():
         most, events = start[rows + 1 : rows + 3].tolist()
     if max(rows, events) > LARGEST:

@@ -12,6 +12,7 @@ from phased.ops import compiler
 # Constants of the kernels: numbers an event leaves on the tape, rows of a gradient asked for ahead (with weights streamed, and
 # with weights held), units a warp takes at once.
 RECORD, AHEAD, HELD_AHEAD, ROUNDS = 8, 5, 6, 8
+HELD = 128  # units that the kernels with weights in shared memory can have at most
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, dev
 def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan | None:
     """With all weights in shared memory, and one warp for a sequence's steps (held.h); or None, if they do not fit."""
     words, room, many = -(-units // 32), -(-max(1, most) // 32) * 32, teams > 1
-    if units > 128:
+    if units > HELD:
         return None
     if name == "forward":
         dots = 2 if many else next((w for w in (4, 8, 12) if w >= 1.5 * busy), 12)
