@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from phased.bench import cpu, measure, stream, tasks
 from phased.cli.app import app
 from phased.data.sines import Sines
+from phased.experiments import adding, frequency, superimposed
 from phased.models.network import Network
 from phased.ops import cpu as backend
 
@@ -98,6 +99,24 @@ def test_the_tasks_are_measured_with_every_network_and_a_plain_loop(tmp_path, mo
     assert measured["steps"] == 2 * 157
     assert list(measured["step"]) == ["leak 0, r_on 0.05", "leak 0, r_on 0.25", "leak 0.001", "nn.LSTM", "plain loop"]
     assert all(timing["median"] > 0 for timing in measured["step"].values())
+
+
+def test_the_plain_loop_is_the_reference_and_the_others_are_not():
+    loops = {who.name: tasks.build(tasks.FIGURES[2], who).rnn for who in tasks.contestants(tasks.FIGURES[2])}
+    assert [name for name, rnn in loops.items() if getattr(rnn, "backend", "") == "reference"] == ["plain loop"]
+    assert {name for name, rnn in loops.items() if getattr(rnn, "leak", 1) == 0} == {"leak 0, r_on 0.05", "leak 0, r_on 0.25"}
+
+
+def test_what_is_measured_is_what_the_experiments_train():
+    runs = {run.condition: run for run in (*frequency.runs("paper", [0]), *superimposed.runs("paper", [0]))}
+    runs |= {run.condition: run for run in adding.runs("paper", [0])}
+    names = ("standard", "high", "asynchronous", "superimposed", "exp(6,8)")
+    for figure, name in zip(tasks.FIGURES, names, strict=True):
+        run = runs[name]
+        assert (figure.task, figure.epochs) == (run.task, run.training.epochs)
+        assert (figure.network.units, figure.network.ratio_on) == (run.network.units, run.network.ratio_on)
+        assert figure.steps == run.training.epochs * -(-run.training.train // run.training.batch)
+    assert tasks.FIGURES[-1].network.period == runs["exp(6,8)"].network.period
 
 
 def test_an_unknown_benchmark_is_answered_with_those_there_are():

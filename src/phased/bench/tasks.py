@@ -13,6 +13,7 @@ from phased.data.adding import Adding
 from phased.data.sequences import Task
 from phased.data.sines import Sines
 from phased.layer import PhasedRNN
+from phased.models.classifier import Readout
 from phased.models.network import Network
 from phased.train import Settings, Unopened, make_fabric, shared, train_once
 
@@ -72,28 +73,30 @@ def changed(network: Network, **numbers: Any) -> Network:
     return Network(**{**vars(network), **numbers})
 
 
-def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Timing:
-    """Seconds of a training step, optimiser included: rounds of several steps, the plain loop's of one."""
-    fabric = make_fabric(device)
+def build(figure: Figure, contestant: Contestant) -> Readout:
+    """The network before training."""
     model = contestant.network.build(figure.task, seed=0)
     if contestant.plain and isinstance(model.rnn, PhasedRNN):
         model.rnn.backend = "reference"
+    return model
+
+
+def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Timing:
+    """Seconds of a training step, optimiser included: a round to warm up, then rounds of eight; the loop has two of one."""
+    fabric, settings = make_fabric(device), Settings()
+    model = build(figure, contestant)
     optimizer: Any = torch.optim.Adam(model.parameters())
     module, optimizer = fabric.setup(Unopened(model), optimizer)
-    settings = Settings()
-    count = 1 if contestant.plain else 8
+    count, rounds = (1, 2) if contestant.plain else (8, rounds)
     batches = [shared(figure.task.batch(0, "train", 1, i, settings.batch), fabric) for i in range(count)]
     seconds = []
-    for turn in range(rounds + 1):
+    for _ in range(rounds + 1):
         wait(fabric.device)
         begin = time.perf_counter()
         train_once(module, optimizer, iter(batches), settings, fabric)
         wait(fabric.device)
-        if turn or contestant.plain:  # all but the plain loop, which is long, warm up first
-            seconds.append((time.perf_counter() - begin) / count)
-        if contestant.plain and turn:
-            break
-    return Timing.of(seconds)
+        seconds.append((time.perf_counter() - begin) / count)
+    return Timing.of(seconds[1:])
 
 
 def wait(device: torch.device) -> None:

@@ -15,8 +15,6 @@ from typing import Any
 
 import torch
 
-Argument = Any  # a tensor, an int, a float or None
-
 KERNELS = Path(__file__).with_name("kernels")
 OLDEST = (8, 0)  # copies into shared memory that a thread need not wait for
 
@@ -86,9 +84,9 @@ class Kernels:
         return bytes(code)
 
     def launch(
-        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, *arguments: Argument, shared: int = 0
+        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, *arguments: Any, shared: int = 0
     ) -> None:
-        """Run a kernel on the caller's stream. Integers, and tensors' addresses, are 64 bits wide, other numbers doubles.
+        """Run a kernel on the caller's stream. Addresses of tensors (None is 0) and integers are 64 bits, the rest doubles.
 
         The driver is called directly, with the arguments as one piece of memory: cuda-core's own launch takes nearly
         twice as long (docs/decisions.md), which a step of a millisecond feels.
