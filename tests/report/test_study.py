@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phased.models.network import Network
 from phased.report import names, paper, study
 from phased.report.html import tables
 from phased.report.results import parse
@@ -203,3 +204,9 @@ def test_a_slug_is_fit_for_a_file(name):
 
 def test_times_are_told_as_people_would():
     assert [names.seconds(value) for value in (0.5, 75, 150, 7200)] == ["0.5 s", "75 s", "2.5 min", "2 h"]
+
+
+def test_periods_are_named_only_where_they_start_elsewhere_than_usual():
+    usual = Network().numbers()["period"]
+    assert names.variant({"leak": 0.0, "period": usual}) == "leak 0"
+    assert names.variant({"leak": 0.0, "period": "exp U(0, 3)"}) == "leak 0, period exp U(0, 3)"

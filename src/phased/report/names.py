@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from phased.models.network import Network
+
 MODELS = {"phased": "Phased LSTM", "bn-lstm": "BN-LSTM", "lstm": "LSTM"}
 CONDITIONS = {
     "standard": "standard, every 1 ms",
@@ -16,6 +18,7 @@ CONDITIONS = {
 SHORT_CONDITIONS = {"high": "high resolution", "superimposed": "two waves"}
 SETTINGS = {"ratio_on": "r_on", "peephole": "peepholes", "normalise": "normalises"}
 WAVES = {"paper": "waves as in the paper's text", "authors": "waves as in the authors' code"}
+USUAL_PERIOD = Network().numbers()["period"]
 
 
 def model(name: str) -> str:
@@ -44,8 +47,8 @@ def variant(settings: Mapping[str, Any]) -> str:
 
 
 def _nothing(key: str, value: Any) -> bool:
-    """A setting that was not made, or a cost of nothing: not worth a word."""
-    return value is None or ("cost" in key and value == 0)
+    """A setting that was not made, a cost of nothing, or periods that start as they usually do: not worth a word."""
+    return value is None or ("cost" in key and value == 0) or (key == "period" and value == USUAL_PERIOD)
 
 
 def task(settings: Mapping[str, Any]) -> str:
