@@ -72,6 +72,7 @@ class Kernels:
             arch=architecture,
             include_path=[str(KERNELS)],
             define_macro=[f"PHASED_{name.upper()}={value}" for name, value in macros.items()],
+            lineinfo=True,  # profilers and compute-sanitizer then name lines; the code is the same
         )
         text = "".join(f'#include "{name}"\n' for name in sources)
         try:

@@ -12,7 +12,7 @@ from phased.ops import compiler
 # Constants of the kernels: numbers an event leaves on the tape, rows of a gradient asked for ahead (with weights streamed, and
 # with weights held), units a warp takes at once.
 RECORD, AHEAD, HELD_AHEAD, ROUNDS = 8, 5, 6, 8
-HELD = 128  # units that the kernels with weights in shared memory can have at most
+HELD = 127  # units that the kernels with weights in shared memory can have at most: the last of 128 places is nobody's
 
 
 @dataclass(frozen=True)

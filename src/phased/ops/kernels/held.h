@@ -11,7 +11,7 @@ namespace phased {
 
 constexpr int kNear = 8;                // changes of the last step whose weights a lane has in registers before they are known
 constexpr int kParts = 4;               // words of 32 units there are at most
-constexpr int kWide = kParts * kLanes;  // and units
+constexpr int kWide = kParts * kLanes;  // and places for units; the last is nobody's
 constexpr int kWords = (kParts + kHelpers - 1) / kHelpers;  // words of a warp that has columns: every kHelpers-th
 
 // Weights by unit and column, the four products side by side. An odd pitch sets the rows of different units on different banks.

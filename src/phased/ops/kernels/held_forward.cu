@@ -69,9 +69,10 @@ struct ForwardSteps {
   Real* tape;  // of the lane's event of this step
   // This step's events, and those of the one before: where their slots begin, and how many they are.
   int at = 0, count = 0, at_before = 0, count_before = 0, end = 0;
-  // The lane's event, or, where there is none, one of unit 0 that changes nothing; and its weights for the last step's first changes.
+  // The lane's event, or, where there is none, one of unit 0 that changes nothing and has its state behind all others'; and its weights for the
+  // last step's first changes.
   const Four* known;
-  int unit = 0;
+  int unit = 0, place = kWide - 1;
   Real k = 0, w[3] = {};
   Four near[kNear] = {};
 
@@ -92,7 +93,7 @@ struct ForwardSteps {
   template <class T>
   __device__ __forceinline__ void take(T turn, int j) {
     const Real* const changed = memory.changes[turn.before];
-    Real *const change = memory.changes[turn.now], *const here = memory.h[0] + unit;  // all that is the unit's lies at the same place
+    Real *const change = memory.changes[turn.now], *const here = memory.h[0] + place;  // all that is the unit's lies at the same place
     const Real h = here[turn.before * kWide], c = here[2 * kWide], openness = k;
     const Four products = *known;
     const int next_end = memory.ends[(j + 1) & (kEnds - 1)], next_at = wrapped(at + count, ring), next_count = next_end - end;
@@ -107,7 +108,8 @@ struct ForwardSteps {
     }
     // The next step's event, and its weights for this one's changes.
     const bool coming = lane < next_count;
-    known = coming ? terms + slot : held.weights, unit = coming ? head.unit : 0, k = coming ? head.k : Real(0);
+    known = coming ? terms + slot : held.weights, k = coming ? head.k : Real(0);
+    unit = coming ? head.unit : 0, place = coming ? head.unit : kWide - 1;
     peepholes(p.peephole, p.units, unit, w);
     memory.columns[(j + 1) & 3][lane] = unit;
     const Four* const row = held.row(unit);
