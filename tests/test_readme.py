@@ -1,4 +1,4 @@
-"""The README's code runs, from its first block to its last, as a reader would type it; its tables are what was measured."""
+"""The README's code runs, from its first block to its last, as a reader would type it; tables are what was measured."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from phased.bench import tables
+from phased.report import markdown
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README, EXPERIMENTS = ROOT / "README.md", ROOT / "docs" / "experiments.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -27,6 +29,12 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", tables.TABLES)
-def test_the_readmes_tables_are_those_of_the_committed_measurements(name: str) -> None:
-    made = tables.read(README.parent / "results" / "bench")[name]
-    assert made in README.read_text(encoding="utf-8"), f"{README} should show:\n{made}"
+def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> None:
+    page = EXPERIMENTS if name.startswith("tasks") else README
+    made = tables.read(ROOT / "results" / "bench")[name]
+    assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
+
+
+def test_tables_of_learning_results_are_those_of_the_committed_runs() -> None:
+    for name, made in markdown.tables(ROOT / "results").items():
+        assert made in EXPERIMENTS.read_text(encoding="utf-8"), f"{EXPERIMENTS} should show, of {name}:\n{made}"

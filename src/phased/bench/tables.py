@@ -1,4 +1,4 @@
-"""The README's tables, made of the files that `phased bench` wrote: `python -m phased.bench.tables results/bench`."""
+"""The tables of times in README and docs, made of what `phased bench` wrote: `python -m phased.bench.tables results/bench`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,22 @@ def cuda(result: Row) -> str:
     return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), [*rows, [what, own, "", peer, share]])
 
 
-TABLES = {"cpu": cpu, "stream": stream, "cuda": cuda}
+def tasks(result: Row) -> str:
+    """A training step of each of the paper's tasks, and a whole run."""
+
+    def cell(row: Row, name: str) -> str:
+        seconds = row["step"][name]["median"]
+        return f"{1e3 * seconds:.1f} ms, {seconds * row['steps'] / 60:.1f} min"
+
+    rows = []
+    for row in result["tasks"]:
+        first, *learned = [name for name in row["step"] if name.startswith("leak 0, ")]
+        at = f"{cell(row, learned[0])} ({learned[0].rpartition(' ')[2]})" if learned else "stays"
+        rows.append([row["task"], cell(row, first), at, *(cell(row, name) for name in ("leak 0.001", "nn.LSTM", "plain loop"))])
+    return table(("task", "leak 0, r_on 0.05", "leak 0, r_on as learned", "leak 0.001", "nn.LSTM", "plain loop"), rows)
+
+
+TABLES = {"cpu": cpu, "stream": stream, "cuda": cuda, "tasks-cpu": tasks, "tasks-cuda": tasks}
 
 
 def read(folder: Path) -> dict[str, str]:

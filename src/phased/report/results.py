@@ -63,6 +63,12 @@ class Result:
         return math.fsum(epoch.test for epoch in last) / len(last)
 
     @property
+    def loss(self) -> float:
+        """The training loss's mean over the same epochs: of sequences as fresh as the test's, but with the leak acting."""
+        last = self.curve[-LAST:]
+        return math.fsum(epoch.loss for epoch in last) / len(last)
+
+    @property
     def device(self) -> str:
         """What it ran on: the accelerator, or the processor where there was none."""
         device = str(self.machine.get("device", "unknown"))

@@ -129,6 +129,11 @@ class Group:
         return spread(result.test for result in self.results)
 
     @property
+    def loss(self) -> Spread:
+        """The training loss at the end, as `Result.loss` has it."""
+        return spread(result.loss for result in self.results)
+
+    @property
     def updates(self) -> Spread:
         """The part of its units' steps that are updates, on the test set; all of them in a model without time gates."""
         return spread(1.0 if result.updates is None else result.updates for result in self.results)

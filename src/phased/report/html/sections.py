@@ -218,16 +218,29 @@ def _leak(groups: Sequence[Group]) -> Section | None:
             names.number(pair.leaking.settings["leak"]),
             change,
             verdict[pair.within_spread],
+            f"{names.rounded(pair.without.loss.mean)} and {names.rounded(pair.leaking.loss.mean)}",
             "different machines" if pair.faster is None else f"{pair.faster:.1f}x",
             f"{pair.without.test.n} and {pair.leaking.test.n}",
         ]
         place = _heading(pair.without.experiment), f"{pair.without.scale} scale", pair.without.task
         rows.append((", ".join(filter(None, place)), cells))
-    head = ["condition and model", "leak 0", "with a leak", "of", "difference", "within spread", "faster", "seeds"]
+    head = [
+        "condition and model",
+        "leak 0",
+        "with a leak",
+        "of",
+        "difference",
+        "within spread",
+        "training losses",
+        "faster",
+        "seeds",
+    ]
     text = [
         "Without a leak only open units are computed in training too. These runs differ in nothing else. "
         "Accuracy is in percent; adding is a mean squared error. "
         "Within the spread: the difference is no larger than the larger standard deviation. "
+        "Training losses are of fresh sequences too, but with the leak acting: where that one is low and the test is not, "
+        "the network has learned to use the leak, which a test does without. "
         "Faster: how many times shorter an epoch is without the leak, as the runs went, perhaps several at once on one machine."
     ]
     return Section("leak", "Training without a leak", [], text, [Part(table=Table(head, rows))])

@@ -1,0 +1,78 @@
+"""The tables of docs/experiments.md, made of the results: `python -m phased.report.markdown results`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from phased.bench.tables import table
+from phased.report import names, paper
+from phased.report.results import read
+from phased.report.study import Group, Spread, groups, main, renamed, spread, studies
+
+
+def tables(folder: Path) -> dict[str, str]:
+    """By the study's name the runs that make the paper's figure, and, named "beyond ...", all others of the paper's scale."""
+    found = {}
+    for study in studies([group for group in groups(read(folder).results) if group.scale == "paper"]):
+        shown = main(study)
+        runs = {result.name for group in shown for result in group.results}
+        others = [group for group in study if not runs.issuperset(result.name for result in group.results)]
+        found[study[0].key] = of_groups(shown)
+        if others:
+            found[f"beyond {study[0].key}"] = of_groups(renamed(others), beside_paper=False)
+    return found
+
+
+def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
+    """A row a group: what was reached, over five epochs and in the last one, what the paper has, and what it took."""
+    figure = paper.figure(shown[0].experiment)
+    metric = figure.metric if figure else "accuracy"
+    head = ["condition", "network", "accuracy" if metric == "accuracy" else "mean squared error", "last epoch alone"]
+    head += ["training loss", "updates", "seeds", "ran on", "paper"]
+    rows = []
+    for group in shown:
+        last = spread(result.curve[-1].test for result in group.results)
+        cells = [names.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last.mean, metric)]
+        cells += [f"{group.loss.mean:.2g}", updates(group), str(group.test.n), devices(group), claimed(group.claim)]
+        rows.append(cells)
+    columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
+    return table(head[:columns], [row[:columns] for row in rows])
+
+
+def measured(test: Spread, metric: paper.Metric) -> str:
+    """The mean and the standard deviation, if there is one."""
+    if test.deviation is None:
+        return one(test.mean, metric)
+    if metric == "accuracy":
+        return f"{100 * test.mean:.2f} ± {100 * test.deviation:.2f} %"
+    return f"{test.mean:.4f} ± {test.deviation:.4f}"
+
+
+def one(value: float, metric: paper.Metric) -> str:
+    """An accuracy as percent, an error as it is."""
+    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.4f}"
+
+
+def claimed(claim: paper.Claim | None) -> str:
+    """The paper's number, or between which two it is."""
+    if claim is None:
+        return ""
+    low, high = (f"{100 * value:g}" for value in (claim.low, claim.high))
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def updates(group: Group) -> str:
+    """The part of the steps at which a unit is updated."""
+    return "every step" if group.results[0].updates is None else f"{100 * group.updates.mean:.1f} %"
+
+
+def devices(group: Group) -> str:
+    """What its runs were made on, in short."""
+    return " and ".join(sorted({result.device.removeprefix("NVIDIA ").removeprefix("AMD ") for result in group.results}))
+
+
+if __name__ == "__main__":
+    for name, text in tables(Path(sys.argv[1])).items():
+        print(f"{name}\n\n{text}\n")
