@@ -8,14 +8,16 @@ from pathlib import Path
 
 from phased.bench.tables import table
 from phased.report import names, paper
+from phased.report.html.tables import leak_pairs
 from phased.report.results import read
 from phased.report.study import Group, Spread, groups, main, renamed, spread, studies
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """By the study's name the runs that make the paper's figure, and, named "beyond ...", all others of the paper's scale."""
-    found = {}
-    for study in studies([group for group in groups(read(folder).results) if group.scale == "paper"]):
+    """Runs at the paper's scale: by a study's name those of the paper's figure, "beyond" it all others; and "leak"."""
+    at_scale = [group for group in groups(read(folder).results) if group.scale == "paper"]
+    found = {"leak": of_leaks(at_scale)}
+    for study in studies(at_scale):
         shown = main(study)
         runs = {result.name for group in shown for result in group.results}
         others = [group for group in study if not runs.issuperset(result.name for result in group.results)]
@@ -39,6 +41,19 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
     return table(head[:columns], [row[:columns] for row in rows])
+
+
+def of_leaks(of: Sequence[Group]) -> str:
+    """A row for runs that differ in the leak alone."""
+    verdict = {True: "yes", False: "no", None: "one seed"}
+    rows = []
+    for pair in leak_pairs(renamed(of)):
+        figure = paper.figure(pair.without.experiment)
+        metric = figure.metric if figure else "accuracy"
+        what = f"{pair.without.experiment}, {names.condition(pair.without.condition, short=True)}"
+        sides = (measured(side.test, metric) for side in (pair.without, pair.leaking))
+        rows.append([what, *sides, verdict[pair.within_spread]])
+    return table(("task", "leak 0", "leak 0.001", "within the spread"), rows)
 
 
 def measured(test: Spread, metric: paper.Metric) -> str:
