@@ -66,13 +66,13 @@ def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
     folder = tmp_path / "new" / "folder"
     result = call("demo", "--out", folder)
     assert result.exit_code == 0, result.output
-    for expected in ("phased-leak0-seed0", "bn-lstm-seed0", "-lstm-seed0", "Stream.run", "us an event", "phased bench cpu"):
+    for expected in ("phased-leak0-seed0", "bn-lstm-seed0", "-lstm-seed0", "Stream.push", "us an event", "bench cpu"):
         assert expected in result.output
     assert str(folder / "report.html") in result.output
     assert (folder / "report.html").stat().st_size > 100_000
     assert len(list((folder / "results" / "frequency").glob("*.jsonl"))) == 3
     again = call("demo", "--out", folder)
-    assert "3 of them were there already" in again.output
+    assert "There already, and not run again: 3." in again.output
 
 
 @pytest.mark.usefixtures("tiny")
@@ -85,7 +85,7 @@ def test_run_trains_what_is_missing_and_report_draws_it(call, tmp_path):
     line.with_name("broken.jsonl").write_text('{"experiment": "freq')
     result = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    assert "skipped: " in result.output
+    assert ": skipped, " in result.output
     assert "broken.jsonl" in result.output
     assert (tmp_path / "out" / "report.html").exists()
     assert line.with_name("broken.jsonl").exists()
@@ -97,13 +97,21 @@ def test_run_trains_what_is_missing_and_report_draws_it(call, tmp_path):
         (("--scale", "huge"), "scale must be one of"),
         (("--only", "nothing"), "only must match a run"),
         (("--periods", "mine"), "periods must be one of"),
-        (("--seeds", 0), "seeds must be whole numbers"),
+        (("--seeds", 0), "seeds must be at least one"),
+        (("--device", "tpu"), "device must be one of"),
     ],
 )
 def test_a_run_that_cannot_be_says_what_there_is(call, tmp_path, arguments, message):
     result = call("run", "frequency", "--out", tmp_path, *arguments)
     assert result.exit_code == 1
     assert message in result.output
+
+
+def test_what_is_only_drawn_has_no_other_scales_either(call, tmp_path):
+    result = call("run", "gate", "--scale", "huge", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "scale must be one of" in result.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_run_computes_the_experiment_named_and_no_other(call, tmp_path):

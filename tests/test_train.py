@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import time
 from dataclasses import replace
@@ -265,6 +266,19 @@ def test_a_full_disk_is_found_out_before_training(tmp_path, fabric, monkeypatch)
     monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
     with pytest.raises(OSError, match=r"cannot write '.*checkpoint\.pt': No space left on device; there was none before it"):
         fit(SMALL, Network(units=5).build(SMALL, 0), SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_without_room_for_two_checkpoints_is_found_out_before_training(tmp_path, fabric):
+    model = Network(units=60).build(SMALL, 0)
+    one = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 * one, before[1]))  # a disk that has room for one
+    try:
+        with pytest.raises(OSError, match=r"cannot write to the folder '.*': File too large. Make room there, or choose another"):
+            fit(SMALL, model, SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
 
 

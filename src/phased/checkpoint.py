@@ -11,13 +11,16 @@ from typing import Any
 
 import torch
 
+CHUNK = 2**20
 
-def writable(folder: Path) -> Path:
-    """The folder, made if need be; an OSError that names it and the cure if nothing can be written there."""
+
+def writable(folder: Path, room: int = 1) -> Path:
+    """The folder, made if need be; an OSError that names it and the cure if so many bytes cannot be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"a full disk takes no byte more")
+            for left in range(room, 0, -CHUNK):
+                file.write(bytes(min(left, CHUNK)))
             file.flush()
     except OSError as error:
         raise OSError(f"cannot write to the folder '{folder}': {reason(error)}. Make room there, or choose another.") from error

@@ -85,15 +85,21 @@ def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> Fabri
     """Fabric for "auto" (CUDA if there is any, else the CPU), "cpu", "cuda" or "cuda:1"; the options are Fabric's own."""
     from lightning.fabric import Fabric
 
+    kind, index = check_device(device)
+    # On each start it advises to round float32 products to tensor cores' precision, which would change the numbers.
+    logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
+    return Fabric(accelerator=kind, devices=[int(index)] if index else devices, **options)
+
+
+def check_device(device: str) -> tuple[str, str]:
+    """Which kind it is, "cpu" or "cuda", and its number if there is one; a ValueError if there is no such device here."""
     kind, _, index = device.partition(":")
     check.choice("device", kind, ("auto", "cpu", "cuda"))
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError("device must be 'cpu' here, got 'cuda', which PyTorch does not find. Use 'auto' to take what there is.")
-    # On each start it advises to round float32 products to tensor cores' precision, which would change the numbers.
-    logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
-    return Fabric(accelerator=kind, devices=[int(index)] if index else devices, **options)
+    return kind, index
 
 
 def fit(
@@ -125,6 +131,7 @@ def fit(
     curve = store.resume(model, optimizer, settings.epochs)
     resumed = len(curve)
     if not curve:  # a disk that is full is found out before the work
+        store.make_room(model)
         store.keep(model, optimizer, curve)
     epochs = range(resumed + 1, settings.epochs + 1)
     places = loader.places(epochs, settings.train, settings.test, settings.batch)
@@ -266,6 +273,12 @@ class Store:
         for name, here in self.identity.items():
             if there.get(name) != here:
                 raise ValueError(f"'{path}' is of another training: {name} is {there.get(name)!r} there, {here!r} here. {CURE}")
+
+    def make_room(self, model: nn.Module) -> None:
+        """Find out whether there is room for two checkpoints, the old one and the new: weights and Adam's two averages each."""
+        if self.fabric.is_global_zero:
+            size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
+            checkpoint.writable(self.folder, room=2 * 3 * size)
 
     def keep(self, model: nn.Module, optimizer: Any, curve: Sequence[Epoch]) -> None:
         """Write checkpoint and log; when this returns, a kill loses nothing."""

@@ -110,6 +110,30 @@ def test_nothing_starts_in_a_folder_that_cannot_be_written_to(tmp_path):
         sweep([tiny_run()], tmp_path / "file", progress=lambda event: pytest.fail("something started"))
 
 
+def test_a_file_that_is_no_result_is_left_as_it_is_and_the_other_runs_go_on(tmp_path):
+    cut, good = tiny_run(seed=1), tiny_run()
+    execute(cut, tmp_path)
+    half = cut.result(tmp_path).read_bytes()[:100]
+    cut.result(tmp_path).write_bytes(half)
+    summary = sweep([cut, good], tmp_path, device="cpu")
+    assert names(summary.done) == [good.name]
+    assert "should hold the result of a run, but does not. Choose another folder, or move it away" in summary.failed[cut.name]
+    assert cut.result(tmp_path).read_bytes() == half
+
+
+@pytest.mark.parametrize("log", ['{"epoch": 1, "lo', '{"epoch": 1}\n', "[]\n", "\n"])
+def test_a_log_that_is_none_stops_nothing(tmp_path, log):
+    run = tiny_run()
+    run.folder(tmp_path).mkdir(parents=True)
+    (run.folder(tmp_path) / "epochs.ndjson").write_text(log)
+    assert names(sweep([run], tmp_path, device="cpu").done) == [run.name]
+
+
+def test_a_device_that_does_not_exist_is_told_before_anything_starts(tmp_path):
+    with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"):
+        sweep([tiny_run()], tmp_path, device="tpu", progress=lambda event: pytest.fail("something started"))
+
+
 def test_nothing_starts_beside_results_of_other_settings(tmp_path):
     run = tiny_run(epochs=1)
     execute(run, tmp_path)
@@ -129,11 +153,12 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
     [
         (
             {"name": "speech"},
-            "must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'ranges', 'normalisation', got 'speech'",
+            "must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'ranges', 'peepholes', 'normalisation', "
+            "got 'speech'",
         ),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
-        ({"seeds": []}, "seeds must be whole numbers from 0 up, at least one, got []"),
-        ({"seeds": [-1]}, "seeds must be whole numbers from 0 up, at least one, got [-1]"),
+        ({"seeds": []}, "seeds must be at least one, got none"),
+        ({"seeds": [-1]}, "seeds must be whole numbers from 0 up, got [-1]"),
         ({"periods": "mine"}, "periods must be one of 'paper', 'authors', got 'mine'"),
         ({"name": "adding", "periods": "paper"}, "periods must be None for 'adding': it has no waves"),
         ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are:\nfrequency-asynchronous-phased"),

@@ -10,7 +10,8 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from phased.cli.catalogue import EXPERIMENTS, TRAINED
+from phased import check
+from phased.cli.catalogue import EXPERIMENTS, SCALES, TRAINED
 from phased.cli.folder import writable
 
 app = typer.Typer(
@@ -31,7 +32,7 @@ Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", hel
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Periods = Annotated[str | None, typer.Option("--periods", help="The law of the waves' periods: paper or authors.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs with such names, as a shell picks files.")]
-What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda or stream.", show_default=False)]
+What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream or tasks.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Less of it, for a first look.")]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder with what was measured.")]
@@ -76,11 +77,15 @@ def run(
     only: Only = "*",
 ) -> None:
     """Compute an experiment of the paper: draw it, or train what is missing of it."""
+    if name not in ABOUT:
+        raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
+    try:
+        check.choice("scale", scale, SCALES)
+    except ValueError as error:
+        fail(str(error))
     if name in EXPERIMENTS:
         draw([name], out or Path("out"))
         return
-    if name not in ABOUT:
-        raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
     need("lightning", "train")
     if jobs > 1:
         need("joblib", "train")
@@ -147,7 +152,7 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
         except (OSError, ValueError) as error:
             fail(str(error))
     for warning in caught:
-        console.print(f"skipped: {warning.message}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+        console.print(str(warning.message), style="yellow", soft_wrap=True, markup=False, highlight=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told already
         files += make_pictures(results, folder)

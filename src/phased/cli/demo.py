@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.console import Console
+from torch import Tensor
 
 from phased import Stream
 from phased.cli.bench import table
 from phased.cli.train import train
 from phased.cost import updates
-from phased.data.sequences import Array
 from phased.experiments.run import Run, trained
 from phased.experiments.sweep import Summary, runs_of
 from phased.layer import PhasedRNN
@@ -37,7 +38,7 @@ def demo(console: Console, out: Path) -> Summary:
     summary = train(console, runs, results)
     if summary.failed:
         return summary
-    console.print("\n[bold]2. At work[/]: the trained layers take events one by one, on one core.", highlight=False)
+    console.print("\n[bold]2. At work[/]: events of one wave through the trained layers, on one core.", highlight=False)
     stream(console, {run.network.model: run for run in runs}, results)
     console.print("\n[bold]3. To look at[/]", highlight=False)
     with console.status("drawing"):
@@ -46,7 +47,7 @@ def demo(console: Console, out: Path) -> Summary:
         if file.suffix != ".svg":
             console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
     console.print(
-        "\nOpen the first in a browser. Next: phased run adding --scale quick; phased bench cpu --quick; phased info.",
+        f"\nOpen the first in a browser. Next: {me()} run adding --scale quick; {me()} bench cpu --quick; {me()} info.",
         highlight=False,
         markup=False,
     )
@@ -54,7 +55,7 @@ def demo(console: Console, out: Path) -> Summary:
 
 
 def stream(console: Console, runs: dict[str, Run], results: Path) -> None:
-    """Time of an event: the trained Phased LSTM as a stream, and the trained LSTM as a cell called for every event."""
+    """Time of an event: the trained Phased LSTM as a stream, and the trained LSTM as a cell and as a layer."""
     random = np.random.default_rng(0)
     moments = np.cumsum(2 * random.random(EVENTS))
     wave = np.sin(2 * np.pi * moments / 5.5)[:, None].astype(np.float32)
@@ -67,14 +68,27 @@ def stream(console: Console, runs: dict[str, Run], results: Path) -> None:
         opened = float(updates(rnn, torch.from_numpy(moments)).double().mean()) / EVENTS
         live = Stream(rnn)
 
-        def from_the_start() -> None:
+        def push_all() -> None:
+            live.reset()
+            for x, t in zip(wave, moments, strict=True):
+                live.push(x, t)
+
+        def run_all() -> None:
             live.reset()
             live.run(wave, moments)
 
-        rows.add_row("Phased LSTM, Stream.run", f"{opened:.1%} of the events", f"{1e6 * seconds(from_the_start):.2f}")
         baseline = trained(runs["lstm"], results).rnn
         assert isinstance(baseline, Baseline)
-        rows.add_row("LSTM, nn.LSTMCell", "100.0% of the events", f"{1e6 * cell_seconds(baseline.lstm, wave, moments):.2f}")
+        events = torch.from_numpy(np.concatenate([wave, moments[:, None]], axis=1).astype(np.float32))
+        contestants = {
+            "a call for each event: Phased LSTM, Stream.push": (opened, push_all),
+            "a call for each event: LSTM, nn.LSTMCell": (1.0, cell(baseline.lstm, events)),
+            "one call for all of them: Phased LSTM, Stream.run": (opened, run_all),
+            "one call for all of them: LSTM, nn.LSTM": (1.0, lambda: baseline.lstm(events)),
+        }
+        with torch.inference_mode():
+            for name, (share, call) in contestants.items():
+                rows.add_row(name, f"{share:.1%} of the events", f"{1e6 * seconds(call):.2f}")
         console.print(rows)
     finally:
         torch.set_num_threads(before)
@@ -90,14 +104,19 @@ def seconds(run: Callable[[], Any]) -> float:
     return best / EVENTS
 
 
-@torch.inference_mode()
-def cell_seconds(lstm: torch.nn.LSTM, wave: NDArray[np.float32], moments: Array, count: int = 2_000) -> float:
-    """Seconds an event takes the same weights in an LSTMCell."""
-    cell = torch.nn.LSTMCell(lstm.input_size, lstm.hidden_size).eval()
-    cell.load_state_dict({name: getattr(lstm, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")})
-    events = torch.from_numpy(np.concatenate([wave, moments[:, None]], axis=1).astype(np.float32))[:count].unsqueeze(1)
-    state = torch.zeros(1, lstm.hidden_size), torch.zeros(1, lstm.hidden_size)
-    begin = time.perf_counter()
-    for event in events:
-        state = cell(event, state)
-    return (time.perf_counter() - begin) / count
+def cell(lstm: torch.nn.LSTM, events: Tensor) -> Callable[[], None]:
+    """The same weights in an LSTMCell, called for every event."""
+    made = torch.nn.LSTMCell(lstm.input_size, lstm.hidden_size).eval()
+    made.load_state_dict({name: getattr(lstm, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")})
+
+    def run() -> None:
+        state = torch.zeros(1, lstm.hidden_size), torch.zeros(1, lstm.hidden_size)
+        for event in events.unsqueeze(1):
+            state = made(event, state)
+
+    return run
+
+
+def me() -> str:
+    """This command, as it can be typed here."""
+    return "phased" if shutil.which("phased") else sys.argv[0]

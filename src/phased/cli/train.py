@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from phased.cli.bench import table
 from phased.experiments.run import Run
 from phased.experiments.sweep import Summary, sweep
 from phased.experiments.watch import Event
+from phased.report.results import LAST, parse
 
 
 def train(
@@ -51,15 +52,13 @@ def train(
 
 def show(console: Console, summary: Summary, out: Path) -> None:
     """The runs there are now, and those that failed."""
-    rows = table("", "run", "test", "updates", "seconds")
+    rows = table("", "run", f"test, last {LAST} epochs", "updates", "seconds")
     for run in (*summary.skipped, *summary.done):
-        line = json.loads(run.result(out).read_text())
-        last = line["curve"][-1]
-        opened = "-" if last["updates"] is None else f"{last['updates']:.1%}"
-        test = last["test"]
-        rows.add_row(run.name, "-" if test is None else f"{test:.4f}", opened, f"{line['wall']:.0f}")
+        result = parse(run.result(out).read_bytes())
+        opened = "-" if result.updates is None else f"{result.updates:.1%}"
+        rows.add_row(run.name, f"{result.test:.4f}" if math.isfinite(result.test) else "-", opened, f"{result.wall:.0f}")
     console.print(rows)
     if summary.skipped:
-        console.print(f"{len(summary.skipped)} of them were there already and were not run again.", highlight=False)
+        console.print(f"There already, and not run again: {len(summary.skipped)}.", highlight=False)
     for name, reason in summary.failed.items():
         console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)

@@ -148,15 +148,19 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+class NoResult(ValueError):
+    """A file lies where a result should, and is none."""
+
+
 def finished(run: Run, out: Path) -> bool:
-    """Whether the run has its result; a ValueError if the file there is of other settings, or is no result at all."""
+    """Whether the run has its result; a ValueError if the file there is of other settings, NoResult if it is none at all."""
     path = run.result(out)
     if not path.exists():
         return False
     try:
         there = json.loads(path.read_text())["settings"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"'{path}' should hold the result of a run, but does not. {CURE}") from error
+        raise NoResult(f"'{path}' should hold the result of a run, but does not. {CURE}") from error
     here = run.settings
     for name in sorted(here.keys() | there.keys()):
         if there.get(name) != here.get(name):

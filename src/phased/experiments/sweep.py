@@ -14,9 +14,10 @@ import torch
 
 from phased import check, checkpoint
 from phased.experiments import adding, frequency, superimposed
-from phased.experiments.run import SCALES, Run, execute, finished, write_line
+from phased.experiments.run import SCALES, NoResult, Run, execute, finished, write_line
 from phased.experiments.watch import Event, Watch, one_by_one, watching
 from phased.machine import cores
+from phased.train import check_device
 
 
 class Experiment(NamedTuple):
@@ -32,6 +33,7 @@ EXPERIMENTS = {
     "adding": Experiment("Figure 4b: a long memory, and what longer periods do for it", adding.runs),
     "sparsity": Experiment("accuracy against updates: open ratios fixed, or learned at a price", frequency.sparsity),
     "ranges": Experiment("Figure 3 with periods that start as the paper's text has it", frequency.ranges),
+    "peepholes": Experiment("Figure 3 with peepholes, as the authors' code has them", frequency.peepholes),
     "normalisation": Experiment("the BN-LSTM that normalises the input-to-hidden term", frequency.normalisation),
 }
 ERROR, STARTED = "error.txt", "started"
@@ -77,8 +79,10 @@ def runs_of(
     check.choice("experiment", name, list(EXPERIMENTS))
     check.choice("scale", scale, SCALES)
     numbers = list(seeds)
-    if not numbers or min(numbers) < 0:
-        raise ValueError(f"seeds must be whole numbers from 0 up, at least one, got {numbers!r}.")
+    if not numbers:
+        raise ValueError("seeds must be at least one, got none.")
+    if min(numbers) < 0:
+        raise ValueError(f"seeds must be whole numbers from 0 up, got {numbers!r}.")
     options = {}
     if periods is not None:
         if name == "adding":
@@ -102,15 +106,23 @@ def sweep(
 ) -> Summary:
     """Run what has no result yet: `jobs` at a time here, or on the dask cluster at this address.
 
-    A run that fails leaves a traceback beside its checkpoint, and the others go on. Nothing starts if the folder cannot be
-    written to or holds results of other settings.
+    A run that fails leaves a traceback beside its checkpoint, and the others go on; so they do if a file that is no result lies
+    where a run's should: it is left as it is. Nothing starts if the folder cannot be written to or has results of other settings.
     """
     check.size("jobs", jobs)
+    if cluster is None:
+        check_device(device)
     tell = one_by_one(progress or (lambda event: None))
     for folder in {run.result(out).parent for run in runs}:
         checkpoint.writable(folder)
-    summary = Summary(skipped=[run for run in runs if finished(run, out)])
-    waiting = [run for run in runs if run not in summary.skipped]
+    summary = Summary()
+    waiting: list[Run] = []
+    for run in runs:
+        try:
+            (summary.skipped if finished(run, out) else waiting).append(run)
+        except NoResult as error:
+            summary.failed[run.name] = str(error)
+            tell(Event(run, "failed", message=str(error)))
     for run in summary.skipped:
         tell(Event(run, "skipped"))
     for run in waiting:

@@ -81,8 +81,8 @@ class Log:
             if changed == self.changed:
                 return []
             lines = self.path.read_text().splitlines()
-        except OSError:  # not there yet
+            fresh = [Epoch(**json.loads(line)) for line in lines[self.told :]]
+        except (OSError, ValueError, TypeError):  # not there yet, or no log; the run writes it anew
             return []
-        fresh = [Epoch(**json.loads(line)) for line in lines[self.told :]]
         self.changed, self.told = changed, len(lines)
         return fresh

@@ -62,12 +62,12 @@ def measured(test: Spread, metric: paper.Metric) -> str:
         return one(test.mean, metric)
     if metric == "accuracy":
         return f"{100 * test.mean:.2f} ± {100 * test.deviation:.2f} %"
-    return f"{test.mean:.4f} ± {test.deviation:.4f}"
+    return f"{test.mean:.2g} ± {test.deviation:.2g}"
 
 
 def one(value: float, metric: paper.Metric) -> str:
     """An accuracy as percent, an error as it is."""
-    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.4f}"
+    return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.2g}"
 
 
 def claimed(claim: paper.Claim | None) -> str:

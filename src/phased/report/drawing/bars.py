@@ -70,9 +70,8 @@ def _bar(axes: Axes, group: Group, look: Look, place: float, width: float) -> No
         axes.errorbar(place, mean, 100 * test.deviation, color=INK, linewidth=0.9, capsize=2.5, capthick=0.9, zorder=4)
     offsets = np.linspace(-0.2, 0.2, test.n) * width if test.n > 1 else [0.0]
     axes.scatter(place + np.array(offsets), 100 * np.array(test.values), 7, color="white", edgecolor=INK, linewidth=0.5, zorder=5)
-    axes.annotate(
-        f"{mean:.1f}", (place, min(mean, CHANCE)), xytext=(0, -3), textcoords="offset points", ha="center", va="top", fontsize=6.5
-    )
+    below = min(mean, CHANCE, 100 * test.low)
+    axes.annotate(f"{mean:.1f}", (place, below), xytext=(0, -4), textcoords="offset points", ha="center", va="top", fontsize=6.5)
     if group.claim is not None:
         axes.hlines(100 * group.claim.value, place - 0.47 * width, place + 0.47 * width, color=INK, linewidth=1.2, zorder=3)
 

@@ -106,9 +106,11 @@ def _learning(key: str, groups: Sequence[Group], metric: str) -> Part:
 def _numbers(groups: Sequence[Group], metric: str) -> Part:
     head = ["model", "ours", "paper", "least to greatest", "seeds", "updates", "epochs"]
     rows = []
+    in_figure = {result.name for group in main(groups) for result in group.results}
     for group in groups:
         updates = "every step" if group.results[0].updates is None else f"{100 * group.updates.mean:.1f} %"
-        cells = [measured(group, metric), _claim(group.claim), _range(group, metric), _seeds(group), updates, str(group.epochs)]
+        claim = _claim(group.claim if group.results[0].name in in_figure else None)
+        cells = [measured(group, metric), claim, _range(group, metric), _seeds(group), updates, str(group.epochs)]
         rows.append((names.condition(group.condition), [group.label, *cells]))
     unit = "Accuracy in percent" if metric == "accuracy" else "Mean squared error"
     note = f"{unit} over the last five epochs' tests, fresh sequences each, none picked: mean ± standard deviation over seeds."
@@ -236,7 +238,7 @@ def _leak(groups: Sequence[Group]) -> Section | None:
         "seeds",
     ]
     text = [
-        "Without a leak only open units are computed in training too. These runs differ in nothing else. "
+        "Without a leak only open units are computed in training too. These runs differ in no other setting. "
         "Accuracy is in percent; adding is a mean squared error. "
         "Within the spread: the difference is no larger than the larger standard deviation. "
         "Training losses are of fresh sequences too, but with the leak acting: where that one is low and the test is not, "
