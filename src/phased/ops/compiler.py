@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 KERNELS = Path(__file__).with_name("kernels")
+AROUND = ("schedule.cu", "weights.cu", "sums.cu")  # the kernels around the recurrence
 OLDEST = (8, 0)  # copies into shared memory that a thread need not wait for
 
 
@@ -34,6 +35,27 @@ def cache_folder() -> Path:
     return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "phased"
 
 
+def compiled(architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> bytes:
+    """Machine code for a kind of GPU, which need not be here; or an error that shows the compiler's own words."""
+    core = cuda_core()[0]
+    options = core.ProgramOptions(
+        std="c++17",
+        arch=architecture,
+        include_path=[str(KERNELS)],
+        define_macro=[f"PHASED_{name.upper()}={value}" for name, value in macros.items()],
+        lineinfo=True,  # profilers and compute-sanitizer then name lines; the code is the same
+    )
+    text = "".join(f'#include "{name}"\n' for name in sources)
+    try:
+        code = core.Program(text, "c++", options).compile("cubin").code
+    except Exception as error:
+        raise RuntimeError(
+            f"phased's CUDA kernels did not compile for {architecture}: {error}\n"
+            'Update the NVIDIA driver and cuda-core, or use backend="adjoint".'
+        ) from error
+    return bytes(code)
+
+
 class Kernels:
     """Some of the kernels, compiled for one kind of GPU with some macros set."""
 
@@ -47,7 +69,7 @@ class Kernels:
         if kept.exists():
             code = kept.read_bytes()
         else:
-            code = self._compile(architecture, sources, macros)
+            code = compiled(architecture, sources, macros)
             try:
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 part = kept.with_name(f".{name}.{os.getpid()}.part")
@@ -64,25 +86,6 @@ class Kernels:
         for path in sorted(KERNELS.glob("*.[ch]*")):
             text.update(path.read_bytes())
         return text.hexdigest()[:32]
-
-    def _compile(self, architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> bytes:
-        """Machine code, or an error that shows the compiler's own words."""
-        options = self._core.ProgramOptions(
-            std="c++17",
-            arch=architecture,
-            include_path=[str(KERNELS)],
-            define_macro=[f"PHASED_{name.upper()}={value}" for name, value in macros.items()],
-            lineinfo=True,  # profilers and compute-sanitizer then name lines; the code is the same
-        )
-        text = "".join(f'#include "{name}"\n' for name in sources)
-        try:
-            code = self._core.Program(text, "c++", options).compile("cubin").code
-        except Exception as error:
-            raise RuntimeError(
-                f"phased's CUDA kernels did not compile for {architecture}: {error}\n"
-                'Update the NVIDIA driver and cuda-core, or use backend="adjoint".'
-            ) from error
-        return bytes(code)
 
     def launch(
         self, name: str, device: int, grid: int | tuple[int, int, int], block: int, *arguments: Any, shared: int = 0
@@ -176,7 +179,7 @@ def common(device: int, cell: str, real: str) -> Kernels:
     sizes = {"peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
     macros: dict[str, str | int] = {"cell": f"phased::{cell}", "real": real, **sizes}
     with torch.cuda.device(device):
-        return Kernels(architecture(device), ("schedule.cu", "weights.cu", "sums.cu"), macros)
+        return Kernels(architecture(device), AROUND, macros)
 
 
 @cache
