@@ -17,7 +17,7 @@ def found() -> list[Group]:
 
 
 # What the figures have, where a study beyond them has something else.
-USUAL = {"openness_cost": 0.0, "normalise": "input", "leak": 0.0, "task.periods": "paper"}
+USUAL = {"openness_cost": 0.0, "normalise": "input", "leak": 0.0, "peephole": False, "task.periods": "paper"}
 USUAL_OF = {"frequency": {"period": "exp U(1, 3)", "learn_ratio_on": True}}
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from phased.models.network import Network
+
 UNITS = 110
-PHASED = {"leak": 0.001, "ratio_on": 0.05, "learn_ratio_on": True, "openness_cost": 0.0, "period": "paper"}
+PHASED = {"leak": 0.001, "ratio_on": 0.05, "learn_ratio_on": True, "openness_cost": 0.0, "period": Network().numbers()["period"]}
 # Where each model ends, and how fast it gets there.
 ENDS = {
     ("frequency", "phased", "standard"): (0.991, 12),

@@ -102,9 +102,9 @@ def test_two_versions_of_the_data_are_two_studies_of_all_models(result):
     phased = [result(**law) for law in laws]
     lstm = result(model="lstm", task={"periods": "paper", "condition": "asynchronous"})
     found = studies(groups(made(*phased, lstm)))
-    assert [[group.label for group in some] for some in found] == [["Phased LSTM"], ["Phased LSTM", "LSTM"]]
-    assert [some[0].key for some in found] == ["frequency-authors", "frequency"]
-    assert [some[0].task for some in found] == ["waves as in the authors' code", "waves as in the paper's text"]
+    assert [[group.label for group in some] for some in found] == [["Phased LSTM", "LSTM"], ["Phased LSTM"]]
+    assert [some[0].key for some in found] == ["frequency", "frequency-authors"]
+    assert [some[0].task for some in found] == ["waves as in the paper's text", "waves as in the authors' code"]
 
 
 def test_the_curve_over_seeds_has_mean_least_and_greatest(result):
@@ -152,6 +152,17 @@ def test_times_on_two_machines_are_not_compared(result):
     there["machine"]["device"] = "Made-up GPU"
     (pair,) = tables.leak_pairs(groups(made(here, there)))
     assert pair.faster is None
+
+
+def test_accuracy_against_updates_leaves_out_studies_of_something_else(result):
+    lines = [
+        result(leak=0.0),
+        result(leak=0.0, openness_cost=0.1),
+        result(leak=0.0, peephole=True),
+        result(leak=0.0, period="exp U(0, 3)"),
+    ]
+    shown = study.compared(groups(made(*lines)))
+    assert [group.variant for group in shown] == ["", "openness cost 0.1"]
 
 
 def test_the_cost_counts_a_run_on_every_machine_it_was_made_on(result):
@@ -210,3 +221,5 @@ def test_periods_are_named_only_where_they_start_elsewhere_than_usual():
     usual = Network().numbers()["period"]
     assert names.variant({"leak": 0.0, "period": usual}) == "leak 0"
     assert names.variant({"leak": 0.0, "period": "exp U(0, 3)"}) == "leak 0, period exp U(0, 3)"
+    assert names.variant({"peephole": False, "normalise": "input"}) == ""
+    assert names.variant({"peephole": True, "normalise": "term"}) == "normalises the input-to-hidden term, peepholes"

@@ -23,7 +23,7 @@ def tables(folder: Path) -> dict[str, str]:
         others = [group for group in study if not runs.issuperset(result.name for result in group.results)]
         found[study[0].key] = of_groups(shown)
         if others:
-            found[f"beyond {study[0].key}"] = of_groups(renamed(others), beside_paper=False)
+            found[f"beyond {study[0].key}"] = of_groups(others, beside_paper=False)
     return found
 
 

@@ -16,9 +16,10 @@ CONDITIONS = {
     "superimposed": "two waves, asynchronous",
 }
 SHORT_CONDITIONS = {"high": "high resolution", "superimposed": "two waves"}
-SETTINGS = {"ratio_on": "r_on", "peephole": "peepholes", "normalise": "normalises"}
+SETTINGS = {"ratio_on": "r_on", "peephole": "peepholes"}
+NORMALISES = {"input": "normalises its input", "term": "normalises the input-to-hidden term"}
 WAVES = {"paper": "waves as in the paper's text", "authors": "waves as in the authors' code"}
-USUAL_PERIOD = Network().numbers()["period"]
+USUAL = {"period": Network().numbers()["period"], "peephole": False, "normalise": "input"}
 
 
 def model(name: str) -> str:
@@ -47,8 +48,8 @@ def variant(settings: Mapping[str, Any]) -> str:
 
 
 def _nothing(key: str, value: Any) -> bool:
-    """A setting that was not made, a cost of nothing, or periods that start as they usually do: not worth a word."""
-    return value is None or ("cost" in key and value == 0) or (key == "period" and value == USUAL_PERIOD)
+    """A setting that was not made, a cost of nothing, or what is as usual: not worth a word."""
+    return value is None or ("cost" in key and value == 0) or (key in USUAL and value == USUAL[key])
 
 
 def task(settings: Mapping[str, Any]) -> str:
@@ -61,6 +62,8 @@ def task(settings: Mapping[str, Any]) -> str:
 
 def setting(key: str, value: Any) -> str:
     """One setting in words."""
+    if key == "normalise":
+        return NORMALISES.get(value, f"normalises {value}")
     name = SETTINGS.get(key, key.replace("_", " ").replace(".", " "))
     if isinstance(value, bool):
         learned = re.fullmatch(r"learn (.*)", name)

@@ -230,7 +230,7 @@ def _order(group: Group) -> tuple[Any, ...]:
     return (
         _place(group.experiment, [figure.experiment for figure in paper.FIGURES]),
         _place(group.scale, ["paper", "quick"]),
-        group.task,
+        _place(group.task, list(names.WAVES.values())),
         _place(group.condition, figure.conditions if figure else ()),
         _place(group.model, list(names.MODELS)),
         natural(group.variant),
@@ -274,7 +274,11 @@ def renamed(of: Iterable[Group]) -> list[Group]:
 
 
 def compared(of: Sequence[Group]) -> list[Group]:
-    """The groups of one experiment under the condition with the most settings of the Phased LSTM; of equals the last."""
+    """The groups of one experiment under the condition with the most settings of the Phased LSTM; of equals the last.
+
+    Studies of something else than how often units work are left out.
+    """
+    of = [group for group in of if all(group.settings.get(key, usual) == usual for key, usual in names.USUAL.items())]
     settings = Counter(group.condition for group in of if group.model == "phased")
     if not settings:
         return []
