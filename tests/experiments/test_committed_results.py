@@ -71,3 +71,11 @@ def test_a_tenth_of_the_updates_is_enough(found):
     cheap = pick(found, "frequency", "asynchronous", openness_cost=0.4)
     assert cheap.test.mean >= 0.985
     assert cheap.updates.mean <= 0.1
+
+
+@pytest.mark.parametrize(
+    "model, condition", [*((m, "standard") for m in ("phased", "bn-lstm", "lstm")), ("phased", "asynchronous")]
+)
+def test_on_the_authors_waves_accuracies_are_those_of_their_plot(found, model, condition):
+    group = pick(found, "frequency", condition, model, **{"task.periods": "authors"})
+    assert group.test.mean == pytest.approx(group.claim.value, abs=0.01)
