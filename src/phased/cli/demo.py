@@ -81,10 +81,10 @@ def stream(console: Console, runs: dict[str, Run], results: Path) -> None:
         assert isinstance(baseline, Baseline)
         events = torch.from_numpy(np.concatenate([wave, moments[:, None]], axis=1).astype(np.float32))
         contestants = {
-            "a call for each event: Phased LSTM, Stream.push": (opened, push_all),
-            "a call for each event: LSTM, nn.LSTMCell": (1.0, cell(baseline.lstm, events)),
-            "one call for all of them: Phased LSTM, Stream.run": (opened, run_all),
-            "one call for all of them: LSTM, nn.LSTM": (1.0, lambda: baseline.lstm(events)),
+            "Phased LSTM, Stream.push: a call an event": (opened, push_all),
+            "LSTM, nn.LSTMCell: a call an event": (1.0, cell(baseline.lstm, events)),
+            "Phased LSTM, Stream.run: all in one call": (opened, run_all),
+            "LSTM, nn.LSTM: all in one call": (1.0, lambda: baseline.lstm(events)),
         }
         with torch.inference_mode():
             for name, (share, call) in contestants.items():
