@@ -255,6 +255,17 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path, fabric):
         fit(SMALL, Network(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
 
 
+def test_fabrics_advice_to_round_products_is_not_repeated_at_every_start(caplog):
+    """It advises so on each start on a GPU with tensor cores; following it would change the numbers."""
+    from lightning.fabric.utilities.rank_zero import rank_zero_info, rank_zero_warn
+
+    make_fabric("cpu")
+    rank_zero_info("You are using a CUDA device that has Tensor Cores")
+    with pytest.warns(UserWarning, match="a real warning"):
+        rank_zero_warn("a real warning")
+    assert "Tensor Cores" not in caplog.text
+
+
 # Disks
 
 

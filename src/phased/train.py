@@ -84,10 +84,11 @@ Progress = Callable[[Epoch], None]
 def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> Fabric:
     """Fabric for "auto" (CUDA if there is any, else the CPU), "cpu", "cuda" or "cuda:1"; the options are Fabric's own."""
     from lightning.fabric import Fabric
+    from lightning_utilities.core import rank_zero
 
     kind, index = check_device(device)
     # On each start it advises to round float32 products to tensor cores' precision, which would change the numbers.
-    logging.getLogger("lightning.fabric.utilities.rank_zero").setLevel(logging.WARNING)
+    rank_zero.log.setLevel(logging.WARNING)
     return Fabric(accelerator=kind, devices=[int(index)] if index else devices, **options)
 
 
