@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.models.network import Network
-from phased.report import names, paper, study
-from phased.report.html import tables
+from phased.report import findings, names, paper, study
 from phased.report.results import parse
 from phased.report.study import groups, main, renamed, spread, studies
 
@@ -132,7 +131,7 @@ def test_renaming_changes_names_only(all_lines):
 
 
 def test_leaks_are_compared_between_runs_that_differ_in_nothing_else(all_lines):
-    pairs = tables.leak_pairs(groups(made(*all_lines)))
+    pairs = findings.leak_pairs(groups(made(*all_lines)))
     assert len(pairs) == 3 + 1 + 4
     for pair in pairs:
         assert pair.without.settings["leak"] == 0
@@ -143,14 +142,14 @@ def test_leaks_are_compared_between_runs_that_differ_in_nothing_else(all_lines):
 
 
 def test_with_one_seed_nothing_is_said_of_the_spread(result):
-    (pair,) = tables.leak_pairs(groups(made(result(leak=0.0), result())))
+    (pair,) = findings.leak_pairs(groups(made(result(leak=0.0), result())))
     assert pair.within_spread is None
 
 
 def test_times_on_two_machines_are_not_compared(result):
     here, there = result(leak=0.0), result()
     there["machine"]["device"] = "Made-up GPU"
-    (pair,) = tables.leak_pairs(groups(made(here, there)))
+    (pair,) = findings.leak_pairs(groups(made(here, there)))
     assert pair.faster is None
 
 
@@ -168,7 +167,7 @@ def test_accuracy_against_updates_leaves_out_studies_of_something_else(result):
 def test_the_cost_counts_a_run_on_every_machine_it_was_made_on(result):
     here, there = result(), result()
     there["machine"]["device"] = "Made-up GPU"
-    assert [(cost.device, cost.wall.n) for cost in tables.costs(made(here, there))] == [
+    assert [(cost.device, cost.wall.n) for cost in findings.costs(made(here, there))] == [
         ("Made-up CPU, 2 cores", 1),
         ("Made-up GPU", 1),
     ]
@@ -177,12 +176,12 @@ def test_the_cost_counts_a_run_on_every_machine_it_was_made_on(result):
 
 
 def test_nothing_is_missing_from_five_seeds_of_everything(all_lines):
-    assert tables.missing(groups(made(*all_lines))) == []
+    assert findings.missing(groups(made(*all_lines))) == []
 
 
 def test_what_is_missing_is_told_with_the_command_that_makes_it(result):
     lines = [result(seed=seed) for seed in range(3)] + [result(model="lstm", scale="quick", seed=seed) for seed in range(5)]
-    frequency, superimposed, adding = tables.missing(groups(made(*lines)), "some/folder")
+    frequency, superimposed, adding = findings.missing(groups(made(*lines)), "some/folder")
     assert "Phased LSTM, asynchronous: 3 of 5 seeds" in frequency.lacks
     assert "LSTM, asynchronous: 0 of 5 seeds" in frequency.lacks
     assert len(frequency.lacks) == 9

@@ -10,9 +10,9 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from phased import check
-from phased.cli.catalogue import EXPERIMENTS, SCALES, TRAINED
+from phased.cli.catalogue import EXPERIMENTS, TRAINED
 from phased.cli.folder import writable
+from phased.experiments.run import check_scale
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,7 +80,7 @@ def run(
     if name not in ABOUT:
         raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
     try:
-        check.choice("scale", scale, SCALES)
+        check_scale(scale)
     except ValueError as error:
         fail(str(error))
     if name in EXPERIMENTS:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phased.experiments import sweep
-from phased.experiments.run import SCALES as SCALES
 
 
 @dataclass(frozen=True)

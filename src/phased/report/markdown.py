@@ -8,7 +8,7 @@ from pathlib import Path
 
 from phased.bench.tables import table
 from phased.report import names, paper
-from phased.report.html.tables import leak_pairs
+from phased.report.findings import leak_pairs
 from phased.report.results import read
 from phased.report.study import Group, Spread, groups, main, renamed, spread, studies
 

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from phased.report import names
-from phased.report.drawing.annotate import caption, legend
+from phased.report.drawing.annotate import beside, caption, legend
 from phased.report.looks import Look, by_variant, machines_note, seeds_note
 from phased.report.study import Group
 from phased.report.style import INK, QUIET, WIDTH
@@ -32,15 +32,7 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
         place = conditions.index(group.condition) + (kinds.index(look) - (len(kinds) - 1) / 2) * width
         _bar(axes, group, look, place, width)
     axes.axhline(CHANCE, color=QUIET, linewidth=0.8)
-    axes.annotate(
-        "chance",
-        (1.0, CHANCE),
-        xycoords=("axes fraction", "data"),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        color=QUIET,
-    )
+    beside(axes, CHANCE, "chance", QUIET)
     axes.set_xticks(range(len(conditions)), [names.condition(condition) for condition in conditions])
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.55, len(conditions) - 0.45)

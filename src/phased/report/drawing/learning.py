@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from phased.report import names, paper
-from phased.report.drawing.annotate import caption, end_labels, legend, plain_logarithm
+from phased.report.drawing.annotate import beside, caption, end_labels, legend, plain_logarithm
 from phased.report.looks import Look, by_condition, by_variant, machines_note, seeds_note
 from phased.report.study import Group, lowest
 from phased.report.style import FAINT, QUIET, WIDTH
@@ -86,15 +86,7 @@ def _accuracy(axes: Axes, low: float, last: bool) -> None:
     axes.set_yticks(range(50, 101, 10))
     _epochs(axes)
     if last:
-        axes.annotate(
-            "chance",
-            (1.0, 50),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color=QUIET,
-        )
+        beside(axes, 50, "chance", QUIET)
 
 
 def _epochs(axes: Axes) -> None:

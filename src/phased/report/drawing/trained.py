@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from phased.report import names
-from phased.report.drawing.annotate import caption, panel, plain_logarithm
+from phased.report.drawing.annotate import beside, caption, panel, plain_logarithm
 from phased.report.gates import bends, by_period, is_open, openness, sample_clock, three_units
 from phased.report.looks import machines_note
 from phased.report.results import Result
@@ -36,26 +36,11 @@ def draw_learned(group: Group) -> Figure:
     panel(left, "a", "Periods")
 
     right.axhline(float(ratio_before.mean()), color=QUIET, linewidth=0.8, zorder=1)
-    right.annotate(
-        f"before: {ratio_before.mean():.3g}",
-        (1.0, float(ratio_before.mean())),
-        xycoords=("axes fraction", "data"),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        color=QUIET,
-    )
+    beside(right, float(ratio_before.mean()), f"before: {ratio_before.mean():.3g}", QUIET)
     right.scatter(after, ratio, 6, color=colour, alpha=0.4, linewidth=0, zorder=2)
     right.axhline(float(ratio.mean()), color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=3)
     if abs(ratio.mean() - ratio_before.mean()) > 0.02:
-        right.annotate(
-            f"mean: {ratio.mean():.3g}",
-            (1.0, float(ratio.mean())),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-        )
+        beside(right, float(ratio.mean()), f"mean: {ratio.mean():.3g}")
     right.set_xscale("log")
     right.set_ylim(0.0, max(0.12, 1.08 * float(ratio.max())))
     right.set_xlabel(f"period after ({unit})")
@@ -115,15 +100,8 @@ def _three(axes: Axes, period: tuple[float, ...], k: np.ndarray, units: list[int
         t, height = bends(time, k[:, place])
         axes.fill_between(t, foot, foot + height, color=colour, alpha=0.2, linewidth=0)
         axes.plot(t, foot + height, color=colour, linewidth=1.0)
-        axes.annotate(
-            rf"$\tau$ = {names.rounded(period[place])} {unit if unit == 'ms' else 'steps'}",
-            (1.0, foot + 0.4),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-        )
+        label = rf"$\tau$ = {names.rounded(period[place])} {unit if unit == 'ms' else 'steps'}"
+        beside(axes, foot + 0.4, label, colour)
     axes.plot(samples, np.full(len(samples), -0.35), "|", color=QUIET, markersize=3, markeredgewidth=0.5)
     axes.set_ylim(-0.6, 1.35 * len(units))
     axes.set_yticks([])

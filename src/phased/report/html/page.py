@@ -12,8 +12,7 @@ import altair as alt
 import jinja2
 import vl_convert
 
-from phased.report import names, paper
-from phased.report.html import tables
+from phased.report import findings, names, paper
 from phased.report.html.blocks import Section
 from phased.report.html.sections import sections
 from phased.report.results import Result, read
@@ -40,7 +39,7 @@ def render(results: Sequence[Result], skipped: Sequence[str], folder: str = "res
     return environment.from_string(template).render(
         citation=paper.CITATION,
         summary=summary(results),
-        missing=tables.missing(found, folder),
+        missing=findings.missing(found, folder),
         sections=shown,
         skipped=skipped,
         repeated=len(results) - len(newest(results)),

@@ -9,9 +9,9 @@ from itertools import cycle
 
 import numpy as np
 
-from phased.report import names, paper
+from phased.report import findings, names, paper
 from phased.report.gates import sample_clock
-from phased.report.html import charts, gate_charts, tables
+from phased.report.html import charts, gate_charts
 from phased.report.html.blocks import Chart, Key, Part, Section, Table
 from phased.report.looks import by_condition, by_variant, full_name, machines_note, seeds_note
 from phased.report.results import Result
@@ -34,7 +34,7 @@ def sections(groups: Sequence[Group], results: Sequence[Result], folder: str) ->
 
 def _nothing(figure: paper.Figure, folder: str) -> Section:
     text = [f"What the paper finds: {figure.finding}"]
-    command = tables.command(figure.experiment, folder)
+    command = findings.command(figure.experiment, folder)
     return Section(figure.experiment, _heading(figure.experiment), ["no results yet"], text, [], command)
 
 
@@ -204,7 +204,7 @@ def _gates(key: str, groups: Sequence[Group]) -> list[Part]:
 
 
 def _leak(groups: Sequence[Group]) -> Section | None:
-    pairs = tables.leak_pairs(renamed(groups))
+    pairs = findings.leak_pairs(renamed(groups))
     if not pairs:
         return None
     verdict = {True: "yes", False: "no", None: "one seed: unknown"}
@@ -250,7 +250,7 @@ def _leak(groups: Sequence[Group]) -> Section | None:
 
 def _cost(results: Sequence[Result]) -> Section | None:
     rows = []
-    for cost in tables.costs(results):
+    for cost in findings.costs(results):
         times = [names.seconds(value) for value in (cost.epoch, cost.wall.mean, sum(cost.wall.values))]
         rows.append((f"{_heading(cost.experiment)}, {cost.scale} scale, {cost.device}", [cost.label, str(cost.wall.n), *times]))
     if not rows:
