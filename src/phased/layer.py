@@ -201,7 +201,7 @@ class PhasedRNN(nn.Module):
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, time, hx, lengths)
-        weight = self.get_parameter("weight_ih_l0")
+        weight = self._named("weight_ih_l0")
         check.sequences(input, self.input_size, self.batch_first)
         check.same_device("input", input, weight.device)
         low = autocast_dtype(input.device)
@@ -231,7 +231,8 @@ class PhasedRNN(nn.Module):
         working = torch.promote_types(weight.dtype, torch.float32)
         with nullcontext() if low is None else torch.autocast(input.device.type, enabled=False):
             output, final = self._run(x, t, initial, length, low, working)
-        output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
+        if weight.dtype != working:
+            output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
         if not batched:
             output, final = output.squeeze(1), tuple(s.squeeze(1) for s in final)
         elif self.batch_first:
@@ -253,7 +254,8 @@ class PhasedRNN(nn.Module):
         """All layers and directions, one after another. Under autocast the operands of products are rounded, nothing else is."""
 
         def operand(value: Tensor) -> Tensor:
-            return value.to(working) if low is None else value.to(low).to(working)
+            rounded = value if low is None else value.to(low)
+            return rounded if rounded.dtype == working else rounded.to(working)
 
         gates, weights = self._raw_gates(), self.weights()
         finals: list[State] = []

@@ -74,8 +74,15 @@ def test_a_tenth_of_the_updates_is_enough(found):
 
 
 @pytest.mark.parametrize(
-    "model, condition", [*((m, "standard") for m in ("phased", "bn-lstm", "lstm")), ("phased", "asynchronous")]
+    "model, condition",
+    [*((m, "standard") for m in ("phased", "bn-lstm", "lstm")), ("phased", "high"), ("lstm", "high"), ("phased", "asynchronous")],
 )
 def test_on_the_authors_waves_accuracies_are_those_of_their_plot(found, model, condition):
     group = pick(found, "frequency", condition, model, **{"task.periods": "authors"})
     assert group.test.mean == pytest.approx(group.claim.value, abs=0.01)
+
+
+def test_on_the_authors_waves_a_bn_lstm_learns_high_resolution_or_not_by_the_seed(found):
+    group = pick(found, "frequency", "high", "bn-lstm", **{"task.periods": "authors"})
+    assert group.test.deviation > 0.1
+    assert abs(group.test.mean - group.claim.value) < group.test.deviation

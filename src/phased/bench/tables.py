@@ -34,11 +34,11 @@ def times(row: Row, peer: str, own: str) -> str:
     return f"{row[peer]['median'] / row[own]['median']:.1f}x"
 
 
-def memory(result: Row, own: str) -> tuple[str, str, str, str]:
+def memory(row: Row, own: str) -> tuple[str, str, str, str]:
     """The work, our bytes, the LSTM's, and our share of them."""
-    used = result["memory"]["bytes"]
+    used = row["bytes"]
     return (
-        f"peak memory of a training step, {work(result['memory'])}",
+        f"peak memory of a training step, {work(row)}",
         f"{used[own] / 1e6:.0f} MB",
         f"{used['nn.LSTM'] / 1e6:,.0f} MB",
         f"1/{used['nn.LSTM'] / used[own]:.1f}",
@@ -60,7 +60,7 @@ def cpu(result: Row) -> str:
         [f"inference, {work(row)}", ms(row, "sparse"), "", ms(row, "nn.LSTM", 0), times(row, "nn.LSTM", "sparse"), ""]
         for row in result["infer"]
     ]
-    what, own, peer, share = memory(result, "sparse")
+    what, own, peer, share = memory(result["memory"], "sparse")
     head = ("work", "PhasedLSTM, leak 0", "PhasedLSTM, leak 0.001", "nn.LSTM", "leak 0 is", "leak 0.001 is")
     return table(head, [*rows, [what, own, "", peer, share, ""]])
 
@@ -98,16 +98,18 @@ def cuda(result: Row) -> str:
     said = {"train": "training step, leak 0", "infer": "inference"}
     rows += [
         [
-            f"{said[row['what']]}, {work(row)}; one call, waited for",
+            f"{said[row['what']]}, {work(row)}; {row['how']}",
             ms(row, "ours"),
             "",
             ms(row, "nn.LSTM"),
             times(row, "nn.LSTM", "ours"),
         ]
-        for row in result["alone"]
+        for row in result["otherwise"]
     ]
-    what, own, peer, share = memory(result, "ours")
-    return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), [*rows, [what, own, "", peer, share]])
+    for row in result["memory"]:
+        what, own, peer, share = memory(row, "ours")
+        rows.append([what, own, "", peer, share])
+    return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), rows)
 
 
 def tasks(result: Row) -> str:

@@ -195,23 +195,29 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         result["infer"].append(cuda.row(work, timings))
     console.print(rows, "")
 
-    rows = table("one call, waited for; ms", "work", "ours", "nn.LSTM", "ratio")
-    result["alone"] = []
+    rows = table("in other ways, ms", "work", "", "ours", "nn.LSTM", "ratio")
+    result["otherwise"] = []
     first = cuda.SPARSE[0]
-    waited = {"train": cuda.training(first, 0.0, rounds, alone=True), "infer": cuda.inference(first, rounds, alone=True)}
-    for name, compared in waited.items():
-        rows.add_row(f"{name} {first}", *map(milliseconds, compared.values()), ratio(compared["nn.LSTM"], compared["ours"]))
-        result["alone"].append(cuda.row(first, compared, what=name))
+    with console.status(f"in other ways, {first}"):
+        waited = "one call, waited for"
+        compared = [("train", waited, cuda.training(first, 0.0, rounds, alone=True))]
+        compared += [("infer", waited, cuda.inference(first, rounds, alone=True))]
+        with torch.autograd.set_multithreading_enabled(False):
+            compared += [("train", "autograd without threads", cuda.training(first, 0.0, rounds))]
+    for what, how, timings in compared:
+        rows.add_row(f"{what} {first}", how, *map(milliseconds, timings.values()), ratio(timings["nn.LSTM"], timings["ours"]))
+        result["otherwise"].append(cuda.row(first, timings, what=what, how=how))
     console.print(rows, "")
 
-    with console.status(f"peak memory, {cuda.MEMORY}"):
-        memory = {model: cuda.peak_memory(cuda.MEMORY, model) for model in ("ours", "nn.LSTM")}
-    result["memory"] = {"work": asdict(cuda.MEMORY), "bytes": memory}
-    share = memory["nn.LSTM"] / memory["ours"]
-    console.print(
-        f"peak memory of a training step, {cuda.MEMORY}: {memory['ours'] / 1e6:.0f} MB, "
-        f"nn.LSTM {memory['nn.LSTM'] / 1e6:.0f} MB, 1/{share:.1f}\n"
-    )
+    rows = table("peak memory of a training step, MB", "work", "ours", "nn.LSTM", "ours is")
+    result["memory"] = []
+    for work in cuda.MEMORY:
+        with console.status(f"peak memory, {work}"):
+            memory = {model: cuda.peak_memory(work, model) for model in ("ours", "nn.LSTM")}
+        megabytes = [f"{used / 1e6:.0f}" for used in memory.values()]
+        rows.add_row(str(work), *megabytes, f"1/{memory['nn.LSTM'] / memory['ours']:.1f}")
+        result["memory"].append({"work": asdict(work), "bytes": memory})
+    console.print(rows, "")
     if not quick:
         rows = table("longer and longer sequences; leak 0", "work", "ms", "us/step", "peak, MB")
         result["longest"] = []

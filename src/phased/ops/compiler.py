@@ -7,6 +7,7 @@ import hashlib
 import os
 import struct
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -56,6 +57,29 @@ def compiled(architecture: str, sources: Sequence[str], macros: Mapping[str, str
     return bytes(code)
 
 
+class Slip:
+    """Where a kernel's arguments are written, and how the driver is told: they always have the same types."""
+
+    def __init__(self, arguments: Sequence[float]) -> None:
+        form = struct.Struct("".join(["d" if type(value) is float else "q" for value in arguments]))
+        self.write = form.pack_into
+        self.memory = ctypes.create_string_buffer(form.size)
+        self._size = ctypes.c_size_t(form.size)
+        self.packed = (ctypes.c_void_p * 5)(1, ctypes.addressof(self.memory), 2, ctypes.addressof(self._size), 0)
+
+
+class Slips(threading.local):
+    """A thread's own, one for each kernel, used again for every launch: the driver copies what they say."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, Slip] = {}
+
+    def add(self, name: str, arguments: Sequence[float]) -> Slip:
+        """A new one for a kernel."""
+        self.of[name] = Slip(arguments)
+        return self.of[name]
+
+
 class Kernels:
     """Some of the kernels, compiled for one kind of GPU with some macros set."""
 
@@ -63,7 +87,7 @@ class Kernels:
         core, _, _ = cuda_core()
         self._core = core
         self._kernels: dict[tuple[str, int], int] = {}
-        self._forms: dict[str, tuple[struct.Struct, ctypes.c_size_t]] = {}
+        self._slips = Slips()
         name = f"{self._digest(architecture, sources, macros)}.cubin"
         kept = cache_folder() / name
         if kept.exists():
@@ -88,21 +112,18 @@ class Kernels:
         return text.hexdigest()[:32]
 
     def launch(
-        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, *arguments: Any, shared: int = 0
+        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, arguments: Sequence[float], shared: int = 0
     ) -> None:
-        """Run a kernel on the caller's stream. Addresses of tensors (None is 0) and integers are 64 bits, the rest doubles.
+        """Run a kernel on the caller's stream. Integers and addresses are 64 bits, the rest doubles.
 
         The driver is called directly, with the arguments as one piece of memory: cuda-core's own launch takes nearly
         twice as long (docs/decisions.md), which a step of a millisecond feels.
         """
         kernel = self._kernels.get((name, device)) or self._prepare(name, device, shared > 0)
-        values: list[Any] = [0 if v is None else v if type(v) in (int, float) else v.data_ptr() for v in arguments]
-        form, size = self._forms.get(name) or self._form(name, values)
-        memory = ctypes.create_string_buffer(form.pack(*values), form.size)
-        packed = Packed(1, ctypes.addressof(memory), 2, ctypes.addressof(size), 0)
+        slip = self._slips.of.get(name) or self._slips.add(name, arguments)
+        slip.write(slip.memory, 0, *arguments)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
-        stream = torch._C._cuda_getCurrentRawStream(device)
-        given = (kernel, x, y, z, block, 1, 1, shared, stream, None, packed)
+        given = (kernel, x, y, z, block, 1, 1, shared, torch._C._cuda_getCurrentRawStream(device), None, slip.packed)
         status = launcher()(*given)
         if status == NO_CONTEXT:
             attach(device)
@@ -111,12 +132,6 @@ class Kernels:
             raise RuntimeError(
                 f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.'
             )
-
-    def _form(self, name: str, values: Sequence[int | float]) -> tuple[struct.Struct, ctypes.c_size_t]:
-        """How a kernel's arguments lie in memory, and how many bytes they are: they always have the same types."""
-        form = struct.Struct("".join(["d" if type(value) is float else "q" for value in values]))
-        self._forms[name] = form, ctypes.c_size_t(form.size)
-        return self._forms[name]
 
     def _prepare(self, name: str, device: int, shared: bool) -> int:
         """The kernel, allowed, if it wants shared memory, to have all there is."""
@@ -140,7 +155,6 @@ def driver() -> ctypes.CDLL:
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
-Packed = ctypes.c_void_p * 5
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from phased.cell import LSTM, Cell, Weights
 from phased.gate import SHAPES
+from phased.ops.memory import address, contiguous_rows
 from phased.ops.operator import Gradients, Problem, Result, filled, operator
 from phased.schedule import valid_steps
 
@@ -35,16 +36,6 @@ KINDS = {torch.float32: "32", torch.float64: "64"}
 def cell_number(cell: Cell) -> int:
     """A cell as the core names it."""
     return 0 if cell is LSTM else 1
-
-
-def address(tensor: Tensor | None) -> int:
-    """Where a tensor's numbers are; 0 for none."""
-    return 0 if tensor is None else tensor.data_ptr()
-
-
-def contiguous_rows(tensor: Tensor) -> Tensor:
-    """A tensor whose last dimension is laid out without gaps."""
-    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()
 
 
 class Call:

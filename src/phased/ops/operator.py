@@ -30,11 +30,19 @@ class Problem(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What it gives: output (T, B, H), the final state, each (B, H), and what its backward pass needs."""
+    """What it gives: output (T, B, H), the final state, each (B, H), and what its backward pass needs.
+
+    The last of that may not be known yet: then `later`, given the first, waits for it.
+    """
 
     output: Tensor
     final: State
     saved: list[Tensor]
+    later: Callable[[Tensor], Tensor] | None = None
+
+    def complete(self) -> list[Tensor]:
+        """All that is saved."""
+        return self.saved if self.later is None else [*self.saved, self.later(self.saved[0])]
 
 
 class Gradients(NamedTuple):
@@ -93,16 +101,26 @@ def _like(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
+def saving_is_hooked() -> bool:
+    """Whether somebody takes what is saved (checkpoints, offloading): it must then be the same if it is computed again."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
 def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> State:
     """Zeros where nobody asked for a gradient."""
     return tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, like, strict=True))
 
 
 def operator(
-    name: str, forward: Forward, backward: Backward, saved_like: Callable[[Problem, Callable[[], Any]], list[Tensor]]
+    name: str,
+    forward: Forward,
+    backward: Backward,
+    saved_like: Callable[[Problem, Callable[[], Any]], list[Tensor]],
+    begin: Callable[[Problem], Result] | None = None,
 ) -> Recurrence:
     """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
 
+    `begin` is a forward pass, to keep, that may leave something for later.
     `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data decide.
     Outputs and gradients are laid out without gaps, whatever the layout of what came in.
     """
@@ -163,8 +181,8 @@ def operator(
 
         @staticmethod
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
-            result = forward(problem, True)
-            ctx.cell, ctx.gate = problem.cell, problem.gate[3:]
+            result = forward(problem, True) if begin is None or saving_is_hooked() else begin(problem)
+            ctx.cell, ctx.gate, ctx.later = problem.cell, problem.gate[3:], result.later
             ctx.counts = len(problem.state), len(problem.weights.present()), len(result.final)
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
@@ -182,6 +200,7 @@ def operator(
             problem = Problem(
                 ctx.cell, TimeGate(*gate, *ctx.gate), input, time, tuple(state), Weights.from_present(given), lengths
             )
+            saved = Result(output, tuple(final), saved, ctx.later).complete()
             gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_final, ctx.needs_input_grad[1])
             return None, gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate
 
@@ -196,7 +215,7 @@ def operator(
         elif keep:
             output, *final = Eager.apply(problem, *differentiable)  # type: ignore[no-untyped-call]
         else:
-            output, final, _ = forward(problem, keep)
+            output, final = forward(problem, keep)[:2]
         return output, tuple(final)
 
     recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."

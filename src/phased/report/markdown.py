@@ -50,9 +50,11 @@ def of_leaks(of: Sequence[Group]) -> str:
     for pair in leak_pairs(renamed(of)):
         figure = paper.figure(pair.without.experiment)
         metric = figure.metric if figure else "accuracy"
-        what = f"{pair.without.experiment}, {names.condition(pair.without.condition, short=True)}"
+        what = [pair.without.experiment, names.condition(pair.without.condition, short=True)]
+        if pair.without.settings.get("task.periods", "paper") != "paper":
+            what.append(pair.without.task)
         sides = (measured(side.test, metric) for side in (pair.without, pair.leaking))
-        rows.append([what, *sides, verdict[pair.within_spread]])
+        rows.append([", ".join(what), *sides, verdict[pair.within_spread]])
     return table(("task", "leak 0", "leak 0.001", "within the spread"), rows)
 
 

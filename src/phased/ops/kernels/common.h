@@ -46,15 +46,19 @@ struct alignas(16) Four {
 __device__ __forceinline__ Four load_four(const Real* from) { return *reinterpret_cast<const Four*>(from); }
 __device__ __forceinline__ void store_four(Real* to, Four value) { *reinterpret_cast<Four*>(to) = value; }
 
-// A layer's gates: what rest_of leaves of the shift; and for a rough phase, rate and lag (see find_open).
-struct Gates {
-  const double *period, *shift, *ratio_on, *offset, *rate, *lag;
-};
+// A unit's gate: `offset` is what rest_of leaves of the shift; rate and lag are for a rough phase (see find_open). A layer's are kept as (6, units).
+struct Gate {
+  double period, shift, ratio_on, offset, rate, lag;
 
-// A gate's numbers in one array (6, units), as `pack` makes it.
-__device__ __forceinline__ Gates gates_of(const double* all, Index units) {
-  return {all, all + units, all + 2 * units, all + 3 * units, all + 4 * units, all + 5 * units};
-}
+  static __device__ __forceinline__ Gate load(const double* all, Index units, Index unit) {
+    const double* const own = all + unit;
+    return {own[0], own[units], own[2 * units], own[3 * units], own[4 * units], own[5 * units]};
+  }
+  __device__ __forceinline__ void store(double* all, Index units, Index unit) const {
+    double* const own = all + unit;
+    own[0] = period, own[units] = shift, own[2 * units] = ratio_on, own[3 * units] = offset, own[4 * units] = rate, own[5 * units] = lag;
+  }
+};
 
 // Rows of the input: step j of sequence b at j * step + b * batch.
 struct Input {

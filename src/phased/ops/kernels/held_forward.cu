@@ -270,7 +270,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_forward(const 
   const int length = length_of(p, b);
   const Index* const start = p.start + b * p.steps;
   if (team.warp == 0) {
-    if (p.tape) {
+    if (p.keeps()) {
       step_forward<true>(p, team, memory, held, start[0], length);
     } else {
       step_forward<false>(p, team, memory, held, start[0], length);

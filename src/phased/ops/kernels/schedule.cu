@@ -1,73 +1,103 @@
 // The schedule, built on the GPU. A row is one step of one sequence, b * steps + j; its events are start[row] to start[row + 1].
-#include "common.h"
+#include "weights.h"
 
 namespace phased {
 
-// A unit's gate, for telling roughly where in its cycle it is. A rough phase decides without a division, except within `blur` of where a
-// gate opens or closes; `near` is how many periods from zero it is that good. See GateMemory in csrc for the bound.
-struct RoughGate {
-  double rate, lag, ratio_on, reach;
+// Whether a unit is open. A rough phase decides without a division, except within `blur` of where a gate opens or closes; `near` is how many
+// periods from zero it is that good. See GateMemory in csrc for the bound.
+struct RoughGate : Gate {
+  double reach;
 
-  __device__ RoughGate(const Gates& gates, Index unit, double near)
-      : rate(gates.rate[unit]), lag(gates.lag[unit]), ratio_on(gates.ratio_on[unit]), reach(near * gates.period[unit]) {}
+  __device__ RoughGate(const Gate& gate, double near) : Gate(gate), reach(near * gate.period) {}
 
-  __device__ __forceinline__ bool open_at(double t, double blur, const Gates& gates, Index unit) const {
+  __device__ __forceinline__ bool open_at(double t, double blur) const {
     const double cycles = t * rate - lag, rough = cycles - floor(cycles);
     if (fabs(t) <= reach) {
       if (rough > 2 * blur && rough < ratio_on) return true;
       if (rough > ratio_on + 2 * blur) return false;
     }
-    return phase(t, gates.period[unit], gates.offset[unit]) < ratio_on;
+    return phase(t, period, offset) < ratio_on;
   }
 };
 
 constexpr int kStretch = 64;  // rows of a block
 
-// What is found besides `start`: the most events of a row, how many there are in all, and how many before each block's rows. Until the last block
-// has come, `all` counts blocks.
-struct Found {
-  unsigned long long most, all;
-  Index before[1];
+// How many events a block's rows have, and the most that one of them has; once add_up has been there, how many events come before the block's.
+union OfBlock {
+  struct {
+    int all, most;
+  } own;
+  Index before;
 };
 
-// Turns the blocks' numbers of events into how many come before each. By all threads of one block.
-__device__ __forceinline__ void add_up(Found* found, Index blocks) {
-  __shared__ Index sums[kLanes], done;
-  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
-  if (threadIdx.x == 0) done = 0;
-  for (Index first = 0; first < blocks; first += blockDim.x) {
-    const Index i = first + threadIdx.x;
-    const Index own = i < blocks ? __ldcg(found->before + i) : 0;  // others wrote it
+// What is found besides `start`: the most events of a row, and how many there are in all; and behind it, what is of a block.
+struct Found {
+  Index most, all;
+
+  __device__ __forceinline__ OfBlock* blocks() { return reinterpret_cast<OfBlock*>(this + 1); }
+};
+
+// Where the CPU is told how many events there are; or null. The ticket comes last.
+struct Place {
+  volatile Index* to;
+  Index ticket;
+
+  __device__ __forceinline__ void tell(Index most, Index all) const {
+    if (!to) return;
+    to[0] = most, to[1] = all;
+    __threadfence_system();
+    to[2] = ticket;
+  }
+};
+
+// Sums over the threads of a block, which all get: own before one's own, and all.
+struct Scan {
+  Index before, all;
+
+  __device__ __forceinline__ Scan(Index own) {
+    __shared__ Index sums[kLanes];
+    const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
     Index sum = own;
     for (int apart = 1; apart < kLanes; apart *= 2) {
       const Index left = __shfl_up_sync(kAll, sum, apart);
       if (lane >= apart) sum += left;
     }
+    __syncthreads();  // what was here before has been read
     if (lane == kLanes - 1) sums[warp] = sum;
     __syncthreads();
-    Index before = done, all = done;
+    before = sum - own, all = 0;
     for (int w = 0; w < warps; w++) {
       if (w < warp) before += sums[w];
       all += sums[w];
     }
-    if (i < blocks) found->before[i] = before + sum - own;
-    __syncthreads();
-    if (threadIdx.x == 0) done = all;
   }
-  if (threadIdx.x == 0) found->all = done;
+};
+
+// The largest that a thread of a block has. By all of them.
+__device__ __forceinline__ int largest_of(int own) {
+  __shared__ int largest;
+  __syncthreads();
+  if (threadIdx.x == 0) largest = 0;
+  __syncthreads();
+  own = __reduce_max_sync(kAll, own);
+  if (threadIdx.x % kLanes == 0) atomicMax(&largest, own);
+  __syncthreads();
+  return largest;
 }
 
-// Which units are open: a bit each for every row, (rows, words), and a bit for every row each, (32 words, rows / 32); and in start[row + 1], how many
-// from the block's first row on. A block has 64 rows, a warp 32 of them and a word of units, or every so many. The last block adds up.
-extern "C" __global__ void find_open(const double* time, Index time_batch, Index time_step, const Index* lengths, const double* all_gates,
-                                     Index batch, Index steps, Index units, double near, double blur, unsigned* mask, unsigned* by_unit,
-                                     Index* start, Found* found) {
+// Packs the weights, and finds which units are open: a bit each for every row, (rows, words), and a bit for every row each, (32 words, rows / 32);
+// and in start[row + 1], how many from the block's first row on. A block has 64 rows, a warp 32 of them and a word of units, or every so
+// many. Blocks that have no rows only pack.
+extern "C" __global__ void find_open(const Packing packing, const double* time, Index time_batch, Index time_step, const Index* lengths,
+                                     Index batch, Index steps, double near, unsigned* mask, unsigned* by_unit, Index* start, Found* found) {
   constexpr int kShare = kStretch / kLanes;  // warps for a word
   __shared__ double moments[kStretch];
   __shared__ int counts[kStretch];
-  __shared__ bool is_last;
-  const Gates gates = gates_of(all_gates, units);
-  const Index words = (units + 31) / 32, rows = batch * steps, stretches = (rows + 31) / 32, first = blockIdx.x * Index(kStretch);
+  packing.pack(blockIdx.x * Index(blockDim.x) + threadIdx.x, Index(gridDim.x) * blockDim.x);
+  const Index units = packing.units, words = (units + 31) / 32, rows = batch * steps, stretches = (rows + 31) / 32;
+  const Index first = blockIdx.x * Index(kStretch);
+  if (blockIdx.x == 0 && threadIdx.x == 0) start[0] = 0;
+  if (first >= rows) return;
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
   const double nobody = __longlong_as_double(0x7ff8000000000000ll);  // a time at which no unit is open
   for (int i = threadIdx.x; i < kStretch; i += blockDim.x) {
@@ -79,11 +109,11 @@ extern "C" __global__ void find_open(const double* time, Index time_batch, Index
   const int own = warp % kShare * kLanes;  // the first of the warp's rows
   for (Index w = warp / kShare; w < words && first + own < rows; w += warps / kShare) {
     const Index unit = w * 32 + lane;
-    const RoughGate gate(gates, unit < units ? unit : 0, near);
+    const RoughGate gate(packing.gate(unit < units ? unit : 0), near);
     unsigned bits = 0, row_bits = 0;
     for (int i = 0; i < kLanes; i++) {
       const double t = moments[own + i];
-      const bool is_open = unit < units && t == t && gate.open_at(t, blur, gates, unit);
+      const bool is_open = unit < units && t == t && gate.open_at(t, packing.blur);
       const unsigned open = __ballot_sync(kAll, is_open);
       bits |= unsigned(is_open) << i;
       if (lane == i) row_bits = open;
@@ -93,44 +123,66 @@ extern "C" __global__ void find_open(const double* time, Index time_batch, Index
     by_unit[unit * stretches + (first + own) / 32] = bits;
   }
   __syncthreads();
-  if (warp == 0) {  // two rows a lane
-    const int one = counts[2 * lane], two = counts[2 * lane + 1], largest = __reduce_max_sync(kAll, one > two ? one : two);
-    int sum = one + two;
-    for (int apart = 1; apart < kLanes; apart *= 2) {
-      const int left = __shfl_up_sync(kAll, sum, apart);
-      if (lane >= apart) sum += left;
-    }
-    const Index row = first + 2 * lane;
-    if (row < rows) start[row + 1] = sum - two;
-    if (row + 1 < rows) start[row + 2] = sum;
-    if (lane == kLanes - 1) {
-      found->before[blockIdx.x] = sum;
-      if (largest) atomicMax(&found->most, static_cast<unsigned long long>(largest));
-      __threadfence();
-      is_last = atomicAdd(&found->all, 1ull) == gridDim.x - 1;
-    }
+  if (warp) return;
+  // Two rows a lane.
+  const int one = counts[2 * lane], two = counts[2 * lane + 1], most = __reduce_max_sync(kAll, one > two ? one : two);
+  int sum = one + two;
+  for (int apart = 1; apart < kLanes; apart *= 2) {
+    const int left = __shfl_up_sync(kAll, sum, apart);
+    if (lane >= apart) sum += left;
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) start[0] = 0;
-  __syncthreads();
-  if (is_last) add_up(found, gridDim.x);
+  const Index row = first + 2 * lane;
+  if (row < rows) start[row + 1] = sum - two;
+  if (row + 1 < rows) start[row + 2] = sum;
+  if (lane == kLanes - 1) found->blocks()[blockIdx.x].own = {sum, most};
+}
+
+// Turns the blocks' own numbers into how many events come before theirs. One block, for many of them; of a few, `fill` takes care.
+extern "C" __global__ void add_up(Found* found, Index blocks, const Place place) {
+  Index done = 0;
+  int most = 0;
+  for (Index first = 0; first < blocks; first += blockDim.x) {
+    const Index i = first + threadIdx.x;
+    const OfBlock block = i < blocks ? found->blocks()[i] : OfBlock{};
+    const Scan scan(block.own.all);
+    if (i < blocks) found->blocks()[i].before = done + scan.before;
+    done += scan.all, most = most > block.own.most ? most : block.own.most;
+  }
+  most = largest_of(most);
+  if (threadIdx.x) return;
+  found->most = most, found->all = done;
+  place.tell(most, done);
 }
 
 // What every event brings: its place and openness, and what bias and input add to its unit's products. A block has the rows it had in find_open, and
 // finishes their `start`. Their events lie side by side; they are listed first, in the order of rows and units, then `lanes` threads, a power
-// of two up to 32, take one each. Without mask, start and found every unit has an event in every row.
+// of two up to 32, take one each. Without mask, start and found every unit has an event in every row. Unit and row are listed only if there is
+// room for all. Unless add_up was there, every block adds up for itself, and the first one tells.
 extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch, Index steps,
-                                Index units, double leak, Index square, const unsigned* mask, Index* start, const Found* found, const Real* x,
+                                Index units, double leak, Index square, const unsigned* mask, Index* start, Found* found, const Real* x,
                                 Index x_step, Index x_batch, Index features, const Real* wx, const Real* bias, Index lanes, int* unit_of,
-                                int* row_of, Arrival* arrivals) {
+                                int* row_of, Index room, Arrival* arrivals, Index added_up, const Place place) {
   constexpr int kListed = 1024;
   __shared__ int listed_unit[kListed], listed_row[kListed];
   __shared__ Index starts[kStretch + 1];  // counted from the block's first
-  const Gates gates = gates_of(all_gates, units);
   const Input input{x, x_step, x_batch, features};
   const Index words = (units + 31) / 32, first_row = blockIdx.x * Index(kStretch), left = batch * steps - first_row;
   const int rows = left < kStretch ? int(left) : kStretch;
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
-  const Index first = found ? found->before[blockIdx.x] : first_row * units;
+  Index first = first_row * units, all = first;
+  if (found && added_up) first = found->blocks()[blockIdx.x].before, all = found->all;
+  if (found && !added_up) {
+    Index before = 0, others = 0;
+    int most = 0;
+    for (Index i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+      const OfBlock block = found->blocks()[i];
+      (i < blockIdx.x ? before : others) += block.own.all;
+      most = most > block.own.most ? most : block.own.most;
+    }
+    first = Scan(before).all, all = first + Scan(others).all, most = largest_of(most);
+    if (blockIdx.x == 0 && threadIdx.x == 0) found->most = most, found->all = all, place.tell(most, all);
+  }
+  const bool listing = unit_of && all <= room;
   for (int i = threadIdx.x; i <= rows; i += blockDim.x) {
     starts[i] = i == 0 ? 0 : start ? start[first_row + i] : i * units;
     if (start && i > 0) start[first_row + i] = first + starts[i];
@@ -165,12 +217,13 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
         for (int g = 0; g < 4; g++) sums[g] += __shfl_xor_sync(kAll, sums[g], apart);
       if (!there || part) continue;
       const double t = time[row / steps * time_batch + row % steps * time_step];
-      const double k = openness(phase(t, gates.period[unit], gates.offset[unit]), gates.ratio_on[unit], leak, square != 0);
+      const Gate gate = Gate::load(all_gates, units, unit);
+      const double k = openness(phase(t, gate.period, gate.offset), gate.ratio_on, leak, square != 0);
       const Four add = load_four(bias + 4 * unit);
       Arrival& to = arrivals[first + from + i];
       to.head = {static_cast<int>(unit), static_cast<int>(row), static_cast<Real>(k)};
       store_four(to.terms, Four{sums[0] + add.v[0], sums[1] + add.v[1], sums[2] + add.v[2], sums[3] + add.v[3]});
-      if (unit_of) unit_of[first + from + i] = static_cast<int>(unit), row_of[first + from + i] = static_cast<int>(row);
+      if (listing) unit_of[first + from + i] = static_cast<int>(unit), row_of[first + from + i] = static_cast<int>(row);
     }
   }
 }

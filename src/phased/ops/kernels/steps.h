@@ -12,8 +12,12 @@ struct Forward {
   const unsigned* mask;
   const Arrival* arrivals;
   const Real *wh, *peephole, *initial_h, *initial_c;  // the state may be null: zeros
-  Real *output, *final_h, *final_c, *tape;  // tape: (events, kRecord), or null
-  Index ring, most;
+  Real *output, *final_h, *final_c, *tape;  // tape: (room, kRecord), or null
+  const Index* found;  // [1]: how many events there are; or null: one for every unit in every row
+  Index room, ring, most;
+
+  // Whether there is a tape, with room for all events.
+  __device__ __forceinline__ bool keeps() const { return tape && (!found || found[1] <= room); }
 };
 
 struct Backward {

@@ -24,6 +24,7 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
   const int pitch = p.pitch, ring = p.ring, lane = team.lane, first_row = int(b * p.steps);
   const Index first = p.start[b * p.steps];
   const int count = int(p.start[b * p.steps + length] - first);
+  const bool keeps = p.keeps();
   Copies at = memory.copies;
   int i = team.warp, slot = team.warp, due = -1;
   Arrival event;
@@ -51,7 +52,7 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
       __syncwarp();  // all lanes have read c
       if (lane == 0) {
         at.other[unit] = new_h, at.c[unit] = new_c;
-        if (p.tape) write_record(p.tape + kRecord * number, record);
+        if (keeps) write_record(p.tape + kRecord * number, record);
       }
     }
     team.sync();

@@ -1,5 +1,5 @@
 // What needs no order in time: gradients to weights, input and gates, over all open events at once.
-#include "common.h"
+#include "weights.h"
 
 namespace phased {
 
@@ -7,11 +7,11 @@ namespace phased {
 struct GateSums {
   double v[6] = {};
 
-  __device__ __forceinline__ void add(const Real* to_others, Index e, bool peephole, double t, double tau, double shift, double offset,
-                                      double r_on, double leak, bool square) {
-    const double phi = phase(t, tau, offset), to_k = to_others[peephole ? 4 * e : e], k = openness(phi, r_on, leak, square);
+  __device__ __forceinline__ void add(const Real* to_others, Index e, bool peephole, double t, const Gate& gate, double leak, bool square) {
+    const double phi = phase(t, gate.period, gate.offset), r_on = gate.ratio_on;
+    const double to_k = to_others[peephole ? 4 * e : e], k = openness(phi, r_on, leak, square);
     const double to_phase = to_k * slope_to_phase(phi, r_on, leak, square);
-    v[0] += to_phase * (t - shift), v[1] += to_phase, v[2] += to_k * slope_to_ratio(phi, k, r_on, square);
+    v[0] += to_phase * (t - gate.shift), v[1] += to_phase, v[2] += to_k * slope_to_ratio(phi, k, r_on, square);
     for (int p = 0; peephole && p < 3; p++) v[3 + p] += to_others[4 * e + 1 + p];
   }
 };
@@ -53,31 +53,33 @@ struct OwnEvents {
   }
 };
 
-// sums (splits, units, 4, columns): gradients to a unit's products times the row [h before | x | 1] each of its events saw; gate_sums
-// (splits, 6, units). A block has a unit, a stretch of columns and a split of the rows; a thread a column.
+// Gradients to weights and gates: those to a unit's products times the row [h before | x | 1] each of its events saw, added up; and the gates' sums. A
+// block has a unit, a stretch of columns and a split of the rows; a thread a column. If there are several splits it leaves its sums in
+// (splits, units, 4, columns) and (splits, 6, units); who comes last to a unit's columns, by `turns` (units, stretches of columns), adds them up, in
+// the order of the splits.
 extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads) event_sums(
     const Real* to_products, const Real* to_others, const unsigned* by_unit, const unsigned* mask, const Index* start, const Real* output,
-    const Real* initial_h, const Real* x, Index x_step, Index x_batch, Index features, const double* time, Index time_batch, Index time_step, const double* all_gates,
-    Index batch, Index steps, Index units, Index square, Index peephole, Real* sums, double* gate_sums) {
+    const Real* initial_h, Index initial_batch, const Real* x, Index x_step, Index x_batch, Index features, const double* time, Index time_batch, Index time_step, Index batch, Index steps, Index square, Index peephole, Real* sums, double* gate_sums, unsigned* turns, const Unpacking unpacking) {
   constexpr int kAtOnce = OwnEvents::kAtOnce;
   __shared__ OwnEvents own;
   __shared__ Four by[kAtOnce];
   __shared__ const Real *h_of[kAtOnce], *x_of[kAtOnce];
   __shared__ double partial[6][kAtOnce / kLanes];
+  __shared__ bool is_last;
   const Input input{x, x_step, x_batch, features};
-  const Gates gates = gates_of(all_gates, units);
+  const Index units = unpacking.units;
   const Index unit = blockIdx.x, words = (units + 31) / 32, columns = units + features + 1;
   const Index column = blockIdx.y * Index(blockDim.x) + threadIdx.x, rows = batch * steps;
   const Index stretches = (rows + 31) / 32, share = (stretches + gridDim.z - 1) / gridDim.z * 32;
   const Index first = blockIdx.z * share, end = first + share < rows ? first + share : rows;
-  const double tau = gates.period[unit], shift = gates.shift[unit], offset = gates.offset[unit], r_on = gates.ratio_on[unit];
+  const Gate gate = Gate::load(unpacking.gates, units, unit);
   // Every thread has a number to load, so that many loads can be on their way: the last column, and those beyond it, one that does not count.
   const bool from_h = column < units, from_x = !from_h && column < units + features, for_gate = blockIdx.y == 0;
   const Real* const* const rows_of = from_x ? x_of : h_of;
   const Index place = from_h ? column : from_x ? column - units : 0;
   const int thread = threadIdx.x;
   Real sum[4] = {};
-  GateSums gate;
+  GateSums gate_sum;
   int waiting = 0;
   for (Index at = first; at < end; at += OwnEvents::kScan) {
     waiting = own.look(by_unit, mask, start, words, unit, stretches, at, end, waiting);
@@ -90,10 +92,10 @@ extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads) event_sums(
         const int i = there ? done + thread : done;
         const Index row = own.row[i], e = own.event[i], b = row / steps, j = row % steps;
         by[thread] = there ? load_four(to_products + 4 * e) : Four{};
-        h_of[thread] = j ? output + ((j - 1) * batch + b) * units : initial_h + b * units;
+        h_of[thread] = j ? output + ((j - 1) * batch + b) * units : initial_h + b * initial_batch;
         x_of[thread] = input.row(row, steps);
         if (for_gate && there)
-          gate.add(to_others, e, peephole, time[b * time_batch + j * time_step], tau, shift, offset, r_on, 0.0, square);
+          gate_sum.add(to_others, e, peephole, time[b * time_batch + j * time_step], gate, 0.0, square);
       }
       __syncthreads();
 #pragma unroll 16
@@ -110,31 +112,52 @@ extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads) event_sums(
     }
     if (done) waiting = waiting > done ? waiting - done : 0;
   }
-  if (column < columns)
-    for (int g = 0; g < 4; g++) sums[((blockIdx.z * units + unit) * 4 + g) * columns + column] = sum[g];
-  if (!for_gate) return;
-  for (int s = 0; s < 6; s++) {
-    for (int apart = kLanes / 2; apart; apart /= 2) gate.v[s] += __shfl_xor_sync(kAll, gate.v[s], apart);
-    if (thread < kAtOnce && thread % kLanes == 0) partial[s][thread / kLanes] = gate.v[s];
+  for (int s = 0; for_gate && s < 6; s++) {
+    for (int apart = kLanes / 2; apart; apart /= 2) gate_sum.v[s] += __shfl_xor_sync(kAll, gate_sum.v[s], apart);
+    if (thread < kAtOnce && thread % kLanes == 0) partial[s][thread / kLanes] = gate_sum.v[s];
   }
   __syncthreads();
-  if (thread < 6) gate_sums[(blockIdx.z * 6 + Index(thread)) * units + unit] = partial[thread][0] + partial[thread][1];
+  const bool for_column = column < columns, for_sum = for_gate && thread < 6;
+  double one_of_gate = for_sum ? partial[thread][0] + partial[thread][1] : 0;
+  if (gridDim.z > 1) {
+    Real* const own = sums + unit * 4 * columns + column;
+    double* const own_gate = gate_sums + thread * units + unit;
+    const Index next = units * 4 * columns, next_gate = 6 * units;
+    for (int g = 0; for_column && g < 4; g++) own[blockIdx.z * next + g * columns] = sum[g];
+    if (for_sum) own_gate[blockIdx.z * next_gate] = one_of_gate;
+    __threadfence();
+    __syncthreads();
+    unsigned* const turn = turns + unit * gridDim.y + blockIdx.y;
+    if (thread == 0) is_last = atomicAdd(turn, 1u) == gridDim.z - 1;
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    if (thread == 0) *turn = 0;  // for the next time
+    for (int g = 0; g < 4; g++) sum[g] = 0;
+    one_of_gate = 0;
+#pragma unroll 4
+    for (int split = 0; for_column && split < gridDim.z; split++)
+      for (int g = 0; g < 4; g++) sum[g] += __ldcg(own + split * next + g * columns);
+#pragma unroll 4
+    for (int split = 0; for_sum && split < gridDim.z; split++) one_of_gate += __ldcg(own_gate + split * next_gate);
+  }
+  for (int g = 0; for_column && g < 4; g++) unpacking.put(unit, g, column, sum[g]);
+  if (for_sum) unpacking.put_gate(unit, thread, one_of_gate);
 }
 
 // The gates' sums where every unit has an event in every row. A block a stretch of rows, a thread a unit; partial (stretches, 6, units).
 extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* time, Index time_batch, Index time_step, const Index* lengths,
                                            const double* all_gates, Index batch, Index steps, Index units, double leak, Index square,
                                            Index peephole, double* partial) {
-  const Gates gates = gates_of(all_gates, units);
   const Index rows = batch * steps, stretch = (rows + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * stretch;
   const Index end = begin + stretch < rows ? begin + stretch : rows;
   for (Index unit = threadIdx.x; unit < units; unit += blockDim.x) {
-    const double tau = gates.period[unit], shift = gates.shift[unit], offset = gates.offset[unit], r_on = gates.ratio_on[unit];
+    const Gate gate = Gate::load(all_gates, units, unit);
     GateSums sum;
     for (Index row = begin; row < end; row++) {
       const Index b = row / steps, j = row % steps;
       if (lengths && j >= lengths[b]) continue;
-      sum.add(to_others, row * units + unit, peephole, time[b * time_batch + j * time_step], tau, shift, offset, r_on, leak, square);
+      sum.add(to_others, row * units + unit, peephole, time[b * time_batch + j * time_step], gate, leak, square);
     }
     for (int s = 0; s < 6; s++) partial[(blockIdx.x * 6 + Index(s)) * units + unit] = sum.v[s];
   }
