@@ -51,8 +51,9 @@ def of_leaks(of: Sequence[Group]) -> str:
         figure = paper.figure(pair.without.experiment)
         metric = figure.metric if figure else "accuracy"
         what = [pair.without.experiment, names.condition(pair.without.condition, short=True)]
-        if pair.without.settings.get("task.periods", "paper") != "paper":
-            what.append(pair.without.task)
+        law = pair.without.settings.get("task.periods", "paper")
+        if law != "paper":
+            what.append(names.task({"task.periods": law}))
         sides = (measured(side.test, metric) for side in (pair.without, pair.leaking))
         rows.append([", ".join(what), *sides, verdict[pair.within_spread]])
     return table(("task", "leak 0", "leak 0.001", "within the spread"), rows)
