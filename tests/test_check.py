@@ -1,48 +1,20 @@
 """The border: every wrong argument is named, with what was expected, what came and a cure, before anything has changed."""
 
 import copy
-import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from phased import PhasedGRU, PhasedLSTM, updates
-from phased.init import Constant, LogUniform, Uniform, aligned
-from strategies import clocks, f64
+from strategies import clocks
+from wrong import Wrong, table
 
 NAN, INF = float("nan"), float("inf")
 X, T = torch.randn(6, 4, 3), torch.arange(24.0, dtype=torch.float64).reshape(4, 6).T
 H, C = torch.randn(1, 4, 5), torch.randn(1, 4, 5)
-A_FURTHER_SENTENCE = r"[.:] [A-Z`]"
-
-
-class Wrong(NamedTuple):
-    """A call that must fail, and what its message must say."""
-
-    what: str
-    call: Callable[[], Any]
-    error: type[Exception]
-    expected: str
-    got: str
-    cure: str | None = A_FURTHER_SENTENCE
-
-    def assert_says_so(self) -> None:
-        with pytest.raises(self.error) as caught:
-            self.call()
-        message = str(caught.value)
-        assert type(caught.value) is self.error
-        for part, pattern in (("expected", self.expected), ("got", self.got), ("cure", self.cure)):
-            assert pattern is None or re.search(pattern, message), f"no {part}, /{pattern}/, in: {message}"
-
-
-def table(rows: list[Wrong]) -> Any:
-    assert len({row.what for row in rows}) == len(rows)
-    return pytest.mark.parametrize("wrong", rows, ids=lambda row: row.what)
 
 
 # Calling a layer
@@ -329,179 +301,6 @@ def test_the_last_step_before_padding_is_still_checked():
     with pytest.raises(ValueError, match=r"backwards.*step 4 of sequence 1"):
         lstm(X, broken, lengths=[6, 5, 0, 2])
     lstm(X, broken, lengths=[6, 4, 0, 2])
-
-
-# Making a layer
-
-
-def lstm_with(**settings: Any) -> Callable[[], Any]:
-    return lambda: PhasedLSTM(**({"input_size": 3, "hidden_size": 4} | settings))
-
-
-SIZES = [
-    Wrong(f"{name}={value!r}", lstm_with(**{name: value}), error, f"{name} must be {expected}", f"got {got}", None)
-    for name in ("input_size", "hidden_size", "num_layers")
-    for value, error, expected, got in [
-        (0, ValueError, "at least 1", "0"),
-        (-3, ValueError, "at least 1", "-3"),
-        (2.0, TypeError, "an int", "float"),
-        (True, TypeError, "an int", "bool"),
-        ("3", TypeError, "an int", "str"),
-        (None, TypeError, "an int", "NoneType"),
-    ]
-]
-FLAGS = [
-    Wrong(f"{name}={value!r}", lstm_with(**{name: value}), TypeError, f"{name}.* must be True or False", f"got {got}", None)
-    for name in ("bias", "batch_first", "bidirectional", "peephole", "learn_period", "learn_shift", "learn_ratio_on")
-    for value, got in [(1, "int"), ("yes", "str"), (None, "NoneType")]
-]
-SHARES = [
-    Wrong(f"{name}={value!r}", lstm_with(**{name: value}), error, f"{name} must be {expected}", f"got {got}", None)
-    for name in ("dropout", "leak")
-    for value, error, expected, got in [
-        (-0.1, ValueError, r"in \[0, 1\]", r"-0\.1"),
-        (1.5, ValueError, r"in \[0, 1\]", r"1\.5"),
-        (NAN, ValueError, r"in \[0, 1\]", "nan"),
-        ("a", TypeError, "a number", "str"),
-        (None, TypeError, "a number", "NoneType"),
-        (True, TypeError, "a number", "bool"),
-    ]
-]
-WORDS = [
-    Wrong("gate='sine'", lstm_with(gate="sine"), ValueError, "gate must be one of 'triangle', 'square'", "got 'sine'", None),
-    Wrong("gate=None", lstm_with(gate=None), ValueError, "gate must be one of", "got None", None),
-    Wrong("backend='tpu'", lstm_with(backend="tpu"), ValueError, "backend must be one of 'auto', 'reference'", "got 'tpu'", None),
-    Wrong(
-        "dtype=int64", lstm_with(dtype=torch.int64), TypeError, "dtype must be floating point", r"got torch\.int64", r"float32"
-    ),
-    Wrong("dtype=complex", lstm_with(dtype=torch.complex64), TypeError, "dtype must be floating point", r"got torch\.complex64"),
-    Wrong("dtype='float32'", lstm_with(dtype="float32"), TypeError, "dtype must be", "got (str|'float32')"),
-    Wrong(
-        "a GRU's peepholes", lambda: PhasedGRU(3, 4, peephole=True), ValueError, "peephole must be False", "", "Use PhasedLSTM"
-    ),
-]
-
-
-def per_unit(bad: float) -> Tensor:
-    return f64([0.5, 0.5, bad, 0.5])
-
-
-PERIODS = [
-    *(
-        Wrong(f"{value!r}", lstm_with(period=value), ValueError, "period must be positive", f"got {got} for unit 0")
-        for value, got in [(0, "0"), (0.0, "0"), (-1.0, "-1"), (Constant(-2.0), "-2")]
-    ),
-    Wrong("per unit", lstm_with(period=per_unit(0.0)), ValueError, "period must be positive", "got 0 for unit 2"),
-    Wrong("a list", lstm_with(num_layers=2, period=[1.0, 0.0]), ValueError, "period must be positive", "got 0 for unit 0"),
-    Wrong("LogUniform(0, 1)", lambda: LogUniform(0.0, 1.0), ValueError, r"low end must be in \(0, inf\)", "got 0", None),
-]
-RATIOS = [
-    *(
-        Wrong(f"{value!r}", lstm_with(ratio_on=value), ValueError, r"ratio_on must be in \(0, 1\]", f"got {got} for unit 0")
-        for value, got in [(0, "0"), (-0.1, r"-0\.1"), (1.1, r"1\.1"), (5, "5"), (Constant(2.0), "2")]
-    ),
-    Wrong("per unit", lstm_with(ratio_on=per_unit(1.01)), ValueError, r"ratio_on must be in \(0, 1\]", r"got 1\.01 for unit 2"),
-    Wrong("a GRU's", lambda: PhasedGRU(3, 4, ratio_on=0.0), ValueError, r"ratio_on must be in \(0, 1\]", "got 0 for unit 0"),
-]
-VALUES = [
-    *(
-        Wrong(f"{name}={value!r}", lstm_with(**{name: value}), error, f"{name} must {expected}", f"got {got}", None)
-        for name in ("period", "shift", "ratio_on")
-        for value, error, expected, got in [
-            (NAN, ValueError, "be ", "nan"),
-            (INF, ValueError, "be ", "inf"),
-            ("fast", TypeError, "be a number", "str"),
-            (True, TypeError, "be a number", "bool"),
-            ({}, TypeError, "be a number", "dict"),
-        ]
-    ),
-    *(
-        Wrong(f"{name}: {what}", lstm_with(**{name: value}), error, f"{name} must {expected}", got)
-        for name in ("period", "shift", "ratio_on")
-        for what, value, error, expected, got in [
-            ("too few", torch.full((3,), 0.5), ValueError, r"have one value for each unit, shape \(4,\)", r"got \(3,\)"),
-            ("a matrix", torch.full((4, 1), 0.5), ValueError, r"have one value for each unit, shape \(4,\)", r"got \(4, 1\)"),
-            ("a scalar", torch.tensor(0.5), ValueError, r"have one value for each unit, shape \(4,\)", r"got \(\)"),
-            ("bools", torch.ones(4, dtype=torch.bool), TypeError, "be a tensor of real numbers", r"got torch\.bool"),
-            ("complex", torch.ones(4) + 0j, TypeError, "be a tensor of real numbers", r"got torch\.complex64"),
-            ("nan", per_unit(NAN), ValueError, "be finite", "got (NaN|nan).* unit 2"),
-            ("inf", per_unit(INF), ValueError, "be finite", "got .*(infinity|inf).* unit 2"),
-            ("an array", np.full(4, 0.5), TypeError, "be a number", "got ndarray"),
-            (
-                "a law of the wrong size",
-                lambda n: torch.full((n + 1,), 0.5),
-                ValueError,
-                "have one value for each unit",
-                r"got \(5,\)",
-            ),
-            ("a law without tensors", lambda n: [0.5] * n, TypeError, "be a number, a law or a tensor", "list"),
-        ]
-    ),
-    *(
-        Wrong(
-            f"{name}: a list per unit",
-            lstm_with(**{name: [0.5] * 4}),
-            ValueError,
-            f"{name} as a list must have one entry for each of the 1 layers",
-            "got 4",
-            "Pass a tensor",
-        )
-        for name in ("period", "shift", "ratio_on")
-    ),
-    *(
-        Wrong(
-            f"{name} per layer",
-            lstm_with(num_layers=3, **{name: value}),
-            ValueError,
-            f"{name} as a list must have one entry for each of the 3 layers",
-            "got 2",
-        )
-        for name, value in [("period", [1, 2]), ("shift", (1, 2)), ("ratio_on", [0.5, 0.5]), ("learn_period", [True, False])]
-    ),
-]
-LAWS = [
-    Wrong("Uniform(2, 1)", lambda: Uniform(2, 1), ValueError, "Uniform needs low <= high", "got low=2 and high=1", "Swap"),
-    Wrong("LogUniform(2, 1)", lambda: LogUniform(2, 1), ValueError, "LogUniform needs low <= high", "got low=2", "Swap"),
-    Wrong("LogUniform(-1, 1)", lambda: LogUniform(-1, 1), ValueError, r"low end must be in \(0, inf\)", "got -1", None),
-    Wrong("Uniform(nan, 1)", lambda: Uniform(NAN, 1), ValueError, "low end must be in", "got nan", None),
-    Wrong("Uniform(0, inf)", lambda: Uniform(0, INF), ValueError, "high end must be in", "got inf", None),
-    Wrong("Uniform('a', 1)", lambda: Uniform("a", 1), TypeError, "low end must be a number", "got str", None),
-    Wrong("aligned(0)", lambda: aligned(0), ValueError, r"interval must be in \(0, inf\)", "got 0", None),
-    Wrong("aligned(-40)", lambda: aligned(-40), ValueError, r"interval must be in \(0, inf\)", "got -40", None),
-    Wrong("aligned(start=nan)", lambda: aligned(40, NAN), ValueError, "start must be in", "got nan", None),
-    Wrong("aligned(ratio_on=2)", lambda: aligned(40, 0, 2), ValueError, r"ratio_on must be in \(0, 1\]", "got 2", None),
-]
-
-
-@table(SIZES + FLAGS + SHARES + WORDS)
-def test_a_layer_with_a_wrong_option_is_not_made(wrong):
-    wrong.assert_says_so()
-
-
-@table(PERIODS)
-def test_a_period_must_be_positive(wrong):
-    wrong.assert_says_so()
-
-
-@table(RATIOS)
-def test_a_ratio_must_be_above_zero_and_at_most_one(wrong):
-    wrong.assert_says_so()
-
-
-@table(VALUES)
-def test_values_of_the_gates_are_one_for_each_unit_and_finite(wrong):
-    wrong.assert_says_so()
-
-
-@table(LAWS)
-def test_a_law_needs_ends_that_make_sense(wrong):
-    wrong.assert_says_so()
-
-
-def test_the_ends_of_what_is_allowed_are_allowed():
-    PhasedLSTM(1, 1, dropout=0.0, leak=0.0, ratio_on=1.0, period=1e-9)
-    PhasedLSTM(1, 1, 2, dropout=1.0, leak=1.0, ratio_on=1e-6, period=1e300, shift=-1e9)
-    PhasedLSTM(1, 1, dropout=1, leak=0, ratio_on=1, period=1)
 
 
 # Everything else that takes arguments

@@ -153,8 +153,8 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
     [
         (
             {"name": "speech"},
-            "must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'ranges', 'peepholes', 'normalisation', "
-            "got 'speech'",
+            "must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'ranges', 'peepholes', 'weights', "
+            "'normalisation', got 'speech'",
         ),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be at least one, got none"),

@@ -103,6 +103,18 @@ def normalisation(scale: Scale, seeds: Iterable[int], periods: Law | None = None
     ]
 
 
+def weights(scale: Scale, seeds: Iterable[int], periods: Law | None = None) -> list[Run]:
+    """Every model, its weights drawn at first as in the authors' code; the Phased LSTM without a leak."""
+    figure = figure_of(scale, periods)
+    network = replace(figure.network, leak=0.0, weights="normal")
+    return [
+        _run(figure, scale, condition, replace(network, model=model), seed, "normal", by="weights")
+        for seed in seeds
+        for condition in figure.conditions
+        for model in figure.models
+    ]
+
+
 def figure_of(scale: Scale, periods: Law | None) -> Figure3:
     """The numbers of a scale."""
     check_scale(scale)

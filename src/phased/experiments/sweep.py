@@ -34,6 +34,7 @@ EXPERIMENTS = {
     "sparsity": Experiment("accuracy against updates: open ratios fixed, or learned at a price", frequency.sparsity),
     "ranges": Experiment("Figure 3 with periods that start as the paper's text has it", frequency.ranges),
     "peepholes": Experiment("Figure 3 with peepholes, as the authors' code has them", frequency.peepholes),
+    "weights": Experiment("Figure 3 with weights drawn at first as in the authors' code", frequency.weights),
     "normalisation": Experiment("the BN-LSTM that normalises the input-to-hidden term", frequency.normalisation),
 }
 ERROR, STARTED = "error.txt", "started"

@@ -50,9 +50,10 @@ def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
     return None
 
 
-# Events a step of a layer's last batch, by the address of the gate's periods. It is only ever a guess: whoever relies on it finds
-# out if it was too low.
+# The most events a step that a layer's last batches had, by the address of the gate's periods. It is only ever a guess: whoever
+# relies on it finds out if it was too low.
 EXPECTED: dict[int, float] = {}
+FORGETS = 0.98  # of a batch, by the next one
 
 
 class Count:
@@ -65,14 +66,14 @@ class Count:
 
     @property
     def expected(self) -> int | None:
-        """A guess, by the last batch and with something to spare; None for a first batch."""
+        """A guess, by the last batches and with something to spare; None for a first batch."""
         of_row = EXPECTED.get(self._layer)
         return None if of_row is None else int(1.125 * of_row * self._rows) // 1024 * 1024 + 2048
 
     def wait(self, schedule: Tensor) -> Tensor:
         """The two numbers. If nobody has told them they are read where they were counted."""
         told = landing(self._device).wait(self.ticket) or schedule[self._found : self._found + 16].view(torch.int64).tolist()
-        EXPECTED[self._layer] = told[1] / max(1, self._rows)
+        EXPECTED[self._layer] = max(told[1] / max(1, self._rows), FORGETS * EXPECTED.get(self._layer, 0.0))
         return torch.tensor(told)
 
 
@@ -81,7 +82,7 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
 
     Memory for events is taken by their number, which the GPU must count first. A CUDA graph that is being recorded cannot wait
     for that: it gets memory for the most events there can be. A small batch takes as much while it runs, and need not wait if
-    nothing is kept; or if one may `guess` how much, by the last batch: if that is too little the backward pass will see to it.
+    nothing is kept; or if one may `guess` how much, by the last ones: if that is too little the backward pass will see to it.
     """
     with on(problem.input.device):
         call = Call(problem)
