@@ -173,8 +173,12 @@ class PhasedRNN(nn.Module):
         return gates
 
     def _named(self, name: str) -> Any:
-        """A parameter, or None where there is none of that name; get_parameter's walk would cost every call."""
-        return self._parameters.get(name)
+        """A parameter, or what stands for one (a parametrisation, a replica's copy); None where there is none of that name.
+
+        get_parameter's walk would cost every call.
+        """
+        found = self._parameters.get(name)
+        return getattr(self, name, None) if found is None else found
 
     def weights(self) -> list[Weights]:
         """The weights, one set for each layer and direction."""

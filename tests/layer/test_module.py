@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from layers import Layer, each_layer, states
 from phased import PhasedLSTM
@@ -39,6 +40,17 @@ def test_a_state_dict_goes_round(make):
     file.seek(0)
     assert other.load_state_dict(torch.load(file)) == nn.modules.module._IncompatibleKeys([], [])
     assert_same_layer(rnn, other)
+
+
+@each_layer
+def test_weights_may_be_parametrised(make):
+    rnn, x, time = make(3, 5), torch.randn(9, 4, 3), clocks(9, 4)
+    expected = rnn(x, time)[0]
+    weight_norm(rnn, "weight_hh_l0")
+    output = rnn(x, time)[0]
+    assert torch.allclose(output, expected, atol=1e-6)
+    output.sum().backward()
+    assert all(p.grad is not None and bool(p.grad.any()) for p in rnn.parametrizations["weight_hh_l0"].parameters())
 
 
 @each_layer

@@ -53,6 +53,7 @@ def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
 # The most events a step that a layer's last batches had, by the address of the gate's periods. It is only ever a guess: whoever
 # relies on it finds out if it was too low.
 EXPECTED: dict[int, float] = {}
+LAYERS = 4096  # that are remembered at most
 FORGETS = 0.98  # of a batch, by the next one
 
 
@@ -73,8 +74,11 @@ class Count:
     def wait(self, schedule: Tensor) -> Tensor:
         """The two numbers. If nobody has told them they are read where they were counted."""
         told = landing(self._device).wait(self.ticket) or schedule[self._found : self._found + 16].view(torch.int64).tolist()
-        EXPECTED[self._layer] = max(told[1] / max(1, self._rows), FORGETS * EXPECTED.get(self._layer, 0.0))
-        return torch.tensor(told)
+        before = EXPECTED.get(self._layer, 0.0)
+        if len(EXPECTED) >= LAYERS:
+            EXPECTED.clear()
+        EXPECTED[self._layer] = max(told[1] / max(1, self._rows), FORGETS * before)
+        return torch.tensor(told, device="cpu")
 
 
 def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
@@ -102,7 +106,7 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
         elif not call.dense and call.blocks > MANY:
             call.add_up()
         output, final, tape = call.take(room)
-        return Result(output, tuple(final), [call.schedule, tape, torch.tensor([most, events])] if keep else [])
+        return Result(output, tuple(final), [call.schedule, tape, torch.tensor([most, events], device="cpu")] if keep else [])
 
 
 def begin(problem: Problem) -> Result:
@@ -131,11 +135,10 @@ def backward(
         schedule, tape, numbers = result.saved
         call = Call(problem, schedule)
         most, count = numbers.tolist()
-        if count > tape.shape[0]:  # more than was expected: all is done again, with room for them
-            call = Call(problem)
-            call.prepare()
-            call.add_up()
-            tape = call.take(Room(count, count, most))[2]
+        if count > tape.shape[0]:  # more than was expected: all is done again, and waited for
+            schedule, tape, numbers = forward(problem, keep=True).saved
+            call = Call(problem, schedule)
+            most, count = numbers.tolist()
         back = Backward(call, result.output, tape, most, count, to_output, to_final)
         to_x = (back.dense if call.dense else back.sparse)(with_input)
         return Gradients(to_x, back.to_state, back.to_weights, back.to_gate)
@@ -151,7 +154,7 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     return [
         x.new_empty(schedule, dtype=torch.uint8),
         x.new_empty(events, taped(size, dense), dtype=torch.uint8),
-        torch.empty(2, dtype=torch.int64),
+        torch.empty(2, dtype=torch.int64, device="cpu"),
     ]
 
 

@@ -41,8 +41,8 @@ class Backward:
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
             call.run("backward", self.count, self.most, *given, *wanted, to_products, to_others, *states(self.to_state))
 
-    def unpacking(self) -> tuple[int, ...]:
-        """Where gradients to weights and gates are put: memory for them is taken only now, when the GPU has something to do."""
+    def make_room(self) -> tuple[int, ...]:
+        """Memory for the gradients to weights and gates, taken when the GPU has something to do; and what kernels must know."""
         call = self.call
         ih, hh, bias_ih, bias_hh, peephole = [None if w is None else torch.empty_like(w) for w in call.weights]
         assert ih is not None
@@ -71,7 +71,8 @@ class Backward:
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
         seen = (call.by_unit, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input, *call.clock)
         given = (to_products, to_others, *seen, call.batch, call.steps, call.square, call.peephole, sums, gate_sums, call.turns)
-        call.launch("event_sums", (units, stretches, splits), 128, *given, *self.unpacking())
+        unpacking = self.make_room()
+        call.launch("event_sums", (units, stretches, splits), 128, *given, *unpacking)
         if not with_input:
             return None
         to_x = call.empty(call.steps, call.batch, features)
@@ -103,7 +104,8 @@ class Backward:
         given = (to_others.data_ptr(), *call.clock, address(call.lengths), call.gates, *sizes)
         call.launch("dense_gate_sums", stretches, min(256, -(-units // 32) * 32), *given, gate_sums.data_ptr())
         grid = min(-(-sums.numel() // 256), 4096)
-        call.launch("unpack", grid, 256, sums.data_ptr(), gate_sums.data_ptr(), stretches, *self.unpacking())
+        unpacking = self.make_room()
+        call.launch("unpack", grid, 256, sums.data_ptr(), gate_sums.data_ptr(), stretches, *unpacking)
         if not with_input:
             return None
         first = call.wx - call.schedule.data_ptr()

@@ -169,7 +169,7 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
   const Index words = (units + 31) / 32, first_row = blockIdx.x * Index(kStretch), left = batch * steps - first_row;
   const int rows = left < kStretch ? int(left) : kStretch;
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
-  Index first = first_row * units, all = first;
+  Index first = first_row * units, all = first;  // without a schedule nobody asks how many there are in all
   if (found && added_up) first = found->blocks()[blockIdx.x].before, all = found->all;
   if (found && !added_up) {
     Index before = 0, others = 0;
@@ -197,9 +197,9 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
       const Index row = first_row + r;
       for (Index w = 0; w < words; w++) {
         const unsigned open = mask ? mask[row * words + w] : units - w * 32 < 32 ? (1u << (units - w * 32)) - 1 : kAll;
-        const Index place = at + __popc(open & ((1u << lane) - 1));
-        if ((open >> lane & 1) && place >= 0 && place < kListed)
-          listed_unit[place] = static_cast<int>(w * 32 + lane), listed_row[place] = static_cast<int>(row);
+        const Index slot = at + __popc(open & ((1u << lane) - 1));
+        if ((open >> lane & 1) && slot >= 0 && slot < kListed)
+          listed_unit[slot] = static_cast<int>(w * 32 + lane), listed_row[slot] = static_cast<int>(row);
         at += __popc(open);
       }
     }

@@ -1,4 +1,4 @@
-// Backwards over open events, the mirror of forward.cu. It leaves, for every event, the gradients to its four products, to its openness and to
+// Backwards over open events, the mirror of streamed_forward.cu. It leaves, for every event, the gradients to its four products, to its openness and to
 // its peepholes; what they are to weights, input and gates is left to kernels that need not wait for one another (sums.cu).
 //
 // A step has two parts. Warps take their events through the cell to the products, and through their rows of weights to h, each adding up
