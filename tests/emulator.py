@@ -1,0 +1,383 @@
+"""The GPU's kernels in NumPy, on the CPU's memory: slow and plain, to the same contract.
+
+Each method has a kernel's name and parameters. So what Python gives the kernels (addresses, sizes, strides, in which order) and
+what it makes of what they leave is tested without a GPU; the kernels themselves are not.
+"""
+
+import ctypes
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from phased.cell import CELLS
+from phased.gate import TimeGate
+from phased.ops import compiler
+
+ROWS = 64  # of a block
+COMMENT = re.compile(r"//[^\n]*")
+
+
+def at(address, *shape, dtype, strides=None):
+    """Memory at an address, as an array; strides are in entries."""
+    kind = np.dtype(dtype)
+    if 0 in shape:
+        return np.empty(shape, kind)
+    assert address, "a null pointer was followed"
+    assert address % kind.alignment == 0, "a pointer is not aligned"
+    first = np.frombuffer((ctypes.c_char * kind.itemsize).from_address(int(address)), kind)
+    if strides is None:
+        strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+    return np.lib.stride_tricks.as_strided(first, shape, [stride * kind.itemsize for stride in strides])
+
+
+def tell(to, ticket, most, count):
+    if to:
+        at(to, 3, dtype=np.int64)[:] = most, count, ticket
+
+
+class Emulator:
+    """The kernels for a cell and a number type."""
+
+    def __init__(self, cell, real, peephole=0):
+        self.cell, self.peepholes = CELLS[cell.lower()], peephole
+        self.real = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}[real]
+        size = self.real.itemsize
+        fields = [("unit", np.int32), ("row", np.int32), ("k", self.real), ("terms", self.real, 4)]
+        names, formats = [f[0] for f in fields], [np.dtype((f[1], f[2:])) if f[2:] else f[1] for f in fields]
+        layout = {"names": names, "formats": formats, "offsets": [0, 4, 8, 16], "itemsize": 16 + 4 * size}
+        self.arrival = np.dtype(layout)
+
+    def launch(self, name, device, grid, block, arguments, shared=0):
+        name = re.sub(r"^(held|streamed)_", "", name)
+        kinds = "".join("d" if isinstance(value, float) else "q" for value in arguments)
+        assert kinds == "".join(kind for _, kind in parameters(name)), f"{name} was given {kinds}"
+        self.grid = (grid, 1, 1) if isinstance(grid, int) else grid
+        getattr(self, name)(*arguments)
+
+    def numbers(self, address, *shape, strides=None):
+        return at(address, *shape, dtype=self.real, strides=strides)
+
+    def gate(self, gates, units, leak=0.0, square=0):
+        period, shift, ratio_on = (torch.tensor(row) for row in at(gates, 6, units, dtype=np.float64)[:3])
+        return TimeGate(period, shift, ratio_on, leak, "square" if square else "triangle")
+
+    def gate_rows(self, units, g):
+        """The rows of torch's weights for product g, through x and through h; None where there are none."""
+        if self.cell.gates == 4 or g < 2:
+            return (slice(g * units, (g + 1) * units),) * 2
+        n = slice(2 * units, 3 * units)
+        return (n, None) if g == 2 else (None, n)
+
+    def pack(
+        self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch, blur,
+        wh, wx, bias, zeros, gates, turns, count_of_turns,
+    ):  # fmt: skip
+        stacked = self.cell.gates * units
+        to_h, to_x = self.numbers(wh, units, 4, pitch), self.numbers(wx, units, 4, features)
+        to_bias = self.numbers(bias, units, 4)
+        to_h[:], to_x[:], to_bias[:] = 0, 0, 0
+        for g in range(4):
+            from_x, from_h = self.gate_rows(units, g)
+            if from_x is not None:
+                to_x[:, g] = self.numbers(ih, stacked, features)[from_x]
+                to_bias[:, g] += self.numbers(bias_ih, stacked)[from_x] if bias_ih else 0
+            if from_h is not None:
+                to_h[:, g, :units] = self.numbers(hh, stacked, units)[from_h]
+                to_bias[:, g] += self.numbers(bias_hh, stacked)[from_h] if bias_hh else 0
+        tau = at(period, units, dtype=np.float64).clip(shortest, longest)
+        s, r_on = at(shift, units, dtype=np.float64), at(ratio_on, units, dtype=np.float64).clip(smallest, 1)
+        at(gates, 6, units, dtype=np.float64)[:] = tau, s, r_on, s % tau, 1 / tau, s % tau / tau - blur
+        self.numbers(zeros, units)[:] = 0
+        at(turns, count_of_turns, dtype=np.uint32)[:] = 0
+
+    def find_open(
+        self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch, blur,
+        wh, wx, bias, zeros, gates, turns, count_of_turns, time, time_batch, time_step, lengths, batch, steps, near, mask,
+        by_unit, start, found,
+    ):  # fmt: skip
+        weights = (ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch, blur)
+        self.pack(*weights, wh, wx, bias, zeros, gates, turns, count_of_turns)
+        rows, words = batch * steps, -(-units // 32)
+        assert self.grid[0] * ROWS >= rows
+        moments = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))
+        gate = self.gate(gates, units)
+        is_open = (gate.phase(torch.tensor(moments).unsqueeze(-1)) < gate.ratio_on).numpy()
+        if lengths:
+            is_open &= (np.arange(steps) < at(lengths, batch, 1, dtype=np.int64))[..., None]
+        bits = np.zeros((-(-rows // 32) * 32, words * 32), np.uint64)
+        bits[:rows, :units] = is_open.reshape(rows, units)
+        place = np.uint64(1) << np.arange(32, dtype=np.uint64)
+        at(mask, rows, words, dtype=np.uint32)[:] = (bits[:rows].reshape(rows, words, 32) * place).sum(-1)
+        by_row = bits.T.reshape(words * 32, -1, 32)
+        at(by_unit, words * 32, -(-rows // 32), dtype=np.uint32)[:] = (by_row * place).sum(-1)
+        begins = at(start, rows + 1, dtype=np.int64)
+        begins[0] = 0
+        counts = bits[:rows].sum(-1).astype(np.int64)
+        own = at(found + 16, -(-rows // ROWS), 2, dtype=np.int32)
+        for block in range(len(own)):
+            of = slice(block * ROWS, min(rows, (block + 1) * ROWS))
+            begins[of.start + 1 : of.stop + 1] = counts[of].cumsum()
+            own[block] = counts[of].sum(), counts[of].max()
+
+    def add_up(self, found, blocks, to, ticket):
+        own = at(found + 16, blocks, 2, dtype=np.int32).copy()
+        all_and_most = at(found, 2, dtype=np.int64)
+        all_and_most[:] = own[:, 1].max(initial=0), own[:, 0].sum()
+        at(found + 16, blocks, dtype=np.int64)[:] = own[:, 0].cumsum() - own[:, 0]
+        tell(to, ticket, *all_and_most)
+
+    def fill(
+        self, time, time_batch, time_step, all_gates, batch, steps, units, leak, square, mask, start, found, x, x_step, x_batch,
+        features, wx, bias, lanes, unit_of, row_of, room, arrivals, added_up, to, ticket,
+    ):  # fmt: skip
+        rows, blocks = batch * steps, -(-batch * steps // ROWS)
+        is_open = np.ones((rows, units), bool)
+        if found:
+            is_open = self.open_units(mask, rows, units)
+            before = at(found + 16, blocks, dtype=np.int64)
+            if not added_up:
+                own = at(found + 16, blocks, 2, dtype=np.int32)
+                before = own[:, 0].cumsum() - own[:, 0]
+                numbers = at(found, 2, dtype=np.int64)
+                numbers[:] = own[:, 1].max(), own[:, 0].sum()
+                tell(to, ticket, *numbers)
+            at(start, rows + 1, dtype=np.int64)[1:] += before.repeat(ROWS)[:rows]
+        row, unit = is_open.nonzero()
+        b, j = row // steps, row % steps
+        events = at(arrivals, len(row), dtype=self.arrival)
+        events["unit"], events["row"] = unit, row
+        moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))[b, j]
+        gate = self.gate(all_gates, units, leak, square).of(torch.tensor(unit))
+        events["k"] = gate.openness(gate.phase(torch.tensor(moment))).numpy()
+        seen = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[j, b]
+        through = self.numbers(wx, units, 4, features)[unit]
+        events["terms"] = self.numbers(bias, units, 4)[unit] + np.einsum("egd,ed->eg", through, seen)
+        if unit_of and len(row) <= room:
+            at(unit_of, len(row), dtype=np.int32)[:], at(row_of, len(row), dtype=np.int32)[:] = unit, row
+
+    def open_units(self, mask, rows, units):
+        words = at(mask, rows, -(-units // 32), dtype=np.uint32)
+        return (words[..., None] >> np.arange(32, dtype=np.uint32) & 1).reshape(rows, 32 * words.shape[1])[:, :units].astype(bool)
+
+    def propose(self, a, h, c, w):
+        """New h and c of events, from their products (events, 4)."""
+        none, a = torch.zeros_like(a[:, 0]), a.unbind(-1)
+        peephole = w.unbind(-1) if self.peepholes else None
+        if self.cell.gates == 4:
+            return self.cell.propose(torch.stack(a), torch.zeros(4, len(h), dtype=h.dtype), (h, c), peephole).state
+        (new_h,) = self.cell.propose(torch.stack(a[:3]), torch.stack((none, none, a[3])), (h,), None).state
+        return new_h, c
+
+    def steps_of(self, batch, steps, units, lengths, start, mask):
+        """Of each sequence its number and its steps: their number, and where their events begin and end."""
+        own = at(lengths, batch, dtype=np.int64).clip(0, steps) if lengths else np.full(batch, steps)
+        begins = at(start, batch * steps + 1, dtype=np.int64) if mask else units * np.arange(batch * steps + 1)
+        return [(b, [(j, begins[b * steps + j], begins[b * steps + j + 1]) for j in range(own[b])]) for b in range(batch)]
+
+    def forward(
+        self, batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h,
+        final_c, tape, found, room, ring, most,
+    ):  # fmt: skip
+        out, weights = self.numbers(output, steps, batch, units), self.numbers(wh, units, 4, pitch)[..., :units]
+        out[:] = 0
+        keeps = tape and (not found or at(found, 2, dtype=np.int64)[1] <= room)
+        assert not found or at(found, 2, dtype=np.int64)[0] <= most
+        w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
+        for b, own_steps in self.steps_of(batch, steps, units, lengths, start, mask):
+            h, c = (
+                self.numbers(of, batch, units)[b].copy() if of else np.zeros(units, self.real) for of in (initial_h, initial_c)
+            )
+            for j, begin, end in own_steps:
+                events = at(arrivals + begin * self.arrival.itemsize, end - begin, dtype=self.arrival)
+                unit, k = events["unit"], torch.tensor(events["k"])
+                assert (events["row"] == b * steps + j).all()
+                a = events["terms"] + weights[unit] @ h
+                old = torch.tensor(h[unit]), torch.tensor(c[unit])
+                new = self.propose(torch.tensor(a), *old, torch.tensor(w[unit]))
+                if keeps:
+                    record = self.numbers(tape, end, 8)[begin:]
+                    record[:, :4], record[:, 4], record[:, 5], record[:, 6], record[:, 7] = a, c[unit], 0, h[unit], k
+                h = h.copy()
+                h[unit], c[unit] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
+                out[j, b] = h
+            self.numbers(final_h, batch, units)[b] = h
+            if final_c:
+                self.numbers(final_c, batch, units)[b] = c
+
+    dense_forward = forward
+
+    @torch.enable_grad()
+    def backward(
+        self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,
+        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, ring, most,
+    ):  # fmt: skip
+        weights = self.numbers(wh, units, 4, pitch)[..., :units]
+        w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
+        width = 4 if self.peepholes else 1
+        for b, own_steps in self.steps_of(batch, steps, units, lengths, start, mask):
+            back_h, back_c = (
+                self.numbers(of, batch, units)[b].copy() if of else np.zeros(units, self.real) for of in (to_final_h, to_final_c)
+            )
+            for j, begin, end in reversed(own_steps):
+                if to_output:
+                    back_h = back_h + self.numbers(to_output, steps, batch, units, strides=(output_step, output_batch, 1))[j, b]
+                own = at(unit, end, dtype=np.int32)[begin:] if mask else np.arange(units)
+                assert not mask or (at(row, end, dtype=np.int32)[begin:] == b * steps + j).all()
+                record = torch.tensor(self.numbers(tape, end, 8)[begin:])
+                a, c, h, k = (part.clone().requires_grad_() for part in (record[:, :4], record[:, 4], record[:, 6], record[:, 7]))
+                through = torch.tensor(w[own], requires_grad=True)
+                new_h, new_c = self.propose(a, h, c, through)
+                after = k * new_h + (1 - k) * h, k * new_c + (1 - k) * c
+                to = torch.tensor(back_h[own]), torch.tensor(back_c[own])
+                grads = torch.autograd.grad(after, (a, k, h, c, through), to, materialize_grads=True)
+                shares, to_k, before_h, before_c, to_w = (grad.numpy() for grad in grads)
+                self.numbers(to_products, end, 4)[begin:] = shares
+                others = self.numbers(to_others, end, width)[begin:]
+                others[:, 0] = to_k
+                if self.peepholes:
+                    others[:, 1:] = to_w
+                back_h = back_h.copy()
+                back_h[own], back_c[own] = before_h, before_c
+                back_h += np.einsum("egu,eg->u", weights[own], shares)
+            for to_state, back in ((to_h, back_h), (to_c, back_c)):
+                if to_state:
+                    self.numbers(to_state, batch, units)[b] = back
+
+    dense_backward = backward
+
+    def put(self, units, features, sums, ih, hh, bias_ih, bias_hh):
+        """Sums (units, 4, columns) as gradients to torch's weights."""
+        stacked = self.cell.gates * units
+        for g in range(4):
+            from_x, from_h = self.gate_rows(units, g)
+            if from_x is not None:
+                self.numbers(ih, stacked, features)[from_x] = sums[:, g, units:-1]
+                if bias_ih:
+                    self.numbers(bias_ih, stacked)[from_x] = sums[:, g, -1]
+            if from_h is not None:
+                self.numbers(hh, stacked, units)[from_h] = sums[:, g, :units]
+                if bias_hh:
+                    self.numbers(bias_hh, stacked)[from_h] = sums[:, g, -1]
+
+    def gate_gradients(self, to_others, unit, moment, gate, units, peephole):
+        """To period, shift, ratio_on and the peepholes: (6, units), from events in any order."""
+        others = self.numbers(to_others, len(unit), 4 if peephole else 1)
+        total = np.zeros((6, units))
+        to_gate = gate.of(torch.tensor(unit)).gradients(torch.tensor(moment), torch.tensor(others[:, 0]))
+        for i, grad in enumerate(to_gate):
+            np.add.at(total[i], unit, grad.numpy())
+        for i in range(3 if peephole else 0):
+            np.add.at(total[3 + i], unit, others[:, 1 + i])
+        return total
+
+    def put_gates(self, units, total, period, shift, ratio_on, peephole):
+        for to, values in zip((period, shift, ratio_on), total[:3], strict=True):
+            at(to, units, dtype=np.float64)[:] = values
+        if peephole:
+            self.numbers(peephole, 3, units)[:] = total[3:]
+
+    def event_sums(
+        self, to_products, to_others, by_unit, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, time,
+        time_batch, time_step, batch, steps, square, peephole, sums, gate_sums, turns, units, features_again, ih, hh, bias_ih,
+        bias_hh, gates, period, shift, ratio_on, peephole_again,
+    ):  # fmt: skip
+        assert features == features_again
+        columns, splits, rows = units + features + 1, self.grid[2], batch * steps
+        assert not at(turns, units * self.grid[1], dtype=np.uint32).any()
+        if splits > 1:  # room for what its blocks leave
+            self.numbers(sums, splits * units * 4 * columns)[:] = np.nan
+            at(gate_sums, splits * 6 * units, dtype=np.float64)[:] = np.nan
+        row, unit = self.open_units(mask, rows, units).nonzero()
+        by_units = at(by_unit, -(-units // 32) * 32, -(-rows // 32), dtype=np.uint32)
+        assert (by_units[unit, row // 32] >> (row % 32).astype(np.uint32) & 1).all()
+        assert at(start, rows + 1, dtype=np.int64)[-1] == len(row)
+        b, j = row // steps, row % steps
+        out = self.numbers(output, steps, batch, units)
+        first = self.numbers(initial_h, batch, units, strides=(initial_batch, 1))
+        h = np.where(j[:, None] > 0, out[j - 1, b], first[b]) if len(row) else np.empty((0, units), self.real)
+        seen = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[j, b]
+        z = np.concatenate([h, seen, np.ones((len(row), 1), self.real)], 1)
+        total = np.zeros((units, 4, columns), self.real)
+        np.add.at(total, unit, np.einsum("eg,ec->egc", self.numbers(to_products, len(row), 4), z))
+        self.put(units, features, total, ih, hh, bias_ih, bias_hh)
+        moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))[b, j]
+        of_gates = self.gate_gradients(to_others, unit, moment, self.gate(gates, units, 0.0, square), units, peephole)
+        self.put_gates(units, of_gates, period, shift, ratio_on, peephole_again)
+
+    def dense_gate_sums(
+        self, to_others, time, time_batch, time_step, lengths, all_gates, batch, steps, units, leak, square, peephole, partial
+    ):
+        width = 4 if peephole else 1
+        own = at(lengths, batch, 1, dtype=np.int64) if lengths else np.full((batch, 1), steps)
+        row, unit = np.repeat((np.arange(steps) < own).reshape(-1, 1), units, 1).nonzero()
+        others = np.ascontiguousarray(self.numbers(to_others, batch * steps, units, width)[row, unit])
+        moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step)).reshape(-1)[row]
+        gate = self.gate(all_gates, units, leak, square)
+        left = at(partial, self.grid[0], 6, units, dtype=np.float64)
+        left[:] = 0
+        left[0] = self.gate_gradients(others.ctypes.data, unit, moment, gate, units, peephole)
+
+    def unpack(
+        self, sums, gate_sums, stretches, units, features, ih, hh, bias_ih, bias_hh, gates, period, shift, ratio_on, peephole
+    ):
+        self.put(units, features, self.numbers(sums, units, 4, units + features + 1), ih, hh, bias_ih, bias_hh)
+        total = at(gate_sums, stretches, 6, units, dtype=np.float64).sum(0)
+        self.put_gates(units, total, period, shift, ratio_on, peephole)
+
+    def input_gradient(self, to_products, start, unit_of, wx, batch, steps, features, to_input):
+        begins = at(start, batch * steps + 1, dtype=np.int64)
+        shares, unit = self.numbers(to_products, begins[-1], 4), at(unit_of, begins[-1], dtype=np.int32)
+        to_x, through = self.numbers(to_input, steps, batch, features), self.numbers(wx, unit.max(initial=0) + 1, 4, features)
+        for row in range(batch * steps):
+            own = slice(begins[row], begins[row + 1])
+            to_x[row % steps, row // steps] = np.einsum("egd,eg->d", through[unit[own]], shares[own])
+
+
+AROUND = ("pack", "find_open", "add_up", "fill", "event_sums", "dense_gate_sums", "unpack", "input_gradient")
+KERNELS = (*AROUND, "forward", "dense_forward", "backward", "dense_backward")
+
+
+def source(name):
+    return COMMENT.sub("", (Path(compiler.KERNELS) / name).read_text(encoding="utf-8"))
+
+
+def declared(text):
+    """Names and kinds, q or d, of declarations such as "const Real *a, *b; double c"."""
+    found = []
+    for declaration in filter(None, (part.strip() for part in text.split(";"))):
+        head, *more = declaration.split(",")
+        kind = "d" if re.match(r"(const )?double [^*]*$", head) else "q"
+        found += [(re.search(r"(\w+)$", name.strip())[1], kind) for name in (head, *more)]
+    return found
+
+
+def struct(name):
+    """The numbers a struct is made of, up to its first function."""
+    text = next(filter(None, (re.search(rf"struct {name} {{(.*?)\n}};", source(file), re.S) for file in STRUCTS)))[1]
+    return declared(re.split(r"__device__|static", text)[0])
+
+
+STRUCTS = ("steps.h", "weights.h", "schedule.cu")
+FILES = ("schedule.cu", "weights.cu", "sums.cu", "held_forward.cu", "held_backward.cu", "streamed_forward.cu", "dense.cu")
+
+
+def parameters(name):
+    """The parameters of a kernel as its source has them, structs taken apart: (name, kind)."""
+    for file in FILES:
+        bounds = r"(?:__launch_bounds__\([^)]*\)\s*)?"
+        kernel = re.search(rf'extern "C" __global__ void\s+{bounds}(?:\w+_)?{name}\(\s*(.*?)\) {{', source(file), re.S)
+        if kernel:
+            break
+    found = []
+    for parameter in re.split(r",\s*", kernel[1]):
+        whole = re.fullmatch(r"const (Packing|Unpacking|Place|Forward|Backward) \w+", parameter)
+        found += struct(whole[1]) if whole else declared(parameter)
+    return found
+
+
+def emulated(name):
+    """The parameters of its double; a name that the kernel has twice has "again" behind it."""
+    return [parameter.removesuffix("_again") for parameter in list(inspect.signature(getattr(Emulator, name)).parameters)[1:]]
