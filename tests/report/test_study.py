@@ -220,5 +220,6 @@ def test_periods_are_named_only_where_they_start_elsewhere_than_usual():
     usual = Network().numbers()["period"]
     assert names.variant({"leak": 0.0, "period": usual}) == "leak 0"
     assert names.variant({"leak": 0.0, "period": "exp U(0, 3)"}) == "leak 0, period exp U(0, 3)"
-    assert names.variant({"peephole": False, "normalise": "input"}) == ""
+    assert names.variant({"peephole": False, "normalise": "input", "weights": "torch"}) == ""
+    assert names.variant({"weights": "normal"}) == "initial weights N(0, 0.1)"
     assert names.variant({"peephole": True, "normalise": "term"}) == "normalises the input-to-hidden term, peepholes"

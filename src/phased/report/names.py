@@ -18,8 +18,9 @@ CONDITIONS = {
 SHORT_CONDITIONS = {"high": "high resolution", "superimposed": "two waves"}
 SETTINGS = {"ratio_on": "r_on", "peephole": "peepholes"}
 NORMALISES = {"input": "normalises its input", "term": "normalises the input-to-hidden term"}
+INITIAL = {"torch": "initial weights as torch's", "normal": "initial weights N(0, 0.1)"}
 WAVES = {"paper": "waves as in the paper's text", "authors": "waves as in the authors' code"}
-USUAL = {"period": Network().numbers()["period"], "peephole": False, "normalise": "input"}
+USUAL = {"period": Network().numbers()["period"], "peephole": False, "normalise": "input", "weights": "torch"}
 
 
 def model(name: str) -> str:
@@ -64,6 +65,8 @@ def setting(key: str, value: Any) -> str:
     """One setting in words."""
     if key == "normalise":
         return NORMALISES.get(value, f"normalises {value}")
+    if key == "weights":
+        return INITIAL.get(value, f"initial weights {value}")
     name = SETTINGS.get(key, key.replace("_", " ").replace(".", " "))
     if isinstance(value, bool):
         learned = re.fullmatch(r"learn (.*)", name)
