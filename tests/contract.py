@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch import Tensor
 from phased import ops
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
+from phased.ops.operator import Problem, pack
 from phased.schedule import valid_steps
 from strategies import clocks, poisoned
 
@@ -73,17 +75,23 @@ class Case:
         self.time = self.time.masked_fill(padding, worst)
         return self
 
-    def run(self, backend: str, leaves: dict[str, Tensor] | None = None) -> list[Tensor]:
-        """Output and final states."""
-        leaves = self.on(backend) if leaves is None else leaves
+    def problem(self, backend: str, leaves: dict[str, Tensor]) -> Problem:
+        """What is to be computed, on the backend's device."""
         device = device_of(backend)
         gate = TimeGate(leaves["period"], leaves["shift"], leaves["ratio_on"], self.leak, self.shape)
         weights = Weights(*(leaves.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "peephole")))
         state = tuple(leaves[name] for name in ("h_0", "c_0") if name in leaves)
         lengths = None if self.lengths is None else torch.tensor(self.lengths, dtype=torch.int64, device=device)
-        time = self.time.to(device)
-        output, final = ops.recurrence(CELLS[self.cell], gate, leaves["input"], time, state, weights, lengths, backend=backend)
+        return Problem(CELLS[self.cell], gate, leaves["input"], self.time.to(device), state, weights, lengths)
+
+    def run(self, backend: str, leaves: dict[str, Tensor] | None = None) -> list[Tensor]:
+        """Output and final states."""
+        output, final = ops.recurrence(*self.problem(backend, self.on(backend) if leaves is None else leaves), backend=backend)
         return [output, *final]
+
+    def operator_arguments(self, backend: str, keep: bool) -> tuple[Any, ...]:
+        """What the backend's torch operator is given."""
+        return *pack(self.problem(backend, self.on(backend))), keep
 
     def on(self, backend: str) -> dict[str, Tensor]:
         """The leaves on the backend's device, with their strides as they are, wanting gradients."""

@@ -163,13 +163,24 @@ class Emulator:
         return (words[..., None] >> np.arange(32, dtype=np.uint32) & 1).reshape(rows, 32 * words.shape[1])[:, :units].astype(bool)
 
     def propose(self, a, h, c, w):
-        """New h and c of events, from their products (events, 4)."""
-        none, a = torch.zeros_like(a[:, 0]), a.unbind(-1)
-        peephole = w.unbind(-1) if self.peepholes else None
+        """What events would become, from their products (events, 4), their states and their peepholes (events, 3)."""
+        none, a = torch.zeros_like(h), a.unbind(-1)
         if self.cell.gates == 4:
-            return self.cell.propose(torch.stack(a), torch.zeros(4, len(h), dtype=h.dtype), (h, c), peephole).state
-        (new_h,) = self.cell.propose(torch.stack(a[:3]), torch.stack((none, none, a[3])), (h,), None).state
-        return new_h, c
+            return self.cell.propose(
+                torch.stack(a), torch.zeros(4, len(h), dtype=h.dtype), (h, c), w.T if self.peepholes else None
+            )
+        return self.cell.propose(torch.stack(a[:3]), torch.stack((none, none, a[3])), (h,), None)
+
+    def adjoint(self, to, a, k, previous, w):
+        """From gradients to h and c: those to the products, to k, to h and c before, and to the peepholes."""
+        proposal, previous = self.propose(a, *previous, w), previous[: self.cell.states]
+        to, rest = to[: self.cell.states], to[self.cell.states :]
+        grad = self.cell.adjoint(tuple(k * d for d in to), proposal, previous, w.T if self.peepholes else None)
+        to_k = sum(d * (new - old) for d, new, old in zip(to, proposal.state, previous, strict=True))
+        before = [(1 - k) * d + through for d, through in zip(to, grad.previous, strict=True)]
+        shares = grad.from_h if self.cell.gates == 4 else torch.stack((*grad.from_x, grad.from_h[2]))
+        to_w = torch.zeros_like(w) if grad.peephole is None else grad.peephole.T
+        return shares.T, to_k, *before, *rest, to_w
 
     def steps_of(self, batch, steps, units, lengths, start, mask):
         """Of each sequence its number and its steps: their number, and where their events begin and end."""
@@ -196,7 +207,7 @@ class Emulator:
                 assert (events["row"] == b * steps + j).all()
                 a = events["terms"] + weights[unit] @ h
                 old = torch.tensor(h[unit]), torch.tensor(c[unit])
-                new = self.propose(torch.tensor(a), *old, torch.tensor(w[unit]))
+                new = (*self.propose(torch.tensor(a), *old, torch.tensor(w[unit])).state, old[1])[:2]
                 if keeps:
                     record = self.numbers(tape, end, 8)[begin:]
                     record[:, :4], record[:, 4], record[:, 5], record[:, 6], record[:, 7] = a, c[unit], 0, h[unit], k
@@ -209,7 +220,6 @@ class Emulator:
 
     dense_forward = forward
 
-    @torch.enable_grad()
     def backward(
         self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,
         output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, ring, most,
@@ -227,12 +237,9 @@ class Emulator:
                 own = at(unit, end, dtype=np.int32)[begin:] if mask else np.arange(units)
                 assert not mask or (at(row, end, dtype=np.int32)[begin:] == b * steps + j).all()
                 record = torch.tensor(self.numbers(tape, end, 8)[begin:])
-                a, c, h, k = (part.clone().requires_grad_() for part in (record[:, :4], record[:, 4], record[:, 6], record[:, 7]))
-                through = torch.tensor(w[own], requires_grad=True)
-                new_h, new_c = self.propose(a, h, c, through)
-                after = k * new_h + (1 - k) * h, k * new_c + (1 - k) * c
+                a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
                 to = torch.tensor(back_h[own]), torch.tensor(back_c[own])
-                grads = torch.autograd.grad(after, (a, k, h, c, through), to, materialize_grads=True)
+                grads = self.adjoint(to, a, k, (h, c), torch.tensor(w[own]))
                 shares, to_k, before_h, before_c, to_w = (grad.numpy() for grad in grads)
                 self.numbers(to_products, end, 4)[begin:] = shares
                 others = self.numbers(to_others, end, width)[begin:]

@@ -15,7 +15,7 @@ from contract import Case, assert_contract, assert_same, device_of
 from phased import PhasedLSTM, ops
 from phased.cell import CELLS, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.ops.operator import Problem, pack
+from phased.ops.operator import Problem
 from phased.schedule import valid_steps
 from strategies import apart, poisoned, ragged, seeds
 
@@ -266,16 +266,6 @@ def registered(backend: str) -> Any:
     return getattr(torch.ops.phased, backend)
 
 
-def operator_arguments(case: Case, backend: str, keep: bool) -> tuple[Any, ...]:
-    leaves = case.on(backend)
-    gate = TimeGate(leaves["period"], leaves["shift"], leaves["ratio_on"], case.leak, case.shape)
-    weights = Weights(*(leaves.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "peephole")))
-    state = tuple(leaves[name] for name in ("h_0", "c_0") if name in leaves)
-    device = device_of(backend)
-    lengths = None if case.lengths is None else torch.tensor(case.lengths, dtype=torch.int64, device=device)
-    return *pack(Problem(CELLS[case.cell], gate, leaves["input"], case.time.to(device), state, weights, lengths)), keep
-
-
 @each_backend
 @each_cell
 @each_leak
@@ -283,7 +273,7 @@ def operator_arguments(case: Case, backend: str, keep: bool) -> tuple[Any, ...]:
 def test_torch_finds_nothing_wrong_with_the_operator(backend, cell, leak, keep):
     case = Case(cell, steps=4, batch=2, hidden=3, leak=leak, lengths=[4, 2], peephole=cell == "lstm", seed=1)
     operator = registered(backend)
-    arguments = operator_arguments(case, backend, keep)
+    arguments = case.operator_arguments(backend, keep)
     if not keep:
         arguments = torch.utils._pytree.tree_map_only(Tensor, Tensor.detach, arguments)
     torch.library.opcheck(operator, arguments)

@@ -175,3 +175,20 @@ def test_what_is_saved_for_later_does_not_depend_on_guesses_where_it_is_hooked()
             rnn(x, time)[0].sum().backward()
     half = len(shapes) // 2
     assert shapes[:half] == shapes[half:]
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_torch_finds_nothing_wrong_with_the_operator(cell, leak):
+    case = Case(cell, steps=4, batch=2, hidden=3, leak=leak, lengths=[4, 2], peephole=cell == "lstm", seed=1)
+    torch.library.opcheck(torch.ops.phased.cuda, case.operator_arguments("cuda", keep=True))
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_traced_it_computes_the_same(leak):
+    torch.compiler.reset()
+    case = Case(leak=leak, lengths=[11, 0, 4])
+    want = case.gradients("cuda")
+    case.run = torch.compile(case.run, fullgraph=True, backend="aot_eager")
+    for a, b in zip(case.gradients("cuda"), want, strict=True):
+        assert_same(a, b, case.dtype, "traced,")
