@@ -124,6 +124,17 @@ def test_a_figure_over_conditions_shows_the_settings_run_under_most_of_them(all_
     assert len(shown) == 12
 
 
+@pytest.mark.parametrize("other", [{"peephole": True}, {"period": "exp U(0, 3)"}, {"weights": "normal"}])
+def test_a_study_of_other_settings_stays_out_of_the_figure_under_however_many_conditions_it_was_run(result, other):
+    conditions = ("standard", "high", "asynchronous")
+    usual = [result(condition=condition) for condition in conditions]
+    studied = [result(condition=condition, seed=1, **other) for condition in conditions]
+    assert {run.name for group in main(groups(made(*usual, *studied))) for run in group.results} == {
+        line["name"] for line in usual
+    }
+    assert len(main(groups(made(*studied)))) == 3  # alone it is the figure
+
+
 def test_renaming_changes_names_only(all_lines):
     found = [group for group in groups(made(*all_lines)) if group.experiment == "frequency"]
     again = renamed(found[:2])

@@ -254,7 +254,12 @@ def lowest(of: Iterable[Group]) -> float:
 
 
 def main(of: Sequence[Group]) -> list[Group]:
-    """Of each model, the variants with results under the most conditions: those a figure over all conditions can compare."""
+    """Of each model, the variants with results under the most conditions: those a figure over all conditions can compare.
+
+    Where a model has its usual settings, studies of other ones are left out.
+    """
+    with_usual = {_kind(group)[:-1] for group in of if is_usual(group)}
+    of = [group for group in of if is_usual(group) or _kind(group)[:-1] not in with_usual]
     covered: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     for group in of:
         covered[_kind(group)].add(group.condition)
@@ -262,6 +267,11 @@ def main(of: Sequence[Group]) -> list[Group]:
     for kind, conditions in covered.items():
         most[kind[:-1]] = max(most[kind[:-1]], len(conditions))
     return renamed(group for group in of if len(covered[_kind(group)]) == most[_kind(group)[:-1]])
+
+
+def is_usual(group: Group) -> bool:
+    """Whether all is as in the figures that is not about how often units work."""
+    return all(group.settings.get(key, usual) == usual for key, usual in names.USUAL.items())
 
 
 def _kind(group: Group) -> tuple[str, ...]:
@@ -278,7 +288,7 @@ def compared(of: Sequence[Group]) -> list[Group]:
 
     Studies of something else than how often units work are left out.
     """
-    of = [group for group in of if all(group.settings.get(key, usual) == usual for key, usual in names.USUAL.items())]
+    of = [group for group in of if is_usual(group)]
     settings = Counter(group.condition for group in of if group.model == "phased")
     if not settings:
         return []

@@ -57,7 +57,9 @@ def _study(groups: Sequence[Group]) -> Section:
     parts.append(_learning(key, shown, metric))
     parts.append(_numbers(groups, metric))
     if left_out:
-        more = f"{names.counted(left_out, 'group')} of runs under fewer conditions than the others: not in the charts above."
+        more = (
+            f"{names.counted(left_out, 'group')} of runs with other settings, or under fewer conditions: not in the charts above."
+        )
         parts[-1] = replace(parts[-1], note=f"{parts[-1].note} {more}")
     settings = compared(groups)
     if metric == "accuracy" and len([group for group in settings if group.model == "phased"]) >= FEWEST_SETTINGS:
