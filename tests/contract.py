@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -19,6 +20,23 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-4}
 
 def device_of(backend: str) -> str:
     return "cuda" if backend == "cuda" else "cpu"
+
+
+def backend_parameters(*, reference: bool = False) -> list[Any]:
+    """Every backend there is; one that cannot run here is skipped, and says why."""
+    names = [name for name in ops.backends() if reference or name != "reference"]
+    missing = {name: ops.backends()[name].missing for name in names}
+    marks = {name: [pytest.mark.gpu] if device_of(name) == "cuda" else [] for name in names}
+    return [
+        pytest.param(name, marks=[*marks[name], *([pytest.mark.skip(reason=str(why))] if (why := missing[name]) else [])])
+        for name in names
+    ]
+
+
+each_backend = pytest.mark.parametrize("backend", backend_parameters())
+each_backend_and_reference = pytest.mark.parametrize("backend", backend_parameters(reference=True))
+each_cell = pytest.mark.parametrize("cell", sorted(CELLS))
+each_leak = pytest.mark.parametrize("leak", [0.0, 0.01])
 
 
 @dataclass

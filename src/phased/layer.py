@@ -173,7 +173,7 @@ class PhasedRNN(nn.Module):
         return gates
 
     def _named(self, name: str) -> Any:
-        """A parameter, or what stands for one (a parametrisation, a replica's copy); None where there is none of that name.
+        """A parameter, or what stands for one, as a parametrisation does; None where there is none of that name.
 
         get_parameter's walk would cost every call.
         """

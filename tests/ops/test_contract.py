@@ -1,8 +1,6 @@
 """The contract: every backend computes what the reference computes, outputs, final states and every gradient."""
 
-from contextlib import nullcontext
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -11,30 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from contract import Case, assert_contract, assert_same, device_of
-from phased import PhasedLSTM, ops
-from phased.cell import CELLS, Weights
-from phased.gate import SHAPES, TimeGate
-from phased.ops.operator import Problem
+from contract import Case, assert_contract, assert_same, each_backend, each_backend_and_reference, each_cell, each_leak
+from phased.cell import CELLS
+from phased.gate import SHAPES
 from phased.schedule import valid_steps
 from strategies import apart, poisoned, ragged, seeds
-
-
-def backend_parameters(*, reference: bool = False) -> list[Any]:
-    """Every backend there is; one that cannot run here is skipped, and says why."""
-    names = [name for name in ops.backends() if reference or name != "reference"]
-    missing = {name: ops.backends()[name].missing for name in names}
-    marks = {name: [pytest.mark.gpu] if device_of(name) == "cuda" else [] for name in names}
-    return [
-        pytest.param(name, marks=[*marks[name], *([pytest.mark.skip(reason=str(why))] if (why := missing[name]) else [])])
-        for name in names
-    ]
-
-
-each_backend = pytest.mark.parametrize("backend", backend_parameters())
-each_backend_and_reference = pytest.mark.parametrize("backend", backend_parameters(reference=True))
-each_cell = pytest.mark.parametrize("cell", sorted(CELLS))
-each_leak = pytest.mark.parametrize("leak", [0.0, 0.01])
 
 # Equal to the reference
 
@@ -257,111 +236,6 @@ def test_gradcheck(backend, cell, leak, shape):
     assert torch.autograd.gradcheck(results, leaves)
 
 
-# As a torch operator
-
-
-def registered(backend: str) -> Any:
-    if not hasattr(torch.ops.phased, backend):
-        pytest.skip(f"the backend {backend} registers no operator of its own")
-    return getattr(torch.ops.phased, backend)
-
-
-@each_backend
-@each_cell
-@each_leak
-@pytest.mark.parametrize("keep", [True, False], ids=["training", "inference"])
-def test_torch_finds_nothing_wrong_with_the_operator(backend, cell, leak, keep):
-    case = Case(cell, steps=4, batch=2, hidden=3, leak=leak, lengths=[4, 2], peephole=cell == "lstm", seed=1)
-    operator = registered(backend)
-    arguments = case.operator_arguments(backend, keep)
-    if not keep:
-        arguments = torch.utils._pytree.tree_map_only(Tensor, Tensor.detach, arguments)
-    torch.library.opcheck(operator, arguments)
-
-
-@each_backend
-@each_cell
-@each_leak
-@pytest.mark.parametrize("dynamic", [True, False], ids=["dynamic", "static"])
-def test_traced_without_a_graph_break_it_computes_the_same(backend, cell, leak, dynamic):
-    torch.compiler.reset()
-    case = Case(cell, leak=leak, lengths=[11, 0, 4], peephole=cell == "lstm")
-    want = case.gradients(backend)
-    case.run = torch.compile(case.run, fullgraph=True, dynamic=dynamic, backend="aot_eager")
-    for a, b in zip(case.gradients(backend), want, strict=True):
-        assert_same(a, {name: value.cpu() for name, value in b.items()}, case.dtype, "traced,")
-
-
-@each_backend
-@each_leak
-@pytest.mark.parametrize("traced", [False, True], ids=["eager", "traced"])
-def test_a_gate_that_an_optimiser_pushed_out_of_range_is_bounded(backend, leak, traced):
-    torch.compiler.reset()
-    case = Case(leak=leak)
-    with torch.no_grad():
-        case.leaves["period"][0], case.leaves["ratio_on"][1], case.leaves["ratio_on"][2] = -3.0, -0.5, 7.0
-    want = case.run("reference")
-    run = torch.compile(case.run, fullgraph=True, backend="aot_eager") if traced else case.run
-    for got, expected in zip(run(backend, case.on(backend)), want, strict=True):
-        torch.testing.assert_close(got.cpu(), expected)
-
-
-@each_backend
-@each_leak
-def test_the_operator_returns_none_of_its_inputs(backend, leak):
-    """An operator that hands back what it was given breaks functional graphs: an empty sequence is the temptation."""
-    case = Case(steps=0, leak=leak)
-    leaves = case.on(backend)
-    given_memory = {leaf.untyped_storage().data_ptr() for leaf in leaves.values()} - {0}
-    for result in case.run(backend, leaves):
-        assert result.untyped_storage().data_ptr() not in given_memory
-
-
-def kept(case: Case, backend: str) -> int:
-    """How many numbers a forward pass keeps for its backward pass, besides what it was given and what it returned."""
-    leaves = case.on(backend)
-    numbers: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        numbers[tensor.untyped_storage().data_ptr()] = tensor.numel()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        results = case.run(backend, leaves)
-    for tensor in (*leaves.values(), *results):
-        numbers.pop(tensor.untyped_storage().data_ptr(), None)
-    return sum(numbers.values())
-
-
-@each_backend
-@each_leak
-def test_inference_without_gradients_keeps_no_tape(backend, leak):
-    case = Case(leak=leak)
-    leaves = {name: leaf.detach() for name, leaf in case.on(backend).items()}
-    problem = Problem(
-        CELLS[case.cell],
-        TimeGate(leaves["period"], leaves["shift"], leaves["ratio_on"], leak, case.shape),
-        leaves["input"],
-        case.time.to(device_of(backend)),
-        (leaves["h_0"], leaves["c_0"]),
-        Weights(*(leaves.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))),
-        None,
-    )
-    forward = import_module(f"phased.ops.{backend}").forward
-    assert forward(problem, keep=False).saved == []
-    assert sum(tensor.numel() for tensor in forward(problem, keep=True).saved) > 0
-    with torch.no_grad():
-        assert not any(result.requires_grad for result in case.run(backend))
-
-
-@each_backend
-def test_at_leak_zero_what_training_keeps_grows_with_open_events_only(backend):
-    short, long = (Case(hidden=200, steps=steps, ratio=(0.05, 0.05)) for steps in (50, 250))
-    grown = kept(long, backend) - kept(short, backend)
-    with_leak = kept(replace(long, leak=0.01), backend) - kept(replace(short, leak=0.01), backend)
-    assert 0 < grown < with_leak / 8
-
-
 # The same every time
 
 
@@ -414,26 +288,3 @@ def test_a_graph_can_be_walked_twice(backend, leak):
     first = torch.autograd.grad(loss, list(leaves.values()), retain_graph=True)
     second = torch.autograd.grad(loss, list(leaves.values()))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-# Choosing
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_auto_chooses_a_backend_that_can_run(device):
-    why = ops.cuda.missing()
-    with pytest.warns(UserWarning, match="without its kernels") if device == "cuda" and why else nullcontext():
-        chosen = ops.choose("auto", torch.device(device))
-    assert ops.backends()[chosen.name].missing is None
-
-
-@each_backend_and_reference
-def test_a_backend_that_is_asked_for_is_the_one_that_runs(backend):
-    assert ops.choose(backend, torch.device(device_of(backend))).name == backend
-
-
-def test_a_backend_that_cannot_run_says_why_and_what_to_do(monkeypatch):
-    broken = ops.Backend("broken", "never", ops.reference.recurrence, missing="it has no engine. Buy one.")
-    monkeypatch.setitem(ops._BACKENDS, "broken", broken)
-    with pytest.raises(RuntimeError, match=r'backend="broken" cannot run here: it has no engine\. Buy one\..*"auto"'):
-        PhasedLSTM(1, 1, backend="broken")

@@ -74,10 +74,9 @@ class Count:
     def wait(self, schedule: Tensor) -> Tensor:
         """The two numbers. If nobody has told them they are read where they were counted."""
         told = landing(self._device).wait(self.ticket) or schedule[self._found : self._found + 16].view(torch.int64).tolist()
-        before = EXPECTED.get(self._layer, 0.0)
-        if len(EXPECTED) >= LAYERS:
+        if self._layer not in EXPECTED and len(EXPECTED) >= LAYERS:
             EXPECTED.clear()
-        EXPECTED[self._layer] = max(told[1] / max(1, self._rows), FORGETS * before)
+        EXPECTED[self._layer] = max(told[1] / max(1, self._rows), FORGETS * EXPECTED.get(self._layer, 0.0))
         return torch.tensor(told, device="cpu")
 
 

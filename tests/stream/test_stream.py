@@ -1,7 +1,6 @@
 """Stream: event by event, the numbers of the layer in eval."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,56 +11,8 @@ from torch import Tensor
 
 from phased import PhasedGRU, PhasedLSTM, Stream
 from phased.init import LogUniform
-from strategies import clocks, seeds
-
-LAYERS: dict[str, Any] = {
-    "lstm": lambda **s: PhasedLSTM(3, 7, **s),
-    "gru": lambda **s: PhasedGRU(3, 7, **s),
-    "lstm, two layers": lambda **s: PhasedLSTM(3, 7, 2, **s),
-    "gru, two layers": lambda **s: PhasedGRU(3, 7, 2, **s),
-    "lstm, peepholes": lambda **s: PhasedLSTM(3, 7, 2, peephole=True, **s),
-    "lstm, square": lambda **s: PhasedLSTM(3, 7, gate="square", **s),
-    "lstm, no bias": lambda **s: PhasedLSTM(3, 7, bias=False, **s),
-    "gru, no bias": lambda **s: PhasedGRU(3, 7, bias=False, **s),
-    "lstm, batch first": lambda **s: PhasedLSTM(3, 7, batch_first=True, **s),
-}
-each_layer = pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
-some_layer = st.sampled_from(list(LAYERS.values()))
-
-
-chosen = {"backend": "auto"}
-
-
-@pytest.fixture(autouse=True, scope="module", params=["auto", "reference"])
-def _every_way_to_run_a_stream(request: pytest.FixtureRequest) -> None:
-    """A stream runs on the compiled core where there is one, and in plain PyTorch for a layer of backend "reference"."""
-    chosen["backend"] = request.param
-
-
-def build(make: Any, dtype: torch.dtype = torch.float64, **settings: Any) -> PhasedLSTM | PhasedGRU:
-    return make(**({"period": LogUniform(2, 40), "ratio_on": 0.3, "leak": 0.1, "dtype": dtype} | chosen | settings))
-
-
-def push_all(stream: Stream, x: Tensor, times: Any) -> Tensor:
-    return torch.stack([torch.as_tensor(stream.push(x_j, t_j)) for x_j, t_j in zip(x, times, strict=True)])
-
-
-def events(count: int = 40, dtype: torch.dtype = torch.float64, start: float = 0.0) -> tuple[Tensor, Tensor]:
-    return torch.randn(count, 3, dtype=dtype), clocks(count, 1, start=start).squeeze(1)
-
-
-def states(value: Any) -> tuple[Tensor, ...]:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
-
-
-def snapshot(stream: Stream) -> tuple[Any, ...]:
-    return stream.time, *(s.clone() for s in states(stream.state))
-
-
-def assert_unchanged(stream: Stream, before: tuple[Any, ...]) -> None:
-    assert stream.time == before[0]
-    assert all(torch.equal(a, b) for a, b in zip(states(stream.state), before[1:], strict=True))
-
+from strategies import seeds
+from streams import LAYERS, assert_unchanged, build, chosen, each_layer, events, push_all, snapshot, some_layer, states
 
 # Equal to the layer
 
@@ -311,96 +262,6 @@ def test_the_state_has_the_shape_the_layer_takes_for_one_sequence():
     assert Stream(build(LAYERS["gru, two layers"])).state.shape == (2, 7)
 
 
-# Bad events
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 0.5], ids=["nan", "inf", "-inf", "backwards"])
-@pytest.mark.parametrize("where", [0, 7, 19])
-def test_a_bad_time_anywhere_changes_nothing(bad, where):
-    rnn = build(LAYERS["lstm, two layers"])
-    x, t = events(30, start=1.0)
-    stream = Stream(rnn)
-    stream.run(x[:10], t[:10])
-    before = snapshot(stream)
-    broken = t[10:].clone()
-    broken[where] = bad
-    with pytest.raises(ValueError, match=r"time must .*, got .*\. \w+"):
-        stream.run(x[10:], broken)
-    assert_unchanged(stream, before)
-    with pytest.raises(ValueError, match=r"time must .*, got .*\. \w+"):
-        stream.push(x[10], bad)
-    assert_unchanged(stream, before)
-    torch.testing.assert_close(stream.run(x[10:], t[10:]), rnn.eval()(x, t)[0][10:])
-
-
-@pytest.mark.parametrize("x", [[1.0, 2.0], np.zeros(4), np.zeros((1, 3)), torch.zeros(1, 3), 1.0, torch.zeros(0)], ids=str)
-def test_an_event_of_the_wrong_shape_changes_nothing(x):
-    stream = Stream(build(LAYERS["lstm"]))
-    stream.push([1.0, 2.0, 3.0], 1.0)
-    before = snapshot(stream)
-    with pytest.raises(ValueError, match=r"x must have shape \(3,\).*, got \("):
-        stream.push(x, 2.0)
-    assert_unchanged(stream, before)
-
-
-@pytest.mark.parametrize(
-    "x, t, message",
-    [
-        (np.zeros((4, 2)), np.arange(4.0), r"x must have shape \(events, 3\), got \(4, 2\)"),
-        (np.zeros(3), np.arange(1.0), r"x must have shape \(events, 3\), got \(3,\)"),
-        (np.zeros((4, 3)), np.arange(5.0), r"time must have .*\(4,?\), got \(5,\)"),
-        (np.zeros((4, 3)), np.zeros((4, 1)), r"time must have .*\(4,?\), got \(4, 1\)"),
-        (np.zeros((4, 3)), 1.0, r"time must have .*\(4,?\), got \(\)"),
-    ],
-)
-def test_events_of_the_wrong_shape_change_nothing(x, t, message):
-    stream = Stream(build(LAYERS["lstm"]))
-    stream.push([1.0, 2.0, 3.0], -1.0)
-    before = snapshot(stream)
-    with pytest.raises(ValueError, match=message):
-        stream.run(x, t)
-    assert_unchanged(stream, before)
-
-
-@pytest.mark.parametrize("x", [["a", "b", "c"], None, [None, 1.0, 2.0], {"a": 1}, np.array([1j, 2, 3])], ids=str)
-def test_events_that_are_no_numbers_are_a_type_error_about_x(x):
-    stream = Stream(build(LAYERS["lstm"]))
-    before = snapshot(stream)
-    with pytest.raises(TypeError, match=r"x must .*, got "):
-        stream.push(x, 1.0)
-    assert_unchanged(stream, before)
-
-
-@pytest.mark.parametrize("t", ["noon", None, 1j, [1.0, 2.0], True], ids=str)
-def test_a_time_that_is_no_number_is_an_error_about_time(t):
-    stream = Stream(build(LAYERS["lstm"]))
-    before = snapshot(stream)
-    with pytest.raises((TypeError, ValueError), match=r"time must .*, got "):
-        stream.push([1.0, 2.0, 3.0], t)
-    assert_unchanged(stream, before)
-
-
-def test_a_state_of_the_wrong_shape_changes_nothing():
-    stream = Stream(build(LAYERS["lstm"]))
-    stream.push([1.0, 2.0, 3.0], 1.0)
-    before = snapshot(stream)
-    good = torch.zeros(1, 7, dtype=torch.float64)
-    for bad in (good, (good,), (good, good[:, :6]), (good, good.float()), (good, None), (good.unsqueeze(1), good.unsqueeze(1))):
-        with pytest.raises((TypeError, ValueError), match=r"must .*got "):
-            stream.state = bad
-        assert_unchanged(stream, before)
-
-
-def test_a_bidirectional_layer_cannot_be_streamed_and_the_message_says_why():
-    with pytest.raises(ValueError, match=r"rnn must not be bidirectional.*future.*bidirectional=False"):
-        Stream(PhasedLSTM(3, 7, bidirectional=True))
-
-
-def test_only_our_layers_can_be_streamed():
-    with pytest.raises(TypeError, match=r"rnn must be a PhasedLSTM or PhasedGRU, got LSTM"):
-        Stream(torch.nn.LSTM(3, 7))
-
-
 # Many streams
 
 
@@ -443,26 +304,3 @@ def test_looking_an_input_up_is_the_same_as_multiplying_it(cls):
     stream.reset()
     one_by_one = [stream.push(i, float(moment)) for i, moment in zip(index, t, strict=True)]
     torch.testing.assert_close(torch.stack(one_by_one), want)
-
-
-@pytest.mark.parametrize(
-    "index, error, message",
-    [
-        (torch.tensor([20]), ValueError, r"x must be in \[0, 20\), .* got 20"),
-        (torch.tensor([-1]), ValueError, r"x must be in \[0, 20\), .* got -1"),
-        (torch.tensor([0.0]), TypeError, "x must be int64, .* got torch.float32"),
-        (torch.tensor([[0]]), ValueError, r"x must have shape \(1,\), .* got \(1, 1\)"),
-    ],
-    ids=["too large", "negative", "not whole", "not one each"],
-)
-def test_a_wrong_index_is_refused_and_changes_nothing(index, error, message):
-    stream = Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 5))
-    with pytest.raises(error, match=message):
-        stream.run(index, torch.zeros(1))
-    assert stream.time is None
-    assert all(not s.any() for s in stream.state)
-
-
-def test_a_table_of_another_width_is_refused():
-    with pytest.raises(ValueError, match=r"table must have shape \(entries, 5\), got \(20, 4\)"):
-        Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 4))

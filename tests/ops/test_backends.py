@@ -1,0 +1,29 @@
+"""Which backend runs, and why another cannot."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from contract import device_of, each_backend_and_reference
+from phased import PhasedLSTM, ops
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_auto_chooses_a_backend_that_can_run(device):
+    why = ops.cuda.missing()
+    with pytest.warns(UserWarning, match="without its kernels") if device == "cuda" and why else nullcontext():
+        chosen = ops.choose("auto", torch.device(device))
+    assert ops.backends()[chosen.name].missing is None
+
+
+@each_backend_and_reference
+def test_a_backend_that_is_asked_for_is_the_one_that_runs(backend):
+    assert ops.choose(backend, torch.device(device_of(backend))).name == backend
+
+
+def test_a_backend_that_cannot_run_says_why_and_what_to_do(monkeypatch):
+    broken = ops.Backend("broken", "never", ops.reference.recurrence, missing="it has no engine. Buy one.")
+    monkeypatch.setitem(ops._BACKENDS, "broken", broken)
+    with pytest.raises(RuntimeError, match=r'backend="broken" cannot run here: it has no engine\. Buy one\..*"auto"'):
+        PhasedLSTM(1, 1, backend="broken")

@@ -1,0 +1,118 @@
+"""What a stream refuses: the message says why, and nothing has changed."""
+
+import numpy as np
+import pytest
+import torch
+
+from phased import PhasedLSTM, Stream
+from streams import LAYERS, assert_unchanged, build, chosen, events, snapshot
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 0.5], ids=["nan", "inf", "-inf", "backwards"])
+@pytest.mark.parametrize("where", [0, 7, 19])
+def test_a_bad_time_anywhere_changes_nothing(bad, where):
+    rnn = build(LAYERS["lstm, two layers"])
+    x, t = events(30, start=1.0)
+    stream = Stream(rnn)
+    stream.run(x[:10], t[:10])
+    before = snapshot(stream)
+    broken = t[10:].clone()
+    broken[where] = bad
+    with pytest.raises(ValueError, match=r"time must .*, got .*\. \w+"):
+        stream.run(x[10:], broken)
+    assert_unchanged(stream, before)
+    with pytest.raises(ValueError, match=r"time must .*, got .*\. \w+"):
+        stream.push(x[10], bad)
+    assert_unchanged(stream, before)
+    torch.testing.assert_close(stream.run(x[10:], t[10:]), rnn.eval()(x, t)[0][10:])
+
+
+@pytest.mark.parametrize("x", [[1.0, 2.0], np.zeros(4), np.zeros((1, 3)), torch.zeros(1, 3), 1.0, torch.zeros(0)], ids=str)
+def test_an_event_of_the_wrong_shape_changes_nothing(x):
+    stream = Stream(build(LAYERS["lstm"]))
+    stream.push([1.0, 2.0, 3.0], 1.0)
+    before = snapshot(stream)
+    with pytest.raises(ValueError, match=r"x must have shape \(3,\).*, got \("):
+        stream.push(x, 2.0)
+    assert_unchanged(stream, before)
+
+
+@pytest.mark.parametrize(
+    "x, t, message",
+    [
+        (np.zeros((4, 2)), np.arange(4.0), r"x must have shape \(events, 3\), got \(4, 2\)"),
+        (np.zeros(3), np.arange(1.0), r"x must have shape \(events, 3\), got \(3,\)"),
+        (np.zeros((4, 3)), np.arange(5.0), r"time must have .*\(4,?\), got \(5,\)"),
+        (np.zeros((4, 3)), np.zeros((4, 1)), r"time must have .*\(4,?\), got \(4, 1\)"),
+        (np.zeros((4, 3)), 1.0, r"time must have .*\(4,?\), got \(\)"),
+    ],
+)
+def test_events_of_the_wrong_shape_change_nothing(x, t, message):
+    stream = Stream(build(LAYERS["lstm"]))
+    stream.push([1.0, 2.0, 3.0], -1.0)
+    before = snapshot(stream)
+    with pytest.raises(ValueError, match=message):
+        stream.run(x, t)
+    assert_unchanged(stream, before)
+
+
+@pytest.mark.parametrize("x", [["a", "b", "c"], None, [None, 1.0, 2.0], {"a": 1}, np.array([1j, 2, 3])], ids=str)
+def test_events_that_are_no_numbers_are_a_type_error_about_x(x):
+    stream = Stream(build(LAYERS["lstm"]))
+    before = snapshot(stream)
+    with pytest.raises(TypeError, match=r"x must .*, got "):
+        stream.push(x, 1.0)
+    assert_unchanged(stream, before)
+
+
+@pytest.mark.parametrize("t", ["noon", None, 1j, [1.0, 2.0], True], ids=str)
+def test_a_time_that_is_no_number_is_an_error_about_time(t):
+    stream = Stream(build(LAYERS["lstm"]))
+    before = snapshot(stream)
+    with pytest.raises((TypeError, ValueError), match=r"time must .*, got "):
+        stream.push([1.0, 2.0, 3.0], t)
+    assert_unchanged(stream, before)
+
+
+def test_a_state_of_the_wrong_shape_changes_nothing():
+    stream = Stream(build(LAYERS["lstm"]))
+    stream.push([1.0, 2.0, 3.0], 1.0)
+    before = snapshot(stream)
+    good = torch.zeros(1, 7, dtype=torch.float64)
+    for bad in (good, (good,), (good, good[:, :6]), (good, good.float()), (good, None), (good.unsqueeze(1), good.unsqueeze(1))):
+        with pytest.raises((TypeError, ValueError), match=r"must .*got "):
+            stream.state = bad
+        assert_unchanged(stream, before)
+
+
+def test_a_bidirectional_layer_cannot_be_streamed_and_the_message_says_why():
+    with pytest.raises(ValueError, match=r"rnn must not be bidirectional.*future.*bidirectional=False"):
+        Stream(PhasedLSTM(3, 7, bidirectional=True))
+
+
+def test_only_our_layers_can_be_streamed():
+    with pytest.raises(TypeError, match=r"rnn must be a PhasedLSTM or PhasedGRU, got LSTM"):
+        Stream(torch.nn.LSTM(3, 7))
+
+
+@pytest.mark.parametrize(
+    "index, error, message",
+    [
+        (torch.tensor([20]), ValueError, r"x must be in \[0, 20\), .* got 20"),
+        (torch.tensor([-1]), ValueError, r"x must be in \[0, 20\), .* got -1"),
+        (torch.tensor([0.0]), TypeError, "x must be int64, .* got torch.float32"),
+        (torch.tensor([[0]]), ValueError, r"x must have shape \(1,\), .* got \(1, 1\)"),
+    ],
+    ids=["too large", "negative", "not whole", "not one each"],
+)
+def test_a_wrong_index_is_refused_and_changes_nothing(index, error, message):
+    stream = Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 5))
+    with pytest.raises(error, match=message):
+        stream.run(index, torch.zeros(1))
+    assert stream.time is None
+    assert all(not s.any() for s in stream.state)
+
+
+def test_a_table_of_another_width_is_refused():
+    with pytest.raises(ValueError, match=r"table must have shape \(entries, 5\), got \(20, 4\)"):
+        Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 4))
