@@ -9,27 +9,23 @@
 namespace phased {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kTall = 8;  // rows of a product computed together: as many as the registers hold
-#else
-constexpr int kTall = 3;
-#endif
+template <class T> constexpr int64_t kPanel = 128 / sizeof(T);  // columns of a product that lie side by side: see `panels`
 
-template <class T> constexpr int64_t kPanel = 2 * kWide<T>;  // columns of a product computed together
-
-// out[r][0..kPanel) = sum over k of rows[r][k] * panel[k][0..kPanel), for N rows.
+// out[r][0..kPanel) = sum over k of rows[r][k] * panel[k][0..kPanel), for N rows, two vectors of columns at a time.
 template <class T, int N>
 PHASED_INLINE void multiply_rows(const T* rows, int64_t row_stride, int64_t K, const T* panel, T* out, int64_t out_stride) {
-  Row<T> sums[N][2] = {};
-  for (int64_t k = 0; k < K; k++) {
-    const Row<T> left = load<Row<T>>(panel + k * kPanel<T>), right = load<Row<T>>(panel + k * kPanel<T> + kWide<T>);
-    for (int r = 0; r < N; r++) {
-      const T factor = rows[r * row_stride + k];
-      sums[r][0] += factor * left;
-      sums[r][1] += factor * right;
+  for (int64_t q = 0; q < kPanel<T>; q += 2 * kWide<T>) {
+    Row<T> sums[N][2] = {};
+    for (int64_t k = 0; k < K; k++) {
+      const Row<T> left = load<Row<T>>(panel + k * kPanel<T> + q), right = load<Row<T>>(panel + k * kPanel<T> + q + kWide<T>);
+      for (int r = 0; r < N; r++) {
+        const T factor = rows[r * row_stride + k];
+        sums[r][0] += factor * left;
+        sums[r][1] += factor * right;
+      }
     }
+    for (int r = 0; r < N; r++) store(out + r * out_stride + q, sums[r][0]), store(out + r * out_stride + q + kWide<T>, sums[r][1]);
   }
-  for (int r = 0; r < N; r++) store(out + r * out_stride, sums[r][0]), store(out + r * out_stride + kWide<T>, sums[r][1]);
 }
 
 // out (count, panels * kPanel) = rows (count, K) x matrix, given as panels of kPanel columns, each K * kPanel.
@@ -38,9 +34,12 @@ PHASED_INLINE void multiply(const T* rows, int64_t row_stride, int64_t count, in
                             int64_t out_stride) {
   for (int64_t p = 0; p < panels; p++) {
     const T* panel = matrix + p * K * kPanel<T>;
+    const auto some = [&](auto n, int64_t r) PHASED_LAMBDA {
+      multiply_rows<T, n.value>(rows + r * row_stride, row_stride, K, panel, out + r * out_stride + p * kPanel<T>, out_stride);
+    };
     int64_t r = 0;
-    for (; r + kTall <= count; r += kTall) multiply_rows<T, kTall>(rows + r * row_stride, row_stride, K, panel, out + r * out_stride + p * kPanel<T>, out_stride);
-    for (; r < count; r++) multiply_rows<T, 1>(rows + r * row_stride, row_stride, K, panel, out + r * out_stride + p * kPanel<T>, out_stride);
+    for (; r + kTall <= count; r += kTall) some(Count<kTall>(), r);
+    with_count<kTall - 1>(count - r, [&](auto n) PHASED_LAMBDA { some(n, r); });
   }
 }
 
@@ -48,16 +47,16 @@ PHASED_INLINE void multiply(const T* rows, int64_t row_stride, int64_t count, in
 template <class T>
 PHASED_INLINE void all_openness(const Layer<T>& layer, const DenseScratch<T>& at, double alpha, double t, bool with_slopes) {
   const bool square = static_cast<Shape>(layer.shape) == Shape::square, near = fabs(t) <= layer.near;
-  for (int64_t n = 0; n < layer.units; n += kLanes) {
+  for (int64_t n = 0; n < layer.units; n += kDoubles) {
     const Doubles tau = load<Doubles>(at.period + n), s = load<Doubles>(at.shift + n), r_on = load<Doubles>(at.ratio_on + n);
     Doubles phi;
     if (near) {
       phi = phase_of(t, tau, s);
     } else {
-      for (int l = 0; l < kLanes; l++) phi[l] = phase(t, tau[l], s[l]);
+      for (int l = 0; l < kDoubles; l++) phi[l] = phase(t, tau[l], s[l]);
     }
     const Doubles k = openness(phi, r_on, alpha, square);
-    store(at.k + n, __builtin_convertvector(k, Events<T>));
+    store(at.k + n, __builtin_convertvector(k, Vector<T, kDoubles>));
     if (with_slopes) {
       store(at.to_phase + n, slope_to_phase(phi, r_on, alpha, square));
       store(at.to_ratio + n, slope_to_ratio(phi, k, r_on, square));
@@ -80,8 +79,8 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
       T *h = at.z + s * layer.width, *c = at.c + s * tall, *a_of = at.products + s * columns;
       T* tape = sequences[s].tape ? sequences[s].tape + j * Cell::kept * whole : nullptr;
       all_openness(layer, at, alpha, sequences[s].time[j], false);
-      for (int64_t n = 0; n < layer.units; n += kLanes) {
-        const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
+      for (int64_t n = 0; n < layer.units; n += kEvents<T>) {
+        const int64_t lanes = layer.units - n < kEvents<T> ? layer.units - n : kEvents<T>;
         V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c;
         for (int g = 0; g < 4; g++) a[g] = load<V>(a_of + g * whole + n);
         const V before = load_some<V>(h + n, lanes);
@@ -97,6 +96,11 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
       std::memcpy(sequences[s].out[j], h, layer.units * sizeof(T));
     }
   }
+}
+
+template <class T>
+PHASED_INLINE Doubles widened(const T* from) {
+  return __builtin_convertvector(load<Vector<T, kDoubles>>(from), Doubles);
 }
 
 PHASED_INLINE void add(double* to, Doubles more) { store(to, load<Doubles>(to) + more); }
@@ -120,8 +124,8 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
       if (sequence.to_out.first)
         for (int64_t n = 0; n < layer.units; n++) to_h_of[n] += sequence.to_out[j][n];
       all_openness(layer, at, alpha, t, true);
-      for (int64_t n = 0; n < layer.units; n += kLanes) {
-        const int64_t lanes = layer.units - n < kLanes ? layer.units - n : kLanes;
+      for (int64_t n = 0; n < layer.units; n += kEvents<T>) {
+        const int64_t lanes = layer.units - n < kEvents<T> ? layer.units - n : kEvents<T>;
         V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k;
         for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * whole + n);
         for (int p = 0; layer.peephole && p < 3; p++) w[p] = load_some<V>(layer.peephole + p * layer.units + n, lanes);
@@ -130,11 +134,17 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
         store(to_h_of + n, to_h_before);
         store(to_c_of + n, to_c_before);
         for (int g = 0; g < 4; g++) store_some(a_of + g * layer.units + n, a[g], lanes);
-        const Doubles to_open = __builtin_convertvector(to_k, Doubles), to_phase = to_open * load<Doubles>(at.to_phase + n);
-        add(at.to_gate + n, to_phase * (t - load<Doubles>(at.origin + n)));
-        add(at.to_gate + tall + n, to_phase);
-        add(at.to_gate + 2 * tall + n, to_open * load<Doubles>(at.to_ratio + n));
-        for (int p = 0; layer.peephole && p < 3; p++) add(at.to_gate + (3 + p) * tall + n, __builtin_convertvector(to_w[p], Doubles));
+        T ks[kEvents<T>], ws[3][kEvents<T>];
+        store(ks, to_k);
+        for (int p = 0; p < 3; p++) store(ws[p], to_w[p]);
+        for (int l = 0; l < kEvents<T>; l += kDoubles) {
+          double* to_gate = at.to_gate + n + l;
+          const Doubles to_open = widened(ks + l), to_phase = to_open * load<Doubles>(at.to_phase + n + l);
+          add(to_gate, to_phase * (t - load<Doubles>(at.origin + n + l)));
+          add(to_gate + tall, to_phase);
+          add(to_gate + 2 * tall, to_open * load<Doubles>(at.to_ratio + n + l));
+          for (int p = 0; layer.peephole && p < 3; p++) add(to_gate + (3 + p) * tall, widened(ws[p] + l));
+        }
       }
       std::memcpy(sequence.to_products[j], a_of, 4 * layer.units * sizeof(T));
     }
@@ -144,13 +154,9 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
       T through[kTall * kPanel<T>];
       for (int64_t r = 0; r < active; r += kTall) {
         const int64_t rows = active - r < kTall ? active - r : kTall;
-        const T* from = at.products + r * 4 * layer.units;
-        if (rows == kTall) {
-          multiply_rows<T, kTall>(from, 4 * layer.units, 4 * layer.units, panel, through, kPanel<T>);
-        } else {
-          for (int64_t i = 0; i < rows; i++)
-            multiply_rows<T, 1>(from + i * 4 * layer.units, 0, 4 * layer.units, panel, through + i * kPanel<T>, kPanel<T>);
-        }
+        with_count<kTall>(rows, [&](auto n) PHASED_LAMBDA {
+          multiply_rows<T, n.value>(at.products + r * 4 * layer.units, 4 * layer.units, 4 * layer.units, panel, through, kPanel<T>);
+        });
         for (int64_t i = 0; i < rows; i++)
           for (int64_t q = 0; q < kPanel<T>; q++) at.to_z[(r + i) * tall + p * kPanel<T> + q] += through[i * kPanel<T> + q];
       }

@@ -28,7 +28,7 @@ PHASED_INLINE int64_t candidates(const Layer<T>& layer, double t, int32_t* unit)
   return count;
 }
 
-// Their phases, exactly, eight together.
+// Their phases, exactly, a vector of them at a time.
 template <class T>
 PHASED_INLINE void phases(const Layer<T>& layer, const Looked& at, double t, const int32_t* unit, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
@@ -36,13 +36,11 @@ PHASED_INLINE void phases(const Layer<T>& layer, const Looked& at, double t, con
     at.period[i] = layer.period[n], at.shift[i] = layer.offset[n], at.ratio_on[i] = layer.ratio_on[n];
   }
   for (int64_t i = count; i < count + kLanes; i++) at.period[i] = at.ratio_on[i] = 1, at.shift[i] = 0;  // the last vector's other lanes
-#ifdef FP_FAST_FMA
   if (fabs(t) <= layer.near) {
-    for (int64_t i = 0; i < count; i += kLanes)
+    for (int64_t i = 0; i < count; i += kDoubles)
       store(at.phase + i, phase_of(t, load<Doubles>(at.period + i), load<Doubles>(at.shift + i)));
     return;
   }
-#endif
   for (int64_t i = 0; i < count; i++) at.phase[i] = phase(t, at.period[i], at.shift[i]);
 }
 
@@ -63,11 +61,11 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double
   }
 
   const bool square = static_cast<Shape>(layer.shape) == Shape::square;
-  for (int64_t i = 0; i < count; i += kLanes) {
+  for (int64_t i = 0; i < count; i += kDoubles) {
     const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i);
-    store(k + i, __builtin_convertvector(openness(phi, r_on, 0.0, square), Events<T>));
-    const auto falling = __builtin_convertvector(phi < r_on / 2, Vector<int8_t, kLanes>) + 1;  // a true lane is -1
-    const Vector<int8_t, kLanes> sides = square ? Vector<int8_t, kLanes>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
+    store(k + i, __builtin_convertvector(openness(phi, r_on, 0.0, square), Vector<T, kDoubles>));
+    const auto falling = __builtin_convertvector(phi < r_on / 2, Vector<int8_t, kDoubles>) + 1;  // a true lane is -1
+    const Vector<int8_t, kDoubles> sides = square ? Vector<int8_t, kDoubles>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
     store(side_of + i, sides);
   }
   store(unit + count, Vector<int32_t, kLanes>{});  // whoever takes whole vectors finds units there are

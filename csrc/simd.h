@@ -1,4 +1,4 @@
-// Vectors of a fixed number of lanes, by the compiler's own vector types: they become AVX-512, AVX, SSE or NEON registers.
+// Vectors the size of a register, by the compiler's own vector types. Wider ones would compile too, but GCC keeps them in memory.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,10 @@
 
 #include "layout.h"
 
-#if defined(__AVX__) || defined(__AVX512F__)
+#if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(__clang__)
@@ -28,9 +30,39 @@ struct VectorOf {
 template <class T, int N>
 using Vector = typename VectorOf<T, N>::type;
 
-template <class T> constexpr int kWide = 64 / static_cast<int>(sizeof(T));  // elements of a row that go through a product together
-template <class T> using Events = Vector<T, kLanes>;
+#if defined(__AVX512F__)
+constexpr int kRegister = 64;  // bytes
+#elif defined(__AVX__)
+constexpr int kRegister = 32;
+#else
+constexpr int kRegister = 16;
+#endif
+
+template <class T> constexpr int kWide = kRegister / static_cast<int>(sizeof(T));  // elements of a row that go through a product together
+template <class T> constexpr int kEvents = kWide<T> < kLanes ? kWide<T> : kLanes;  // events that go through a cell together
+template <class T> using Events = Vector<T, kEvents<T>>;
 template <class T> using Row = Vector<T, kWide<T>>;
+
+// Sums kept in registers at once by the loops over a row: enough to hide the latency of a multiplication, and no more than there are.
+#if defined(__AVX512F__)
+constexpr int kSpread = 4, kCollect = 4, kTall = 8;
+#else
+constexpr int kSpread = 8, kCollect = 2, kTall = 6;
+#endif
+
+template <int N>
+struct Count {
+  static constexpr int value = N;
+};
+
+// Calls work(Count<n>) for a number from 1 to Most that is known only now.
+template <int Most, class Work>
+PHASED_INLINE void with_count(int64_t n, const Work& work) {
+  if constexpr (Most > 0) {
+    if (n == Most) return work(Count<Most>());
+    with_count<Most - 1>(n, work);
+  }
+}
 
 template <class V, class T>
 PHASED_INLINE V load(const T* from) {
@@ -47,7 +79,7 @@ PHASED_INLINE void store(T* to, V value) {
 // The first `lanes` elements, and zeros.
 template <class V, class T>
 PHASED_INLINE V load_some(const T* from, int64_t lanes) {
-  if (lanes == kLanes) return load<V>(from);
+  if (lanes * sizeof(T) == sizeof(V)) return load<V>(from);
   V value = {};
   std::memcpy(&value, from, lanes * sizeof(T));
   return value;
@@ -55,7 +87,7 @@ PHASED_INLINE V load_some(const T* from, int64_t lanes) {
 
 template <class V, class T>
 PHASED_INLINE void store_some(T* to, V value, int64_t lanes) {
-  if (lanes == kLanes) return store(to, value);
+  if (lanes * sizeof(T) == sizeof(V)) return store(to, value);
   std::memcpy(to, &value, lanes * sizeof(T));
 }
 
@@ -97,40 +129,57 @@ PHASED_INLINE Vector<T, N / 2> fold_halves(Vector<T, N> v) {
   return halves[0] + halves[1];
 }
 
-// The sums of four rows' lanes, together: halves are added until four lanes are left, and those as columns of a 4 x 4 matrix.
+// The sums of four rows' lanes, together: pairs of rows are interleaved and added, so that columns of a 4 x 4 matrix are left.
 template <class T>
 PHASED_INLINE Vector<T, 4> four_sums(const Row<T> rows[4]) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) {  // the other way round: columns of four matrices side by side, then their halves
+  if constexpr (sizeof(T) == 4) {
     const __m512 a = (__m512)rows[0], b = (__m512)rows[1], c = (__m512)rows[2], d = (__m512)rows[3];
     const __m512d ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
     const __m512d cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
     const __m512 all = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(ab, cd)), _mm512_castpd_ps(_mm512_unpackhi_pd(ab, cd)));
     return fold_halves<T, 8>(fold_halves<T, 16>((Row<T>)all));
   }
-#endif
-  using Four = Vector<T, 4>;
-  using Index = Vector<typename Float<T>::Bits, 4>;
-  Four part[4];
-  for (int g = 0; g < 4; g++) {
-    if constexpr (kWide<T> == 16) {
-      part[g] = fold_halves<T, 8>(fold_halves<T, 16>(rows[g]));
-    } else {
-      part[g] = fold_halves<T, 8>(rows[g]);
-    }
+#elif defined(__AVX__)
+  if constexpr (sizeof(T) == 4) {
+    const __m256 a = (__m256)rows[0], b = (__m256)rows[1], c = (__m256)rows[2], d = (__m256)rows[3];
+    const __m256d ab = _mm256_castps_pd(_mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)));
+    const __m256d cd = _mm256_castps_pd(_mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d)));
+    const __m256 all = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(ab, cd)), _mm256_castpd_ps(_mm256_unpackhi_pd(ab, cd)));
+    return fold_halves<T, 8>((Row<T>)all);
   }
-  const Index even = {0, 4, 2, 6}, odd = {1, 5, 3, 7}, low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
-  const Four left = PHASED_SHUFFLE(part[0], part[1], even) + PHASED_SHUFFLE(part[0], part[1], odd);
-  const Four right = PHASED_SHUFFLE(part[2], part[3], even) + PHASED_SHUFFLE(part[2], part[3], odd);
-  return PHASED_SHUFFLE(left, right, low) + PHASED_SHUFFLE(left, right, high);
+#endif
+  if constexpr (kWide<T> == 2) {
+    return Vector<T, 4>{rows[0][0] + rows[0][1], rows[1][0] + rows[1][1], rows[2][0] + rows[2][1], rows[3][0] + rows[3][1]};
+  } else {
+    using Four = Vector<T, 4>;
+    using Index = Vector<typename Float<T>::Bits, 4>;
+    Four part[4];
+    for (int g = 0; g < 4; g++) {
+      if constexpr (kWide<T> == 8) {
+        part[g] = fold_halves<T, 8>(rows[g]);
+      } else if constexpr (kWide<T> == 4) {
+        part[g] = rows[g];
+      }
+    }
+    const Index even = {0, 4, 2, 6}, odd = {1, 5, 3, 7}, low = {0, 1, 4, 5}, high = {2, 3, 6, 7};
+    const Four left = PHASED_SHUFFLE(part[0], part[1], even) + PHASED_SHUFFLE(part[0], part[1], odd);
+    const Four right = PHASED_SHUFFLE(part[2], part[3], even) + PHASED_SHUFFLE(part[2], part[3], odd);
+    return PHASED_SHUFFLE(left, right, low) + PHASED_SHUFFLE(left, right, high);
+  }
 }
 
-// x in [low, high]; a NaN stays one.
+// x in [low, high]; a NaN stays one: of two operands, of which one is a NaN, these instructions give the second.
 template <class V>
 PHASED_INLINE V clamped(V x, V low, V high) {
 #if defined(__AVX__)
   if constexpr (sizeof(V) == 32 && sizeof(x[0]) == 4)
     return (V)_mm256_max_ps((__m256)low, _mm256_min_ps((__m256)high, (__m256)x));
+  if constexpr (sizeof(V) == 32 && sizeof(x[0]) == 8)
+    return (V)_mm256_max_pd((__m256d)low, _mm256_min_pd((__m256d)high, (__m256d)x));
+#elif defined(__SSE2__)
+  if constexpr (sizeof(x[0]) == 4) return (V)_mm_max_ps((__m128)low, _mm_min_ps((__m128)high, (__m128)x));
+  if constexpr (sizeof(x[0]) == 8) return (V)_mm_max_pd((__m128d)low, _mm_min_pd((__m128d)high, (__m128d)x));
 #endif
   x = x > high ? high : x;
   return x < low ? low : x;
@@ -158,30 +207,45 @@ PHASED_INLINE V expm1_of(V x) {
   return p * scale + (scale - 1);
 }
 
-#define PHASED_FUNCTIONS(T, N)                                                                    \
-  PHASED_INLINE Vector<T, N> sigmoid(Vector<T, N> x) { return 1 / (expm1_of<T, N>(-x) + 2); }      \
-  PHASED_INLINE Vector<T, N> tanh(Vector<T, N> x) {                                               \
-    Vector<T, N> e = expm1_of<T, N>(x + x);                                                       \
-    return e / (e + 2);                                                                           \
+#define PHASED_FUNCTIONS(T)                                                                    \
+  PHASED_INLINE Events<T> sigmoid(Events<T> x) { return 1 / (expm1_of<T, kEvents<T>>(-x) + 2); } \
+  PHASED_INLINE Events<T> tanh(Events<T> x) {                                                  \
+    Events<T> e = expm1_of<T, kEvents<T>>(x + x);                                              \
+    return e / (e + 2);                                                                        \
   }
-PHASED_FUNCTIONS(float, 8)
-PHASED_FUNCTIONS(double, 8)
+PHASED_FUNCTIONS(float)
+PHASED_FUNCTIONS(double)
 #undef PHASED_FUNCTIONS
 
-using Doubles = Vector<double, kLanes>;
+constexpr int kDoubles = kEvents<double>;
+using Doubles = Events<double>;
 
-// c - a * b, rounded once.
-PHASED_INLINE Doubles fused_subtract(Doubles a, Doubles b, Doubles c) {
-  Doubles result;
-#if defined(__AVX512F__)
-  __m512d x, y, z;
-  std::memcpy(&x, &a, 64), std::memcpy(&y, &b, 64), std::memcpy(&z, &c, 64);
-  x = _mm512_fnmadd_pd(x, y, z);
-  std::memcpy(&result, &x, 64);
-#else
-  for (int l = 0; l < kLanes; l++) result[l] = __builtin_fma(-a[l], b[l], c[l]);
+#if defined(__SSE2__) && !defined(__FMA__)
+// The upper half of a number's digits.
+PHASED_INLINE Doubles upper_half(Doubles a) {
+  const Doubles spread = a * 134217729.0;  // 2**27 + 1
+  return spread - (spread - a);
+}
 #endif
+
+// t - whole * tau, rounded once, where `whole` is t / tau rounded to an integer.
+PHASED_INLINE Doubles less_whole(Doubles whole, Doubles tau, Doubles t) {
+#if defined(__AVX512F__)
+  return (Doubles)_mm512_fnmadd_pd((__m512d)whole, (__m512d)tau, (__m512d)t);
+#elif defined(__FMA__)
+  return (Doubles)_mm256_fnmadd_pd((__m256d)whole, (__m256d)tau, (__m256d)t);
+#elif defined(__SSE2__)
+  // The product and its rounding error, exactly (Dekker 1971). The product is near t, so taking it off t is exact where the error is not zero.
+  const Doubles product = whole * tau, a = upper_half(whole), b = upper_half(tau), c = whole - a, d = tau - b;
+  const Doubles error = ((a * b - product) + a * d + c * b) + c * d;
+  return (t - product) - error;
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+  return (Doubles)vfmsq_f64((float64x2_t)t, (float64x2_t)whole, (float64x2_t)tau);
+#else
+  Doubles result;
+  for (int l = 0; l < kDoubles; l++) result[l] = __builtin_fma(-whole[l], tau[l], t[l]);
   return result;
+#endif
 }
 
 // The floor of values below 2**51: adding 1.5 * 2**52 rounds to an integer.
@@ -191,10 +255,10 @@ PHASED_INLINE Doubles floor_of(Doubles x) {
   return nearest > x ? nearest - 1 : nearest;
 }
 
-// The phases of eight units (gate.h's `phase`), for times within Layer::near.
+// The phases of some units (gate.h's `phase`), for times within Layer::near.
 PHASED_INLINE Doubles phase_of(double t, Doubles tau, Doubles offset) {
   const Doubles time = Doubles{} + t;
-  Doubles rest = fused_subtract(floor_of(time / tau), tau, time);
+  Doubles rest = less_whole(floor_of(time / tau), tau, time);
   rest = rest < 0 ? rest + tau : rest;
   const Doubles cycles = (rest - offset) / tau, phi = cycles - floor_of(cycles);
   return phi >= 1 ? phi - 1 : phi;
@@ -215,9 +279,16 @@ PHASED_INLINE unsigned within_reach(const double* rate, const double* lag, const
   }
   return result;
 #else
-  const Doubles cycles = t * load<Doubles>(rate) - load<Doubles>(lag), phi = cycles - floor_of(cycles), limit = load<Doubles>(reach);
   unsigned result = 0;
-  for (int l = 0; l < kLanes; l++) result |= static_cast<unsigned>(phi[l] < limit[l]) << l;
+  for (int first = 0; first < kLanes; first += kDoubles) {
+    const Doubles cycles = t * load<Doubles>(rate + first) - load<Doubles>(lag + first), phi = cycles - floor_of(cycles);
+    const auto below = phi < load<Doubles>(reach + first);
+#if defined(__SSE2__)
+    result |= static_cast<unsigned>(_mm_movemask_pd((__m128d)below)) << first;
+#else
+    for (int l = 0; l < kDoubles; l++) result |= static_cast<unsigned>(below[l] & 1) << (first + l);
+#endif
+  }
   return result;
 #endif
 }

@@ -21,15 +21,25 @@ PHASED_INLINE void start_row(const Layer<T>& layer, T* z, const T* h) {
   z[layer.units + layer.features] = 1;
 }
 
-// W[unit][g] . z for the four products g of one unit.
-template <class T>
-PHASED_INLINE Vector<T, 4> four_products(const Layer<T>& layer, int64_t unit, const T* z) {
-  const T* w = layer.weights + unit * 4 * layer.width;
-  Row<T> sums[4] = {};
-  for (int64_t q = 0; q < layer.width; q += kWide<T>) {
-    const Row<T> row = load<Row<T>>(z + q);
-    for (int g = 0; g < 4; g++) sums[g] += row * load<Row<T>>(w + g * layer.width + q);
+// W[unit][g] . z for the four products g of one unit. With `Ahead`, the rows of `next` are fetched on the way.
+template <bool Ahead, class T>
+PHASED_INLINE Vector<T, 4> four_products(const Layer<T>& layer, int64_t unit, int64_t next, const T* z) {
+  constexpr int64_t columns = 64 / sizeof(T);  // rows are whole times 64 bytes
+  const T *w = layer.weights + unit * 4 * layer.width, *later = layer.weights + next * 4 * layer.width;
+  Row<T> sums[4] = {}, more[4] = {};  // twice four sums hide a multiplication's latency
+  for (int64_t q = 0; q < layer.width; q += columns) {
+    if (Ahead)
+      for (int g = 0; g < 4; g++) __builtin_prefetch(later + g * layer.width + q);
+    for (int64_t v = 0; v < columns; v += 2 * kWide<T>) {
+      const Row<T> left = load<Row<T>>(z + q + v);
+      for (int g = 0; g < 4; g++) sums[g] += left * load<Row<T>>(w + g * layer.width + q + v);
+      if constexpr (kWide<T> < columns) {
+        const Row<T> right = load<Row<T>>(z + q + v + kWide<T>);
+        for (int g = 0; g < 4; g++) more[g] += right * load<Row<T>>(w + g * layer.width + q + v + kWide<T>);
+      }
+    }
   }
+  for (int g = 0; g < 4; g++) sums[g] += more[g];
   return four_sums<T>(sums);
 }
 
@@ -45,7 +55,9 @@ PHASED_INLINE bool is_distant(const Layer<T>& layer) {
 
 template <class T>
 PHASED_INLINE Events<T> gather(const T* from, const int32_t* unit) {
-  return Events<T>{from[unit[0]], from[unit[1]], from[unit[2]], from[unit[3]], from[unit[4]], from[unit[5]], from[unit[6]], from[unit[7]]};
+  Events<T> values;
+  for (int l = 0; l < kEvents<T>; l++) values[l] = from[unit[l]];
+  return values;
 }
 
 // One step: the open units' proposals from the same z, then all of them accepted. `terms`, if any, are added to the products.
@@ -55,13 +67,14 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
                                 T* tape, int64_t field) {
   using V = Events<T>;
   const int64_t stride = layer.units + kLanes;
+  const bool distant = is_distant(layer);
   for (int64_t e = 0; e < count; e++) {
-    Vector<T, 4> products = four_products(layer, unit[e], at.z);
+    Vector<T, 4> products = distant ? four_products<true>(layer, unit[e], unit[e + 1], at.z) : four_products<false>(layer, unit[e], 0, at.z);
     if (terms) products += load<Vector<T, 4>>(terms + 4 * unit[e]);
     for (int g = 0; g < 4; g++) at.products[g * stride + e] = products[g];
   }
-  for (int64_t e = 0; e < count; e += kLanes) {
-    const int64_t lanes = count - e < kLanes ? count - e : kLanes;
+  for (int64_t e = 0; e < count; e += kEvents<T>) {
+    const int64_t lanes = count - e < kEvents<T> ? count - e : kEvents<T>;
     V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c, c = {};
     for (int g = 0; g < 4; g++) a[g] = load<V>(at.products + g * stride + e);
     if (layer.peephole)
@@ -72,7 +85,7 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
     const V open = load<V>(k + e);
     new_h = open * new_h + (1 - open) * h;
     new_c = open * new_c + (1 - open) * c;
-    T hs[kLanes], cs[kLanes];
+    T hs[kEvents<T>], cs[kEvents<T>];
     store(hs, new_h), store(cs, new_c);
     for (int64_t l = 0; l < lanes; l++) {
       at.z[unit[e + l]] = hs[l];
@@ -84,21 +97,12 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
   }
 }
 
-template <int N>
-struct Count {
-  static constexpr int value = N;
-};
-
-// Calls work(Count<N>, first column) for a row's vectors, four at a time and then the one to three that are left together: enough sums in
-// flight to keep the multipliers busy.
-template <class T, class Work>
+// Calls work(Count<N>, first column) for a row's vectors, `Most` at a time and then those left together.
+template <int Most, class T, class Work>
 PHASED_INLINE void in_columns(int64_t width, const Work& work) {
   int64_t q = 0;
-  for (; q + 4 * kWide<T> <= width; q += 4 * kWide<T>) work(Count<4>(), q);
-  const int64_t left = (width - q) / kWide<T>;
-  if (left == 3) work(Count<3>(), q);
-  if (left == 2) work(Count<2>(), q);
-  if (left == 1) work(Count<1>(), q);
+  for (; q + Most * kWide<T> <= width; q += Most * kWide<T>) work(Count<Most>(), q);
+  with_count<Most - 1>((width - q) / kWide<T>, [&](auto n) PHASED_LAMBDA { work(n, q); });
 }
 
 // to_z += sum over the step's events of the four products' gradients times their rows of weights.
@@ -117,7 +121,7 @@ PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, co
 
 template <class T>
 PHASED_INLINE void spread(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, T* to_z) {
-  in_columns<T>(layer.width, [&](auto n, int64_t q) PHASED_LAMBDA { spread_columns<T, n.value>(layer, unit, products, count, to_z, q); });
+  in_columns<kSpread, T>(layer.width, [&](auto n, int64_t q) PHASED_LAMBDA { spread_columns<T, n.value>(layer, unit, products, count, to_z, q); });
 }
 
 // weights[unit] += sum over the unit's events of products (4) x row (width): a matrix product per unit, its sums held in registers.
@@ -149,7 +153,7 @@ PHASED_INLINE void collect(const Layer<T>& layer, const BackScratch<T>& at, cons
     const int64_t end = at.first[n];  // filling has moved each start to the next
     if (begin == end) continue;
     T* into = weights + n * 4 * layer.width;
-    in_columns<T>(layer.width, [&](auto n, int64_t q) PHASED_LAMBDA {
+    in_columns<kCollect, T>(layer.width, [&](auto n, int64_t q) PHASED_LAMBDA {
       collect_columns<T, n.value>(at, at.order + begin, end - begin, layer.width, into, q);
     });
     begin = end;
@@ -161,8 +165,8 @@ template <class Cell, class T>
 PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at, const T* z, const int32_t* unit, const T* k, const uint8_t* side,
                                  const T* tape, int64_t field, int64_t count, double time, T* products, const Sums<T>& sums) {
   using V = Events<T>;
-  for (int64_t e = 0; e < count; e += kLanes) {
-    const int64_t lanes = count - e < kLanes ? count - e : kLanes;
+  for (int64_t e = 0; e < count; e += kEvents<T>) {
+    const int64_t lanes = count - e < kEvents<T> ? count - e : kEvents<T>;
     V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k, to_c = {};
     for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * field + e);
     if (layer.peephole)
@@ -171,7 +175,7 @@ PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at
     const V h = gather(z, unit + e), to_h = gather(at.to_z, unit + e);
     if (Cell::has_c) to_c = gather(at.to_c, unit + e);
     Cell::template adjoint<V>(keep, h, open, to_h, to_c, w, a, to_h_before, to_c_before, to_k, to_w);
-    T hs[kLanes], cs[kLanes], ks[kLanes], as[4][kLanes], ws[3][kLanes];
+    T hs[kEvents<T>], cs[kEvents<T>], ks[kEvents<T>], as[4][kEvents<T>], ws[3][kEvents<T>];
     store(hs, to_h_before), store(cs, to_c_before), store(ks, to_k);
     for (int g = 0; g < 4; g++) store(as[g], a[g]);
     for (int p = 0; p < 3; p++) store(ws[p], to_w[p]);
@@ -197,12 +201,8 @@ template <class Cell, class T>
 void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>& open,
                       const Lookup<T>& lookup) {
   constexpr int64_t kAhead = 8;
-  const bool distant = is_distant(layer);
   for (int64_t j = 0; j < steps; j++) {
     const int64_t first = open.start[j], end = open.start[j + 1];
-    if (distant && j + 1 < steps)
-      for (int64_t e = end; e < open.start[j + 2]; e++)
-        prefetch(layer.weights + open.unit[e] * 4 * layer.width, 4 * layer.width * sizeof(T));
     set_input(layer, at.z, x[j]);
     if (j + kAhead < steps) prefetch(x[j + kAhead], layer.features * sizeof(T));
     if (lookup.table && j + 1 < steps)  // anywhere in a large table: the schedule says where, a step ahead
