@@ -1,6 +1,8 @@
 #include "batch.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 #include "gate.h"
 #include "threads.h"
@@ -79,6 +81,29 @@ inline std::vector<int64_t> slot_starts(const int64_t* start, int64_t batch, int
 
 }  // namespace
 
+void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps) {
+  for (int64_t b = 0; b < batch; b++)
+    if (lengths[b] < 0 || lengths[b] > steps)
+      throw std::invalid_argument("lengths must be in [0, " + std::to_string(steps) + "], the steps of input, got " +
+                                  std::to_string(lengths[b]) + ". Pass the number of steps of each sequence that are data.");
+}
+
+template <class T>
+void check_saved(const Problem<T>& p, const Saved<T>& saved) {
+  int64_t slots = 0;
+  bool fits = true;
+  for (int64_t b = 0; b < p.batch; b++) {
+    const int64_t* start = saved.start + b * (p.steps + 1);
+    fits &= start[0] == 0;
+    for (int64_t j = 0; j < p.lengths[b]; j++) fits &= start[j] <= start[j + 1];
+    fits &= start[p.lengths[b]] <= saved.slots;
+    slots += start[p.lengths[b]] + kLanes;
+  }
+  fits &= slots == saved.slots;
+  for (int64_t e = 0; e < saved.slots; e++) fits &= saved.unit[e] >= 0 && saved.unit[e] < p.units;
+  if (!fits) throw std::invalid_argument("saved must be what the forward pass of the same problem saved, got other numbers.");
+}
+
 template <class T>
 Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
   Schedule<T> schedule;
@@ -93,7 +118,7 @@ Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
       const int64_t steps = p.lengths[b];
       sequence.start = Buffer<int64_t>(steps + 1);
       double ratio = 0;  // a first guess of the room needed: the open share of all unit steps, and some
-      for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on[n];
+      for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on[n] <= 1 ? p.ratio_on[n] : 1;  // 1 for NaN too
       int64_t room = static_cast<int64_t>(1.2 * ratio * steps) + 2 * padded_units(p.units);
       for (int64_t step = 0; step < steps; room *= 2) {
         sequence.unit.grow(room), sequence.k.grow(room), sequence.side.grow(room);
@@ -180,6 +205,7 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
 template <class T>
 void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& saved, const T* output, const Given<T>& given,
               const Gradients<T>& to) {
+  check_saved(p, saved);
   large_pages(to.input, p.steps * p.batch * p.features);
   const Buffer<T> packed = pack(p.cell, p.units, p.features, p.weights);
   const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);

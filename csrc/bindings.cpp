@@ -56,6 +56,7 @@ void bind(nb::module_& m, const char* suffix) {
            [](Problem<T>* self, int cell, int shape, double leak, int64_t batch, int64_t steps, int64_t features, int64_t units, Address input,
               int64_t input_batch, int64_t input_step, Address time, Address lengths, Address h, Address c, const std::vector<Address>& weights,
               Address peephole, const std::vector<Address>& gate, int64_t threads) {
+             check_lengths(at<int64_t>(lengths), batch, steps);
              new (self) Problem<T>{static_cast<CellKind>(cell),
                                    shape,
                                    leak,

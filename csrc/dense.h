@@ -79,8 +79,8 @@ void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t
       T *h = at.z + s * layer.width, *c = at.c + s * tall, *a_of = at.products + s * columns;
       T* tape = sequences[s].tape ? sequences[s].tape + j * Cell::kept * whole : nullptr;
       all_openness(layer, at, alpha, sequences[s].time[j], false);
-      for (int64_t n = 0; n < layer.units; n += kEvents<T>) {
-        const int64_t lanes = layer.units - n < kEvents<T> ? layer.units - n : kEvents<T>;
+      for (int64_t n = 0; n < whole; n += kEvents<T>) {  // to the tape's last lane, so that all of it is written
+        const int64_t left = layer.units - n, lanes = left < 0 ? 0 : left < kEvents<T> ? left : kEvents<T>;
         V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c;
         for (int g = 0; g < 4; g++) a[g] = load<V>(a_of + g * whole + n);
         const V before = load_some<V>(h + n, lanes);

@@ -76,6 +76,7 @@ struct GateMemory {
       rate[n] = 1 / period[n];
       lag[n] = offset[n] / period[n] - kBlur;
       reach[n] = ratio_on[n] + 2 * kBlur;
+      if (!(rate[n] * lag[n] * reach[n] * 0 == 0)) rate[n] = lag[n] = 0, reach[n] = 1;  // NaN: never ruled out
       near = period[n] * kPeriods < near ? period[n] * kPeriods : near;
     }
     // The last vector's other lanes keep a reach of zero, below which no phase is.

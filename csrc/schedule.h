@@ -50,12 +50,12 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double
   int64_t count = candidates(layer, t, unit);
   phases(layer, at, t, unit, count);
   int64_t open = 0;
-  for (int64_t i = 0; i < count; i++) open += at.phase[i] < at.ratio_on[i];
+  for (int64_t i = 0; i < count; i++) open += !(at.phase[i] >= at.ratio_on[i]);  // a gate that is NaN is open, and its openness NaN
   if (open < count) {  // rare: reach is hardly more than the ratio
     open = 0;
     for (int64_t i = 0; i < count; i++) {
       unit[open] = unit[i], at.phase[open] = at.phase[i], at.ratio_on[open] = at.ratio_on[i];
-      open += at.phase[open] < at.ratio_on[open];
+      open += !(at.phase[open] >= at.ratio_on[open]);
     }
     count = open;
   }
@@ -68,7 +68,7 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double
     const Vector<int8_t, kDoubles> sides = square ? Vector<int8_t, kDoubles>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
     store(side_of + i, sides);
   }
-  store(unit + count, Vector<int32_t, kLanes>{});  // whoever takes whole vectors finds units there are
+  store(unit + count, Vector<int32_t, kLanes>{});  // loops over whole vectors then read units that exist
   return count;
 }
 

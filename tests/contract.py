@@ -11,7 +11,8 @@ from torch import Tensor
 from phased import ops
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
-from phased.ops.operator import Problem, pack
+from phased.ops.contract import Problem
+from phased.ops.operator import pack
 from phased.schedule import valid_steps
 from strategies import clocks, poisoned
 

@@ -104,7 +104,7 @@ class Emulator:
         assert self.grid[0] * ROWS >= rows
         moments = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))
         gate = self.gate(gates, units)
-        is_open = (gate.phase(torch.tensor(moments).unsqueeze(-1)) < gate.ratio_on).numpy()
+        is_open = gate.is_open(gate.phase(torch.tensor(moments).unsqueeze(-1))).numpy()
         if lengths:
             is_open &= (np.arange(steps) < at(lengths, batch, 1, dtype=np.int64))[..., None]
         bits = np.zeros((-(-rows // 32) * 32, words * 32), np.uint64)

@@ -32,12 +32,12 @@ def openness(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "tri
     """How far the gate is open, k (Eq. 6, right). Open means phi < r_on; there the leak plays no part.
 
     The paper leaves the peak, phi = r_on / 2, to neither slope: it is 1 by continuity, and we count it to the falling one.
+    A phase or a ratio that is NaN gives NaN.
     """
-    closed = leak * phi
-    if shape == "square":
-        return torch.where(phi < ratio_on, torch.ones_like(phi), closed)
     rise = 2 * phi / ratio_on
-    return torch.where(phi < ratio_on / 2, rise, torch.where(phi < ratio_on, 2 - rise, closed))
+    flat = (rise - rise + 1).detach()  # 1, or NaN
+    in_open_phase = flat if shape == "square" else torch.where(phi < ratio_on / 2, rise, 2 - rise)
+    return torch.where(phi >= ratio_on, leak * phi, in_open_phase)
 
 
 def slopes(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "triangle") -> tuple[Tensor, Tensor]:
@@ -81,6 +81,10 @@ class TimeGate(NamedTuple):
     def phase(self, time: Tensor) -> Tensor:
         """The phase of each unit at its own time, element by element."""
         return phase(time, self.period, self.shift)
+
+    def is_open(self, phi: Tensor) -> Tensor:
+        """Whether each unit is open at its own phase. With a leak every unit is, and so is one whose gate is NaN."""
+        return torch.ones_like(phi, dtype=torch.bool) if self.leak > 0 else ~(phi >= self.ratio_on)
 
     def openness(self, phi: Tensor) -> Tensor:
         """The openness of each unit at its own phase, element by element."""

@@ -43,7 +43,7 @@ def open_chunks(gate: TimeGate, time: Tensor, lengths: Tensor | None) -> Iterato
     for begin in range(0, steps, size):
         chunk = slice(begin, begin + size)
         phi = gate.phase(time[chunk].unsqueeze(-1))
-        is_open = torch.ones_like(phi, dtype=torch.bool) if gate.leak > 0 else phi < gate.ratio_on
+        is_open = gate.is_open(phi)
         yield phi, is_open if valid is None else is_open & valid[chunk].unsqueeze(-1)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from contract import Case, assert_same, device_of, each_backend, each_cell, each_leak
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
-from phased.ops.operator import Problem
+from phased.ops.contract import Problem
 
 
 def registered(backend: str) -> Any:

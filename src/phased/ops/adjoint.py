@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from phased.ops import dense, sparse
-from phased.ops.operator import Forward, Gradients, Problem, Result, filled, operator
+from phased.ops.contract import Gradients, Problem, Result
+from phased.ops.operator import Forward, filled, operator
 from phased.ops.tape import Tape
 from phased.schedule import valid_steps
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from phased.cell import LSTM, Cell, Weights
 from phased.gate import SHAPES
+from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.memory import address, contiguous_rows
-from phased.ops.operator import Gradients, Problem, Result, filled, operator
+from phased.ops.operator import filled, operator
 from phased.schedule import valid_steps
 
 
@@ -140,7 +141,7 @@ def backward(
     to_gate = torch.empty(3, call.units, dtype=torch.float64)
     to_peephole = None if problem.weights.peephole is None else x.new_empty(3, call.units)
     given = (address(to_rows), *strides, *call.states(to_end))
-    dense = result.saved[1].numel() == 0  # a sparse pass has spare slots even where nothing was open
+    dense = is_dense_tape(call, result.saved)
     if dense:
         to_products = x.new_empty(*output.shape[:2], 4, call.units)
         call.function("backward_dense")(
@@ -173,6 +174,16 @@ def backward(
     assert ih is not None
     assert hh is not None
     return Gradients(to_x, tuple(to_state), Weights(ih, hh, bias_ih, bias_hh, to_peephole), tuple(g.clone() for g in to_gate))
+
+
+def is_dense_tape(call: Call, saved: Sequence[Tensor]) -> bool:
+    """Whether a dense pass saved this: a sparse one has spare slots even where nothing was open. Sizes that fit neither raise."""
+    start, unit, k, side, tape = saved
+    slots, (steps, batch, _) = unit.numel(), call.input.shape
+    expected = call.fields * slots if slots else batch * steps * call.fields * core.whole_units(call.units)
+    if start.shape != (batch, steps + 1) or not k.numel() == side.numel() == slots or tape.numel() != expected:
+        raise ValueError("saved must be what the forward pass of the same problem saved, got other sizes.")
+    return slots == 0
 
 
 def dense_gradients(

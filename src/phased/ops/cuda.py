@@ -10,23 +10,29 @@ import torch
 from torch import Tensor
 
 from phased.ops import compiler
+from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.gradients import Backward
 from phased.ops.landing import landing
 from phased.ops.launch import Call, Room, parts_of_schedule, taped
 from phased.ops.layout import HELD, arrival, plan
-from phased.ops.operator import Gradients, Problem, Result, operator
+from phased.ops.operator import operator
 
 MANY = 4096  # blocks from which on one of them adds up for all
 SMALL = 2**27  # bytes that may be taken for the time of a forward pass without asking how many events there are
 
 
+def constant(function: Callable[..., str | None]) -> Callable[..., str | None]:
+    """What torch.compiler.assume_constant_result does, without importing torch.compile's 800 modules for it."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
 def missing(device: torch.device | None = None) -> str | None:
     """Why the kernels cannot run on a GPU, or on the current one, and what would cure that; or None."""
-    why: str | None = _missing(None if device is None else device.index)
-    return why
+    return _missing(None if device is None else device.index)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def _missing(index: int | None) -> str | None:
     if not torch.cuda.is_available():
         return compiler.missing(0)
@@ -35,11 +41,10 @@ def _missing(index: int | None) -> str | None:
 
 def too_large(units: int, dtype: torch.dtype, device: torch.device) -> str | None:
     """Why a layer of so many units, half of them open at once, does not fit the kernels and what would cure that, or None."""
-    why: str | None = _too_large(units, dtype, device.index)
-    return why
+    return _too_large(units, dtype, device.index)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
     device = torch.cuda.current_device() if index is None else index
     try:
@@ -157,4 +162,4 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     ]
 
 
-recurrence = operator("cuda", forward, backward, saved_like, begin)
+recurrence = operator("cuda", forward, backward, saved_like, begin, empty_state=True)

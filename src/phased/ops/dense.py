@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from phased.cell import State, Weights, hold, products
-from phased.ops.operator import Gradients, Problem, Result
+from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.tape import Tape, release
 from phased.schedule import valid_steps
 
@@ -86,4 +86,4 @@ def dense_openness(problem: Problem) -> tuple[Tensor, Tensor]:
         return problem.gate(time).to(problem.input.dtype), time
     valid = valid_steps(time.shape[0], problem.lengths)
     time = torch.where(valid, time, 0)
-    return (problem.gate(time) * valid.unsqueeze(-1)).to(problem.input.dtype), time
+    return torch.where(valid.unsqueeze(-1), problem.gate(time), 0).to(problem.input.dtype), time

@@ -13,9 +13,9 @@ from torch import Tensor
 from phased.cell import LSTM
 from phased.gate import LONGEST_PERIOD, SHAPES, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops import compiler
+from phased.ops.contract import Problem
 from phased.ops.layout import RECORD, Plan, arrival, blocks, padded, plan
 from phased.ops.memory import address, contiguous_rows
-from phased.ops.operator import Problem
 
 # A rough phase is good to BLUR of a cycle for times up to NEAR periods from zero: see GateMemory in the compiled core.
 BLUR, NEAR = 2.0**-11, 2.0**39

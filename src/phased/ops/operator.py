@@ -3,60 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from phased.cell import CELLS, Cell, State, Weights
-from phased.gate import TimeGate
-
-
-class Problem(NamedTuple):
-    """What a recurrence is given: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None.
-
-    A state without tensors is all zeros: `phased.ops` gives it to whoever can do without.
-    The gate's numbers are as an optimiser left them: whoever computes with them bounds them first (TimeGate.bounded).
-    """
-
-    cell: Cell
-    gate: TimeGate
-    input: Tensor
-    time: Tensor
-    state: State
-    weights: Weights
-    lengths: Tensor | None
-
-
-class Result(NamedTuple):
-    """What it gives: output (T, B, H), the final state, each (B, H), and what its backward pass needs.
-
-    The last of that may not be known yet: then `later`, given the first, waits for it.
-    """
-
-    output: Tensor
-    final: State
-    saved: list[Tensor]
-    later: Callable[[Tensor], Tensor] | None = None
-
-    def complete(self) -> list[Tensor]:
-        """All that is saved."""
-        return self.saved if self.later is None else [*self.saved, self.later(self.saved[0])]
-
-
-class Gradients(NamedTuple):
-    """What its backward pass gives: gradients to input, initial state, weights, and the gate's period, shift and ratio_on."""
-
-    input: Tensor | None
-    state: State
-    weights: Weights
-    gate: tuple[Tensor, ...]
-
+from phased.gate import SHAPES, TimeGate
+from phased.ops.contract import Gradients, Problem, Result, check_gradients, check_saved
 
 Recurrence = Callable[[Cell, TimeGate, Tensor, Tensor, State, Weights, "Tensor | None"], tuple[Tensor, State]]
 Forward = Callable[[Problem, bool], Result]
 Backward = Callable[[Problem, Result, "Tensor | None", Sequence["Tensor | None"], bool], Gradients]
+SavedLike = Callable[[Problem, Callable[[], Any]], list[Tensor]]
 
 _PROBLEM = (
     "str cell, str shape, float leak, Tensor input, Tensor time, Tensor[] state, Tensor[] weights, Tensor[] gate, Tensor? lengths"
@@ -86,6 +45,11 @@ def unpack(
     lengths: Tensor | None,
 ) -> Problem:
     """The inverse of `pack`."""
+    if cell not in CELLS or shape not in SHAPES or len(gate) != 3 or not 2 <= len(weights) <= 5:
+        raise ValueError(
+            f"expected a cell of {sorted(CELLS)}, a gate shape of {SHAPES}, 2 to 5 weights and 3 gate tensors, "
+            f"got {cell!r}, {shape!r}, {len(weights)} and {len(gate)}."
+        )
     return Problem(
         CELLS[cell],
         TimeGate(gate[0], gate[1], gate[2], leak, shape),
@@ -102,12 +66,12 @@ def _like(tensor: Tensor) -> Tensor:
 
 
 def saving_is_hooked() -> bool:
-    """Whether somebody takes what is saved (checkpoints, offloading): it must then be the same if it is computed again."""
+    """Whether hooks receive the saved tensors (checkpointing, offloading): recomputed ones must then have the same shapes."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
 def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> State:
-    """Zeros where nobody asked for a gradient."""
+    """Zeros in place of gradients that are None."""
     return tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, like, strict=True))
 
 
@@ -115,23 +79,57 @@ def operator(
     name: str,
     forward: Forward,
     backward: Backward,
-    saved_like: Callable[[Problem, Callable[[], Any]], list[Tensor]],
+    saved_like: SavedLike,
     begin: Callable[[Problem], Result] | None = None,
+    empty_state: bool = False,
 ) -> Recurrence:
     """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
 
-    `begin` is a forward pass, to keep, that may leave something for later.
     `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data decide.
-    Outputs and gradients are laid out without gaps, whatever the layout of what came in.
+    `begin`, if given, is the forward pass of training: it may return before all that it saves is ready.
+    With `empty_state`, a state without tensors stands for zeros.
+    Outputs and gradients are contiguous, whatever the layout of the arguments.
     """
+    forward_op = register(name, forward, backward, saved_like, empty_state)
+    eager = eager_function(forward, backward, begin)
+
+    def recurrence(
+        cell: Cell, gate: TimeGate, input: Tensor, time: Tensor, state: State, weights: Weights, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        problem = Problem(cell, gate, input, time, state, weights, lengths)
+        differentiable = [input, *state, *weights.present(), *gate.parameters()]
+        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in differentiable)
+        if torch.compiler.is_compiling():  # the operator checks the problem when it runs
+            output, final, _ = forward_op(*pack(problem), keep)
+            return output, tuple(final)
+        problem.check(empty_state)
+        if keep:
+            output, *final = eager.apply(problem, *differentiable)  # type: ignore[no-untyped-call]
+        else:
+            output, final = forward(problem, keep)[:2]
+        return output, tuple(final)
+
+    recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."
+    return recurrence
+
+
+def register(name: str, forward: Forward, backward: Backward, saved_like: SavedLike, empty_state: bool) -> Any:
+    """The torch operator phased::<name>, with its autograd formula phased::<name>_backward and shapes for tracing."""
 
     def run_forward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        result = forward(unpack(*args[:-1]), args[-1])
+        problem = unpack(*args[:-1])
+        problem.check(empty_state)
+        result = forward(problem, args[-1])
         return result.output, list(result.final), result.saved
 
     def run_backward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
         output, final, saved, to_output, to_final = args[-5:]
-        gradients = backward(unpack(*args[:-5]), Result(output, tuple(final), saved), to_output, tuple(to_final), True)
+        problem, result = unpack(*args[:-5]), Result(output, tuple(final), saved)
+        problem.check(empty_state)
+        result.check(problem)
+        check_gradients(result, to_output, to_final)
+        check_saved(saved, saved_like(problem, lambda: 0))
+        gradients = backward(problem, result, to_output, tuple(to_final), True)
         assert gradients.input is not None
         return gradients.input, list(gradients.state), gradients.weights.present(), list(gradients.gate)
 
@@ -175,10 +173,16 @@ def operator(
         return None, None, None, to_input, None, to_state, to_weights, to_gate, None, None
 
     forward_op.register_autograd(run_autograd, setup_context=setup_context)
+    backward_op.register_autograd(refuse_second_derivative)
+    return forward_op
+
+
+def eager_function(
+    forward: Forward, backward: Backward, begin: Callable[[Problem], Result] | None
+) -> type[torch.autograd.Function]:
+    """The same as an autograd.Function, without the operator's dispatch, which costs half a millisecond a call."""
 
     class Eager(torch.autograd.Function):
-        """The same without the operator's dispatch, which costs half a millisecond a call."""
-
         @staticmethod
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
             result = forward(problem, True) if begin is None or saving_is_hooked() else begin(problem)
@@ -189,34 +193,44 @@ def operator(
             return result.output, *result.final
 
         @staticmethod
-        @once_differentiable
         def backward(ctx: Any, to_output: Tensor | None, *to_final: Tensor | None) -> tuple[Any, ...]:
             states, weights, finals = ctx.counts
-            input, *rest, time, lengths = ctx.saved_tensors
-            state, rest = rest[:states], rest[states:]
-            given, rest = rest[:weights], rest[weights:]
-            gate, (output, *rest) = rest[:3], rest[3:]
+            *rest, time, lengths = ctx.saved_tensors
+            inputs = rest[: 1 + states + weights + 3]
+            output, *rest = rest[len(inputs) :]
             final, saved = rest[:finals], rest[finals:]
-            problem = Problem(
-                ctx.cell, TimeGate(*gate, *ctx.gate), input, time, tuple(state), Weights.from_present(given), lengths
-            )
-            saved = Result(output, tuple(final), saved, ctx.later).complete()
-            gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_final, ctx.needs_input_grad[1])
-            return None, gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate
+            input, *given = inputs
+            state, matrices, gate = tuple(given[:states]), given[states:-3], TimeGate(*given[-3:], *ctx.gate)
+            problem = Problem(ctx.cell, gate, input, time, state, Weights.from_present(matrices), lengths)
+            with torch.no_grad():
+                saved = Result(output, tuple(final), saved, ctx.later).complete()
+                gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_final, ctx.needs_input_grad[1])
+            results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)
+            if torch.is_grad_enabled():  # create_graph=True
+                depends_on = [tensor for tensor in (*inputs, to_output, *to_final) if tensor is not None]
+                results = FirstDerivative.apply(len(results), *results, *depends_on)  # type: ignore[no-untyped-call]
+            return None, *results
 
-    def recurrence(
-        cell: Cell, gate: TimeGate, input: Tensor, time: Tensor, state: State, weights: Weights, lengths: Tensor | None = None
-    ) -> tuple[Tensor, State]:
-        problem = Problem(cell, gate, input, time, state, weights, lengths)
-        differentiable = [input, *state, *weights.present(), *gate.parameters()]
-        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in differentiable)
-        if torch.compiler.is_compiling():
-            output, final, _ = forward_op(*pack(problem), keep)
-        elif keep:
-            output, *final = Eager.apply(problem, *differentiable)  # type: ignore[no-untyped-call]
-        else:
-            output, final = forward(problem, keep)[:2]
-        return output, tuple(final)
+    return Eager
 
-    recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."
-    return recurrence
+
+class FirstDerivative(torch.autograd.Function):
+    """Gradients as they are, connected to what they depend on: differentiating them again raises instead of giving zero."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The first `count` tensors."""
+        return tuple(None if tensor is None else tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        """Raise."""
+        refuse_second_derivative(ctx)
+
+
+def refuse_second_derivative(ctx: Any, *_: Any) -> Any:
+    """The backward pass of a backward pass."""
+    raise RuntimeError(
+        "second derivatives (a gradient penalty, create_graph=True) need a layer whose every step autograd records. "
+        'Make the layer with backend="reference", or set layer.backend = "reference" for this loss.'
+    )

@@ -25,7 +25,7 @@ def recurrence(
         time = torch.where(valid, time, 0)
     k = gate(time).to(input.dtype)
     if valid is not None:
-        k = k * valid.unsqueeze(-1)
+        k = torch.where(valid.unsqueeze(-1), k, 0)
 
     outputs = []
     for x_j, k_j in zip(input, k, strict=True):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from phased.cell import Cell, State, Weights, hold
-from phased.ops.operator import Gradients, Problem, Result
+from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.tape import Tape, release
 from phased.schedule import Schedule, schedule
 

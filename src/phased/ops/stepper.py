@@ -70,7 +70,7 @@ class PlainStepper:
         for layer, (weights, gate) in enumerate(zip(self._weights, self._gates, strict=True)):
             state = tuple(s[layer] for s in self._state)
             phi = gate.phase(time)
-            unit = (phi < gate.ratio_on).nonzero().squeeze(-1)
+            unit = gate.is_open(phi).nonzero().squeeze(-1)
             if unit.numel():
                 k = gate.of(unit).openness(phi[unit]).to(x.dtype)
                 previous = tuple(s[unit] for s in state)

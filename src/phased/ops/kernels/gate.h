@@ -16,7 +16,7 @@ enum class Shape : int { triangle = 0, square = 1 };
 // What is left of a time after whole periods, exactly. The fused multiply-add does it while `whole` is exact, to 2**52 periods.
 PHASED_FUNCTION double rest_of(double t, double tau) {
   double rest;
-#if defined(FP_FAST_FMA) || defined(__CUDACC__)
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)  // Clang does not define FP_FAST_FMA
   const double whole = floor(t / tau);
   rest = fabs(whole) < 4503599627370496.0 ? fma(-whole, tau, t) : fmod(t, tau);
 #else
@@ -31,12 +31,12 @@ PHASED_FUNCTION double phase(double t, double tau, double offset) {
   return phi >= 1 ? phi - 1 : phi;
 }
 
-// How far the gate is open (Eq. 6, right), for one unit or, V being a vector, for several.
+// How far the gate is open (Eq. 6, right), for one unit or, V being a vector, for several. NaN in gives NaN.
 template <class V>
 PHASED_FUNCTION V openness(V phi, V r_on, double alpha, bool square) {
-  const V rise = 2 * phi / r_on, full = phi - phi + 1, closed = alpha * phi;
+  const V rise = 2 * phi / r_on, full = rise - rise + 1, closed = alpha * phi;
   const V triangle = phi < r_on / 2 ? rise : 2 - rise;
-  return phi < r_on ? (square ? full : triangle) : closed;
+  return phi >= r_on ? closed : (square ? full : triangle);
 }
 
 // The derivatives of the openness k: to phi in units of 2 / r_on, to r_on in units of 1 / r_on. Sums of these over all a unit's

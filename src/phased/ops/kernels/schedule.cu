@@ -16,7 +16,7 @@ struct RoughGate : Gate {
       if (rough > 2 * blur && rough < ratio_on) return true;
       if (rough > ratio_on + 2 * blur) return false;
     }
-    return phase(t, period, offset) < ratio_on;
+    return !(phase(t, period, offset) >= ratio_on);  // a gate that is NaN is open, and its openness NaN
   }
 };
 
@@ -92,6 +92,7 @@ extern "C" __global__ void find_open(const Packing packing, const double* time, 
                                      Index batch, Index steps, double near, unsigned* mask, unsigned* by_unit, Index* start, Found* found) {
   constexpr int kShare = kStretch / kLanes;  // warps for a word
   __shared__ double moments[kStretch];
+  __shared__ bool is_data[kStretch];  // and not padding
   __shared__ int counts[kStretch];
   packing.pack(blockIdx.x * Index(blockDim.x) + threadIdx.x, Index(gridDim.x) * blockDim.x);
   const Index units = packing.units, words = (units + 31) / 32, rows = batch * steps, stretches = (rows + 31) / 32;
@@ -99,10 +100,10 @@ extern "C" __global__ void find_open(const Packing packing, const double* time, 
   if (blockIdx.x == 0 && threadIdx.x == 0) start[0] = 0;
   if (first >= rows) return;
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
-  const double nobody = __longlong_as_double(0x7ff8000000000000ll);  // a time at which no unit is open
   for (int i = threadIdx.x; i < kStretch; i += blockDim.x) {
     const Index b = (first + i) / steps, j = (first + i) % steps;
-    moments[i] = first + i < rows && (!lengths || j < lengths[b]) ? time[b * time_batch + j * time_step] : nobody;
+    is_data[i] = first + i < rows && (!lengths || j < lengths[b]);
+    moments[i] = is_data[i] ? time[b * time_batch + j * time_step] : 0;
     counts[i] = 0;
   }
   __syncthreads();
@@ -113,7 +114,7 @@ extern "C" __global__ void find_open(const Packing packing, const double* time, 
     unsigned bits = 0, row_bits = 0;
     for (int i = 0; i < kLanes; i++) {
       const double t = moments[own + i];
-      const bool is_open = unit < units && t == t && gate.open_at(t, packing.blur);
+      const bool is_open = unit < units && is_data[own + i] && gate.open_at(t, packing.blur);
       const unsigned open = __ballot_sync(kAll, is_open);
       bits |= unsigned(is_open) << i;
       if (lane == i) row_bits = open;

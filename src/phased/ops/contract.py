@@ -1,0 +1,141 @@
+"""What every backend computes: a problem, its result, and its gradients.
+
+Compiled code takes addresses and cannot see what is behind them. So a problem's tensors are checked here, before any backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from phased.cell import Cell, State, Weights
+from phased.gate import TimeGate
+
+CURE = "Look at what replaced it: functional_call, .data, load_state_dict(assign=True), or a module left on another device."
+
+
+class Problem(NamedTuple):
+    """What a recurrence is given: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None.
+
+    A state without tensors is all zeros. Only backends that accept an empty state receive one.
+    The gate's numbers are as an optimiser left them: a backend bounds them before it computes with them (TimeGate.bounded).
+    """
+
+    cell: Cell
+    gate: TimeGate
+    input: Tensor
+    time: Tensor
+    state: State
+    weights: Weights
+    lengths: Tensor | None
+
+    def check(self, empty_state: bool = False) -> None:
+        """Every tensor has the shape, dtype and device that compiled code assumes, or an error names the first that has not."""
+        x = self.input
+        if x.dim() != 3:
+            raise ValueError(f"input must have shape (steps, batch, features), got {tuple(x.shape)}.")
+        steps, batch, features = x.shape
+        check_weights(self.cell, self.weights, self.gate, features, x.dtype, x.device)
+        units = self.weights.hh.shape[1]
+        if self.time.shape != (steps, batch) or self.time.device != x.device or self.time.is_complex():
+            raise unlike("time", self.time, (steps, batch), None, x.device)
+        if len(self.state) != self.cell.states and not (empty_state and not self.state):
+            raise ValueError(f"state must be {self.cell.states} tensors of shape ({batch}, {units}), got {len(self.state)}.")
+        for state in self.state:
+            if state.shape != (batch, units) or state.dtype != x.dtype or state.device != x.device:
+                raise unlike("the initial state", state, (batch, units), x.dtype, x.device)
+        lengths = self.lengths
+        if lengths is not None and (lengths.shape != (batch,) or lengths.dtype != torch.int64 or lengths.device != x.device):
+            raise unlike("lengths", lengths, (batch,), torch.int64, x.device)
+
+
+class Result(NamedTuple):
+    """What it gives: output (T, B, H), the final state, each (B, H), and what its backward pass needs.
+
+    If set, `later(saved[0])` blocks until the last saved tensor is ready, and returns it.
+    """
+
+    output: Tensor
+    final: State
+    saved: list[Tensor]
+    later: Callable[[Tensor], Tensor] | None = None
+
+    def complete(self) -> list[Tensor]:
+        """All that is saved."""
+        return self.saved if self.later is None else [*self.saved, self.later(self.saved[0])]
+
+    def check(self, problem: Problem) -> None:
+        """The output and the final state have the shapes, dtype and device of the problem's."""
+        x, units = problem.input, problem.weights.hh.shape[1]
+        steps, batch, _ = x.shape
+        if len(self.final) != problem.cell.states:
+            raise ValueError(f"the final state must be {problem.cell.states} tensors, got {len(self.final)}.")
+        if not self.output.is_contiguous():
+            raise ValueError("output must be contiguous. Pass the output of the forward pass as it is.")
+        expected = [("output", self.output, (steps, batch, units))]
+        expected += [("the final state", state, (batch, units)) for state in self.final]
+        for name, tensor, shape in expected:
+            if tensor.shape != shape or tensor.dtype != x.dtype or tensor.device != x.device:
+                raise unlike(name, tensor, shape, x.dtype, x.device)
+
+
+class Gradients(NamedTuple):
+    """What its backward pass gives: gradients to input, initial state, weights, and the gate's period, shift and ratio_on."""
+
+    input: Tensor | None
+    state: State
+    weights: Weights
+    gate: tuple[Tensor, ...]
+
+
+def check_weights(cell: Cell, weights: Weights, gate: TimeGate, features: int, dtype: torch.dtype, device: torch.device) -> None:
+    """One layer's weights and gate fit each other and an input of so many features."""
+    ih, hh, bias_ih, bias_hh, peephole = weights
+    units = hh.shape[-1]
+    stacked = cell.gates * units
+    if hh.shape != (stacked, units) or hh.dtype != dtype or hh.device != device:
+        raise unlike("weight_hh", hh, (stacked, units), dtype, device)
+    if ih.shape != (stacked, features) or ih.dtype != dtype or ih.device != device:
+        raise unlike("weight_ih", ih, (stacked, features), dtype, device)
+    for bias in (bias_ih, bias_hh):
+        if bias is not None and (bias.shape != (stacked,) or bias.dtype != dtype or bias.device != device):
+            raise unlike("bias_ih" if bias is bias_ih else "bias_hh", bias, (stacked,), dtype, device)
+    if peephole is not None and (peephole.shape != (3, units) or peephole.dtype != dtype or peephole.device != device):
+        raise unlike("the peepholes", peephole, (3, units), dtype, device)
+    for value in (gate.period, gate.shift, gate.ratio_on):
+        if value.shape != (units,) or value.dtype != torch.float64 or value.device != device:
+            raise unlike("period, shift and ratio_on", value, (units,), torch.float64, device)
+
+
+def check_gradients(result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None]) -> None:
+    """The gradients given to a backward pass have the shapes, dtype and device of what they belong to."""
+    if len(to_final) != len(result.final):
+        raise ValueError(f"gradients to the final state must be {len(result.final)} tensors, got {len(to_final)}.")
+    pairs = [(result.output, to_output), *zip(result.final, to_final, strict=True)]
+    for of, to in pairs:
+        if to is not None and (to.shape != of.shape or to.dtype != of.dtype or to.device != of.device):
+            raise unlike("the gradient to the output or final state", to, tuple(of.shape), of.dtype, of.device)
+
+
+def check_saved(saved: Sequence[Tensor], like: Sequence[Tensor]) -> None:
+    """What a forward pass saved has its dtypes, devices and layout; sizes that depend on data are the backend's to check."""
+    if len(saved) != len(like):
+        raise ValueError(f"saved must be the {len(like)} tensors of the forward pass, got {len(saved)}.")
+    for i, (tensor, expected) in enumerate(zip(saved, like, strict=True)):
+        fits = tensor.dtype == expected.dtype and tensor.device == expected.device and tensor.dim() == expected.dim()
+        if not fits or not tensor.is_contiguous():
+            raise ValueError(
+                f"saved[{i}] must be a contiguous {expected.dtype} tensor of {expected.dim()} dimensions on {expected.device}, "
+                f"got {tensor.dtype}, {tuple(tensor.shape)}, on {tensor.device}. Pass what the forward pass saved, as it is."
+            )
+
+
+def unlike(name: str, tensor: Tensor, shape: Sequence[int], dtype: torch.dtype | None, device: torch.device) -> Exception:
+    """The error for a tensor that is not as expected: a TypeError for its dtype, else a ValueError."""
+    wanted = f"shape {tuple(shape)}{'' if dtype is None else f', {dtype},'} on {device}"
+    got = f"{tuple(tensor.shape)}, {tensor.dtype}, on {tensor.device}"
+    kind = TypeError if dtype is not None and tensor.dtype != dtype else ValueError
+    return kind(f"{name} must have {wanted}, got {got}. {CURE}")
