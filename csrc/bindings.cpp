@@ -1,4 +1,5 @@
 // The core as a Python module. Memory comes as addresses: phased/ops/cpu.py and phased/ops/stepper.py own it and have checked it.
+#include <atomic>
 #include <cstdlib>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -7,8 +8,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <limits>
 
 #include "batch.h"
+#ifdef PHASED_X86
+#include "cpuid.h"
+#endif
 #include "stream.h"
 
 namespace nb = nanobind;
@@ -24,22 +29,38 @@ T* at(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-// The engines for the best instruction set this CPU has, among those that were built; no better than PHASED_INSTRUCTION_SET, if that is set.
-const Engines& engines() {
-  static const Engines chosen = [] {
+// The engines this CPU can run, the best first.
+const std::vector<Engines>& available() {
+  static const std::vector<Engines> all = [] {
+    std::vector<Engines> found;
 #ifdef PHASED_X86
-    const char* variable = std::getenv("PHASED_INSTRUCTION_SET");
-    const std::string limit = variable ? variable : "avx512";
-    __builtin_cpu_init();
-    if (limit == "avx512" && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma"))
-      return engines_avx512();
-    if (limit != "baseline" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return engines_avx2();
+    const CpuFeatures cpu = CpuFeatures::detect();
+    if (cpu.avx512) found.push_back(engines_avx512());
+    if (cpu.avx2) found.push_back(engines_avx2());
 #endif
-    return engines_baseline();
+    found.push_back(engines_baseline());
+    return found;
+  }();
+  return all;
+}
+
+const Engines* named(const std::string& name) {
+  for (const Engines& each : available())
+    if (name == each.name) return &each;
+  return nullptr;
+}
+
+// The engines in use: at first the best, or those that PHASED_INSTRUCTION_SET names if this CPU can run them.
+std::atomic<const Engines*>& in_use() {
+  static std::atomic<const Engines*> chosen = [] {
+    const char* variable = std::getenv("PHASED_INSTRUCTION_SET");
+    const Engines* wanted = variable ? named(variable) : nullptr;
+    return wanted ? wanted : &available().front();
   }();
   return chosen;
 }
+
+const Engines& engines() { return *in_use().load(); }
 
 template <class T>
 TorchWeights<T> torch_weights(const std::vector<Address>& a) {
@@ -48,10 +69,10 @@ TorchWeights<T> torch_weights(const std::vector<Address>& a) {
 
 template <class T>
 void bind(nb::module_& m, const char* suffix) {
-  const auto named = [&](const char* name) { return std::string(name) + suffix; };
+  const auto with_suffix = [&](const char* name) { return std::string(name) + suffix; };
   using Release = nb::call_guard<nb::gil_scoped_release>;
 
-  nb::class_<Problem<T>>(m, named("Problem").c_str())
+  nb::class_<Problem<T>>(m, with_suffix("Problem").c_str())
       .def("__init__",
            [](Problem<T>* self, int cell, int shape, double leak, int64_t batch, int64_t steps, int64_t features, int64_t units, Address input,
               int64_t input_batch, int64_t input_step, Address time, Address lengths, Address h, Address c, const std::vector<Address>& weights,
@@ -79,11 +100,11 @@ void bind(nb::module_& m, const char* suffix) {
                                    threads};
            });
 
-  nb::class_<Schedule<T>>(m, named("Schedule").c_str()).def_ro("slots", &Schedule<T>::slots);
+  nb::class_<Schedule<T>>(m, with_suffix("Schedule").c_str()).def_ro("slots", &Schedule<T>::slots);
 
-  m.def(named("schedule").c_str(), [](const Problem<T>& p) { return make_schedule(of<T>(engines()), p); }, Release());
+  m.def(with_suffix("schedule").c_str(), [](const Problem<T>& p) { return make_schedule(of<T>(engines()), p); }, Release());
   m.def(
-      named("forward").c_str(),
+      with_suffix("forward").c_str(),
       [](const Problem<T>& p, const Schedule<T>& schedule, Address output, Address h, Address c, Address start, Address unit, Address k,
          Address side, Address tape) {
         forward<T>(of<T>(engines()), p, schedule, {at<T>(output), at<T>(h), at<T>(c)},
@@ -91,13 +112,13 @@ void bind(nb::module_& m, const char* suffix) {
       },
       Release());
   m.def(
-      named("infer").c_str(),
+      with_suffix("infer").c_str(),
       [](const Problem<T>& p, Address output, Address h, Address c) {
         infer<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)});
       },
       Release());
   m.def(
-      named("backward").c_str(),
+      with_suffix("backward").c_str(),
       [](const Problem<T>& p, Address start, Address unit, Address k, Address side, Address tape, int64_t slots, Address output,
          Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c, Address input, Address h, Address c,
          const std::vector<Address>& weights, Address peephole, Address gate) {
@@ -107,13 +128,13 @@ void bind(nb::module_& m, const char* suffix) {
       },
       Release());
   m.def(
-      named("forward_dense").c_str(),
+      with_suffix("forward_dense").c_str(),
       [](const Problem<T>& p, Address output, Address h, Address c, Address tape) {
         forward_dense<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)}, at<T>(tape));
       },
       Release());
   m.def(
-      named("backward_dense").c_str(),
+      with_suffix("backward_dense").c_str(),
       [](const Problem<T>& p, Address output, Address tape, Address to_output, int64_t output_batch, int64_t output_step, Address to_h,
          Address to_c, Address to_products, Address h, Address c, Address peephole, Address gate) {
         backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape), {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
@@ -123,7 +144,7 @@ void bind(nb::module_& m, const char* suffix) {
 
   using Row = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
-  nb::class_<Stream<T>>(m, named("Stream").c_str())
+  nb::class_<Stream<T>>(m, with_suffix("Stream").c_str())
       .def("__init__",
            [](Stream<T>* self, int cell, const std::vector<nb::dict>& layers) {
              auto model = std::make_shared<StreamModel<T>>();
@@ -155,16 +176,19 @@ void bind(nb::module_& m, const char* suffix) {
            Release())
       .def("get", [](const Stream<T>& self, Address h, Address c) { self.get(at<T>(h), at<T>(c)); })
       .def("set", [](Stream<T>& self, Address h, Address c) { self.set(at<T>(h), at<T>(c)); })
-      // One event by the shortest way; anything unusual is refused, for the caller to look at.
+      .def_prop_rw("time", &Stream<T>::last, &Stream<T>::set_last)
+      // One event by the shortest way; anything unusual is refused, and the caller finds out what it is.
       .def("push",
-           [](Stream<T>& self, const Row& x, int64_t features, double time, double last) {
-             if (static_cast<int64_t>(x.shape(0)) != features || !(time >= last) || !std::isfinite(time)) throw nb::value_error("event");
+           [](Stream<T>& self, const Row& x, int64_t features, double time) {
+             bool usual = static_cast<int64_t>(x.shape(0)) == features && time >= self.last() && std::isfinite(time);
+             for (int64_t d = 0; usual && d < features; d++) usual = std::fabs(x.data()[d]) <= std::numeric_limits<T>::max();
+             if (!usual) throw nb::value_error("event");
              T* out = new T[self.units()];
              nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
              self.run(x.data(), nullptr, &time, 1, out);
              return Out(out, {static_cast<size_t>(self.units())}, owner);
            },
-           "x"_a.noconvert(), "features"_a, "time"_a, "last"_a);
+           "x"_a.noconvert(), "features"_a, "time"_a);
 }
 
 }  // namespace
@@ -173,6 +197,17 @@ void bind(nb::module_& m, const char* suffix) {
 NB_MODULE(_core, m) {
   m.def("whole_units", &phased::whole_units);
   m.def("instruction_set", [] { return std::string(phased::engines().name); });
+  m.def("instruction_sets", [] {
+    std::vector<std::string> names;
+    for (const auto& each : phased::available()) names.push_back(each.name);
+    return names;
+  });
+  // For tests. Streams keep the engines they were made with.
+  m.def("use_instruction_set", [](const std::string& name) {
+    const phased::Engines* wanted = phased::named(name);
+    if (!wanted) throw nb::value_error(("this CPU has no instruction set " + name).c_str());
+    phased::in_use() = wanted;
+  });
   phased::bind<float>(m, "32");
   phased::bind<double>(m, "64");
 }

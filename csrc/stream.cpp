@@ -22,6 +22,7 @@ Stream<T>::Stream(const Engine<T>& engine, std::shared_ptr<const StreamModel<T>>
 template <class T>
 Stream<T>::Stream(const Stream& other) : Stream(other.engine_, other.model_) {
   const std::lock_guard<std::mutex> hold(other.lock_);
+  last_ = other.last_;
   for (size_t i = 0; i < states_.size(); i++) {
     std::copy_n(other.states_[i].z.get(), other.states_[i].z.size(), states_[i].z.get());
     std::copy_n(other.states_[i].c.get(), other.states_[i].c.size(), states_[i].c.get());
@@ -53,6 +54,7 @@ void Stream<T>::run(const T* x, const int64_t* index, const double* time, int64_
     }
     at += events;
   }
+  if (count) last_ = time[count - 1];
 }
 
 template <class T>

@@ -33,7 +33,7 @@ struct StreamModel {
   std::vector<StreamLayer<T>> layers;
 };
 
-// Not for two threads at once: each call holds the stream's lock.
+// The state and the time of the last event, which move together. Not for two threads at once: each call holds the stream's lock.
 template <class T>
 class Stream {
  public:
@@ -48,6 +48,8 @@ class Stream {
   void run(const T* x, const int64_t* index, const double* time, int64_t count, T* out);
   void get(T* h, T* c) const;
   void set(const T* h, const T* c);
+  double last() const { return last_; }
+  void set_last(double time) { last_ = time; }
 
  private:
   struct State {
@@ -63,6 +65,7 @@ class Stream {
   Buffer<int32_t> unit_;
   Buffer<T> k_;
   Buffer<uint8_t> side_;
+  double last_ = -__builtin_inf();
   Buffer<T> between_;  // (2, kChunk, units): what one layer hands to the next
   mutable std::mutex lock_;
 };

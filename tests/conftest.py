@@ -1,6 +1,7 @@
 """What every test runs under."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(autouse=True)
+def _instruction_set(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test about the backend "cpu" runs with the instruction set that its parameter names."""
+    from instructions import CoreOn, using  # beside this file
+
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    backend = parameters.get("backend")
+    with using(backend.instructions if isinstance(backend, CoreOn) else ""):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from instructions import CoreOn
 from phased import ops
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
@@ -24,14 +25,17 @@ def device_of(backend: str) -> str:
 
 
 def backend_parameters(*, reference: bool = False) -> list[Any]:
-    """Every backend there is; one that cannot run here is skipped, and says why."""
-    names = [name for name in ops.backends() if reference or name != "reference"]
-    missing = {name: ops.backends()[name].missing for name in names}
-    marks = {name: [pytest.mark.gpu] if device_of(name) == "cuda" else [] for name in names}
-    return [
-        pytest.param(name, marks=[*marks[name], *([pytest.mark.skip(reason=str(why))] if (why := missing[name]) else [])])
-        for name in names
-    ]
+    """Every backend there is, the core under each instruction set; one that cannot run here is skipped, and says why."""
+    found = []
+    for name in [name for name in ops.backends() if reference or name != "reference"]:
+        why = ops.backends()[name].missing
+        marks = [pytest.mark.gpu] if device_of(name) == "cuda" else []
+        marks += [pytest.mark.skip(reason=why)] if why else []
+        if name == "cpu":
+            found += [pytest.param(each, marks=marks, id=f"cpu {each.instructions}".strip()) for each in CoreOn.each()]
+        else:
+            found.append(pytest.param(name, marks=marks))
+    return found
 
 
 each_backend = pytest.mark.parametrize("backend", backend_parameters())

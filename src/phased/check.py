@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
+
+from phased import tracing
+
+UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
 
 
 def number(
@@ -80,7 +84,7 @@ def one_per_unit(values: Any, units: int, name: str) -> Tensor:
         )
     if values.dtype == torch.bool or values.is_complex():
         raise TypeError(f"{name} must be a tensor of real numbers, got {values.dtype}. Call {name}.to(torch.float64).")
-    if not bool(torch.isfinite(values).all()):
+    if tracing.readable(values) and not bool(torch.isfinite(values).all()):
         unit = first(~torch.isfinite(values))
         raise ValueError(f"{name} must be finite, got {values[unit]} for unit {unit}. Look at where its values come from.")
     return values
@@ -88,7 +92,7 @@ def one_per_unit(values: Any, units: int, name: str) -> Tensor:
 
 def periods(values: Tensor) -> None:
     """Every period is positive."""
-    if not bool((values > 0).all()):
+    if tracing.readable(values) and not bool((values > 0).all()):
         unit = first(values <= 0)
         raise ValueError(
             f"period must be positive, got {values[unit]:g} for unit {unit}. It is the length of a cycle in units of time."
@@ -98,9 +102,37 @@ def periods(values: Tensor) -> None:
 def ratios(values: Tensor) -> None:
     """Every open ratio is in (0, 1]."""
     bad = (values <= 0) | (values > 1)
-    if bool(bad.any()):
+    if tracing.readable(values) and bool(bad.any()):
         unit = first(bad)
         raise ValueError(f"ratio_on must be in (0, 1], got {values[unit]:g} for unit {unit}. It is the open part of a cycle.")
+
+
+def has_values(name: str, value: Tensor, target: Tensor) -> None:
+    """A value that is not on the meta device, unless the parameter it is for is."""
+    if value.is_meta and not target.is_meta:
+        raise ValueError(
+            f"{name} must start from a tensor with values, got one on meta. Make it with device='cpu', and build the layer anew."
+        )
+
+
+def parameter(name: str, value: Tensor, expected: tuple[int, ...], like: Tensor, *, of_time: bool = False) -> None:
+    """A parameter of its own shape, on the device and, unless it is of time, of the dtype of weight_ih_l0."""
+    if value.shape != expected:
+        raise ValueError(f"{name} must have shape {expected}, got {shape(value)}. Load or assign a tensor of that shape.")
+    if value.is_meta or (like.is_meta and not value.is_meta):
+        empty = name if value.is_meta else "weight_ih_l0"
+        raise ValueError(
+            f"All parameters must have values, got {empty} on meta. Load it with load_state_dict(..., assign=True), "
+            f"or call layer.to_empty(device=...) and layer.reset_parameters()."
+        )
+    if value.device != like.device:
+        raise ValueError(
+            f"{name} must be on the device of weight_ih_l0, {like.device}, got {value.device}. Call layer.to(device)."
+        )
+    if value.dtype != like.dtype and not of_time:
+        raise TypeError(
+            f"{name} must have the dtype of weight_ih_l0, {like.dtype}, got {value.dtype}. Call layer.to({like.dtype})."
+        )
 
 
 def tensor(name: str, value: Any) -> None:
@@ -136,8 +168,14 @@ def same_dtype(name: str, value: Tensor, dtype: torch.dtype) -> None:
 
 def same_device(name: str, value: Tensor, device: torch.device) -> None:
     """A tensor on the layer's own device."""
-    if value.device != device:
-        raise ValueError(f"{name} must be on the layer's device, {device}, got {value.device}. Call {name}.to({str(device)!r}).")
+    if value.device == device:
+        return
+    if device.type == "meta":
+        raise ValueError(
+            f"{name} must be on the layer's device, meta, where it has no values, got {value.device}. "
+            f"Call layer.to_empty(device={str(value.device)!r}), then layer.reset_parameters() or layer.load_state_dict(...)."
+        )
+    raise ValueError(f"{name} must be on the layer's device, {device}, got {value.device}. Call {name}.to({str(device)!r}).")
 
 
 def times(time: Tensor, steps: torch.Size, device: torch.device) -> None:
@@ -174,11 +212,26 @@ def packed_times(time: Any, input: PackedSequence) -> None:
         raise ValueError("time must be packed as input is, got other lengths or another order. Pack both with the same lengths.")
 
 
+def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
+    """Unsigned timestamps as int64, which torch can compare and subtract; others as they are."""
+    if time.dtype not in UNSIGNED:
+        return time
+    wide = time.to(torch.int64)
+    if time.dtype == torch.uint64 and time.is_cpu and tracing.readable(time):
+        bad = wide < 0 if valid is None else (wide < 0) & valid
+        if bool(bad.any()):
+            value = int(wide[bad][0]) % 2**64
+            raise ValueError(f"time must be below 2**63, got {value} as torch.uint64. Subtract the start of the recording first.")
+    return wide
+
+
 def clock(time: Tensor, valid: Tensor | None) -> None:
     """Timestamps (T, B) that are finite and never go backwards, over the steps that count."""
-    if valid is None:  # the usual case, in one look: what rises from a finite number to a finite number is finite
+    if (
+        valid is None and time.numel()
+    ):  # the usual case, in one look: what rises from a finite number to a finite number is finite
         rising, ends = time[1:] >= time[:-1], time[:: max(1, len(time) - 1)]
-        if bool(rising.all()) and (not time.is_floating_point() or bool(torch.isfinite(ends).all())):
+        if bool(rising.all()) and (not time.is_floating_point() or math.isfinite(ends.abs().max().item())):
             return
     finite = torch.isfinite(time) if time.is_floating_point() else None
     if finite is not None:
@@ -199,26 +252,59 @@ def clock(time: Tensor, valid: Tensor | None) -> None:
         )
 
 
+def resolution(time: Tensor, valid: Tensor | None, open_time: Callable[[], float]) -> None:
+    """Timestamps (T, B) in a dtype below float64 that still tells neighbouring steps apart, as far as values can show it.
+
+    Equal times are allowed: several events may share one. They are an error where they come from rounding, which is taken as
+    certain if all of this holds for neighbouring steps:
+
+    - they lie beyond the whole numbers that the dtype holds one by one: 2**24 for float32, 2**11 for float16, 2**8 for bfloat16;
+    - numbers of the dtype lie further apart there than half of `open_time()`, in which the fastest unit's gate rises or falls;
+    - some steps are equal, and no others prove a coarser grid: the closest of those that differ are two adjacent numbers of the
+      dtype. Midnights in UNIX seconds, two to a day, are 675 such numbers apart, and pass.
+
+    float32 UNIX seconds lie 128 s apart, milliseconds 131 s, microseconds 134 s.
+    """
+    if not time.is_floating_point() or time.dtype == torch.float64 or not time.numel():
+        return
+    size = time.abs() if valid is None else torch.where(valid, time, 0).abs()
+    eps = torch.finfo(time.dtype).eps
+    if float(size.max()) < 2 / eps:
+        return
+    spacing = eps * torch.exp2(torch.frexp(size.double()).exponent - 1.0)
+    coarse = (size >= 2 / eps) & (2 * spacing > open_time())
+    gaps = (time[1:].double() - time[:-1].double()) / torch.minimum(spacing[1:], spacing[:-1])
+    gaps = gaps[coarse[1:] & coarse[:-1]]
+    apart = gaps[gaps > 0]
+    if len(apart) < len(gaps) and bool((apart <= 1).any() if len(apart) else True):
+        raise ValueError(
+            f"time must tell its steps apart, got {len(gaps) - len(apart)} of {len(gaps)} equal to the step before: numbers of "
+            f"{time.dtype} near {float(size.max()):.3g} lie {float(spacing.max()):g} apart. Pass time as torch.float64 or "
+            f"torch.int64 from its source on, or subtract the start of the recording before time becomes {time.dtype}."
+        )
+
+
 def lengths(value: Any, batch: int, steps: int, device: torch.device) -> Tensor:
     """One whole number in [0, steps] for each sequence, as an int64 tensor on input's device."""
     cure = "Pass the number of steps of each sequence that are data, as whole numbers."
     if isinstance(value, (list, tuple)) and not value:
-        value = torch.zeros(0, dtype=torch.int64)
+        value = torch.zeros(0, dtype=torch.int64, device="cpu")
     if not isinstance(value, Tensor):
         if np.asarray(value).dtype.kind not in "biufc":
             raise TypeError(f"lengths must be whole numbers, got {kind(value)} of {np.asarray(value).dtype}. {cure}")
-        value = torch.as_tensor(value)
+        value = torch.as_tensor(value, device="cpu")  # torch's default device may be another
     given: Tensor = value
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"lengths must be whole numbers, got {given.dtype}. {cure}")
     if given.shape != (batch,):
         raise ValueError(f"lengths must have one entry for each sequence, shape ({batch},), got {shape(given)}. {cure}")
     # Reading values of a GPU tensor would wait for the GPU; a compiled graph cannot branch on them.
-    if given.device.type == "cpu" and not torch.compiler.is_compiling() and batch:
+    given = given.to(torch.int64)
+    if given.is_cpu and batch and tracing.readable(given):
         low, high = int(given.min()), int(given.max())
         if low < 0 or high > steps:
             raise ValueError(f"lengths must be in [0, {steps}], the steps of input, got {low if low < 0 else high}. {cure}")
-    return given.to(device=device, dtype=torch.int64)
+    return given.to(device)
 
 
 def state(
@@ -260,19 +346,55 @@ def event(x: Tensor, time: float, input_size: int, entries: int | None, last: fl
         raise ValueError(
             f"x must have shape ({input_size},), the layer's input_size, got {shape(x)}. For many events, call run()."
         )
+    else:
+        finite_features(x)
     after(time, last)
 
 
-def events(x: Tensor, time: Tensor, input_size: int, entries: int | None, last: float | None) -> None:
-    """Many events of a stream, in order of time."""
+def events(
+    x: Tensor,
+    time: Tensor,
+    input_size: int,
+    entries: int | None,
+    last: float | None,
+    open_time: Callable[[], float] | None = None,
+) -> None:
+    """Many events of a stream, in order of time, and with `open_time` in a dtype that tells them apart: see `resolution`."""
     if entries is not None:
         indices(x, entries, (len(x),) if x.dim() else (1,))
     elif x.dim() != 2 or x.shape[1] != input_size:
         raise ValueError(f"x must have shape (events, {input_size}), got {shape(x)}. For one event, call push().")
+    else:
+        finite_features(x)
     times(time.to(x.device), x.shape[:1], x.device)
+    time = signed(time)
     clock(time.unsqueeze(1), None)
+    if open_time is not None:
+        resolution(time.unsqueeze(1), None, open_time)
     if len(time):
         after(float(time[0]), last)
+
+
+def finite_features(x: Tensor) -> None:
+    """Features of events, (..., D), without NaN and infinity, which would stay in a stream's state for good."""
+    if math.isfinite(float(x.sum())):  # one reading decides for nearly all input; a sum of finite numbers may still overflow
+        return
+    bad = ~torch.isfinite(x)
+    if bool(bad.any()):
+        where = bad.nonzero()[0].tolist()
+        event = f" of event {where[0]}" if len(where) > 1 else ""
+        raise ValueError(
+            f"x must be finite, got {x[tuple(where)].item()} for feature {where[-1]}{event}. "
+            f"Leave such events out, or fill the gap: a stream would keep it in its state."
+        )
+
+
+def finite_parameter(value: Tensor) -> None:
+    """A layer's parameter with values, all finite, as a stream needs it."""
+    if value.is_meta:
+        raise ValueError("rnn must have values, got parameters on the meta device. Load a state_dict or call to_empty() first.")
+    if not bool(torch.isfinite(value).all()):
+        raise ValueError("rnn must have finite parameters, got NaN or infinity. Look at where its training diverged.")
 
 
 def indices(x: Tensor, entries: int, expected: tuple[int, ...]) -> None:
@@ -301,7 +423,7 @@ def numbers(name: str, value: Any) -> Tensor:
             raise TypeError(
                 f"{name} must be real numbers, got {kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
             )
-        given = torch.as_tensor(array)
+        given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
     if given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
     return given

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phased import check
 from phased.layer import PhasedRNN
-from phased.schedule import count, valid_steps
+from phased.schedule import count
 
 
 def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
@@ -23,11 +23,10 @@ def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
     if time.dim() not in (1, 2):
         batched = "(batch, steps)" if rnn.batch_first else "(steps, batch)"
         raise ValueError(f"time must have shape {batched} or, unbatched, (steps,), got {check.shape(time)}.")
-    check.times(time, time.shape, rnn.get_parameter("weight_ih_l0").device)
+    check.times(time, time.shape, rnn.device)
     t = time.unsqueeze(1) if time.dim() == 1 else time.transpose(0, 1) if rnn.batch_first else time
     length = None if lengths is None else check.lengths(lengths, t.shape[1], t.shape[0], t.device)
-    if rnn.check_time and t.device.type == "cpu":
-        check.clock(t, None if length is None else valid_steps(t.shape[0], length))
+    t = rnn.checked_time(t, length)
     counts = torch.stack([count(gate._replace(leak=0.0), t, length) for gate in rnn.gates()])
     return counts.squeeze(1) if time.dim() == 1 else counts
 

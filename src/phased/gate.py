@@ -53,13 +53,23 @@ def slopes(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "trian
 
 
 class _Bounded(torch.autograd.Function):
+    generate_vmap_rule = True  # with setup_context and jvp, what torch.func needs
+
     @staticmethod
-    def forward(ctx: Any, value: Tensor, low: float, high: float) -> Tensor:
+    def forward(value: Tensor, low: float, high: float) -> Tensor:
         return value.clamp(low, high)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, to_value: Tensor) -> tuple[Tensor, None, None]:
         return to_value, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, low: None, high: None) -> Tensor:
+        return tangent.clone()
 
 
 def bounded(value: Tensor, low: float, high: float) -> Tensor:

@@ -12,7 +12,10 @@ from torch import Tensor
 from phased import check
 
 Law = Callable[[int], Tensor]
-"""Given a number of units, one float64 value for each, drawn from torch's global generator."""
+"""Given a number of units, one float64 value for each, drawn from torch's global generator.
+
+The laws here draw on the CPU, whatever torch's default device is: one seed gives the same units everywhere, on meta too.
+"""
 Values = float | Law | Tensor
 """One number for all units, a law, or a tensor with one value per unit."""
 
@@ -25,7 +28,7 @@ class Constant:
 
     def __call__(self, size: int) -> Tensor:
         """The value, once for each unit."""
-        return torch.full((size,), self.value, dtype=torch.float64)
+        return torch.full((size,), self.value, dtype=torch.float64, device="cpu")
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Uniform:
 
     def __call__(self, size: int) -> Tensor:
         """One draw for each unit."""
-        return self.low + (self.high - self.low) * torch.rand(size, dtype=torch.float64)
+        return self.low + (self.high - self.low) * torch.rand(size, dtype=torch.float64, device="cpu")
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,9 @@ def aligned(interval: float, start: float = 0.0, ratio_on: float = 0.05) -> dict
 
 
 def draw(values: Values, size: int, name: str) -> Tensor:
-    """One float64 value for each unit, from whichever way the user gave them."""
-    if isinstance(values, Tensor):
-        return check.one_per_unit(values, size, name).detach().to(torch.float64).clone()
-    if callable(values):
-        return check.one_per_unit(values(size), size, name).to(torch.float64)
+    """One float64 value for each unit, from whichever way the user gave them, on the CPU; on meta if the user's are."""
+    if isinstance(values, Tensor) or callable(values):
+        given = check.one_per_unit(values if isinstance(values, Tensor) else values(size), size, name).detach()
+        return given.to("meta" if given.is_meta else "cpu", torch.float64, copy=True)
     check.number(name, values)
     return Constant(float(values))(size)

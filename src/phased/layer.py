@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from math import e
 from typing import Any, ClassVar, Self
@@ -11,27 +11,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from phased import check, init, ops
-from phased.cell import GRU, LSTM, Cell, State, Weights
+from phased import check, init, ops, tracing
+from phased.cell import GRU, LSTM, State, Weights
 from phased.gate import SHAPES, TimeGate
+from phased.parameters import GATE, GatedModule, Setting
 from phased.schedule import valid_steps
 
-Setting = init.Values | Sequence[init.Values]
-"""One for every layer, or a list with one for each."""
 Sequences = Tensor | PackedSequence
 
-GATE = ("period", "shift", "ratio_on")
-PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
 
+class PhasedRNN(GatedModule):
+    """What the two layers share: options, checks, stacking, directions, ragged batches."""
 
-class PhasedRNN(nn.Module):
-    """What the two layers share: parameters, checks, stacking, directions, ragged batches."""
-
-    cell: ClassVar[Cell]
     state_names: ClassVar[tuple[str, ...]]
 
     check_time: bool = True
-    """Whether times of CPU tensors are checked to be finite and never to go backwards; False on a layer saves the reading."""
+    """Whether times of CPU tensors are checked: finite, never backwards, not rounded to a standstill. False skips the check."""
 
     def __init__(
         self,
@@ -85,7 +80,7 @@ class PhasedRNN(nn.Module):
         self.peephole = peephole
         self.gate = gate
         self.backend = backend
-        self._settings = {
+        self._gate_starts = {
             name: check.per_layer(name, setting, num_layers)
             for name, setting in zip(GATE, (period, shift, ratio_on), strict=True)
         }
@@ -93,103 +88,18 @@ class PhasedRNN(nn.Module):
             name: check.per_layer(f"learn_{name}", flags, num_layers)
             for name, flags in zip(GATE, (learn_period, learn_shift, learn_ratio_on), strict=True)
         }
-
-        def parameter(name: str, *shape: int, dtype: torch.dtype | None = dtype, learn: bool = True) -> None:
-            check.flag(f"learn_{name}", learn)
-            self.register_parameter(name, nn.Parameter(torch.empty(*shape, device=device, dtype=dtype), requires_grad=learn))
-
-        stacked = self.cell.gates * hidden_size
-        for layer, suffix in self._suffixes():
-            width = input_size if layer == 0 else hidden_size * self._directions
-            parameter(f"weight_ih{suffix}", stacked, width)
-            parameter(f"weight_hh{suffix}", stacked, hidden_size)
-            if bias:
-                parameter(f"bias_ih{suffix}", stacked)
-                parameter(f"bias_hh{suffix}", stacked)
-            if peephole:
-                for name in PEEPHOLES:
-                    parameter(f"{name}{suffix}", hidden_size)
-            for name in GATE:  # time is float64, and so is what measures it: see docs/decisions.md
-                parameter(f"{name}{suffix}", hidden_size, dtype=torch.float64, learn=learned[name][layer])
+        self._register(learned, device, dtype)
         self.reset_parameters()
 
-    @property
-    def _directions(self) -> int:
-        return 2 if self.bidirectional else 1
+    def flatten_parameters(self) -> None:
+        """Do nothing: torch.nn.LSTM's method of this name lays weights out for cuDNN, and code written for it may call it."""
 
-    def _suffixes(self) -> list[tuple[int, str]]:
-        """Each layer and direction with the end of its parameters' names, in the order of the states."""
-        ends = ("", "_reverse")[: self._directions]
-        return [(layer, f"_l{layer}{end}") for layer in range(self.num_layers) for end in ends]
-
-    def reset_parameters(self) -> None:
-        """Draw every parameter anew: the weights as torch.nn.LSTM does, the gates from their laws."""
-        bound = self.hidden_size**-0.5
-        with torch.no_grad():
-            for layer, suffix in self._suffixes():
-                values = self._draw_gate(layer)
-                for name, value in values.items():
-                    self.get_parameter(f"{name}{suffix}").copy_(value)
-            for name, weight in self.named_parameters():
-                if not name.startswith(GATE):
-                    nn.init.uniform_(weight, -bound, bound)
-
-    def _draw_gate(self, layer: int) -> dict[str, Tensor]:
-        """Period, shift and ratio_on of a layer's units; where no shift was given, anywhere in a unit's own period."""
-        period_law, shift_law, ratio_law = (self._settings[name][layer] for name in GATE)
-        period = init.draw(period_law, self.hidden_size, "period")
-        check.periods(period)
-        whole_period = shift_law is None
-        shift = init.draw(init.Uniform(0.0, 1.0) if whole_period else shift_law, self.hidden_size, "shift")
-        ratio_on = init.draw(ratio_law, self.hidden_size, "ratio_on")
-        check.ratios(ratio_on)
-        return {"period": period, "shift": shift * period if whole_period else shift, "ratio_on": ratio_on}
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move as any module does, but let no conversion round the parameters of time."""
-        names = [f"{name}{suffix}" for _, suffix in self._suffixes() for name in GATE]
-        exact = [
-            (name, p.data, None if p.grad is None else p.grad.detach()) for name in names for p in [self.get_parameter(name)]
-        ]
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, value, grad in exact:
-            parameter = self.get_parameter(name)
-            if parameter.dtype != torch.float64:
-                parameter.data = value.to(parameter.device)
-                parameter.grad = None if grad is None else grad.to(parameter.device)
-        return self
-
-    def gates(self) -> list[TimeGate]:
-        """The time gates in force, one for each layer and direction: with the leak in training, without in eval."""
-        return [gate.bounded() for gate in self._raw_gates()]
-
-    def _raw_gates(self) -> list[TimeGate]:
-        """The gates' parameters as they are; the recurrence bounds them."""
-        leak = self.leak if self.training else 0.0
-        gates = []
-        for _, suffix in self._suffixes():
-            period, shift, ratio_on = (self._named(f"{name}{suffix}") for name in GATE)
-            gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))
-        return gates
-
-    def _named(self, name: str) -> Any:
-        """A parameter, or what stands for one, as a parametrisation does; None where there is none of that name.
-
-        get_parameter's walk would cost every call.
-        """
-        found = self._parameters.get(name)
-        return getattr(self, name, None) if found is None else found
-
-    def weights(self) -> list[Weights]:
-        """The weights, one set for each layer and direction."""
-        sets = []
-        for _, suffix in self._suffixes():
-            ih, hh, bias_ih, bias_hh = (
-                self._named(f"{name}{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            )
-            peephole = [self._named(f"{name}{suffix}") for name in PEEPHOLES] if self.peephole else []
-            sets.append(Weights(ih, hh, bias_ih, bias_hh, torch.stack(peephole) if peephole else None))
-        return sets
+    def __prepare_scriptable__(self) -> Self:
+        """Refuse torch.jit.script, which calls this first."""
+        raise RuntimeError(
+            f"{type(self).__name__} must not be compiled by torch.jit.script, which knows neither its options nor its operator. "
+            f"Use torch.export.export(model, args) instead."
+        )
 
     def forward(
         self,
@@ -205,7 +115,10 @@ class PhasedRNN(nn.Module):
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, time, hx, lengths)
-        weight = self._named("weight_ih_l0")
+        if not torch.compiler.is_compiling():
+            tracing.refuse_tracers(type(self).__name__, self.backend)
+        operands = self._operands()
+        weight = operands[1][0].ih
         check.sequences(input, self.input_size, self.batch_first)
         check.same_device("input", input, weight.device)
         low = autocast_dtype(input.device)
@@ -227,14 +140,13 @@ class PhasedRNN(nn.Module):
         if lengths is not None and not batched:
             raise ValueError("lengths must be None for unbatched input: it has one sequence. Pass input[:length] instead.")
         length = None if lengths is None else check.lengths(lengths, batch, steps, input.device)
-        if self.check_time and t.device.type == "cpu" and not torch.compiler.is_compiling():
-            check.clock(t, None if length is None else valid_steps(steps, length))
+        t = self.checked_time(t, length)
         initial = self._initial_state(hx, batch, batched, weight)
 
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         with nullcontext() if low is None else torch.autocast(input.device.type, enabled=False):
-            output, final = self._run(x, t, initial, length, low, working)
+            output, final = self._run(operands, x, t, initial, length, low, working)
         if weight.dtype != working:
             output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
         if not batched:
@@ -242,6 +154,17 @@ class PhasedRNN(nn.Module):
         elif self.batch_first:
             output = output.transpose(0, 1)
         return output, final if len(final) > 1 else final[0]
+
+    def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
+        """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""
+        if not (time.is_cpu and tracing.readable(time)):  # values on a GPU would have to be waited for
+            return check.signed(time)
+        valid = None if lengths is None else valid_steps(len(time), lengths)
+        time = check.signed(time, valid)
+        if self.check_time:
+            check.clock(time, valid)
+            check.resolution(time, valid, self.shortest_open_time)
+        return time
 
     def _initial_state(self, hx: Any, batch: int, batched: bool, weight: Tensor) -> State | None:
         """The states of all layers and directions, each (layers x directions, B, H); None where none were given."""
@@ -253,7 +176,14 @@ class PhasedRNN(nn.Module):
         return given if batched else tuple(s.unsqueeze(1) for s in given)
 
     def _run(
-        self, x: Tensor, t: Tensor, initial: State | None, lengths: Tensor | None, low: torch.dtype | None, working: torch.dtype
+        self,
+        operands: tuple[list[TimeGate], list[Weights]],
+        x: Tensor,
+        t: Tensor,
+        initial: State | None,
+        lengths: Tensor | None,
+        low: torch.dtype | None,
+        working: torch.dtype,
     ) -> tuple[Tensor, State]:
         """All layers and directions, one after another. Under autocast the operands of products are rounded, nothing else is."""
 
@@ -261,7 +191,11 @@ class PhasedRNN(nn.Module):
             rounded = value if low is None else value.to(low)
             return rounded if rounded.dtype == working else rounded.to(working)
 
-        gates, weights = self._raw_gates(), self.weights()
+        gates, weights = operands
+        backend = self._backend(x)
+        if tracing.in_forward_mode():
+            parameters = [p for w, gate in zip(weights, gates, strict=True) for p in (*w.present(), *gate.parameters())]
+            tracing.refuse_tangents(type(self).__name__, backend, [x, t, *(initial or ()), *parameters])
         finals: list[State] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
@@ -275,7 +209,7 @@ class PhasedRNN(nn.Module):
                     w = w.map(operand, lambda value: value.to(working))
                 state = None if initial is None else tuple(s[index].to(working) for s in initial)
                 inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
-                output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, self.backend)
+                output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, backend)
                 outputs.append(reverse(output, lengths) if direction else output)
                 finals.append(final)
             x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
@@ -283,11 +217,20 @@ class PhasedRNN(nn.Module):
             states[0].unsqueeze(0) if len(states) == 1 else torch.stack(states) for states in zip(*finals, strict=True)
         )
 
+    def _backend(self, x: Tensor) -> str:
+        """The layer's backend; for tensors without values the reference, which gives any of them the right shapes."""
+        if torch.compiler.is_compiling() or not tracing.is_valueless(x):
+            return self.backend
+        if self.backend != "auto":
+            ops.choose(self.backend, x.device)  # one for another device raises all the same
+        return "reference"
+
     def _forward_packed(self, input: PackedSequence, time: Any, hx: Any, lengths: Any) -> tuple[PackedSequence, Any]:
         """The same for a PackedSequence: unpacked, run with its lengths, packed again in the same order."""
         if lengths is not None:
             raise ValueError("lengths must be None for a PackedSequence, which has its own.")
         check.packed_times(time, input)
+        time = time._replace(data=check.signed(time.data))
         padded, length = pad_packed_sequence(input, batch_first=self.batch_first)
         padded_time, _ = pad_packed_sequence(time, batch_first=self.batch_first)
         output, final = self.forward(padded, padded_time, hx, length)
@@ -300,7 +243,7 @@ class PhasedRNN(nn.Module):
     @classmethod
     def _from(cls, rnn: nn.LSTM | nn.GRU, settings: dict[str, Any]) -> Self:
         """A layer with the sizes, options and weights of a torch one, and the gate settings given."""
-        weight = rnn.get_parameter("weight_ih_l0")
+        weight: Any = rnn.weight_ih_l0
         layer = cls(
             rnn.input_size,
             rnn.hidden_size,
@@ -313,19 +256,11 @@ class PhasedRNN(nn.Module):
             dtype=weight.dtype,
             **settings,
         )
-        layer.load_state_dict(rnn.state_dict(), strict=False)
+        with torch.no_grad():
+            for names in layer._names:
+                for name in names.weights:  # not by state_dict, which has other names where rnn is parametrised
+                    layer._set(name, getattr(rnn, name))
         return layer.train(rnn.training)
-
-    def extra_repr(self) -> str:
-        """Sizes, what differs from the defaults, and where the gates are now."""
-        parts = [f"{self.input_size}, {self.hidden_size}"]
-        defaults: dict[str, Any] = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
-        defaults |= {"peephole": False, "gate": "triangle", "backend": "auto"}
-        parts += [f"{name}={getattr(self, name)!r}" for name, default in defaults.items() if getattr(self, name) != default]
-        for name in GATE:
-            values = [self.get_parameter(f"{name}{suffix}") for _, suffix in self._suffixes()]
-            parts.append(f"{name}={spread(values)}{' learned' if any(v.requires_grad for v in values) else ''}")
-        return ", ".join([*parts, f"leak={self.leak:g}"])
 
 
 class PhasedLSTM(PhasedRNN):
@@ -371,21 +306,14 @@ def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return sequences.flip(0)
     steps = sequences.shape[0]
+    lengths = lengths.clamp(max=steps)  # those of a GPU or in a compiled graph are not checked
     forwards = torch.arange(steps, device=sequences.device).unsqueeze(-1)
     index = torch.where(forwards < lengths, lengths - 1 - forwards, forwards)
     return sequences.gather(0, index.view(*index.shape, *(1,) * (sequences.dim() - 2)).expand_as(sequences))
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The dtype of an autocast region around us, or None; there is none for tensors without numbers."""
+    """The dtype of the autocast region around the call, or None; None for meta tensors."""
     if device.type == "meta":
         return None
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
-
-
-def spread(values: Sequence[Tensor]) -> str:
-    """A value, or the range of several."""
-    if any(v.is_meta for v in values):
-        return "?"
-    low, high = min(v.min().item() for v in values), max(v.max().item() for v in values)
-    return f"{low:.3g}" if low == high else f"{low:.3g}..{high:.3g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ import torch
 from torch import Tensor
 
 from phased import check
+from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
 from phased.ops.stepper import CoreStepper, Stepper, stepper
+
+TIMES = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
+"""Types of a time that need no further look."""
 
 
 class Stream:
@@ -31,12 +36,14 @@ class Stream:
         self.input_size = rnn.input_size
         self.hidden_size = rnn.hidden_size
         self._names = rnn.state_names
-        self._dtype = torch.promote_types(rnn.get_parameter("weight_ih_l0").dtype, torch.float32)
+        self._dtype = torch.promote_types(rnn.dtype, torch.float32)
 
         def own(value: Tensor) -> Tensor:
+            check.finite_parameter(value)
             return value.detach().to("cpu", self._dtype, copy=True)
 
         def own_time(value: Tensor) -> Tensor:
+            check.finite_parameter(value)
             return value.detach().to("cpu", copy=True)
 
         if table is not None:
@@ -44,22 +51,43 @@ class Stream:
         self._entries = None if table is None else len(table)
         gates = [TimeGate(own_time(g.period), own_time(g.shift), own_time(g.ratio_on), 0.0, g.shape) for g in rnn.gates()]
         weights = [w.map(own, own) for w in rnn.weights()]
-        self._stepper: Stepper = stepper(rnn.cell, weights, gates, None if table is None else own(table), rnn.backend)
-        self._core = self._stepper.core if isinstance(self._stepper, CoreStepper) and table is None else None
-        self._time = -math.inf
+        self._open_time = rnn.shortest_open_time()
+        self._parts = (rnn.cell.name, weights, gates, None if table is None else own(table), rnn.backend)
+        self._start(stepper_of(*self._parts))
+
+    def _start(self, stepper: Stepper) -> None:
+        """Run on this stepper from now on."""
+        self._stepper = stepper
+        self._core = stepper.core if isinstance(stepper, CoreStepper) and self._entries is None else None
 
     def reset(self) -> None:
         """Forget everything: zero states, and any time may come next."""
         self._stepper.restore(tuple(torch.zeros_like(s) for s in self._stepper.state()))
-        self._time = -math.inf
+        self._stepper.time = -math.inf
 
     def copy(self) -> Stream:
         """Another stream with the same weights, which are shared, and its own copy of the state and time."""
         other = object.__new__(Stream)
         other.__dict__.update(self.__dict__)
-        other._stepper = self._stepper.copy()
-        other._core = None if self._core is None else other._stepper.core  # type: ignore[attr-defined]
+        other._start(self._stepper.copy())
         return other
+
+    def __copy__(self) -> Stream:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Stream:
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core")}
+        return values | {"state": self._stepper.state(), "time": self._stepper.time}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        state, time = values.pop("state"), values.pop("time")
+        self.__dict__.update(values)
+        self._start(stepper_of(*self._parts))
+        self._stepper.restore(state)
+        self._stepper.time = time
 
     @property
     def state(self) -> Any:
@@ -76,38 +104,45 @@ class Stream:
     @property
     def time(self) -> float | None:
         """The time of the last event, or None before the first."""
-        return None if self._time == -math.inf else self._time
+        time = self._stepper.time
+        return None if time == -math.inf else time
 
     def push(self, x: Any, t: float) -> Any:
         """Take one event, features x (input_size,) or an index, at time t; the output of the last layer, (H,)."""
-        if self._core is not None and type(x) is np.ndarray and type(t) is not bool:  # the short way, if it can be used as it is
+        if self._core is not None and type(x) is np.ndarray and type(t) in TIMES:  # the short way
             try:
-                h = self._core.push(x, self.input_size, t, self._time)
+                return self._core.push(x, self.input_size, t)
             except (TypeError, ValueError):
-                pass  # the long way below finds out whether anything is wrong, and says so
-            else:
-                self._time = float(t)
-                return h
+                pass  # the checks below name what is unusual about the event, or take it
         rows = self._events(x)
         time = check.moment(t)
         check.event(rows, float(time), self.input_size, self._entries, self.time)
         h = self._stepper.run(rows.unsqueeze(0), time.view(1))[0]
-        self._time = float(time)
         return h if isinstance(x, Tensor) else h.numpy()
 
     def run(self, x: Any, t: Any) -> Any:
         """Take many events, features (N, input_size) or indices (N,), at times (N,); the outputs, (N, H).
 
-        A bad event anywhere is found before any is taken.
+        All events are taken or none: a bad one anywhere is found before any is taken, and an interrupted run (Ctrl-C) leaves the
+        stream as it was.
         """
         rows, times = self._events(x), check.numbers("time", t)
-        check.events(rows, times, self.input_size, self._entries, self.time)
+        check.events(rows, times, self.input_size, self._entries, self.time, lambda: self._open_time)
         times = times.to("cpu", torch.float64)
-        outputs = self._stepper.run(rows, times)
-        if len(times):
-            self._time = float(times[-1])
+        state, time = self._stepper.state(), self._stepper.time
+        try:
+            outputs = self._stepper.run(rows, times)
+        except BaseException:
+            self._stepper.restore(state)
+            self._stepper.time = time
+            raise
         return outputs if isinstance(x, Tensor) else outputs.numpy()
 
     def _events(self, x: Any) -> Tensor:
         values = check.numbers("x", x)
         return values.to("cpu") if self._entries is not None else values.to("cpu", self._dtype)
+
+
+def stepper_of(cell: str, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str) -> Stepper:
+    """A stepper made of parts that can be pickled: a cell goes by its name."""
+    return stepper(CELLS[cell], weights, gates, table, backend)

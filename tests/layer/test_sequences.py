@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from layers import EXACT, as_hx, each_direction, each_layer, some_state, states
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
-from strategies import clocks, poisoned, ragged, seeds
+from phased.layer import reverse
+from strategies import BACKENDS, clocks, poisoned, ragged, seeds
 
 
 @each_layer
@@ -134,3 +135,34 @@ def test_the_gradient_flows_through_a_carried_state():
     _, between = rnn(x[:5], time[:5])
     parts = torch.autograd.grad(rnn(x[5:], time[5:], between)[0][-1].sum(), rnn.weight_hh_l0)
     torch.testing.assert_close(parts, whole, **EXACT)
+
+
+@each_layer
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_an_input_that_is_not_finite_passes_on_to_the_units_that_open_and_to_no_earlier_step(make, backend, leak, value):
+    rnn = make(3, 20, period=LogUniform(2, 40), ratio_on=0.3, leak=leak, backend=backend)
+    x, time = torch.randn(30, 4, 3), clocks(30, 4)
+    want, _ = rnn(x, time)
+    x[10, 1] = value
+    output, _ = rnn(x, time)
+    others = [0, 2, 3]
+    torch.testing.assert_close(output[:, others], want[:, others])
+    torch.testing.assert_close(output[:10, 1], want[:10, 1])
+    if value != value:
+        is_open = rnn.gates()[0](time[:, 1]) > 0
+        assert is_open[10].any()
+        assert output[-1, 1, is_open[10:].any(0)].isnan().all()
+    output[:, others].sum().backward()
+    assert rnn.shift_l0.grad.shape == (20,)
+
+
+@pytest.mark.parametrize("lengths", [[3, 5, 9, 0], [5, 5, 6, 2**62]])
+def test_turning_sequences_round_reads_nothing_beyond_their_steps(lengths):
+    """Lengths on a GPU or in a compiled graph are not checked."""
+    sequences, lengths = torch.randn(5, 4, 2), torch.tensor(lengths)
+    turned = reverse(sequences, lengths)
+    assert torch.equal(turned, reverse(sequences, lengths.clamp(max=5)))
+    assert torch.equal(turned[:, 1], sequences[:, 1].flip(0))
+    assert torch.equal(reverse(turned, lengths), sequences)

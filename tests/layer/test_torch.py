@@ -145,3 +145,12 @@ def test_a_trained_torch_layer_is_taken_over_with_its_options(make):
     assert (ours.period_l1_reverse == 4).all()
     assert not ours.period_l0.requires_grad
     assert ours.leak == 0.2
+
+
+@each_layer
+def test_code_that_flattens_torchs_parameters_runs_unchanged(make):
+    """Models often call it before each forward pass."""
+    rnn, x, time = make(3, 5), torch.randn(9, 4, 3), clocks(9, 4)
+    want, _ = rnn(x, time)
+    assert rnn.flatten_parameters() is None
+    assert torch.equal(rnn(x, time)[0], want)

@@ -75,7 +75,7 @@ class Result(NamedTuple):
             raise ValueError(f"the final state must be {problem.cell.states} tensors, got {len(self.final)}.")
         if not self.output.is_contiguous():
             raise ValueError("output must be contiguous. Pass the output of the forward pass as it is.")
-        expected = [("output", self.output, (steps, batch, units))]
+        expected: list[tuple[str, Tensor, tuple[int, ...]]] = [("output", self.output, (steps, batch, units))]
         expected += [("the final state", state, (batch, units)) for state in self.final]
         for name, tensor, shape in expected:
             if tensor.shape != shape or tensor.dtype != x.dtype or tensor.device != x.device:

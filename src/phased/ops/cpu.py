@@ -47,7 +47,7 @@ class Call:
         self.input = contiguous_rows(problem.input)
         self.time = problem.time.to(torch.float64).t().contiguous()
         lengths = problem.lengths
-        self.lengths = torch.full((batch,), steps, dtype=torch.int64) if lengths is None else lengths.contiguous()
+        self.lengths = torch.full((batch,), steps, dtype=torch.int64, device="cpu") if lengths is None else lengths.contiguous()
         self.state = [s.contiguous() for s in problem.state]
         self.weights = [None if w is None else w.contiguous() for w in problem.weights]
         self.gate = [g.contiguous() for g in problem.gate.parameters()]
@@ -138,7 +138,7 @@ def backward(
     strides = (0, 0) if to_rows is None else (to_rows.stride(1), to_rows.stride(0))
     to_end = [d.contiguous() for d in filled(to_final, result.final)]
     to_state = [torch.empty_like(s) for s in call.state]
-    to_gate = torch.empty(3, call.units, dtype=torch.float64)
+    to_gate = torch.empty(3, call.units, dtype=torch.float64, device="cpu")
     to_peephole = None if problem.weights.peephole is None else x.new_empty(3, call.units)
     given = (address(to_rows), *strides, *call.states(to_end))
     dense = is_dense_tape(call, result.saved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -11,10 +12,16 @@ from torch import Tensor
 from phased.cell import LSTM, Cell, State, Weights, hold
 from phased.gate import SHAPES, TimeGate
 from phased.ops import cpu
+from phased.ops.contract import check_weights
+
+AT_ONCE = 1 << 16  # events the core takes in one call; between calls an interrupt is noticed
 
 
 class Stepper(Protocol):
     """What a stream runs on; the state of all layers is one tensor each for h and c, (layers, H)."""
+
+    time: float
+    """Of the last event, -inf before the first. An event that is taken moves the state and the time together."""
 
     def run(self, x: Tensor, time: Tensor) -> Tensor:
         """Take events, rows (N, D) or indices (N,) into the table, at float64 times (N,); the last layer's output, (N, H)."""
@@ -31,6 +38,9 @@ class Stepper(Protocol):
 
 def stepper(cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str) -> Stepper:
     """The compiled core where it can run, unless the layer's backend says otherwise; the weights are copied."""
+    units, dtype, device = weights[0].hh.shape[-1], weights[0].hh.dtype, torch.device("cpu")
+    for layer, (w, gate) in enumerate(zip(weights, gates, strict=True)):
+        check_weights(cell, w, gate, w.ih.shape[-1] if layer == 0 else units, dtype, device)
     compiled = backend in ("auto", "cpu") and cpu.MISSING is None
     return CoreStepper.create(cell, weights, gates, table) if compiled else PlainStepper(cell, weights, gates, table)
 
@@ -40,6 +50,7 @@ class PlainStepper:
 
     def __init__(self, cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None) -> None:
         self._cell, self._weights, self._gates, self._table = cell, weights, gates, table
+        self.time = -math.inf
         shape = (len(weights), weights[0].hh.shape[1])
         self._state: State = tuple(weights[0].hh.new_zeros(shape) for _ in range(cell.states))
 
@@ -49,6 +60,7 @@ class PlainStepper:
         outputs = rows.new_empty(len(rows), self._state[0].shape[1])
         for j, (row, t) in enumerate(zip(rows, time, strict=True)):
             outputs[j] = self._advance(row, t)
+            self.time = float(t)
         return outputs
 
     def state(self) -> State:
@@ -63,6 +75,7 @@ class PlainStepper:
         """Another one with the same weights and its own state."""
         other = PlainStepper(self._cell, self._weights, self._gates, self._table)
         other.restore(self._state)
+        other.time = self.time
         return other
 
     def _advance(self, x: Tensor, time: Tensor) -> Tensor:
@@ -127,17 +140,28 @@ class CoreStepper:
         core = getattr(cpu.core, "Stream" + cpu.KINDS[dtype])(cpu.cell_number(cell), layers)
         return cls(core, (len(weights), weights[0].hh.shape[1]), cell.states, dtype)
 
+    @property
+    def time(self) -> float:
+        """Of the last event."""
+        return float(self.core.time)
+
+    @time.setter
+    def time(self, value: float) -> None:
+        self.core.time = value
+
     def run(self, x: Tensor, time: Tensor) -> Tensor:
-        """Take events, many at a call; the interpreter is free meanwhile."""
-        outputs = torch.empty(len(time), self._shape[1], dtype=self._dtype)
+        """Take events, many at a call; other Python threads run meanwhile."""
+        outputs = torch.empty(len(time), self._shape[1], dtype=self._dtype, device="cpu")
         x, time = x.contiguous(), time.contiguous()
-        row, index = (0, x.data_ptr()) if x.dtype == torch.int64 else (x.data_ptr(), 0)
-        self.core.run(row, index, time.data_ptr(), len(time), outputs.data_ptr())
+        for first in range(0, len(time), AT_ONCE):
+            events, times, out = (tensor[first : first + AT_ONCE] for tensor in (x, time, outputs))
+            row, index = (0, events.data_ptr()) if x.dtype == torch.int64 else (events.data_ptr(), 0)
+            self.core.run(row, index, times.data_ptr(), len(times), out.data_ptr())
         return outputs
 
     def state(self) -> State:
         """A copy of the state."""
-        state = tuple(torch.empty(self._shape, dtype=self._dtype) for _ in range(self._states))
+        state = tuple(torch.empty(self._shape, dtype=self._dtype, device="cpu") for _ in range(self._states))
         self.core.get(state[0].data_ptr(), state[-1].data_ptr())
         return state
 

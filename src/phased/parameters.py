@@ -1,0 +1,299 @@
+"""The parameters of a layer: names and shapes, where they start, what keeps them exact, how they are saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
+from torch.nn.utils.prune import BasePruningMethod
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
+
+from phased import check, init, tracing
+from phased.cell import Cell, Weights
+from phased.gate import TimeGate
+
+Setting = init.Values | Sequence[init.Values]
+"""One for every layer, or a list with one for each."""
+
+GATE = ("period", "shift", "ratio_on")
+PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
+SAVED_SETTINGS = ("gate", "leak", "batch_first")
+"""What a state_dict records beside the parameters: settings that change the output and show in no parameter's name or shape."""
+
+
+class Names(NamedTuple):
+    """The parameters of one layer and direction; the biases come last among the weights."""
+
+    weights: tuple[str, ...]
+    peephole: tuple[str, ...]
+    gate: tuple[str, ...]
+
+
+class GatedModule(nn.Module):
+    """The parameters of a PhasedLSTM or PhasedGRU, with torch.nn.LSTM's names and, for time, the gates' own."""
+
+    cell: ClassVar[Cell]
+
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    bidirectional: bool
+    peephole: bool
+    gate: str
+    leak: float
+    _gate_starts: dict[str, list[Any]]
+
+    def _register(self, learned: dict[str, list[bool]], device: torch.device | str | None, dtype: torch.dtype | None) -> None:
+        """Make the parameters, without values."""
+        self._names: list[Names] = []
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        stacked, units = self.cell.gates * self.hidden_size, self.hidden_size
+        for layer, suffix in self._suffixes():
+            width = self.input_size if layer == 0 else units * self._directions
+            weights = {"weight_ih": (stacked, width), "weight_hh": (stacked, units)}
+            biases = {"bias_ih": (stacked,), "bias_hh": (stacked,)} if self.bias else {}
+            peephole = dict.fromkeys(PEEPHOLES, (units,)) if self.peephole else {}
+            groups = weights | biases, peephole, dict.fromkeys(GATE, (units,))
+            names = Names(*(tuple(f"{name}{suffix}" for name in group) for group in groups))
+            self._names.append(names)
+            self._shapes |= {f"{name}{suffix}": shape for group in groups for name, shape in group.items()}
+            for name in (*names.weights, *names.peephole):
+                self.register_parameter(name, nn.Parameter(torch.empty(self._shapes[name], device=device, dtype=dtype)))
+            for name, kind in zip(names.gate, GATE, strict=True):  # time is float64, as are its parameters: docs/decisions.md
+                learn = learned[kind][layer]
+                check.flag(f"learn_{name}", learn)
+                value = torch.empty(units, device=device, dtype=torch.float64)
+                self.register_parameter(name, nn.Parameter(value, requires_grad=learn))
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    def _suffixes(self) -> list[tuple[int, str]]:
+        """Each layer and direction with the end of its parameters' names, in the order of the states."""
+        ends = ("", "_reverse")[: self._directions]
+        return [(layer, f"_l{layer}{end}") for layer in range(self.num_layers) for end in ends]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the weights; the gates' parameters are float64 in any layer."""
+        return self._current("weight_ih_l0").dtype
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return self._current("weight_ih_l0").device
+
+    def reset_parameters(self) -> None:
+        """Draw every parameter anew: the weights as torch.nn.LSTM does, the gates from their laws."""
+        bound = self.hidden_size**-0.5
+        with torch.no_grad():
+            for (layer, _), names in zip(self._suffixes(), self._names, strict=True):
+                for name, value in zip(names.gate, self._draw_gate(layer), strict=True):
+                    self._set(name, value)
+            for names in self._names:
+                for name in (*names.weights, *names.peephole):
+                    own = self._parameters.get(name)
+                    if own is not None:
+                        nn.init.uniform_(own, -bound, bound)
+                    else:
+                        self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
+
+    def _draw_gate(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Period, shift and ratio_on of a layer's units; where no shift was given, anywhere in a unit's own period."""
+        period_law, shift_law, ratio_law = (self._gate_starts[name][layer] for name in GATE)
+        period = init.draw(period_law, self.hidden_size, "period")
+        check.periods(period)
+        whole_period = shift_law is None
+        shift = init.draw(init.Uniform(0.0, 1.0) if whole_period else shift_law, self.hidden_size, "shift")
+        ratio_on = init.draw(ratio_law, self.hidden_size, "ratio_on")
+        check.ratios(ratio_on)
+        return period, shift.to(period.device) * period if whole_period else shift, ratio_on
+
+    def _set(self, name: str, value: Tensor) -> None:
+        """Give a parameter a value; one that is computed from others receives it through these."""
+        own = self._parameters.get(name)
+        if own is None:  # pruned, or normalised by torch's older spectral_norm
+            own = self._parameters.get(f"{name}_orig")
+        if own is not None:
+            check.has_values(name, value, own)
+            own.copy_(value)
+        elif is_parametrized(self, name):
+            setattr(self, name, value.to(self._current(name)))  # by the parametrisation's right_inverse
+        else:
+            hook = self._older_hooks()[name]  # weight_norm's
+            self.get_parameter(f"{name}_v").copy_(value)
+            self.get_parameter(f"{name}_g").copy_(torch.norm_except_dim(value, 2, hook.dim))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move and convert as any module does, but round no parameter of time: it stays float64."""
+        timed = [tensor for name, tensor in (*self.named_parameters(), *self.named_buffers()) if is_of_time(name)]
+        gradients = [tensor.grad for tensor in timed if tensor.grad is not None]
+        exact = {id(tensor) for tensor in (*timed, *gradients)}
+
+        def convert(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            if id(tensor) not in exact or moved.dtype == tensor.dtype:
+                return moved
+            return tensor.to(moved.device, torch.float64)
+
+        return super()._apply(convert, recurse)  # type: ignore[no-untyped-call, no-any-return]
+
+    def gates(self) -> list[TimeGate]:
+        """The time gates in force, one for each layer and direction: with the leak in training, without in eval."""
+        self._renew()
+        return [gate.bounded() for gate in self._operands()[0]]
+
+    def weights(self) -> list[Weights]:
+        """The weights, one set for each layer and direction."""
+        self._renew()
+        return self._operands()[1]
+
+    def shortest_open_time(self) -> float:
+        """For how long the unit that closes first stays open, in units of time."""
+        with torch.no_grad():
+            return min(float((gate.period * gate.ratio_on).min()) for gate in self.gates())
+
+    def _operands(self) -> tuple[list[TimeGate], list[Weights]]:
+        """The gates' parameters as they are, and the weights, of each layer and direction; a set that does not fit raises.
+
+        Values can be replaced behind the layer's back: by load_state_dict(assign=True), functional_call or `.data = ...`.
+        """
+        own, shapes = self._parameters, self._shapes
+        like = self._value("weight_ih_l0")
+        dtype, device = like.dtype, like.device
+        if not dtype.is_floating_point:
+            check.floating("weight_ih_l0", dtype)
+
+        def weight(name: str) -> Tensor:
+            found = own.get(name)
+            value = found if found is not None else like if name == "weight_ih_l0" else self._value(name)
+            if value.dtype is not dtype or value.shape != shapes[name] or value.device != device:
+                check.parameter(name, value, shapes[name], like)
+            return value
+
+        def time_parameter(name: str) -> Tensor:
+            value = self._value(name)
+            if value.shape != shapes[name] or value.device != device:
+                check.parameter(name, value, shapes[name], like, of_time=True)
+            return value if value.dtype is torch.float64 else value.to(torch.float64)
+
+        leak = self.leak if self.training else 0.0
+        gates, sets = [], []
+        for names in self._names:
+            ih, hh, *biases = [weight(name) for name in names.weights]
+            bias_ih, bias_hh = biases or (None, None)
+            peephole = torch.stack([weight(name) for name in names.peephole]) if names.peephole else None
+            sets.append(Weights(ih, hh, bias_ih, bias_hh, peephole))
+            period, shift, ratio_on = [time_parameter(name) for name in names.gate]
+            gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))
+        return gates, sets
+
+    def _value(self, name: str) -> Tensor:
+        """A parameter, or what a parametrisation computes in its place; get_parameter finds only the first, and slowly."""
+        found = self._parameters.get(name)
+        if found is None:
+            found = getattr(self, name)
+            check.tensor(name, found)
+        return found
+
+    def _current(self, name: str) -> Tensor:
+        self._renew()
+        return self._value(name)
+
+    def _renew(self) -> None:
+        """Compute anew what torch's older weight_norm, spectral_norm and prune compute only before a forward pass.
+
+        Without this, gates() and weights() would return what the last forward pass used: before the last step of an optimiser,
+        or of another dtype.
+        """
+        for hook in self._older_hooks().values():
+            if isinstance(hook, SpectralNorm):
+                setattr(self, hook.name, hook.compute_weight(self, do_power_iteration=False))
+            else:
+                hook(self, None)
+
+    def _older_hooks(self) -> dict[str, Any]:
+        """The hooks by which torch's older functions compute a parameter, by the parameter's name."""
+        hooks: dict[str, Any] = {}
+        for hook in self._forward_pre_hooks.values():
+            if isinstance(hook, (SpectralNorm, WeightNorm)):
+                hooks[hook.name] = hook
+            elif isinstance(hook, BasePruningMethod):
+                hooks[hook._tensor_name] = hook
+        return hooks
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles, without what older hooks compute: torch copies no tensor that belongs to a graph."""
+        computed = self._older_hooks()
+        return {name: value for name, value in self.__dict__.items() if name not in computed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._renew()
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Record the settings in the state_dict's metadata, beside torch's own version number: see docs/decisions.md."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        metadata = getattr(destination, "_metadata", {}).get(prefix[:-1])
+        if metadata is not None:
+            metadata["settings"] = {name: getattr(self, name) for name in SAVED_SETTINGS}
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load nothing into a layer of other settings; what is assigned to a parameter of time becomes float64."""
+        saved = local_metadata.get("settings", {})  # files of earlier versions and of torch's own layers have none
+        own = {name: getattr(self, name) for name in SAVED_SETTINGS}
+        others = [name for name in SAVED_SETTINGS if saved.get(name, own[name]) != own[name]]
+        error_msgs += [
+            f"{prefix}{name} must be {saved[name]!r}, as in the layer that was saved, got {own[name]!r}. Build the layer with "
+            f"{name}={saved[name]!r}, or pass dict(state_dict) to load the parameters without their settings."
+            for name in others
+        ]
+        if others:
+            return
+        if local_metadata.get("assign_to_params_buffers", False):
+            for name in self._parameters:
+                value = state_dict.get(prefix + name)
+                if is_of_time(name) and isinstance(value, Tensor) and value.dtype != torch.float64:
+                    state_dict[prefix + name] = value.detach().to(torch.float64)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def extra_repr(self) -> str:
+        """Sizes, what differs from the defaults, and where the gates are now."""
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        defaults: dict[str, Any] = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        defaults |= {"peephole": False, "gate": "triangle", "backend": "auto"}
+        parts += [f"{name}={getattr(self, name)!r}" for name, default in defaults.items() if getattr(self, name) != default]
+        for kind, names in zip(GATE, zip(*(names.gate for names in self._names), strict=True), strict=True):
+            with torch.enable_grad():  # a value computed without it would look as if it were not learned
+                values = [self._current(name) for name in names]
+            parts.append(f"{kind}={spread(values)}{' learned' if any(v.requires_grad for v in values) else ''}")
+        return ", ".join([*parts, f"leak={self.leak:g}"])
+
+
+def is_of_time(name: str) -> bool:
+    """Whether a parameter or buffer is a period, shift or open ratio, or one that such a value is computed from."""
+    return name.removeprefix("parametrizations.").startswith(tuple(f"{kind}_l" for kind in GATE))
+
+
+def spread(values: Sequence[Tensor]) -> str:
+    """A value, or the range of several; "?" for tensors without values."""
+    if not all(tracing.readable(v) for v in values):
+        return "?"
+    low, high = min(v.min().item() for v in values), max(v.max().item() for v in values)
+    return f"{low:.3g}" if low == high else f"{low:.3g}..{high:.3g}"

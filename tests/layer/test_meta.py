@@ -1,0 +1,127 @@
+"""Layers without values: made on the meta device or with fake tensors, they have shapes, and take values later."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.utils import skip_init
+
+from layers import Layer, each_layer, states
+from phased import PhasedGRU, PhasedLSTM
+from phased.init import Constant, LogUniform
+from strategies import BACKENDS, clocks
+
+
+def on_meta(make: type, *args: object, **settings: object) -> Layer:
+    with torch.device("meta"):
+        return make(*args, **settings)
+
+
+@each_layer
+def test_a_layer_is_made_on_meta_by_torchs_device_context(make):
+    rnn = on_meta(make, 3, 5, 2, bidirectional=True)
+    assert all(parameter.is_meta for parameter in rnn.parameters())
+    assert rnn.device == torch.device("meta")
+    assert repr(rnn).startswith(f"{make.__name__}(3, 5, num_layers=2, bidirectional=True, period=? learned")
+
+
+@pytest.mark.parametrize("period", [7.0, Constant(7.0), LogUniform(1, 9), torch.full((5,), 7.0), lambda n: torch.full((n,), 7.0)])
+def test_every_way_to_set_a_gate_works_on_meta(period):
+    assert on_meta(PhasedLSTM, 3, 5, period=period).period_l0.is_meta
+
+
+def test_a_wrong_number_is_refused_on_meta_too():
+    with pytest.raises(ValueError, match="period must be positive, got -1"):
+        on_meta(PhasedLSTM, 3, 5, period=-1.0)
+
+
+@each_layer
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "cpu"])
+def test_a_layer_on_meta_gives_meta_outputs_of_the_right_shape(make, training, leak, backend):
+    rnn = on_meta(make, 3, 5, 2, bidirectional=True, leak=leak, backend=backend).train(training)
+    x, time = torch.empty(9, 4, 3, device="meta"), torch.empty(9, 4, device="meta")
+    for lengths in (None, torch.empty(4, dtype=torch.int64, device="meta"), [9, 3, 0, 9]):
+        output, final = rnn(x, time, lengths=lengths)
+        assert output.is_meta
+        assert output.shape == (9, 4, 10)
+        assert all(state.is_meta and state.shape == (4, 4, 5) for state in states(final))
+    output.sum().backward()
+    assert rnn.weight_hh_l1.grad.shape == (rnn.cell.gates * 5, 5)
+
+
+@each_layer
+def test_fake_tensors_make_a_layer_and_pass_through_it(make):
+    with FakeTensorMode():
+        rnn = make(3, 5, period=LogUniform(2, 40))
+        assert "period=?" in repr(rnn)
+        output, final = rnn(torch.randn(9, 4, 3), torch.zeros(9, 4), lengths=torch.tensor([9, 3, 0, 9]))
+    assert type(output).__name__ == "FakeTensor"
+    assert output.shape == (9, 4, 5)
+    assert all(state.shape == (1, 4, 5) for state in states(final))
+
+
+@each_layer
+def test_a_layer_from_meta_receives_the_values_of_one_that_was_made_at_once(make):
+    """The laws draw on the CPU, so a seed means the same units whether or not the layer was on meta before."""
+    settings = {"period": LogUniform(2, 40), "num_layers": 2}
+    later = on_meta(make, 3, 5, **settings).to_empty(device="cpu")
+    torch.manual_seed(7)
+    later.reset_parameters()
+    torch.manual_seed(7)
+    at_once = make(3, 5, **settings)
+    for (name, got), want in zip(later.named_parameters(), at_once.parameters(), strict=True):
+        assert torch.equal(got, want), name
+        assert got.dtype == want.dtype
+        assert got.requires_grad == want.requires_grad
+
+
+def test_a_seed_means_the_units_it_always_meant():
+    torch.manual_seed(7)
+    rnn = PhasedLSTM(2, 3)
+    assert rnn.period_l0.tolist() == pytest.approx([10.98908106689084, 10.681022495825406, 202.44430407041486])
+    assert rnn.shift_l0.tolist() == pytest.approx([7.216402399423063, 9.853556926824938, 169.9611793317513])
+    assert rnn.weight_ih_l0[0].tolist() == pytest.approx([-0.2461371123790741, -0.33911314606666565])
+
+
+def test_a_layer_on_the_cpu_ignores_torchs_default_device():
+    x, time = torch.randn(9, 4, 3), clocks(9, 4)
+    with torch.device("meta"):
+        assert LogUniform(1, 2)(3).device.type == "cpu"
+        assert Constant(1.0)(3).device.type == "cpu"
+        rnn = PhasedGRU(3, 5, device="cpu", period=LogUniform(2, 40), backend="reference").eval()
+        output, _ = rnn(x, time, lengths=[9, 3, 0, 9])
+    assert torch.equal(output, rnn(x, time, lengths=[9, 3, 0, 9])[0])
+
+
+@each_layer
+def test_init_can_be_skipped(make):
+    rnn = skip_init(make, 3, 5, period=LogUniform(2, 40))
+    rnn.reset_parameters()
+    assert rnn(torch.randn(9, 4, 3), clocks(9, 4))[0].isfinite().all()
+
+
+@each_layer
+def test_a_layer_on_meta_takes_a_state_dict_by_assignment(make):
+    rnn = make(3, 5, period=LogUniform(2, 40)).eval()
+    empty = on_meta(make, 3, 5).eval()
+    empty.load_state_dict(rnn.state_dict(), assign=True)
+    x, time = torch.randn(9, 4, 3), clocks(9, 4)
+    assert torch.equal(empty(x, time)[0], rnn(x, time)[0])
+
+
+def test_a_layer_without_values_names_the_way_to_get_them():
+    rnn = on_meta(PhasedLSTM, 3, 5)
+    with pytest.raises(ValueError, match=r"layer's device, meta, where it has no values, got cpu\. Call layer\.to_empty"):
+        rnn(torch.randn(9, 4, 3), clocks(9, 4))
+    rnn = on_meta(PhasedLSTM, 3, 5, period=LogUniform(1, 9), shift=0.0, ratio_on=0.1)
+    rnn.to_empty(device="cpu").reset_parameters()
+    assert rnn(torch.randn(9, 4, 3), clocks(9, 4))[0].isfinite().all()
+
+
+def test_a_period_that_lost_its_values_on_meta_is_named():
+    with torch.device("meta"):
+        rnn = PhasedLSTM(3, 5, period=torch.full((5,), 7.0))
+    rnn.to_empty(device="cpu")
+    with pytest.raises(ValueError, match=r"period_l0 must start from a tensor with values, got one on meta\. Make it"):
+        rnn.reset_parameters()

@@ -1,0 +1,158 @@
+"""Times of every dtype: unsigned integers count as signed ones, and float32 that rounds steps together is refused."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from layers import Layer, each_layer
+from phased import PhasedLSTM, Stream, check, updates
+from phased.init import LogUniform
+from strategies import clocks, f64, seeds
+
+UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
+NOW = 1.7e9
+X = torch.randn(200, 2, 3)
+
+
+def lstm(**settings: object) -> PhasedLSTM:
+    return PhasedLSTM(3, 5, **({"period": LogUniform(2, 40), "ratio_on": 0.5} | settings)).eval()
+
+
+# Unsigned integers
+
+
+@each_layer
+@pytest.mark.parametrize("dtype", UNSIGNED, ids=str)
+def test_unsigned_times_are_the_numbers_they_are(make, dtype):
+    rnn: Layer = make(3, 5, 2, bidirectional=True, period=LogUniform(2, 40), ratio_on=0.5).eval()
+    time = torch.randint(0, 200, (200, 2)).sort(0).values
+    given = time.to(dtype)
+    assert torch.equal(rnn(X, given)[0], rnn(X, time)[0])
+    assert torch.equal(rnn(X, given, lengths=[200, 20])[0], rnn(X, time, lengths=[200, 20])[0])
+    assert torch.equal(updates(rnn, given), updates(rnn, time))
+    packed = [pack_padded_sequence(value, torch.tensor([200, 20])) for value in (X, given, time)]
+    assert torch.equal(rnn(packed[0], packed[1])[0].data, rnn(packed[0], packed[2])[0].data)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_a_stream_takes_unsigned_times(dtype):
+    rnn, time = lstm(), np.arange(200)
+    assert np.array_equal(Stream(rnn).run(X[:, 0].numpy(), time.astype(dtype)), Stream(rnn).run(X[:, 0].numpy(), time))
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED, ids=str)
+def test_unsigned_times_that_go_backwards_are_refused(dtype):
+    time = torch.tensor([[5], [3]]).to(dtype)
+    for call in (lambda: lstm()(X[:2, :1], time), lambda: updates(lstm(), time)):
+        with pytest.raises(ValueError, match="time must not go backwards, got 3 after 5 at step 1"):
+            call()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_lengths_may_be_unsigned(dtype):
+    rnn, time = lstm(), clocks(200, 2)
+    assert torch.equal(rnn(X, time, lengths=torch.tensor([20, 7]).to(dtype))[0], rnn(X, time, lengths=[20, 7])[0])
+
+
+def test_unsigned_times_beyond_int64_are_refused_outside_padding():
+    last = torch.tensor([[3, 3], [2**63, 2**64 - 1]], dtype=torch.uint64)
+    for call in (lambda: lstm()(X[:2], last), lambda: updates(lstm(), last), lambda: Stream(lstm()).run(X[:2, 0], last[:, 0])):
+        with pytest.raises(ValueError, match=r"time must be below 2\*\*63, got 9223372036854775808 as torch\.uint64\. Subtract"):
+            call()
+    assert lstm()(X[:2], last, lengths=[1, 1])[0].isfinite().all()
+
+
+# Times that float32 cannot tell apart
+
+
+def unix(rate: float, unit: float, steps: int = 200, start: float = NOW) -> Tensor:
+    """UNIX times of a sensor that samples `rate` times a second, `unit` ticks a second, float64 (steps, 2)."""
+    since = torch.arange(steps, dtype=torch.float64) / rate
+    return ((start + since.unsqueeze(1) + f64([0.0, 1e4])) * unit).floor()
+
+
+@pytest.mark.parametrize("unit", [1, 1e3, 1e6], ids=["s", "ms", "us"])
+@pytest.mark.parametrize("rate", [1 / 60, 1 / 10, 1, 30, 1e3, 1e5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_unix_times_that_a_short_dtype_makes_equal_are_refused(unit, rate, dtype):
+    """At ordinary rates neighbouring samples fall on one number: float32 lies 128 s apart there, bfloat16 97 days."""
+    rnn, exact = lstm(period=LogUniform(unit, 1e2 * unit)), unix(rate, unit)
+    rounded = exact.to(dtype)
+    assert (rounded[1:] == rounded[:-1]).any()
+    message = rf"time must tell its steps apart, got \d+ of 398 equal .*{dtype}.* lie .* apart\. Pass time as torch\.float64"
+    calls = [lambda: rnn(X, rounded), lambda: rnn(X, rounded, lengths=[200, 200]), lambda: updates(rnn, rounded)]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(ValueError, match="time must tell its steps apart"):
+        check.events(X[:, 0], rounded[:, 0], 3, None, None, rnn.shortest_open_time)
+    for cured in (exact, exact.long(), (exact - exact[0]).float()):
+        rnn(X, cured)
+
+
+def test_the_check_can_be_switched_off():
+    rnn, rounded = lstm(), unix(1, 1).float()
+    rnn.check_time = False
+    assert rnn(X, rounded)[0].isfinite().all()
+
+
+ORDINARY = {
+    "nothing but zeros": torch.zeros(200, 2),
+    "a standstill": torch.full((200, 2), 1234.5),
+    "a standstill at the last whole number": torch.full((200, 2), 2.0**24 - 1),
+    "whole numbers": torch.arange(200.0).unsqueeze(1).expand(200, 2),
+    "whole numbers up to 2**24, each twice": (2**24 - 100 + torch.arange(200) // 2).unsqueeze(1).expand(200, 2).float(),
+    "seconds since the start, each ten times": 1e4 + 0.001 * (torch.arange(200) // 10).unsqueeze(1).expand(200, 2).float(),
+    "midnights in UNIX seconds, each twice": 86400.0 * (19_000 + torch.arange(200) // 2).unsqueeze(1).expand(200, 2).float(),
+    "UNIX seconds of samples far apart": unix(1 / 3600, 1).float(),
+    "negative": -torch.arange(200.0).flip(0).unsqueeze(1).expand(200, 2),
+    "bfloat16 counting to 200": torch.arange(200).unsqueeze(1).expand(200, 2).bfloat16(),
+    "float16 counting to 2000": (10 * (torch.arange(200) // 3)).unsqueeze(1).expand(200, 2).half(),
+}
+
+
+@pytest.mark.parametrize("what", ORDINARY)
+def test_ordinary_times_raise_no_alarm(what):
+    rnn = lstm(period=0.01, ratio_on=0.05)  # no dtype resolves such a gate
+    rnn(X, ORDINARY[what])
+    updates(rnn, ORDINARY[what])
+
+
+def test_slow_gates_take_rounded_times():
+    """128 s are nothing to a unit that is open for an hour of each day."""
+    lstm(period=86400.0, ratio_on=1 / 24)(X, unix(1, 1).float())
+
+
+def test_padding_raises_no_alarm():
+    time = clocks(200, 2).float()
+    time[100:] = NOW
+    lstm()(X, time, lengths=[100, 100])
+    with pytest.raises(ValueError, match="time must tell its steps apart"):
+        lstm()(X, time)
+
+
+@given(seeds, st.floats(1e-3, 1e3), st.floats(0.0, 2.0**24), st.integers(1, 50))
+def test_times_that_float32_counts_never_raise_an_alarm(seed, rate, start, copies):
+    """Whole numbers below 2**24 and anything finer, at any rate, with any number of events at one time."""
+    draw = torch.Generator().manual_seed(seed)
+    since = torch.rand(200, 2, dtype=torch.float64, generator=draw).cumsum(0) / rate
+    time = (start + since).clamp(max=2**24 - 1).float()[torch.arange(200) // copies * copies]
+    check.resolution(time, None, lambda: 0.0)
+
+
+@given(seeds, st.floats(0.05, 1e6), st.sampled_from([1, 10**3, 10**6, 10**9]))
+def test_random_events_in_rounded_unix_time_always_raise_one(seed, rate, unit):
+    draw = torch.Generator().manual_seed(seed)
+    gaps = -torch.rand(200, 2, dtype=torch.float64, generator=draw).log() / rate
+    time = ((NOW + gaps.cumsum(0)) * unit).float()
+    with pytest.raises(ValueError, match="time must tell its steps apart"):
+        check.resolution(time, None, lambda: float(unit))
+
+
+def test_times_on_another_device_are_not_read():
+    rnn = PhasedLSTM(3, 5, device="meta")
+    assert rnn(X.to("meta"), unix(1, 1).float().to("meta"))[0].is_meta
