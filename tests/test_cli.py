@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -14,6 +16,7 @@ from phased import cli, ops
 from phased.cli import catalogue
 from phased.cli.app import app
 from phased.experiments import frequency
+from phased.experiments.sweep import runs_of
 from phased.train import Settings
 
 
@@ -31,6 +34,16 @@ def nothing_may_run(monkeypatch):
 
     experiments = {name: catalogue.Experiment(e.about, ran) for name, e in catalogue.EXPERIMENTS.items()}
     monkeypatch.setattr("phased.cli.app.EXPERIMENTS", experiments)
+
+
+def test_the_version_is_printed_and_nothing_else(call):
+    result = call("--version")
+    assert (result.exit_code, result.output) == (0, f"phased {phased.__version__}\n")
+
+
+def test_the_package_is_the_command():
+    result = subprocess.run([sys.executable, "-m", "phased", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"phased {phased.__version__}\n"
 
 
 def test_info_tells_the_versions_and_every_backend(call):
@@ -98,7 +111,12 @@ def test_run_trains_what_is_missing_and_report_draws_it(call, tmp_path):
         (("--only", "nothing"), "only must match a run"),
         (("--periods", "mine"), "periods must be one of"),
         (("--seeds", 0), "seeds must be at least one"),
+        (("--seeds", 100_000_000), "seeds must be at most 10000, got more. Choose fewer."),
+        (("--jobs", 0), "jobs must be at least 1, got 0"),
         (("--device", "tpu"), "device must be one of"),
+        (("--device", "cpu:7"), "device must have no number except for 'cuda', got 'cpu:7'. Use 'cpu'."),
+        (("--device", "cuda:x"), "device must be 'cuda' or 'cuda:' and a number, got 'cuda:x'. Use 'cuda:0'"),
+        (("--device", "cuda:99"), "device must be "),
     ],
 )
 def test_a_run_that_cannot_be_says_what_there_is(call, tmp_path, arguments, message):
@@ -129,7 +147,7 @@ def test_an_unknown_experiment_is_an_error_that_lists_the_known_ones(call, tmp_p
 
 
 @pytest.mark.usefixtures("nothing_may_run")
-@pytest.mark.parametrize("arguments", [("demo",), ("run", "gate")])
+@pytest.mark.parametrize("arguments", [("demo",), ("run", "gate"), ("run", "adding"), ("report",)])
 def test_a_folder_that_is_a_file_is_an_error_before_anything_is_computed(call, tmp_path, arguments):
     occupied = tmp_path / "occupied"
     occupied.write_text("something else")
@@ -149,6 +167,143 @@ def test_a_folder_without_permission_is_an_error_before_anything_is_computed(cal
     tmp_path.chmod(0o700)
     assert result.exit_code == 1
     assert f"cannot write to the folder '{tmp_path}'" in result.output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder that root cannot write to either")
+@pytest.mark.usefixtures("nothing_may_run")
+@pytest.mark.parametrize("arguments", [("demo",), ("run", "gate"), ("run", "adding"), ("report",)])
+def test_a_folder_that_cannot_be_made_is_an_error_before_anything_is_computed(call, arguments):
+    result = call(*arguments, "--out", "/proc/phased")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "cannot write to the folder '/proc/phased'" in result.output
+    assert "Choose another folder. It was chosen by --out." in result.output
+
+
+# Disks and what lies on them
+
+ONE = ("run", "frequency", "--scale", "quick", "--seeds", 1, "--only", "*-phased-*", "--out")
+
+
+@pytest.fixture
+def full_disk():
+    """No file can have more than two kilobytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("tiny", "full_disk")
+def test_a_full_disk_fails_a_run_without_a_traceback(call, tmp_path):
+    result = call(*ONE, tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "failed: OSError: cannot write" in result.output
+    assert "File too large" in result.output
+    assert "Make room" in result.output
+    assert "Traceback" not in result.output
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_fails_a_drawing_without_a_traceback(call, tmp_path):
+    result = call("run", "memory", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert f"cannot write '{tmp_path / 'memory.png'}': File too large" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_fails_a_benchmark_without_a_traceback(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("phased.cli.bench.bench_tasks", lambda console, quick: {"much": "x" * 10_000})
+    result = call("bench", "tasks", "--json", tmp_path / "tasks.json")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert f"cannot write '{tmp_path / 'tasks.json'}': File too large" in result.output
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        '{"settings": [1, 2], "curve": [{}]}',
+        '{"settings": {}, "curve": []}',
+        "[" * 100_000,
+        "\udcff",
+        "9" * 5000,
+        "{}\n{}",
+        "folder",
+    ],
+)
+def test_what_is_no_result_is_named_and_left_as_it_is(call, tmp_path, text):
+    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
+    path = run.result(tmp_path)
+    if text == "folder":
+        path.mkdir(parents=True)
+    else:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    result = call(*ONE, tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert f"'{path}' should hold the result of a run, but does not. Choose another folder, or move it away" in result.output
+    assert path.is_dir() or path.read_bytes() == text.encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("odd", [{"curve": ["a", "b"]}, {"wall": "long"}, {"seed": None}])
+def test_a_result_with_odd_values_is_named(call, tmp_path, odd):
+    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
+    assert call(*ONE, tmp_path).exit_code == 0
+    path = run.result(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | odd))
+    result = call(*ONE, tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert f"'{path}' is no result: " in result.output
+    assert "Move it away to run it again." in result.output
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("content", [b"", b"odd", [1, 2], {"a": 1}])
+def test_what_is_no_checkpoint_is_named_and_left_as_it_is(call, tmp_path, content):
+    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
+    path = run.folder(tmp_path) / "checkpoint.pt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    before = path.read_bytes()
+    result = call(*ONE, tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert f"failed: ValueError: '{path}'" in result.output
+    assert "elete it to start anew" in result.output
+    assert path.read_bytes() == before
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("log", ["odd", "[]", "[" * 100_000, '{"epoch": 1}', "\0"])
+def test_an_odd_log_does_not_disturb_a_run(call, tmp_path, log):
+    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
+    run.folder(tmp_path).mkdir(parents=True)
+    (run.folder(tmp_path) / "epochs.ndjson").write_text(log)
+    assert call(*ONE, tmp_path).exit_code == 0
+    assert len((run.folder(tmp_path) / "epochs.ndjson").read_text().splitlines()) == 2
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_file_in_the_place_of_a_runs_folder_fails_that_run_only(call, tmp_path):
+    (run, *others) = runs_of("frequency", "quick", [0])
+    run.folder(tmp_path).parent.mkdir(parents=True)
+    run.folder(tmp_path).write_text("in the way")
+    result = call("run", "frequency", "--scale", "quick", "--seeds", 1, "--out", tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert f"cannot write to the folder '{run.folder(tmp_path)}': it is a file. Move it away" in result.output
+    assert all(other.result(tmp_path).exists() for other in others)
 
 
 @pytest.mark.usefixtures("nothing_may_run")

@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 import torch
 
-from phased import PhasedLSTM, checkpoint
+from phased import PhasedLSTM, checkpoint, files
 from phased.data.adding import Adding
 from phased.data.sines import Sines
 from phased.models.network import Network
@@ -251,7 +251,7 @@ def test_the_checkpoint_of_another_training_is_not_taken_over(tmp_path, fabric, 
 
 def test_a_file_that_is_no_checkpoint_is_named(tmp_path, fabric):
     (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
-    with pytest.raises(ValueError, match=r"checkpoint\.pt' is not a checkpoint that can be read.*Delete it to start anew"):
+    with pytest.raises(ValueError, match=r"checkpoint\.pt' is damaged, or not a checkpoint.*Delete it to start anew"):
         fit(SMALL, Network(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
 
 
@@ -274,7 +274,7 @@ def full_disk(*_):
 
 
 def test_a_full_disk_is_found_out_before_training(tmp_path, fabric, monkeypatch):
-    monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
+    monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match=r"cannot write '.*checkpoint\.pt': No space left on device; there was none before it"):
         fit(SMALL, Network(units=5).build(SMALL, 0), SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
     assert list(tmp_path.iterdir()) == []
@@ -301,7 +301,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint_intact(tmp_path, unbrok
         count += 1
         full_disk() if count > 12 else synced(handle)
 
-    monkeypatch.setattr(checkpoint.os, "fsync", fills_up)
+    monkeypatch.setattr(files.os, "fsync", fills_up)
     with pytest.raises(OSError, match=r"No space left on device; the one before it is intact. Make room"):
         execute(run, tmp_path)
     state = checkpoint.load(run.folder(tmp_path) / CHECKPOINT)
@@ -312,7 +312,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint_intact(tmp_path, unbrok
 
 def test_a_folder_that_cannot_be_written_to_is_found_out_before_training(tmp_path, fabric):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match=r"cannot write to the folder '.*file/run'.*choose another"):
+    with pytest.raises(OSError, match=r"cannot write to the folder '.*file/run'.*Choose another"):
         fit(SMALL, Network(units=5).build(SMALL, 0), SHORT, tmp_path / "file" / "run", fabric)
 
 

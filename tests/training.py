@@ -117,3 +117,12 @@ def train_together(fabric: Any, runs: list[Run], out: Path) -> None:
     (out / f"rank {fabric.global_rank} of {fabric.world_size}").touch()
     for run in runs:
         run_module.execute(run, out, fabric=fabric)
+
+
+@dataclass(frozen=True)
+class Slow(Sines):
+    """Its batches take time: an epoch of a tiny run a tenth of a second."""
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        time.sleep(0.014)
+        return super().batch(seed, split, epoch, index, size)

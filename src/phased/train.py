@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from phased import check, checkpoint
+from phased import check, checkpoint, files
 from phased.cost import openness_cost, updates
 from phased.data import loader
 from phased.data.sequences import Batch, Task
@@ -94,12 +94,18 @@ def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> Fabri
 
 def check_device(device: str) -> tuple[str, str]:
     """Which kind it is, "cpu" or "cuda", and its number if there is one; a ValueError if there is no such device here."""
-    kind, _, index = device.partition(":")
+    kind, colon, index = device.partition(":")
     check.choice("device", kind, ("auto", "cpu", "cuda"))
+    if colon and kind != "cuda":
+        raise ValueError(f"device must have no number except for 'cuda', got {device!r}. Use {kind!r}.")
+    if colon and not (index.isascii() and index.isdigit()):
+        raise ValueError(f"device must be 'cuda' or 'cuda:' and a number, got {device!r}. Use 'cuda:0' for the first GPU.")
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError("device must be 'cpu' here, got 'cuda', which PyTorch does not find. Use 'auto' to take what there is.")
+    if index and int(index) >= torch.cuda.device_count():
+        raise ValueError(f"device must be at most 'cuda:{torch.cuda.device_count() - 1}' here, got {device!r}.")
     return kind, index
 
 
@@ -255,13 +261,13 @@ class Store:
         """Put model and optimiser where the checkpoint has them; its curve, empty if there is none."""
         state = None
         if self.fabric.is_global_zero:
-            checkpoint.writable(self.folder)
-            checkpoint.remove_parts(self.folder)
+            files.writable(self.folder)
+            files.remove_parts(self.folder)
             state = checkpoint.load(self.folder / CHECKPOINT)
         state = self.fabric.broadcast(state)
         if state is None:
             return []
-        self._compare(state["identity"])
+        self._compare(state)
         curve = [Epoch(*point) for point in state["curve"]]
         if len(curve) > epochs:
             raise ValueError(f"'{self.folder / CHECKPOINT}' has {len(curve)} epochs, more than the {epochs} asked for. {CURE}")
@@ -269,8 +275,12 @@ class Store:
         optimizer.load_state_dict(state["optimizer"])
         return curve
 
-    def _compare(self, there: dict[str, Any]) -> None:
+    def _compare(self, state: dict[str, Any]) -> None:
         path = self.folder / CHECKPOINT
+        if missing := {"model", "optimizer", "curve", "identity"} - state.keys():
+            without = ", ".join(sorted(map(repr, missing)))
+            raise ValueError(f"'{path}' must be the checkpoint of a training, got one without {without}. {CURE}")
+        there = state["identity"]
         for name, here in self.identity.items():
             if there.get(name) != here:
                 raise ValueError(f"'{path}' is of another training: {name} is {there.get(name)!r} there, {here!r} here. {CURE}")
@@ -279,7 +289,7 @@ class Store:
         """Find out whether there is room for two checkpoints, the old one and the new: weights and Adam's two averages each."""
         if self.fabric.is_global_zero:
             size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
-            checkpoint.writable(self.folder, room=2 * 3 * size)
+            files.writable(self.folder, room=2 * 3 * size)
 
     def keep(self, model: nn.Module, optimizer: Any, curve: Sequence[Epoch]) -> None:
         """Write checkpoint and log; when this returns, a kill loses nothing."""
@@ -288,7 +298,7 @@ class Store:
             points = [tuple(epoch) for epoch in curve]
             checkpoint.save(self.folder / CHECKPOINT, {**state, "curve": points, "identity": self.identity})
             lines = "".join(json.dumps(epoch._asdict()) + "\n" for epoch in curve)
-            checkpoint.write_whole(self.folder / LOG, lines.encode())
+            files.write_whole(self.folder / LOG, lines.encode())
         self.fabric.barrier()
 
 

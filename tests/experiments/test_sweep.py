@@ -1,6 +1,7 @@
 """Sweeps: what is missing is run, what fails is reported, and nothing takes anything else down."""
 
 import json
+from itertools import count
 
 import pytest
 from distributed import LocalCluster
@@ -90,7 +91,7 @@ def test_a_dask_cluster_of_two_processes_runs_a_sweep(tmp_path):
 def test_a_worker_that_does_not_share_our_folder_sends_its_line(tmp_path, monkeypatch):
     run = tiny_run()
     line = execute(run, tmp_path / "there")
-    monkeypatch.setattr("phased.experiments.sweep.execute", lambda *_: line)
+    monkeypatch.setattr("phased.experiments.workers.execute", lambda *_: line)
     assert names(sweep([run], tmp_path / "here", device="cpu").done) == [run.name]
     assert json.loads(run.result(tmp_path / "here").read_text()) == line
 
@@ -106,7 +107,7 @@ def test_an_address_without_a_scheduler_is_named(tmp_path, monkeypatch):
 
 def test_nothing_starts_in_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match=r"cannot write to the folder .*choose another"):
+    with pytest.raises(OSError, match=r"cannot write to the folder .*hoose another"):
         sweep([tiny_run()], tmp_path / "file", progress=lambda event: pytest.fail("something started"))
 
 
@@ -159,6 +160,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be at least one, got none"),
         ({"seeds": [-1]}, "seeds must be whole numbers from 0 up, got [-1]"),
+        ({"seeds": count()}, "seeds must be at most 10000, got more. Choose fewer."),
         ({"periods": "mine"}, "periods must be one of 'paper', 'authors', got 'mine'"),
         ({"name": "adding", "periods": "paper"}, "periods must be None for 'adding': it has no waves"),
         ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are:\nfrequency-asynchronous-phased"),
@@ -168,6 +170,19 @@ def test_what_does_not_exist_is_answered_with_what_does(asked, message):
     with pytest.raises(ValueError) as caught:
         runs_of(**({"name": "frequency", "scale": "quick", "seeds": [0]} | asked))
     assert message in str(caught.value)
+
+
+def test_no_more_processes_start_than_there_are_runs(tmp_path, monkeypatch):
+    started = []
+
+    def pool(n_jobs, **_):
+        started.append(n_jobs)
+        return lambda calls: (function(*arguments) for function, arguments, _ in calls)
+
+    monkeypatch.setattr("joblib.Parallel", pool)
+    runs = [tiny_run(seed=seed, epochs=1) for seed in range(3)]
+    assert names(sweep(runs, tmp_path, jobs=1_000_000, device="cpu").done) == names(runs)
+    assert started == [3]
 
 
 def test_jobs_are_counted_from_one(tmp_path):

@@ -1,8 +1,12 @@
 """A figure's files are whole or not there."""
 
+import errno
+import os
+
 import pytest
 from matplotlib.figure import Figure
 
+from phased import files
 from phased.report.save import save
 from phased.report.style import styled
 
@@ -32,12 +36,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
     old = tmp_path / "name.png"
     old.write_bytes(b"old")
 
-    def disk_full(self, target, **options):
-        target.write_bytes(b"half a pict")
-        raise OSError("No space left on device")
+    def disk_full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Figure, "savefig", disk_full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(files.os, "fsync", disk_full)
+    with pytest.raises(OSError, match=r"cannot write '.*name.png': No space left on device; the one before it is intact"):
         save(some_figure(), tmp_path, "name")
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_bytes() == b"old"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -10,15 +11,16 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from phased import __version__
 from phased.cli.catalogue import EXPERIMENTS, TRAINED
 from phased.cli.folder import writable
+from phased.cli.stop import stopped_by_sigterm
 from phased.experiments.run import check_scale
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
-    help="Recurrent layers whose units work only when their clock opens them.",
 )
 
 ABOUT = {name: experiment.about for name, experiment in EXPERIMENTS.items()} | TRAINED
@@ -40,6 +42,37 @@ Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for 
 Into = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The folder it goes to: results, or out for pictures.")]
 
 
+def print_version(wanted: bool) -> None:
+    """Print the version and nothing else."""
+    if wanted:
+        typer.echo(f"phased {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")]
+
+
+@app.callback()
+def phased(version: Version = False) -> None:
+    """Recurrent layers whose units work only when their clock opens them."""
+
+
+@contextmanager
+def plain_errors(when_stopped: str = "") -> Iterator[None]:
+    """Inside, what is wrong with options, files or the disk is printed without a traceback; so is Ctrl-C, and SIGTERM."""
+    try:
+        with stopped_by_sigterm():
+            yield
+    except (ValueError, OSError) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail(f"stopped. {when_stopped}".strip(), STOPPED)
+
+
+STOPPED = 130  # as a shell reports Ctrl-C
+RESUMES = "Finished runs are kept, and the same command goes on with the others."
+
+
 @app.command()
 def info() -> None:
     """Tell versions, the machine, and which backends can run here, and why the others cannot."""
@@ -56,10 +89,8 @@ def demo(out: Out = Path("out")) -> None:
     need("altair", "figures")
     from phased.cli.demo import demo as show
 
-    try:
+    with plain_errors(RESUMES):
         summary = show(Console(), writable(out))
-    except OSError as error:
-        fail(str(error))
     if summary.failed:
         raise typer.Exit(1)
 
@@ -79,10 +110,8 @@ def run(
     """Compute an experiment of the paper: draw it, or train what is missing of it."""
     if name not in ABOUT:
         raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
-    try:
+    with plain_errors():
         check_scale(scale)
-    except ValueError as error:
-        fail(str(error))
     if name in EXPERIMENTS:
         draw([name], out or Path("out"))
         return
@@ -95,10 +124,9 @@ def run(
     from phased.experiments.sweep import runs_of
 
     folder = out or Path("results")
-    try:
-        summary = train(Console(), runs_of(name, scale, range(seeds), periods, only), folder, jobs, cluster, device)
-    except (ValueError, OSError) as error:
-        fail(str(error))
+    with plain_errors(RESUMES):
+        runs = runs_of(name, scale, range(seeds), periods, only)
+        summary = train(Console(), runs, writable(folder), jobs, cluster, device)
     if summary.failed:
         raise typer.Exit(1)
     Console().print(f"To look at it: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)
@@ -119,13 +147,12 @@ def bench(what: What, json: Json = None, quick: Quick = False) -> None:
     if missing is not None:
         fail(missing)
     if json is not None:
-        try:
+        with plain_errors():
             writable(json.parent, "--json")
-        except OSError as error:
-            fail(str(error))
     result = benches[what](Console(), quick)
     if json is not None:
-        write(json, result)
+        with plain_errors():
+            write(json, result)
         Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
 
 
@@ -133,10 +160,8 @@ def bench(what: What, json: Json = None, quick: Quick = False) -> None:
 def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     """Draw what was measured and trained, and make one page of it; nothing is computed anew."""
     need("altair", "figures")
-    try:
+    with plain_errors():
         folder = writable(out)
-    except OSError as error:
-        fail(str(error))
     import warnings
 
     from phased.report.drawing.growth import save_growth
@@ -145,20 +170,17 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
 
     console = Console()
     files: list[Path] = []
-    with warnings.catch_warnings(record=True) as caught:
+    with plain_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
-            files.append(make_page(results, folder))
-        except (OSError, ValueError) as error:
-            fail(str(error))
+        files.append(make_page(results, folder))
     for warning in caught:
         console.print(str(warning.message), style="yellow", soft_wrap=True, markup=False, highlight=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # told already
-        files += make_pictures(results, folder)
     bench = results / "bench" / "cpu.json"
-    if bench.is_file():
-        files += save_growth(bench, folder)
+    with plain_errors(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # printed already
+        files += make_pictures(results, folder)
+        if bench.is_file():
+            files += save_growth(bench, folder)
     for file in files:
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 
@@ -173,14 +195,12 @@ def draw(names: Iterable[str], out: Path) -> None:
     """Run experiments one after the other and say what each found and wrote; what could stop them is found out first."""
     if find_spec("matplotlib") is None:
         fail("drawing needs matplotlib, which is not installed. Install it with: pip install 'phased[figures]'")
-    try:
+    with plain_errors():
         folder = writable(out)
-    except OSError as error:
-        fail(str(error))
     console = Console()
     for name in names:
         experiment = EXPERIMENTS[name]
-        with console.status(f"{name}: computing"):
+        with plain_errors(), console.status(f"{name}: computing"):
             outcome = experiment.run(folder)
         console.print(f"[bold]{name}[/]  {experiment.about}", highlight=False)
         console.print(outcome.finding, highlight=False)
@@ -189,7 +209,7 @@ def draw(names: Iterable[str], out: Path) -> None:
             console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, code: int = 1) -> NoReturn:
     """Say what is wrong and what to do, without a traceback."""
     Console(stderr=True).print(f"phased: {message}", style="red", soft_wrap=True, markup=False, highlight=False)
-    raise typer.Exit(1)
+    raise typer.Exit(code)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from phased.bench import cpu, cuda, stream, tasks
 from phased.bench.measure import Timing, machine, same_terms
-from phased.checkpoint import write_whole
+from phased.files import write_whole
 
 
 def write(path: Path, result: dict[str, Any]) -> None:

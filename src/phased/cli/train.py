@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,19 +31,20 @@ def train(
     with Progress(*columns, console=console, transient=True) as progress:
         whole = progress.add_task("all epochs", total=sum(run.training.epochs for run in runs), news="")
         bars: dict[str, TaskID] = {}
+        seen: Counter[str] = Counter()  # epochs
 
         def watch(event: Event) -> None:
             run = event.run
-            if event.state == "skipped":
-                progress.advance(whole, run.training.epochs)
-            elif event.epoch is not None:
+            if event.epoch is not None:
                 if run.name not in bars:
                     bars[run.name] = progress.add_task(run.name, total=run.training.epochs, news="")
                 news = f"loss {event.epoch.loss:.3f}, test {event.epoch.test:.3f}"
-                advance = event.epoch.epoch - int(progress.tasks[progress.task_ids.index(bars[run.name])].completed)
                 progress.update(bars[run.name], completed=event.epoch.epoch, news=news)
-                progress.advance(whole, advance)
-            elif run.name in bars:
+                progress.advance(whole, event.epoch.epoch - seen[run.name])
+                seen[run.name] = event.epoch.epoch
+            elif event.state == "skipped":
+                progress.advance(whole, run.training.epochs - seen[run.name])
+            if event.state in {"skipped", "done", "failed"} and run.name in bars:
                 progress.remove_task(bars.pop(run.name))
 
         summary = sweep(runs, out, jobs, cluster, device, watch)
@@ -51,10 +53,14 @@ def train(
 
 
 def show(console: Console, summary: Summary, out: Path) -> None:
-    """The runs there are now, and those that failed."""
+    """The runs there are now, and those that failed; a result that cannot be read is one of these."""
     rows = table("", "run", f"test, last {LAST} epochs", "updates", "seconds")
     for run in (*summary.skipped, *summary.done):
-        result = parse(run.result(out).read_bytes())
+        try:
+            result = parse(run.result(out).read_bytes())
+        except ValueError as error:
+            summary.failed[run.name] = f"'{run.result(out)}' is no result: {error}. Move it away to run it again."
+            continue
         opened = "-" if result.updates is None else f"{result.updates:.1%}"
         rows.add_row(run.name, f"{result.test:.4f}" if math.isfinite(result.test) else "-", opened, f"{result.wall:.0f}")
     console.print(rows)

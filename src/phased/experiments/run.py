@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 
 import phased
-from phased import check, checkpoint
+from phased import check, checkpoint, files
 from phased.data.sequences import Task
-from phased.layer import GATE, PhasedRNN
+from phased.layer import PhasedRNN
 from phased.machine import device_name, processor
 from phased.models.classifier import Readout
 from phased.models.network import Network
+from phased.parameters import GATE
 from phased.train import CHECKPOINT, Outcome, Progress, Settings, fit, make_fabric
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def describe(
 
 def write_line(path: Path, line: dict[str, Any]) -> None:
     """One line of JSON, or no file; what JSON has no number for is null."""
-    checkpoint.write_whole(path, (json.dumps(finite(line), allow_nan=False) + "\n").encode())
+    files.write_whole(path, (json.dumps(finite(line), allow_nan=False) + "\n").encode())
 
 
 def finite(value: Any) -> Any:
@@ -148,6 +149,19 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def read_line(path: Path) -> dict[str, Any] | None:
+    """What `write_line` wrote for a run; None if there is no such file, NoResult if something else lies there."""
+    try:
+        line = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError):
+        line = None
+    if isinstance(line, dict) and isinstance(line.get("settings"), dict) and line.get("curve"):
+        return line
+    raise NoResult(f"'{path}' should hold the result of a run, but does not. {CURE}")
+
+
 class NoResult(ValueError):
     """A file lies where a result should, and is none."""
 
@@ -155,12 +169,10 @@ class NoResult(ValueError):
 def finished(run: Run, out: Path) -> bool:
     """Whether the run has its result; a ValueError if the file there is of other settings, NoResult if it is none at all."""
     path = run.result(out)
-    if not path.exists():
+    line = read_line(path)
+    if line is None:
         return False
-    try:
-        there = json.loads(path.read_text())["settings"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise NoResult(f"'{path}' should hold the result of a run, but does not. {CURE}") from error
+    there = line["settings"]
     here = run.settings
     for name in sorted(here.keys() | there.keys()):
         if there.get(name) != here.get(name):
@@ -175,7 +187,7 @@ CURE = "Choose another folder, or move it away to run it again."
 def trained(run: Run, out: Path) -> Readout:
     """The network of a run as its last checkpoint has it, in eval."""
     state = checkpoint.load(run.folder(out) / CHECKPOINT)
-    if state is None:
+    if state is None or "model" not in state:
         raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. Run it first.")
     model = run.build()
     model.load_state_dict(state["model"])

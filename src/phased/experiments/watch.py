@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 from phased.experiments.run import Run
 from phased.train import LOG, Epoch
 
-State = Literal["skipped", "running", "done", "failed"]
+State = Literal["skipped", "busy", "running", "done", "failed"]
 
 
 class Event(NamedTuple):
-    """News of a run: an epoch is over ("running"), or its state is final, with what went wrong if anything did."""
+    """News of a run: an epoch is over ("running"), another sweep does it ("busy"), or its end; `message` says why it failed."""
 
     run: Run
     state: State
@@ -82,7 +82,7 @@ class Log:
                 return []
             lines = self.path.read_text().splitlines()
             fresh = [Epoch(**json.loads(line)) for line in lines[self.told :]]
-        except (OSError, ValueError, TypeError):  # not there yet, or no log; the run writes it anew
+        except (OSError, ValueError, TypeError, RecursionError):  # not there yet, or no log; the run writes it anew
             return []
         self.changed, self.told = changed, len(lines)
         return fresh

@@ -39,7 +39,7 @@ def forward(problem: Problem, keep: bool) -> Result:
     problem = clean(problem)
     result = engine(problem)[0](problem, keep)
     if problem.lengths is not None:
-        result.output.mul_(valid_steps(problem.input.shape[0], problem.lengths).unsqueeze(-1))
+        result.output.masked_fill_(~valid_steps(problem.input.shape[0], problem.lengths).unsqueeze(-1), 0)
     return result
 
 

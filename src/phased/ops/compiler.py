@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import struct
 import sys
 import threading
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from phased.ops import kernel_cache
 
 KERNELS = Path(__file__).with_name("kernels")
 AROUND = ("schedule.cu", "weights.cu", "sums.cu")  # the kernels around the recurrence
@@ -28,12 +29,6 @@ def cuda_core() -> tuple[Any, Any, str | None]:
         return import_module("cuda.core"), import_module("cuda.bindings.driver"), None
     except ImportError as error:
         return None, None, f'cuda-core is missing ({error}). Install it: pip install "phased[cuda]".'
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: PHASED_CACHE, or the user's cache."""
-    named = os.environ.get("PHASED_CACHE")
-    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "phased"
 
 
 def compiled(architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> bytes:
@@ -89,18 +84,7 @@ class Kernels:
         self._kernels: dict[tuple[str, int], int] = {}
         self._slips = Slips()
         name = f"{self._digest(architecture, sources, macros)}.cubin"
-        kept = cache_folder() / name
-        if kept.exists():
-            code = kept.read_bytes()
-        else:
-            code = compiled(architecture, sources, macros)
-            try:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                part = kept.with_name(f".{name}.{os.getpid()}.part")
-                part.write_bytes(code)
-                part.replace(kept)
-            except OSError:  # nowhere to keep it: it is compiled again next time
-                pass
+        code = kernel_cache.kept(name, lambda: compiled(architecture, sources, macros))
         self._module = core.ObjectCode.from_cubin(code)
 
     def _digest(self, architecture: str, sources: Sequence[str], macros: Mapping[str, str | int]) -> str:

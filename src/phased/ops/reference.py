@@ -35,4 +35,4 @@ def recurrence(
         state = hold(k_j, cell.propose(from_x, from_h, state, peephole).state, state)
         outputs.append(state[0])
     output = torch.stack(outputs) if outputs else input.new_zeros(0, batch, weights.hh.shape[1])
-    return (output if valid is None else output * valid.unsqueeze(-1)), state
+    return (output if valid is None else torch.where(valid.unsqueeze(-1), output, 0)), state

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import io
 from pathlib import Path
 
 from matplotlib.figure import Figure
+
+from phased.files import write_whole
 
 # No date in the files: the same figure gives the same bytes.
 FORMATS: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
@@ -14,25 +15,18 @@ FORMATS: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write the figure as PNG and SVG into an existing folder and return the files."""
-    return [_write(figure, folder, f"{name}.{form}", form, metadata) for form, metadata in FORMATS.items()]
+    return [_draw(figure, folder / f"{name}.{form}", form, metadata) for form, metadata in FORMATS.items()]
 
 
 def save_text(text: str, folder: Path, name: str) -> Path:
     """Write a text into an existing folder and return the file."""
-    return _whole(folder, name, lambda part: part.write_text(text, encoding="utf-8"))
+    path = folder / name
+    write_whole(path, text.encode())
+    return path
 
 
-def _write(figure: Figure, folder: Path, name: str, form: str, metadata: dict[str, str | None]) -> Path:
-    return _whole(folder, name, lambda part: figure.savefig(part, format=form, metadata=metadata))
-
-
-def _whole(folder: Path, name: str, write: Callable[[Path], object]) -> Path:
-    """Write aside, then rename."""
-    target = folder / name
-    part = folder / f".{name}.{os.getpid()}.part"
-    try:
-        write(part)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return target
+def _draw(figure: Figure, path: Path, form: str, metadata: dict[str, str | None]) -> Path:
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=form, metadata=metadata)
+    write_whole(path, drawn.getvalue())
+    return path

@@ -1,0 +1,74 @@
+"""One process at a time: a file whose lock the system releases when the process that holds it ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+INTERVAL = 0.2  # seconds between two tries
+
+
+@contextmanager
+def locked(path: Path, wait: bool = False) -> Iterator[bool]:
+    """Inside, the lock is held and the file exists; False if another process holds it. `wait` waits until that one ends."""
+    file = acquire(path)
+    while file is None and wait:
+        time.sleep(INTERVAL)
+        file = acquire(path)
+    try:
+        yield file is not None
+    finally:
+        if file is not None:
+            if os.name == "posix":  # Windows removes no open file; an unlocked one that stays is harmless
+                path.unlink(missing_ok=True)
+            file.close()
+
+
+def acquire(path: Path) -> BinaryIO | None:
+    """The file, locked; None if another process holds the lock."""
+    while True:
+        file = path.open("ab")
+        if not lock(file):
+            file.close()
+            return None
+        if is_at(file, path):
+            return file
+        file.close()  # the process that held the lock removed the file after it was opened here
+
+
+def is_at(file: BinaryIO, path: Path) -> bool:
+    """Whether the open file is the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(file: BinaryIO) -> bool:
+        """Take the lock of an open file, if it is free."""
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def lock(file: BinaryIO) -> bool:
+        """Take the lock of an open file, if it is free."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks: two sweeps of one folder then do not exclude each other
+            return True
+        return True

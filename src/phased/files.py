@@ -1,0 +1,104 @@
+"""Files that are whole or not there, whatever stops the writing: a kill, a full disk, a power cut."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+CHUNK = 2**20
+PREFIX, SUFFIX = ".phased-", ".part"
+SEAL = b"\nsha256:"
+SEAL_SIZE = len(SEAL) + 2 * hashlib.sha256().digest_size
+
+
+def writable(folder: Path, room: int = 1) -> Path:
+    """The folder, made if need be; an OSError that names it and the cure if so many bytes cannot be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            for left in range(room, 0, -CHUNK):
+                file.write(bytes(min(left, CHUNK)))
+            file.flush()
+    except FileExistsError as error:
+        raise OSError(f"cannot write to the folder '{folder}': it is a file. Move it away, or choose another folder.") from error
+    except OSError as error:
+        cure = "Make room there, or choose another" if full(error) else "Choose another"
+        raise OSError(f"cannot write to the folder '{folder}': {reason(error)}. {cure} folder.") from error
+    return folder
+
+
+def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file aside, make sure it is on the disk, and put it in place: a reader finds the old one or the new one.
+
+    Its permissions are `mode` less the umask. The name aside cannot be guessed and must be new, so that no link is followed.
+    """
+    part = path.with_name(f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
+    try:
+        try:
+            with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            sync_folder(path.parent)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        intact = "the one before it is intact" if path.exists() else "there was none before it"
+        raise OSError(
+            f"cannot write '{path}': {reason(error)}; {intact}. Make room, or choose another folder, and run it again."
+        ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that a new name in a folder is on the disk too, where the system has a way to do that."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove what killed writers left behind; no other process may be writing in the folder."""
+    for part in folder.glob(f"{PREFIX}*{SUFFIX}"):
+        part.unlink(missing_ok=True)
+
+
+class Damaged(ValueError):
+    """The content of a file is not what was written."""
+
+
+def seal(data: bytes) -> bytes:
+    """The data with its SHA-256 behind it: readers of zip archives and of ELF files ignore what follows the end."""
+    return data + SEAL + digest(data)
+
+
+def unseal(data: bytes) -> bytes:
+    """What was sealed; `Damaged` if a bit of it, or of its seal, has changed since."""
+    if not data[-SEAL_SIZE:].startswith(SEAL):
+        raise Damaged("it must end with its SHA-256, and does not")
+    body, kept = data[:-SEAL_SIZE], data[-SEAL_SIZE + len(SEAL) :]
+    if kept != digest(body):
+        raise Damaged(f"its SHA-256 must be {kept.decode('ascii', 'backslashreplace')}, got {digest(body).decode()}")
+    return body
+
+
+def digest(data: bytes) -> bytes:
+    """SHA-256, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest().encode()
+
+
+def full(error: OSError) -> bool:
+    """Whether there is too little room, rather than no permission."""
+    return error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, in its words."""
+    return error.strerror or str(error)

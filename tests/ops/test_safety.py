@@ -1,0 +1,289 @@
+"""Tensors that do not fit raise before compiled code sees them: no read or write outside, no silently wrong number."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+
+from contract import Case, device_of, each_backend, each_backend_and_reference, each_cell, each_leak
+from phased import PhasedGRU, PhasedLSTM, Stream, ops
+from phased.cell import CELLS
+
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "peephole")
+GATE = ("period", "shift", "ratio_on")
+
+
+def narrow(tensor: Tensor) -> Tensor:
+    return tensor[..., :-1]
+
+
+def wide(tensor: Tensor) -> Tensor:
+    return torch.cat((tensor, tensor[..., -1:]), -1)
+
+
+def long(tensor: Tensor) -> Tensor:
+    return torch.cat((tensor, tensor[-1:]))
+
+
+MISFITS = {
+    "short": lambda t: t[:-1],
+    "long": long,
+    "narrow": narrow,
+    "wide": wide,
+    "flat": lambda t: t.flatten()[:0],
+    "half": lambda t: t.half(),
+    "bfloat16": lambda t: t.bfloat16(),
+    "another float": lambda t: t.to(torch.float32 if t.dtype == torch.float64 else torch.float64),
+    "meta": lambda t: t.to("meta"),
+    "complex": lambda t: t.to(torch.complex64),
+    "integer": lambda t: t.long(),
+}
+
+
+@each_backend
+@each_leak
+@pytest.mark.parametrize("name", ["input", "h_0", "c_0", *WEIGHTS, *GATE])
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_a_tensor_of_another_shape_dtype_or_device_raises(backend, leak, name, misfit):
+    case = Case(leak=leak, peephole=True, dtype=torch.float32)
+    leaves = {key: leaf.detach() for key, leaf in case.on(backend).items()}
+    leaves[name] = MISFITS[misfit](leaves[name])
+    with pytest.raises((TypeError, ValueError), match=r"must (have|be)|needs CPU tensors"):
+        case.run(backend, leaves)
+    if misfit != "meta":  # torch then computes shapes alone
+        with pytest.raises((TypeError, ValueError), match=r"must (have|be)"):
+            operator(backend)(*arguments(case, backend, leaves), True)
+
+
+@each_backend
+@pytest.mark.parametrize("misfit", ["short", "long", "narrow", "wide", "meta", "complex"])
+def test_times_of_another_shape_or_device_raise(backend, misfit):
+    case = Case()
+    problem = case.problem(backend, case.on(backend))
+    problem = problem._replace(time=MISFITS[misfit](problem.time))
+    with pytest.raises(ValueError, match="time must have shape"):
+        ops.recurrence(*problem, backend=backend)
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("lengths", [[12, 3, 3], [10**6, 1, 1], [-5, 3, 3], [2**62, 0, 0], [-(2**63), 0, 0]])
+def test_lengths_beyond_the_steps_raise_or_count_as_the_nearest(backend, cell, leak, lengths):
+    """In the operator itself, which a compiled graph calls: on a GPU reading lengths would wait for it, so kernels clamp."""
+    case = Case(cell, leak=leak, lengths=lengths)
+    if device_of(backend) == "cpu" and backend != "adjoint":
+        with pytest.raises(ValueError, match=r"lengths must be in \[0, 11\], the steps of input, got"):
+            operator(backend)(*case.operator_arguments(backend, keep=True))
+        return
+    output, final, _ = operator(backend)(*case.operator_arguments(backend, keep=True))
+    nearest = Case(cell, leak=leak, lengths=[min(max(n, 0), 11) for n in lengths])
+    for got, want in zip([output, *final], nearest.run("reference"), strict=True):
+        torch.testing.assert_close(got.cpu(), want)
+
+
+@each_backend
+@pytest.mark.parametrize("lengths", [[3], [3, 3, 3, 3], [[3, 3, 3]]])
+def test_a_wrong_number_of_lengths_raises(backend, lengths):
+    case = Case()
+    problem = case.problem(backend, case.on(backend))
+    problem = problem._replace(lengths=torch.tensor(lengths, device=device_of(backend)))
+    with pytest.raises(ValueError, match="lengths must have shape"):
+        ops.recurrence(*problem, backend=backend)
+
+
+def operator(backend):
+    return getattr(torch.ops.phased, backend)
+
+
+def arguments(case, backend, leaves):
+    from phased.ops.operator import pack
+
+    return pack(case.problem(backend, leaves))
+
+
+# Direct calls of the backward operator
+
+
+def backward_arguments(case, backend):
+    """What phased::<backend>_backward is given: a problem, the result of its forward pass, and gradients of ones."""
+    *problem, keep = case.operator_arguments(backend, keep=True)
+    problem = [[t.detach() for t in p] if isinstance(p, list) else p.detach() if isinstance(p, Tensor) else p for p in problem]
+    output, final, saved = operator(backend)(*problem, keep)
+    return {
+        "problem": problem,
+        "output": output,
+        "final": final,
+        "saved": saved,
+        "to_output": torch.ones_like(output),
+        "to_final": [torch.ones_like(s) for s in final],
+    }
+
+
+def call_backward(backend, given):
+    given = dict(given)
+    return getattr(torch.ops.phased, f"{backend}_backward")(*given.pop("problem"), *given.values())
+
+
+@each_backend
+@each_leak
+@pytest.mark.parametrize("name", ["output", "to_output"])
+@pytest.mark.parametrize("misfit", ["short", "narrow", "half"])
+def test_the_backward_operator_refuses_other_outputs(backend, leak, name, misfit):
+    given = backward_arguments(Case(leak=leak), backend)
+    call_backward(backend, given)
+    given[name] = MISFITS[misfit](given[name])
+    with pytest.raises((TypeError, ValueError), match="must"):
+        call_backward(backend, given)
+
+
+@each_backend
+@each_leak
+@pytest.mark.parametrize("name", ["final", "to_final"])
+@pytest.mark.parametrize("misfit", ["short", "narrow", "half"])
+def test_the_backward_operator_refuses_other_states(backend, leak, name, misfit):
+    given = backward_arguments(Case(leak=leak), backend)
+    given[name] = [given[name][0], MISFITS[misfit](given[name][1])]
+    with pytest.raises((TypeError, ValueError), match="must"):
+        call_backward(backend, given)
+    given[name] = given[name][:1]
+    with pytest.raises(ValueError, match="must be 2 tensors"):
+        call_backward(backend, given)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("index", range(5))
+@pytest.mark.parametrize("misfit", ["short", "long", "half", "flat"])
+def test_the_core_refuses_what_another_forward_pass_saved(leak, index, misfit):
+    given = backward_arguments(Case(leak=leak), "cpu")
+    changed = MISFITS[misfit](given["saved"][index])
+    if changed.shape == given["saved"][index].shape and changed.dtype == given["saved"][index].dtype:
+        pytest.skip("nothing changes")
+    given["saved"] = [*given["saved"][:index], changed, *given["saved"][index + 1 :]]
+    with pytest.raises(ValueError, match="saved"):
+        call_backward("cpu", given)
+
+
+@pytest.mark.parametrize("index, value", [(0, 10**9), (0, -1), (1, 10**6), (1, -1)])
+def test_the_core_refuses_saved_numbers_that_lead_outside(index, value):
+    given = backward_arguments(Case(), "cpu")
+    given["saved"][index].view(-1)[3] = value
+    with pytest.raises(ValueError, match="saved must be what the forward pass of the same problem saved"):
+        call_backward("cpu", given)
+
+
+# Gates that are not numbers
+
+
+@each_backend_and_reference
+@each_cell
+@each_leak
+@pytest.mark.parametrize("name", GATE)
+@pytest.mark.parametrize("shape", ["triangle", "square"])
+def test_a_gate_that_is_nan_shows_in_its_unit(backend, cell, leak, name, shape):
+    """The unit is not silently closed; others read it when they open, and their own outputs before that stay finite."""
+    case = Case(cell, leak=leak, shape=shape, batch=2, lengths=[11, 6])
+    case.leaves[name][3] = float("nan")
+    output, *final = case.run(backend)
+    assert output[:, 0, 3].isnan().all()
+    assert output[:6, 1, 3].isnan().all()
+    assert (output[6:, 1] == 0).all()
+    assert all(s[:, 3].isnan().all() for s in final)
+
+
+@each_backend
+def test_units_whose_gate_is_nan_count_as_open(backend):
+    rnn = PhasedLSTM(1, 4, period=10.0, ratio_on=0.5).to(device_of(backend))
+    with torch.no_grad():
+        rnn.period_l0[1] = float("nan")
+    from phased import updates
+
+    assert (updates(rnn, torch.arange(20.0, device=device_of(backend)))[0, 1] == 20).all()
+
+
+# Second derivatives
+
+
+@each_backend
+@each_leak
+@pytest.mark.parametrize("head", ["none", "linear"])
+def test_second_derivatives_raise_and_name_the_backend_that_has_them(backend, leak, head):
+    case = Case(leak=leak, dtype=torch.float64)
+    leaves = case.on(backend)
+    output, *_ = case.run(backend, leaves)
+    loss = output.sum() if head == "none" else output.square().sum()
+    (to_input,) = torch.autograd.grad(loss, leaves["input"], create_graph=True)
+    assert to_input.requires_grad
+    with pytest.raises(RuntimeError, match='backend="reference"'):
+        to_input.square().sum().backward()
+    (again,) = torch.autograd.grad(case.run(backend, leaves)[0].sum(), leaves["input"], create_graph=True)
+    with pytest.raises(RuntimeError, match='backend="reference"'):
+        torch.autograd.grad(again.square().sum(), leaves["weight_hh"], allow_unused=True)
+
+
+@each_backend
+def test_first_derivatives_do_not_change_with_create_graph(backend):
+    case = Case()
+    leaves = case.on(backend)
+    plain = torch.autograd.grad(case.run(backend, leaves)[0].sum(), list(leaves.values()), allow_unused=True)
+    graph = torch.autograd.grad(case.run(backend, leaves)[0].sum(), list(leaves.values()), create_graph=True, allow_unused=True)
+    for one, other in zip(plain, graph, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.equal(one, other)
+
+
+def test_a_gradient_penalty_works_on_the_reference():
+    rnn = PhasedGRU(2, 5, period=7.0, ratio_on=0.5, backend="reference", dtype=torch.float64)
+    x = torch.randn(6, 3, 2, dtype=torch.float64, requires_grad=True)
+    output, _ = rnn(x, torch.arange(6.0).unsqueeze(1).expand(6, 3))
+    (to_x,) = torch.autograd.grad(output.sum(), x, create_graph=True)
+    to_x.square().sum().backward()
+    assert rnn.weight_hh_l0.grad.abs().sum() > 0
+
+
+# Layers and streams
+
+
+@pytest.mark.parametrize("default", ["meta"])
+def test_torchs_default_device_plays_no_part(default):
+    rnn = PhasedLSTM(2, 5, leak=0.0)
+    x, t = torch.randn(9, 2), torch.arange(9.0)
+    want, _ = rnn(x, t)
+    with torch.device(default):
+        got, _ = rnn(x, t)
+        got.sum().backward()
+        streamed = Stream(rnn).run(x.numpy(), t.numpy())
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(torch.from_numpy(streamed), want.detach())
+
+
+@pytest.mark.parametrize("change", ["units", "dtype"])
+def test_a_stream_of_layers_that_do_not_fit_each_other_raises(change):
+    rnn = PhasedLSTM(2, 6, num_layers=2)
+    with torch.no_grad():
+        for name, parameter in rnn.named_parameters():
+            if name.endswith("_l1"):
+                size = [3 * n // 6 if n % 6 == 0 else n for n in parameter.shape]
+                parameter.data = torch.ones(size, dtype=parameter.dtype) if change == "units" else parameter.data.half()
+    with pytest.raises((TypeError, ValueError), match=r"_l1 must|must have"):
+        Stream(rnn)
+
+
+def test_an_unknown_cell_or_gate_in_a_direct_call_raises():
+    *problem, keep = Case().operator_arguments("cpu", keep=False)
+    for index, value in ((0, "rnn"), (1, "circle")):
+        changed = [*problem]
+        changed[index] = value
+        with pytest.raises(ValueError, match=f"expected a cell of {sorted(CELLS)!r}".replace("[", r"\[").replace("]", r"\]")):
+            torch.ops.phased.cpu(*changed, keep)
+
+
+def test_importing_phased_does_not_import_torchs_compiler():
+    code = "import sys, torch; before = set(sys.modules); import phased; print(len(set(sys.modules) - before), *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    added, *modules = done.stdout.split()
+    assert int(added) < 60
+    assert "phased" in modules
+    assert "torch._dynamo" not in modules

@@ -1,0 +1,174 @@
+"""Files are whole or not there, with other writers in the folder and on a full disk."""
+
+import os
+import re
+import resource
+import stat
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import phased
+from phased import files
+from phased.files import Damaged, remove_parts, seal, unseal, writable, write_whole
+
+
+@contextmanager
+def room_for(size):
+    """A disk on which no file can be larger than this."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def umask(mask):
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_other_and_names_it(tmp_path):
+    path = tmp_path / "result"
+    write_whole(path, b"old")
+    with (
+        room_for(1000),
+        pytest.raises(OSError, match=rf"cannot write '{path}': File too large; the one before it is intact. Make room"),
+    ):
+        write_whole(path, bytes(100_000))
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_an_old_file_a_full_disk_leaves_nothing(tmp_path):
+    with room_for(1000), pytest.raises(OSError, match="File too large; there was none before it"):
+        write_whole(tmp_path / "result", bytes(100_000))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    def interrupt(handle):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "result"
+    write_whole(path, b"old")
+    monkeypatch.setattr(files.os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mask, expected", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_file_has_the_permissions_that_the_umask_leaves(tmp_path, mask, expected):
+    with umask(mask):
+        write_whole(tmp_path / "result", b"new")
+    assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == expected
+
+
+def test_names_aside_cannot_be_guessed(tmp_path, monkeypatch):
+    names = []
+    replace = Path.replace
+
+    def spy(part, path):
+        names.append(part.name)
+        return replace(part, path)
+
+    monkeypatch.setattr(Path, "replace", spy)
+    for _ in range(20):
+        write_whole(tmp_path / "result", b"new")
+    assert len(set(names)) == 20
+    assert all(re.fullmatch(r"\.phased-[0-9a-f]{16}\.part", name) for name in names)
+
+
+def test_a_link_at_the_name_aside_is_not_followed(tmp_path, monkeypatch):
+    """Even for an attacker who guesses the name."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    monkeypatch.setattr(files.secrets, "token_hex", lambda size: "guessed")
+    (tmp_path / ".phased-guessed.part").symlink_to(victim)
+    with pytest.raises(OSError, match=r"cannot write .*result': File exists"):
+        write_whole(tmp_path / "result", b"new")
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_link_at_the_file_is_replaced_and_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "result").symlink_to(victim)
+    write_whole(tmp_path / "result", b"new")
+    assert victim.read_bytes() == b"precious"
+    assert (tmp_path / "result").read_bytes() == b"new"
+    assert not (tmp_path / "result").is_symlink()
+
+
+def test_of_several_writers_at_once_one_wins_and_its_file_is_whole(tmp_path):
+    contents = [bytes([n]) * 100_000 for n in range(4)]
+
+    def write_often(content):
+        for _ in range(10):
+            write_whole(tmp_path / "result", content)
+
+    threads = [threading.Thread(target=write_often, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tmp_path / "result").read_bytes() in contents
+    assert [file.name for file in tmp_path.iterdir()] == ["result"]
+
+
+def test_the_longest_name_a_disk_takes_can_be_written(tmp_path):
+    path = tmp_path / ("n" * 255)
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_only_parts_of_phased_are_removed(tmp_path):
+    for name in (".phased-0123456789abcdef.part", ".video.part", "video.part", "result"):
+        (tmp_path / name).touch()
+    remove_parts(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {".video.part", "video.part", "result"}
+
+
+def test_a_folder_that_is_a_file_is_named_with_the_cure(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        OSError, match=r"cannot write to the folder '.*file': it is a file. Move it away, or choose another folder"
+    ):
+        writable(tmp_path / "file")
+
+
+def test_a_seal_finds_every_bit_that_changes():
+    data = bytes(range(40))
+    whole = seal(data)
+    assert unseal(whole) == data
+    for n in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[n // 8] ^= 1 << n % 8
+        with pytest.raises(Damaged, match="SHA-256"):
+            unseal(bytes(flipped))
+    with pytest.raises(Damaged, match="must end with its SHA-256"):
+        unseal(data)
+
+
+def test_no_other_module_writes_files():
+    """`write_whole` is the one writer; a second one would forget something of it."""
+    writes = re.compile(r"\.write_(text|bytes)\(|open\([^)]*[\"'][wxa]b?[\"']|NamedTemporaryFile|mkstemp")
+    found = {
+        f"{path.name}: {line.strip()}"
+        for path in Path(phased.__file__).parent.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if writes.search(line) and path.name != "files.py"
+    }
+    assert found == {
+        'lock.py: file = path.open("ab")',  # has no content
+        'cpu.py: Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here',
+    }
