@@ -111,4 +111,13 @@ def test_without_the_core_everything_else_works():
 def test_without_the_core_asking_for_it_says_what_is_missing_and_the_cure():
     done = without_core("from phased import PhasedLSTM; PhasedLSTM(2, 4, backend='cpu')")
     assert 'backend="cpu" cannot run here: the compiled core is missing' in done.stderr
-    assert "Reinstall phased where a C++17 compiler" in done.stderr
+    assert "Install a C++17 compiler (GCC or Clang), then: pip install --force-reinstall --no-deps " in done.stderr
+
+
+def test_without_the_core_the_first_use_warns_once_with_a_cure():
+    code = "import torch; from phased import PhasedLSTM, Stream; rnn = PhasedLSTM(2, 4); x = torch.randn(9, 2), torch.arange(9);"
+    for first, second in (("rnn(*x)", "Stream(rnn)"), ("Stream(rnn)", "rnn(*x)")):
+        done = without_core(f"{code} {first}; {second}; rnn(*x)")
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("UserWarning: phased runs on cpu without its compiled core, many times slower") == 1
+        assert "pip install --force-reinstall" in done.stderr

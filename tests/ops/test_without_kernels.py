@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from phased import PhasedLSTM, ops
-from phased.ops import compiler, cuda
+from phased.ops import compiler, cuda, fallback
 
 gpu = pytest.mark.gpu
 
@@ -53,7 +53,7 @@ def test_a_failed_compilation_shows_the_compilers_words(monkeypatch):
 
 def test_where_kernels_are_missing_auto_warns_once_and_goes_on(monkeypatch):
     monkeypatch.setattr(cuda, "missing", lambda device=None: "the test took them away. Give them back.")
-    monkeypatch.setattr(ops, "_WARNED", set())
+    monkeypatch.setattr(fallback, "_WARNED", set())
     with pytest.warns(UserWarning, match="without its kernels, many times slower: the test took them away"):
         assert ops.choose("auto", torch.device("cuda")).name == "adjoint"
     assert ops.choose("auto", torch.device("cuda")).name == "adjoint"  # a second warning would be an error

@@ -65,13 +65,51 @@ def test_events_that_are_no_numbers_are_a_type_error_about_x(x):
     assert_unchanged(stream, before)
 
 
-@pytest.mark.parametrize("t", ["noon", None, 1j, [1.0, 2.0], True], ids=str)
-def test_a_time_that_is_no_number_is_an_error_about_time(t):
-    stream = Stream(build(LAYERS["lstm"]))
+@pytest.mark.parametrize("t", ["noon", None, 1j, [1.0, 2.0], True, np.True_, np.complex64(1), np.complex128(1j)], ids=repr)
+@pytest.mark.parametrize("x", [[1.0, 2.0, 3.0], np.ones(3), np.ones(3, np.float32)], ids=["list", "float64", "float32"])
+def test_a_time_that_is_no_number_is_an_error_about_time(x, t):
+    stream = Stream(build(LAYERS["lstm"], torch.float32))
     before = snapshot(stream)
     with pytest.raises((TypeError, ValueError), match=r"time must .*, got "):
-        stream.push([1.0, 2.0, 3.0], t)
+        stream.push(x, t)
     assert_unchanged(stream, before)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_feature_that_is_nan_or_infinite_changes_nothing(bad, dtype):
+    """It would stay in the state of every unit that opens afterwards."""
+    stream = Stream(build(LAYERS["lstm, two layers"], torch.float32))
+    rows, times = np.ones((9, 3), dtype), np.arange(9.0)
+    stream.run(rows, times)
+    before = snapshot(stream)
+    rows[7, 1] = bad
+    with pytest.raises(ValueError, match=rf"x must be finite, got {bad} for feature 1 of event 7\..*Leave such events out"):
+        stream.run(rows, times + 10)
+    for given in (rows[7], rows[7].tolist(), torch.from_numpy(rows[7])):
+        with pytest.raises(ValueError, match=rf"x must be finite, got {bad} for feature 1\."):
+            stream.push(given, 20.0)
+    assert_unchanged(stream, before)
+
+
+def test_features_whose_sum_overflows_are_finite_all_the_same():
+    stream = Stream(build(LAYERS["lstm"], torch.float32))
+    stream.run(np.full((2, 3), 3e38, np.float32), [0.0, 1.0])
+    assert stream.time == 1.0
+
+
+@pytest.mark.parametrize("name", ["weight_hh_l0", "bias_ih_l0", "period_l0", "shift_l0", "ratio_on_l0"])
+def test_a_layer_that_has_diverged_cannot_be_streamed(name):
+    rnn = build(LAYERS["lstm"])
+    with torch.no_grad():
+        rnn.get_parameter(name).view(-1)[2] = float("nan")
+    with pytest.raises(ValueError, match="rnn must have finite parameters, got NaN or infinity"):
+        Stream(rnn)
+
+
+def test_a_layer_without_values_cannot_be_streamed():
+    with pytest.raises(ValueError, match="rnn must have values, got parameters on the meta device"):
+        Stream(PhasedLSTM(3, 7, device="meta"))
 
 
 def test_a_state_of_the_wrong_shape_changes_nothing():

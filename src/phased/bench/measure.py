@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 import phased
+from phased.bench.instructions import held
 from phased.machine import processor
 from phased.ops import cpu
 
@@ -86,6 +87,7 @@ def machine() -> dict[str, Any]:
         "processor": processor(),
         "threads": torch.get_num_threads(),
         "instruction_set": None if cpu.core is None else cpu.core.instruction_set(),
+        "environment": held(),
         "command": " ".join(["phased", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),
     }

@@ -127,7 +127,15 @@ def tasks(result: Row) -> str:
     return table(("task", "leak 0, r_on 0.05", "leak 0, r_on as learned", "leak 0.001", "nn.LSTM", "plain loop"), rows)
 
 
-TABLES = {"cpu": cpu, "stream": stream, "cuda": cuda, "tasks-cpu": tasks, "tasks-cuda": tasks}
+TABLES = {
+    "cpu": cpu,
+    "cpu-avx2": cpu,
+    "stream": stream,
+    "stream-avx2": stream,
+    "cuda": cuda,
+    "tasks-cpu": tasks,
+    "tasks-cuda": tasks,
+}
 
 
 def read(folder: Path) -> dict[str, str]:

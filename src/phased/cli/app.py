@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -37,6 +40,10 @@ Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs 
 What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream or tasks.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Less of it, for a first look.")]
+Instructions = Annotated[
+    str | None,
+    typer.Option("--instructions", metavar="SET", help="Hold all that is measured to avx512, avx2 or baseline (SSE)."),
+]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder with what was measured.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for the pictures; made if it is not there.")]
 Into = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The folder it goes to: results, or out for pictures.")]
@@ -133,7 +140,7 @@ def run(
 
 
 @app.command()
-def bench(what: What, json: Json = None, quick: Quick = False) -> None:
+def bench(what: What, json: Json = None, quick: Quick = False, instructions: Instructions = None) -> None:
     """Measure against peers in one run, and print the ratios."""
     from phased.cli.bench import bench_cpu, bench_cuda, bench_stream, bench_tasks, write
     from phased.ops import cpu, cuda
@@ -149,6 +156,9 @@ def bench(what: What, json: Json = None, quick: Quick = False) -> None:
     if json is not None:
         with plain_errors():
             writable(json.parent, "--json")
+    if instructions is not None:
+        again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
+        hold_to(instructions, [*again, "--instructions", instructions])
     result = benches[what](Console(), quick)
     if json is not None:
         with plain_errors():
@@ -189,6 +199,19 @@ def need(module: str, extra: str) -> None:
     """Say how to install what is missing."""
     if find_spec(module) is None:
         fail(f"this needs {module}, which is not installed. Install it with: pip install 'phased[{extra}]'")
+
+
+def hold_to(instructions: str, command: list[str]) -> None:
+    """Unless this process was started under an instruction set already, run the command in one that is, and exit."""
+    from phased.bench.instructions import environment, is_held
+    from phased.ops import cpu
+
+    available = [] if cpu.core is None else cpu.core.instruction_sets()
+    if instructions not in available:
+        fail(f"--instructions must be one that this CPU has, {', '.join(available)}, got {instructions}.", code=2)
+    if not is_held(instructions):
+        started = os.environ | environment(instructions)
+        raise typer.Exit(subprocess.run([sys.executable, "-m", "phased", *command], env=started, check=False).returncode)
 
 
 def draw(names: Iterable[str], out: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
 from phased.ops import adjoint, cpu, cuda, reference
+from phased.ops.fallback import warn_once
 from phased.ops.operator import Recurrence
 
 
@@ -38,7 +38,6 @@ _CPU = Backend("cpu", "the compiled core on CPU tensors: open units only at leak
 _CUDA = Backend(
     "cuda", "kernels for NVIDIA GPUs: open units only at leak 0", cuda.recurrence
 )  # what it lacks is asked when needed
-_WARNED: set[str] = set()
 
 _BACKENDS = {backend.name: backend for backend in (_REFERENCE, _ADJOINT, _CPU, _CUDA)}
 
@@ -55,6 +54,8 @@ def choose(name: str, device: torch.device) -> Backend:
     if name == "auto":
         if device.type == "cuda":
             return _cuda_or_adjoint(device)
+        if device.type == "cpu" and _CPU.missing is not None:
+            warn_once(device, "compiled core", _CPU.missing)
         return _CPU if device.type == "cpu" and _CPU.missing is None else _ADJOINT
     require(name)
     if name in ("cpu", "cuda") and device.type != name:
@@ -73,9 +74,7 @@ def _cuda_or_adjoint(device: torch.device) -> Backend:
 
 def _without_kernels(device: torch.device, why: str) -> Backend:
     """Plain PyTorch, and a warning, once for each reason."""
-    if why not in _WARNED:
-        _WARNED.add(why)
-        warnings.warn(f"phased runs on {device} without its kernels, many times slower: {why}", stacklevel=2)
+    warn_once(device, "kernels", why)
     return _ADJOINT
 
 

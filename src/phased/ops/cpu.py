@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,8 +23,15 @@ def load() -> tuple[Any, str | None]:
     try:
         return import_module("phased._core"), None
     except ImportError as error:
-        cure = "Reinstall phased where a C++17 compiler (GCC or Clang) is found: pip install --force-reinstall --no-deps phased."
-        return None, f"the compiled core is missing ({error}). {cure}"
+        return None, f"the compiled core is missing ({error}). Install a C++17 compiler (GCC or Clang), then: {reinstall()}"
+
+
+def reinstall() -> str:
+    """The command that builds the core. A released package must not come from pip's cache, which holds the one without a core."""
+    checkout = Path(__file__).parents[3]
+    if (checkout / "CMakeLists.txt").is_file():
+        return f"pip install --force-reinstall --no-deps --editable {checkout}"
+    return "pip install --force-reinstall --no-deps --no-cache-dir --no-binary phased phased"
 
 
 core, MISSING = load()

@@ -13,6 +13,7 @@ from phased.cell import LSTM, Cell, State, Weights, hold
 from phased.gate import SHAPES, TimeGate
 from phased.ops import cpu
 from phased.ops.contract import check_weights
+from phased.ops.fallback import warn_once
 
 AT_ONCE = 1 << 16  # events the core takes in one call; between calls an interrupt is noticed
 
@@ -42,6 +43,8 @@ def stepper(cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], t
     for layer, (w, gate) in enumerate(zip(weights, gates, strict=True)):
         check_weights(cell, w, gate, w.ih.shape[-1] if layer == 0 else units, dtype, device)
     compiled = backend in ("auto", "cpu") and cpu.MISSING is None
+    if backend == "auto" and cpu.MISSING is not None:
+        warn_once(device, "compiled core", cpu.MISSING)
     return CoreStepper.create(cell, weights, gates, table) if compiled else PlainStepper(cell, weights, gates, table)
 
 

@@ -1,0 +1,113 @@
+"""State and clock move together: in copies, in pickles, and when a run is interrupted."""
+
+import copy
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from phased import Stream
+from streams import LAYERS, assert_unchanged, build, each_layer, events, snapshot
+
+COPIES = {
+    "copy()": lambda stream: stream.copy(),
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "pickle": lambda stream: pickle.loads(pickle.dumps(stream)),
+}
+
+
+@each_layer
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_has_the_state_and_the_clock_and_goes_its_own_way(make, way):
+    x, t = events()
+    stream = Stream(build(make))
+    want = stream.copy().run(x, t)
+    stream.run(x[:20], t[:20])
+    before = snapshot(stream)
+    other = COPIES[way](stream)
+    assert_unchanged(other, before)
+    torch.testing.assert_close(other.run(x[20:], t[20:]), want[20:])
+    assert_unchanged(stream, before)
+    with pytest.raises(ValueError, match="time must not go backwards"):
+        other.push(x[0], float(t[0]))
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_a_stream_with_a_table_is_copied_with_it(way):
+    stream = Stream(build(LAYERS["lstm"]), table=torch.randn(20, 3, dtype=torch.float64))
+    index, times = torch.randint(20, (30,)), torch.arange(30.0)
+    want = stream.copy().run(index, times)
+    stream.run(index[:10], times[:10])
+    torch.testing.assert_close(COPIES[way](stream).run(index[10:], times[10:]), want[10:])
+
+
+class Interrupted:
+    """A stepper whose run takes a share of its events and then ends as Ctrl-C ends it."""
+
+    def __init__(self, inner, share):
+        self.__dict__.update(inner=inner, share=share)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def __setattr__(self, name, value):
+        setattr(self.inner, name, value)
+
+    def run(self, rows, times):
+        some = int(self.share * len(rows))
+        self.inner.run(rows[:some], times[:some])
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_an_interrupted_run_changes_nothing(share):
+    """Whether the signal comes before, amid or right after the events; the same run can then be repeated."""
+    stream = Stream(build(LAYERS["lstm, two layers"]))
+    x, t = events(40)
+    stream.run(x[:5], t[:5])
+    want = stream.copy().run(x[5:], t[5:])
+    before, inner = snapshot(stream), stream._stepper
+    stream._stepper = Interrupted(inner, share)
+    with pytest.raises(KeyboardInterrupt):
+        stream.run(x[5:], t[5:])
+    stream._stepper = inner
+    assert_unchanged(stream, before)
+    assert torch.equal(stream.run(x[5:], t[5:]), want)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers that send signals are POSIX")
+def test_ctrl_c_ends_a_run_and_leaves_the_stream_as_it_was():
+    """In a process of its own, since the signal may come to a run that is over."""
+    code = """
+import signal, numpy as np
+from phased import PhasedLSTM, Stream
+stream = Stream(PhasedLSTM(1, 64, period=10.0))
+x, t = np.zeros((400_000, 1), np.float32), np.arange(400_000.0)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.02)
+try:
+    for _ in range(1000):
+        stream.run(x, t)
+        stream.reset()
+except KeyboardInterrupt:
+    print(stream.time, any(s.any() for s in stream.state))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() in (["None", "False"], ["399999.0", "True"])
+
+
+def test_pushes_move_the_state_and_the_clock_in_one_call():
+    stream = Stream(build(LAYERS["lstm"], torch.float32))
+    row = np.ones(3, np.float32)
+    for t in (0, 1.5, np.float64(2.5), np.float32(3.0), np.int64(4)):
+        stream.push(row, t)
+        assert stream.time == float(t)
+    stream.reset()
+    assert stream.time is None
+    stream.push(row, -5.0)
+    assert stream.time == -5.0
