@@ -1,13 +1,11 @@
 """The pictures say what the result says."""
 
-import json
-
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 from phased.experiments import gate, memory, schedule
-from phased.report.drawing import figures, growth
+from phased.report.drawing import figures
 from phased.report.style import UNITS
 
 
@@ -59,19 +57,3 @@ def test_a_schedule_marks_its_open_events_and_nothing_else():
     marked = np.argwhere(np.asarray(image.get_array()) > 0)
     assert {tuple(place) for place in marked} == set(zip(result.unit, result.step, strict=True))
     assert abs(result.share - 0.05) < 0.03
-
-
-def test_growth_draws_every_measured_point(tmp_path):
-    def row(axis, value, peer):
-        work = {"B": 1, "T": 10, "D": 1, "H": 4, "ratio_on": 0.05} | {axis: value}
-        return {"axis": axis, "work": work, "sparse": 1e-3 * value, "nn.LSTM": peer}
-
-    measured = {"growth": [row(axis, value, None if value == 3 else 1e-2) for axis in growth.AXES for value in (1, 2, 3)]}
-    figure = growth.draw_growth(measured)
-    for axes in figure.axes:
-        peer, ours = (line.get_ydata() for line in axes.lines)
-        assert list(ours) == [1.0, 2.0, 3.0]
-        assert list(peer) == [10.0, 10.0]
-    file = tmp_path / "cpu.json"
-    file.write_text(json.dumps(measured))
-    assert [path.name for path in growth.save_growth(file, tmp_path)] == ["growth.png", "growth.svg"]

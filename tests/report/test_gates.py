@@ -3,10 +3,11 @@
 import json
 
 import numpy as np
+import pytest
 import torch
 
 from phased import PhasedLSTM, updates
-from phased.report.gates import bends, by_period, is_open, openness, sample_clock, three_units
+from phased.report.gates import MOST_STEPS, STEPS, bends, by_period, is_open, openness, sample_clock, three_units
 from phased.report.results import Gates, parse
 
 
@@ -57,6 +58,12 @@ def test_a_clock_is_of_its_conditions_kind_and_the_same_every_time(result):
     adding = {"experiment": "adding", "condition": "exp(6,8)"}
     assert len(clock(**adding)) == 500
     assert len(clock(**adding, task={"length": [90, 110]})) == 100
+
+
+@pytest.mark.parametrize("length", [[1e9, 1e9], [0, 0], [[1], 2], [float("nan")], "long", None, [], True, 10**30], ids=str)
+def test_a_clock_has_a_bounded_number_of_steps_whatever_a_result_says_of_its_sequences(length, result):
+    line = result(experiment="adding", condition="exp(2,4)", task={"length": length})
+    assert len(sample_clock(parse(json.dumps(line))).time) in {STEPS, MOST_STEPS}
 
 
 def test_a_line_drawn_through_its_bends_is_the_line():

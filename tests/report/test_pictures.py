@@ -153,6 +153,14 @@ def test_one_seed_of_one_epoch_at_the_quick_scale_is_enough_for_pictures(result,
     assert {file.stem for file in files} == {f"frequency-quick-{kind}" for kind in ("bars", "learning", "gates", "raster")}
 
 
+def test_of_very_many_conditions_and_settings_a_picture_shows_the_first(result):
+    many = made(*(result(model="lstm", epochs=1, rate=rate) | {"condition": f"c{n}"} for n in range(9) for rate in range(9)))
+    shown = pictures.few(many)
+    assert len(shown) == pictures.MOST_GROUPS
+    assert shown == many[: pictures.MOST_GROUPS]
+    assert pictures.few(shown) == shown
+
+
 def test_names_in_results_cannot_lead_out_of_the_folder(result, tmp_path):
     line = result(epochs=2)
     line["experiment"] = "../../elsewhere"

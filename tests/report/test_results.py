@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased.report.results import NotAResult, parse, read
+from phased.report.fields import Malformed
+from phased.report.results import parse, read
 
 
 def test_a_result_is_read_as_it_was_written(result, put, tmp_path, at_the_end):
@@ -105,7 +106,7 @@ def test_a_result_with_a_part_missing_or_of_another_kind_is_refused_by_name(key,
         del line[key]
     else:
         line[key] = value
-    with pytest.raises(NotAResult, match="|".join((key, "epoch", "test"))):
+    with pytest.raises(Malformed, match="|".join((key, "epoch", "test"))):
         parse(json.dumps(line))
 
 
@@ -119,7 +120,7 @@ def test_a_number_that_is_not_finite_is_kept_as_such(word, result):
 @given(st.integers(0, 2000))
 def test_no_cut_of_a_line_makes_a_different_result(at):
     line = json.dumps({"experiment": "x", "seed": 0, "text": "y" * 100})
-    with pytest.raises(NotAResult):
+    with pytest.raises(Malformed):
         parse(line[:at])
 
 

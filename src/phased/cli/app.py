@@ -183,14 +183,14 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     with plain_errors(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         files.append(make_page(results, folder))
+        bench = results / "bench" / "cpu.json"
+        if os.path.lexists(bench):  # a FIFO or a broken link is named in a warning
+            files += save_growth(bench, folder)
     for warning in caught:
         console.print(str(warning.message), style="yellow", soft_wrap=True, markup=False, highlight=False)
-    bench = results / "bench" / "cpu.json"
     with plain_errors(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # printed already
         files += make_pictures(results, folder)
-        if bench.is_file():
-            files += save_growth(bench, folder)
     for file in files:
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 

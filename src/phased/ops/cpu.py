@@ -37,7 +37,7 @@ def reinstall() -> str:
 core, MISSING = load()
 
 # Open shares from which on whole matrix products are faster than open units one by one; measured by `phased bench cpu`.
-BREAK_EVEN = 0.65
+BREAK_EVEN = 0.5
 
 KINDS = {torch.float32: "32", torch.float64: "64"}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from phased.gate import TimeGate
 from phased.report.results import Gates, Result
-from phased.report.study import flat
+from phased.report.study import evenly, flat
 
 Array = NDArray[np.float64]
 DURATION = 125.0  # ms: no wave of the frequency tasks ends later
 SEED = 0  # of the clocks with random times
+STEPS = 500  # of the adding task, where a result does not say
+MOST_STEPS = 1000  # of a clock, and
+MOST_UNITS = 250  # of a layer: more of them could not be told apart in a figure
 
 
 class Clock(NamedTuple):
@@ -28,8 +32,7 @@ class Clock(NamedTuple):
 def sample_clock(result: Result) -> Clock:
     """A clock of the kind a run trained on; random times are the same on every call."""
     if result.experiment == "adding":
-        lengths = flat(result.settings).get("task.length", (490, 510))
-        steps = round(float(np.mean(lengths)))
+        steps = _steps(flat(result.settings).get("task.length"))
         return Clock(np.arange(float(steps)), "step", f"{steps} steps")
     if result.condition == "standard":
         return Clock(np.arange(0.0, DURATION), "ms", "a sample every 1 ms")
@@ -38,6 +41,14 @@ def sample_clock(result: Result) -> Clock:
         return Clock(np.arange(0.0, DURATION / 4, 0.1), "ms", "a sample every 0.1 ms")
     time = np.sort(np.random.default_rng(SEED).uniform(0.0, DURATION, int(DURATION)))
     return Clock(time, "ms", f"{int(DURATION)} samples at random times")
+
+
+def _steps(lengths: Any) -> int:
+    """The mean of a shortest and a longest sequence, as far as a figure can show it; settings may hold anything."""
+    ends = lengths if isinstance(lengths, list | tuple) else [lengths]
+    if not ends or not all(isinstance(end, int | float) and 2 <= end <= 1e9 for end in ends):
+        return STEPS
+    return min(round(float(np.mean(ends))), MOST_STEPS)
 
 
 def openness(gates: Gates, time: Array) -> Array:
@@ -60,8 +71,17 @@ def _gate(gates: Gates) -> TimeGate:
 
 def by_period(gates: Gates) -> Gates:
     """The same gates, units ordered from the shortest period to the longest."""
-    order = np.argsort(gates.period, kind="stable")
-    return Gates(*(tuple(values[unit] for unit in order) for values in gates))
+    return of_units(gates, np.argsort(gates.period, kind="stable").tolist())
+
+
+def of_units(gates: Gates, units: Sequence[int]) -> Gates:
+    """The gates of some units, in the order in which they are named."""
+    return Gates(*(tuple(values[unit] for unit in units) for values in gates))
+
+
+def some_units(gates: Gates) -> list[int]:
+    """The units a figure has room for: all of a usual layer, evenly spread ones of a very large one."""
+    return evenly(range(len(gates.period)), MOST_UNITS)
 
 
 def three_units(gates: Gates) -> list[int]:

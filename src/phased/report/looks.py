@@ -25,8 +25,12 @@ class Look(NamedTuple):
 def by_variant(groups: Sequence[Group]) -> list[Look]:
     """One look a group: its model's colour, a shade and a dash of its own for each variant; conditions look alike."""
     found = []
+    among = {
+        model: sorted({group.variant for group in groups if group.model == model}, key=natural)
+        for model in {group.model for group in groups}
+    }
     for group in groups:
-        variants = sorted({other.variant for other in groups if other.model == group.model}, key=natural)
+        variants = among[group.model]
         place = variants.index(group.variant)
         tones = shades(MODELS.get(group.model, OTHER_MODEL), len(variants))
         found.append(Look(group.label, tones[place], DASHES[place % len(DASHES)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,20 +11,21 @@ from phased.bench.tables import table
 from phased.report import names, paper
 from phased.report.findings import leak_pairs
 from phased.report.results import read
-from phased.report.study import Group, Spread, groups, main, renamed, spread, studies
+from phased.report.study import Group, Spread, groups, keys, main, renamed, spread, studies
 
 
 def tables(folder: Path) -> dict[str, str]:
     """Runs at the paper's scale: by a study's name those of the paper's figure, "beyond" it all others; and "leak"."""
     at_scale = [group for group in groups(read(folder).results) if group.scale == "paper"]
     found = {"leak": of_leaks(at_scale)}
-    for study in studies(at_scale):
+    apart = studies(at_scale)
+    for key, study in zip(keys(apart), apart, strict=True):
         shown = main(study)
         runs = {result.name for group in shown for result in group.results}
         others = [group for group in study if not runs.issuperset(result.name for result in group.results)]
-        found[study[0].key] = of_groups(shown)
+        found[key] = of_groups(shown)
         if others:
-            found[f"beyond {study[0].key}"] = of_groups(others, beside_paper=False)
+            found[f"beyond {key}"] = of_groups(others, beside_paper=False)
     return found
 
 
@@ -40,7 +42,7 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
         cells += [f"{group.loss.mean:.2g}", updates(group), str(group.test.n), devices(group), claimed(group.claim)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
-    return table(head[:columns], [row[:columns] for row in rows])
+    return table(head[:columns], [map(literal, row[:columns]) for row in rows])
 
 
 def of_leaks(of: Sequence[Group]) -> str:
@@ -55,8 +57,14 @@ def of_leaks(of: Sequence[Group]) -> str:
         if law != "paper":
             what.append(names.task({"task.periods": law}))
         sides = (measured(side.test, metric) for side in (pair.without, pair.leaking))
-        rows.append([", ".join(what), *sides, verdict[pair.within_spread]])
+        rows.append([literal(", ".join(what)), *sides, verdict[pair.within_spread]])
     return table(("task", "leak 0", "leak 0.001", "within the spread"), rows)
+
+
+def literal(cell: str) -> str:
+    """A cell that shows its letters: none of them ends the cell, begins a tag, a link or a code, or sets others in italics."""
+    # An underscore between letters, as in r_on, is one in Markdown too.
+    return re.sub(r"[\\`*~<>\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", cell)
 
 
 def measured(test: Spread, metric: paper.Metric) -> str:

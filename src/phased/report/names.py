@@ -21,6 +21,7 @@ NORMALISES = {"input": "normalises its input", "term": "normalises the input-to-
 INITIAL = {"torch": "initial weights as torch's", "normal": "initial weights N(0, 0.1)"}
 WAVES = {"paper": "waves as in the paper's text", "authors": "waves as in the authors' code"}
 USUAL = {"period": Network().numbers()["period"], "peephole": False, "normalise": "input", "weights": "torch"}
+LONGEST_SLUG = 80  # characters: a file's name has room for 255, with what is added to it
 
 
 def model(name: str) -> str:
@@ -64,9 +65,9 @@ def task(settings: Mapping[str, Any]) -> str:
 def setting(key: str, value: Any) -> str:
     """One setting in words."""
     if key == "normalise":
-        return NORMALISES.get(value, f"normalises {value}")
+        return NORMALISES.get(str(value), f"normalises {value}")
     if key == "weights":
-        return INITIAL.get(value, f"initial weights {value}")
+        return INITIAL.get(str(value), f"initial weights {value}")
     name = SETTINGS.get(key, key.replace("_", " ").replace(".", " "))
     if isinstance(value, bool):
         learned = re.fullmatch(r"learn (.*)", name)
@@ -104,5 +105,5 @@ def counted(count: int, word: str) -> str:
 
 
 def slug(name: str) -> str:
-    """A name made fit for a file or an address: letters, digits, points and dashes."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.") or "unnamed"
+    """A name made fit for a file or an address: letters, digits, points and dashes, and not too many."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:LONGEST_SLUG].rstrip("-.") or "unnamed"

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-T = TypeVar("T")
-NAN = float("nan")
+from phased.report import fields, reader
+from phased.report.fields import Malformed
+
+LAST = 5  # epochs a result is the mean of: one test has 500 sequences, and is good to half a percent only
+
+# Bounds of what is believed to be a result; all are far beyond any real run.
+MOST_EPOCHS = 10**9
+MOST_UNITS = 10_000
+LARGEST_SEED = 2**64
+MOST_BAD_LINES = 100  # in one file: what has more is no file of results, and is not read to its end
 
 
 class Epoch(NamedTuple):
@@ -30,9 +37,6 @@ class Gates(NamedTuple):
     period: tuple[float, ...]
     shift: tuple[float, ...]
     ratio_on: tuple[float, ...]
-
-
-LAST = 5  # epochs a result is the mean of: one test has 500 sequences, and is good to half a percent only
 
 
 @dataclass(frozen=True)
@@ -76,103 +80,79 @@ class Result:
 
 
 class Reading(NamedTuple):
-    """The results of a folder, and a sentence about each line that is none."""
+    """The results of a folder, and a sentence about each file, line or folder that was skipped."""
 
     results: list[Result]
     skipped: list[str]
 
 
-class NotAResult(ValueError):
-    """Why a line is not a result."""
-
-
 def read(folder: Path) -> Reading:
-    """Every result in the `*.jsonl` files under a folder, in the order of their paths; one warning for each line skipped."""
+    """Every result in the `*.jsonl` files under a folder, in the order of their paths; each thing skipped has one warning."""
     if not folder.is_dir():
         raise NotADirectoryError(f"there is no folder '{folder}'. Name the one that `phased run` wrote its results to.")
     reading = Reading([], [])
-
-    def skip(place: str, reason: str) -> None:
-        reading.skipped.append(f"{place}: skipped, {reason}. The file was left as it is.")
-        warnings.warn(reading.skipped[-1], stacklevel=3)
-
-    for file in sorted(folder.rglob("*.jsonl")):
+    found, unlisted = reader.find(folder, ".jsonl")
+    for closed, reason in unlisted.items():
+        reading.skipped.append(reader.skip(reader.quoted(closed), reason))
+    for file in found:
+        bad = 0
         try:
-            lines = file.read_bytes().splitlines()
-        except OSError as error:
-            skip(f"'{file}'", f"it cannot be read: {error.strerror or error}")
-            continue
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
+            for number, line in _filled_lines(file):
                 try:
                     reading.results.append(parse(line))
-                except NotAResult as reason:
-                    skip(f"'{file}', line {number}", str(reason))
+                except Malformed as reason:
+                    reading.skipped.append(reader.skip(f"{reader.quoted(file)}, line {number}", reason))
+                    bad += 1
+                if bad == MOST_BAD_LINES:
+                    raise reader.Unreadable(f"from line {number + 1} on: {bad} lines before it are not results")
+        except reader.Unreadable as reason:
+            reading.skipped.append(reader.skip(reader.quoted(file), reason))
     return reading
 
 
+def _filled_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers; a file has at least one."""
+    empty = True
+    for number, line in reader.lines(file):
+        if line.strip():
+            empty = False
+            yield number, line
+    if empty:
+        raise reader.Unreadable("it is empty")
+
+
 def parse(line: bytes | str) -> Result:
-    """One line as a result; `NotAResult` says what else it is."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is a ValueError too
-        raise NotAResult("it is cut off or not JSON") from error
-    if not isinstance(found, dict):
-        raise NotAResult(f"it holds {type(found).__name__}, not the object of a result")
-    curve = _get(found, "curve", list)
-    if not curve or not all(isinstance(point, dict) for point in curve):
-        raise NotAResult("'curve' must be a list of at least one epoch")
+    """One line as a result; `Malformed` says what else it is."""
+    found = fields.load(line)
     before, after = _gates(found.get("gates"))
-    text = {key: _get(found, key, str) for key in ("experiment", "name", "model", "condition", "scale")}
+    text = {key: fields.text(found, key) for key in ("experiment", "name", "model", "condition", "scale", "date", "command")}
     return Result(
         **text,
-        seed=_get(found, "seed", int),
-        settings=_get(found, "settings", dict),
-        curve=tuple(_epoch(point) for point in curve),
-        wall=_number(found, "wall"),
-        updates=_share(found),
+        seed=fields.integer(found, "seed", -LARGEST_SEED, LARGEST_SEED),
+        settings=fields.nested(found, "settings"),
+        curve=_curve(fields.get(found, "curve", list)),
+        wall=fields.number(found, "wall"),
+        updates=fields.share(found, "updates"),
         before=before,
         after=after,
-        versions=_get(found, "versions", dict),
-        machine=_get(found, "machine", dict),
-        date=_get(found, "date", str),
-        command=_get(found, "command", str),
+        versions=fields.nested(found, "versions"),
+        machine=fields.nested(found, "machine"),
     )
 
 
-def _get(found: dict[str, Any], key: str, kind: type[T]) -> T:
-    if key not in found:
-        raise NotAResult(f"it has no '{key}', which every result has")
-    value = found[key]
-    # JSON's true is an int to Python, and no seed.
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise NotAResult(f"'{key}' must be of type {kind.__name__}, got {type(value).__name__}")
-    return value
-
-
-def _number(found: dict[str, Any], key: str) -> float:
-    """A number; null stands for one that was not finite."""
-    value = found.get(key, _MISSING)
-    if value is None:
-        return NAN
-    if value is _MISSING or isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotAResult(f"'{key}' must be a number, got {'nothing' if value is _MISSING else type(value).__name__}")
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise NotAResult(f"'{key}' is larger than any number here") from error
-
-
-_MISSING: Any = object()
-
-
-def _share(found: dict[str, Any]) -> float | None:
-    return None if found.get("updates") is None else _number(found, "updates")
+def _curve(points: list[Any]) -> tuple[Epoch, ...]:
+    if not points or not all(isinstance(point, dict) for point in points):
+        raise Malformed("'curve' must be a list of at least one epoch")
+    curve = tuple(_epoch(point) for point in points)
+    for one, following in pairwise(curve):
+        if one.epoch >= following.epoch:
+            raise Malformed(f"'epoch' must increase along 'curve', got {following.epoch} after {one.epoch}")
+    return curve
 
 
 def _epoch(point: dict[str, Any]) -> Epoch:
-    loss, test, seconds = (_number(point, key) for key in ("loss", "test", "seconds"))
-    return Epoch(_get(point, "epoch", int), loss, test, seconds, _share(point))
+    loss, test, seconds = (fields.number(point, key) for key in ("loss", "test", "seconds"))
+    return Epoch(fields.integer(point, "epoch", 1, MOST_EPOCHS), loss, test, seconds, fields.share(point, "updates"))
 
 
 def _gates(gates: Any) -> tuple[Gates, Gates] | tuple[None, None]:
@@ -180,15 +160,15 @@ def _gates(gates: Any) -> tuple[Gates, Gates] | tuple[None, None]:
     if not gates:
         return None, None
     try:
-        before, after = (Gates(*(_values(gates[field][when]) for field in Gates._fields)) for when in ("before", "after"))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise NotAResult("'gates' must hold numbers before and after for period, shift and ratio_on") from error
+        before, after = (
+            Gates(*(fields.numbers(gates[field][when], "gates") for field in Gates._fields)) for when in ("before", "after")
+        )
+    except (KeyError, TypeError) as error:
+        raise Malformed("'gates' must hold numbers before and after for period, shift and ratio_on") from error
     values = [*before, *after]
     if len({len(value) for value in values}) != 1:
-        raise NotAResult("'gates' must have as many periods as shifts and ratios")
-    finite = before.period and all(math.isfinite(number) for value in values for number in value)
-    return (before, after) if finite else (None, None)
-
-
-def _values(values: Any) -> tuple[float, ...]:
-    return tuple(NAN if value is None else float(value) for value in values)
+        raise Malformed("'gates' must have as many periods as shifts and ratios")
+    if len(before.period) > MOST_UNITS:
+        raise Malformed(f"'gates' must be of at most {MOST_UNITS} units, got {len(before.period)}")
+    finite = all(math.isfinite(number) for value in values for number in value)
+    return (before, after) if finite and min([*before.period, *after.period], default=0.0) > 0 else (None, None)

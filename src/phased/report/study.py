@@ -8,7 +8,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import chain, count
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,19 @@ from numpy.typing import NDArray
 from phased.report import names, paper
 from phased.report.results import Result
 
+T = TypeVar("T")
 Array = NDArray[np.float64]
 TASK = "task."  # where settings say what the data are
 Place = tuple[str, str, str, str]  # experiment, scale, model, condition
 
 # Settings that say where or for which line of a table a run was made; they do not make it another kind of run.
 NOT_A_VARIANT = {"seed", "seeds", "name", "experiment", "model", "condition", "scale", "device", "workers", "jobs", "threads"}
+
+# Of a learning curve: more than a figure can show, and few enough for a page.
+MOST_POINTS = 2000
+
+# The page's own sections and tables, which no study may be named like.
+NOT_A_KEY = {"charts", "cost", "leak", "missing", "runs", "skipped", "specs"}
 
 # Of the Phased LSTM under one condition: fewer are no comparison of accuracy against updates.
 FEWEST_SETTINGS = 3
@@ -103,7 +111,7 @@ class Group:
 
     @property
     def key(self) -> str:
-        """The study's name in files and addresses, the same whatever other studies there are: frequency, adding-quick."""
+        """The study's name in files and addresses, before `keys` sets equal ones apart: frequency, adding-quick."""
         law = self.settings.get("task.periods")
         data = self.task if law is None else law
         return names.slug("-".join(part for part in (self.experiment, self.scale, str(data)) if part not in {"paper", ""}))
@@ -144,9 +152,9 @@ class Group:
         return paper.claim(self.experiment, self.model, self.condition)
 
     def curve(self, field: str = "test") -> Curve:
-        """One field of the learning curve at the epochs all its seeds have."""
+        """One field of the learning curve at the epochs all its seeds have; of very many, evenly spread ones."""
         runs = [{point.epoch: getattr(point, field) for point in result.curve} for result in self.results]
-        epochs = sorted(set.intersection(*(set(run) for run in runs)))
+        epochs = evenly(sorted(set.intersection(*(set(run) for run in runs))), MOST_POINTS)
         points = [spread(run[epoch] for run in runs) for epoch in epochs]
         columns = ([point.mean for point in points], [point.low for point in points], [point.high for point in points])
         return Curve(np.array(epochs, dtype=float), *(np.array(column, dtype=float) for column in columns))
@@ -244,8 +252,9 @@ def _place(name: str, known: Sequence[str]) -> tuple[int, str]:
 
 def natural(text: str) -> list[tuple[int, float, str]]:
     """A key that sorts 'leak 0', 'leak 0.001', 'leak 0.01' by their numbers."""
-    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text)
-    return [(0, float(part), "") if part[:1].isdigit() else (1, 0.0, part) for part in parts if part]
+    # The split has numbers at odd places. A part's first letter would not do: '²' is a digit to Python, and no number.
+    parts = enumerate(re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text))
+    return [(0, float(part), "") if place % 2 else (1, 0.0, part) for place, part in parts if part]
 
 
 def lowest(of: Iterable[Group]) -> float:
@@ -303,3 +312,23 @@ def studies(of: Sequence[Group]) -> list[list[Group]]:
     for group in of:
         found.setdefault(group.study, []).append(group)
     return list(found.values())
+
+
+def keys(of: Sequence[Sequence[Group]]) -> list[str]:
+    """The name of each study in files and addresses; names that differ in nothing or in case only get a number."""
+    taken = set(NOT_A_KEY)
+    found = []
+    for study in of:
+        first = study[0].key
+        numbered = (f"{first}-{number}" for number in count(2))
+        key = next(key for key in chain([first], numbered) if key.casefold() not in taken)
+        taken.add(key.casefold())
+        found.append(key)
+    return found
+
+
+def evenly(items: Sequence[T], most: int) -> list[T]:
+    """At most so many of the items, evenly spread, with the first and the last."""
+    if len(items) <= most:
+        return list(items)
+    return [items[place] for place in np.linspace(0, len(items) - 1, most).round().astype(int)]

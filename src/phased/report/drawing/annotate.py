@@ -16,6 +16,19 @@ from phased.report.style import INK, QUIET
 # A line of text as a part of the axes' height; right for axes of two to three inches, roomy for taller ones.
 LINE_HEIGHT = 0.065
 
+LONGEST_LABEL = 80  # characters
+MOST_LINES = 8  # of a caption
+
+
+def plain(text: str) -> str:
+    """A result's text as a label: cut where it is too long for a figure, and shown letter by letter."""
+    return _literal(text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 3] + "...")
+
+
+def _literal(text: str) -> str:
+    """The text as it is: without this, matplotlib sets what stands between dollar signs as a formula."""
+    return text.replace("$", r"\$")
+
 
 def panel(axes: Axes, letter: str, title: str) -> None:
     """Head a panel with its letter and what it shows."""
@@ -86,11 +99,15 @@ def caption(figure: Figure, *lines: str) -> None:
     """Small print below a figure: how many seeds, which scale, which machine. Long lines are broken at the figure's width."""
     width = int(21 * figure.get_figwidth())  # letters of this size
     broken = [part for line in lines for part in textwrap.wrap(line, width)]
-    figure.supxlabel("\n".join(broken), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
+    shown = broken if len(broken) <= MOST_LINES else [*broken[: MOST_LINES - 1], "..."]
+    figure.supxlabel(_literal("\n".join(shown)), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
 
 
 def legend(figure: Figure, handles: Sequence[Artist]) -> None:
     """A legend above the panels, in rows read from left to right, for lines that cannot be named where they end."""
+    for handle in handles:
+        label = plain(str(handle.get_label()))
+        handle.set_label(f" {label}" if label.startswith("_") else label)  # matplotlib hides labels that begin with "_"
     columns = next(
         count for count in range(len(handles), 0, -1) if count == 1 or _legend_width(handles, count) < figure.get_figwidth()
     )

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from phased.report import names
-from phased.report.drawing.annotate import beside, caption, legend
+from phased.report.drawing.annotate import beside, caption, legend, plain
 from phased.report.looks import Look, by_variant, machines_note, seeds_note
 from phased.report.study import Group
 from phased.report.style import INK, QUIET, WIDTH
@@ -33,10 +33,10 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
         _bar(axes, group, look, place, width)
     axes.axhline(CHANCE, color=QUIET, linewidth=0.8)
     beside(axes, CHANCE, "chance", QUIET)
-    axes.set_xticks(range(len(conditions)), [names.condition(condition) for condition in conditions])
+    axes.set_xticks(range(len(conditions)), [plain(names.condition(condition)) for condition in conditions])
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.55, len(conditions) - 0.45)
-    axes.set_ylim(min(45.0, *(100 * group.test.low - 2 for group in groups if group.test.n)), 104)
+    axes.set_ylim(min([45.0, *(100 * group.test.low - 2 for group in groups if group.test.n)]), 104)
     axes.set_yticks(range(50, 101, 10))
     axes.set_ylabel("test accuracy (%)")
     legend(figure, [*(Patch(color=kind.colour, label=kind.label) for kind in kinds), *_marks(groups)])

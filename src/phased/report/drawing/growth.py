@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
+from phased.report import fields, reader
 from phased.report.save import save
 from phased.report.style import INK, QUIET, UNITS, WIDTH, styled
 
@@ -20,28 +21,54 @@ AXES = {
 }
 
 
+class Measured(NamedTuple):
+    """One point of a panel: the size of the work, and the seconds of a training step; `peer` is nn.LSTM's, if measured."""
+
+    size: float
+    ours: float
+    peer: float | None
+
+
 def save_growth(file: Path, folder: Path) -> list[Path]:
-    """Draw a benchmark's growth and write it as `growth.png` and `growth.svg`."""
-    measured = json.loads(file.read_text())
+    """Draw a benchmark's growth as `growth.png` and `growth.svg`; a file that is none is skipped with a warning that names it."""
+    try:
+        measured = fields.load(reader.content(file))
+        figure_of = {axis: points(measured, axis) for axis in AXES}
+    except (reader.Unreadable, fields.Malformed) as reason:
+        reader.skip(reader.quoted(file), reason)
+        return []
     with styled():
-        return save(draw_growth(measured), folder, "growth")
+        return save(draw_growth(figure_of), folder, "growth")
 
 
-def draw_growth(measured: dict[str, Any]) -> Figure:
+def points(measured: Mapping[str, Any], axis: str) -> list[Measured]:
+    """What a benchmark measured along one axis."""
+    rows = [row for row in fields.get(measured, "growth", list) if isinstance(row, dict) and row.get("axis") == axis]
+    if not rows:
+        raise fields.Malformed(f"'growth' has no row of the axis '{axis}'. Run `phased bench cpu` to measure it")
+    return [
+        Measured(
+            fields.positive(fields.get(row, "work", dict), axis),
+            fields.positive(row, "sparse"),
+            None if row.get("nn.LSTM") is None else fields.positive(row, "nn.LSTM"),
+        )
+        for row in rows
+    ]
+
+
+def draw_growth(measured: Mapping[str, Sequence[Measured]]) -> Figure:
     """Four panels in logarithmic scales: ours and nn.LSTM's time for the same work."""
     figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
     panels = figure.subplots(2, 2)
     for axes, (axis, (label, title)) in zip(panels.flat, AXES.items(), strict=True):
-        rows = [row for row in measured["growth"] if row["axis"] == axis]
-        ours = [(row["work"][axis], 1e3 * row["sparse"]) for row in rows]
-        peer = [(row["work"][axis], 1e3 * row["nn.LSTM"]) for row in rows if row["nn.LSTM"] is not None]
-        for points, colour, name in ((peer, QUIET, "nn.LSTM"), (ours, UNITS[0], "PhasedLSTM, leak 0")):
-            x, y = zip(*points, strict=True)
-            axes.plot(x, y, color=colour, marker="o", markersize=3)
-            if axis == "T":
+        ours = [(point.size, 1e3 * point.ours) for point in measured[axis]]
+        peer = [(point.size, 1e3 * point.peer) for point in measured[axis] if point.peer is not None]
+        for line, colour, name in ((peer, QUIET, "nn.LSTM"), (ours, UNITS[0], "PhasedLSTM, leak 0")):
+            axes.plot([x for x, _ in line], [y for _, y in line], color=colour, marker="o", markersize=3)
+            if axis == "T" and line:
                 side = ("right", "bottom", -6) if name == "nn.LSTM" else ("left", "top", 6)
                 where = {"ha": side[0], "va": side[1], "xytext": (side[2], -side[2]), "textcoords": "offset points"}
-                axes.annotate(name, (x[1], y[1]), color=colour, **where)
+                axes.annotate(name, line[:2][-1], color=colour, **where)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks([x for x, _ in ours], [f"{x:g}" if x < 10_000 else f"{x / 1000:g}k" for x, _ in ours])

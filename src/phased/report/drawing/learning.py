@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from phased.report import names, paper
-from phased.report.drawing.annotate import beside, caption, end_labels, legend, plain_logarithm
+from phased.report.drawing.annotate import beside, caption, end_labels, legend, plain, plain_logarithm
 from phased.report.looks import Look, by_condition, by_variant, machines_note, seeds_note
 from phased.report.study import Group, lowest
 from phased.report.style import FAINT, QUIET, WIDTH
@@ -26,7 +26,7 @@ def draw_conditions(groups: Sequence[Group]) -> Figure:
         for group, look in zip(groups, looks, strict=True):
             if group.condition == condition:
                 _curve(axes, group, look, percent=True)
-        axes.set_title(names.condition(condition))
+        axes.set_title(plain(names.condition(condition)))
     for axes in panels:
         _accuracy(axes, 100 * lowest(groups), last=axes is panels[-1])
     panels[0].set_ylabel("test accuracy (%)")
@@ -73,11 +73,13 @@ def draw_error(groups: Sequence[Group]) -> Figure:
 
 
 def _curve(axes: Axes, group: Group, look: Look, percent: bool) -> None:
-    curve, scale = group.curve(), 100.0 if percent else 1.0
-    axes.fill_between(curve.epoch, scale * curve.low, scale * curve.high, color=look.colour, alpha=0.16, linewidth=0)
+    epoch, *columns = group.curve()
+    # An error is drawn on a logarithmic axis, which has no place for a number that is not positive.
+    mean, low, high = (100.0 * column if percent else np.where(column > 0, column, np.nan) for column in columns)
+    axes.fill_between(epoch, low, high, color=look.colour, alpha=0.16, linewidth=0)
     # A single epoch is a point, which a line would not show.
-    marker = "o" if len(curve.epoch) == 1 else ""
-    axes.plot(curve.epoch, scale * curve.mean, color=look.colour, dashes=look.dash, marker=marker, markersize=3)
+    marker = "o" if len(epoch) == 1 else ""
+    axes.plot(epoch, mean, color=look.colour, dashes=look.dash, marker=marker, markersize=3)
 
 
 def _accuracy(axes: Axes, low: float, last: bool) -> None:
@@ -90,20 +92,21 @@ def _accuracy(axes: Axes, low: float, last: bool) -> None:
 
 
 def _epochs(axes: Axes) -> None:
-    axes.set_xlim(0, axes.dataLim.x1)
+    last = axes.dataLim.x1
+    axes.set_xlim(0, last if np.isfinite(last) else 1)  # no seed may have a finite number
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
     axes.set_xlabel("epoch")
 
 
 def _name_ends(axes: Axes, groups: Sequence[Group], looks: Sequence[Look], percent: bool) -> None:
     """Each line's name and last mean where it ends."""
-    scale, low = (100.0 if percent else 1.0), axes.get_ylim()[0]
+    scale, (low, high) = (100.0 if percent else 1.0), axes.get_ylim()
     heights, words = [], []
     for group, look in zip(groups, looks, strict=True):
         end = scale * group.test.mean
-        heights.append(end if np.isfinite(end) else low)
+        heights.append(float(np.clip(end, low, high)) if np.isfinite(end) else low)
         number = "diverged" if not np.isfinite(end) else f"{end:.1f} %" if percent else f"{end:.2g}"
-        words.append(f"{look.label}: {number}")
+        words.append(f"{plain(look.label)}: {number}")
     end_labels(axes, heights, words, [look.colour for look in looks])
 
 

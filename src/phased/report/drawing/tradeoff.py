@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from phased.report import names
-from phased.report.drawing.annotate import LINE_HEIGHT, caption, spread
+from phased.report.drawing.annotate import LINE_HEIGHT, caption, plain, spread
 from phased.report.looks import label, machines_note, seeds_note
 from phased.report.study import Group
 from phased.report.style import MODELS, OTHER_MODEL, WIDTH
@@ -46,14 +47,14 @@ def draw_tradeoff(groups: Sequence[Group]) -> Figure:
             linewidth=0.9,
             markeredgecolor="white",
         )
-        heights.append(float(to_axes.transform((x, y))[1]))
+        heights.append(float(np.clip(to_axes.transform((x, y))[1], 0.0, 1.0)))
     places = spread(heights, LINE_HEIGHT)
     too_high = max(0.0, max(places, default=0.0) - 1.0)
     for group, place in zip(shown, places, strict=True):
         colour = MODELS.get(group.model, OTHER_MODEL)
         axes.annotate(
-            f"{100 * group.test.mean:.1f} %: {label(group)}",
-            (100 * group.updates.mean, 100 * group.test.mean),
+            f"{100 * group.test.mean:.1f} %: {plain(label(group))}",
+            (np.clip(100 * group.updates.mean, *axes.get_xlim()), np.clip(100 * group.test.mean, *axes.get_ylim())),
             xytext=(1.04, place - too_high),
             textcoords="axes fraction",
             va="center",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from phased.report import names
 from phased.report.drawing.annotate import beside, caption, panel, plain_logarithm
-from phased.report.gates import bends, by_period, is_open, openness, sample_clock, three_units
+from phased.report.gates import bends, by_period, is_open, of_units, openness, sample_clock, some_units, three_units
 from phased.report.looks import machines_note
 from phased.report.results import Result
 from phased.report.study import Group
@@ -61,24 +61,20 @@ def draw_raster(result: Result) -> Figure:
     if result.after is None:
         raise ValueError(f"the result '{result.name}' has no gates to draw. Choose one of a Phased LSTM.")
     gates = by_period(result.after)
+    shown = of_units(gates, some_units(gates))
+    three = of_units(gates, three_units(gates))
     clock = sample_clock(result)
-    k = openness(gates, clock.time)
     figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.0, 2.2))
-    _three(
-        top,
-        gates.period,
-        openness(gates, np.linspace(clock.time[0], clock.time[-1], 4000)),
-        three_units(gates),
-        clock.time,
-        clock.unit,
-    )
+    _three(top, three.period, openness(three, np.linspace(clock.time[0], clock.time[-1], 4000)), clock.time, clock.unit)
     # Each sample reaches halfway to its neighbours.
     middles = (clock.time[1:] + clock.time[:-1]) / 2
     edges = np.concatenate([clock.time[:1], middles, clock.time[-1:]])
     updated = is_open(gates, clock.time)
-    shades = np.where(updated, 0.35 + 0.65 * k, 0.0)
-    below.pcolormesh(edges, np.arange(len(gates.period) + 1), shades.T, cmap="Reds", vmin=0.0, vmax=1.0, rasterized=True)
+    shades = np.where(is_open(shown, clock.time), 0.35 + 0.65 * openness(shown, clock.time), 0.0)
+    # The axis counts all units, however many rows are drawn.
+    rows = np.linspace(0, len(gates.period), len(shown.period) + 1)
+    below.pcolormesh(edges, rows, shades.T, cmap="Reds", vmin=0.0, vmax=1.0, rasterized=True)
     below.set_xlabel("step" if clock.unit == "step" else f"time ({clock.unit})")
     below.set_ylabel("unit, from short to long period")
     panel(below, "b", f"{updated.mean():.1%} of {len(gates.period)} units x {len(clock.time)} samples are open")
@@ -92,18 +88,18 @@ def draw_raster(result: Result) -> Figure:
     return figure
 
 
-def _three(axes: Axes, period: tuple[float, ...], k: np.ndarray, units: list[int], samples: np.ndarray, unit: str) -> None:
+def _three(axes: Axes, period: tuple[float, ...], k: np.ndarray, samples: np.ndarray, unit: str) -> None:
     """The openness of three units in rows, the longest period on top; ticks below mark the samples."""
     time = np.linspace(samples[0], samples[-1], len(k))
-    for row, (place, colour) in enumerate(zip(units, UNITS, strict=True)):
+    for row, colour in enumerate(UNITS):
         foot = 1.35 * row
-        t, height = bends(time, k[:, place])
+        t, height = bends(time, k[:, row])
         axes.fill_between(t, foot, foot + height, color=colour, alpha=0.2, linewidth=0)
         axes.plot(t, foot + height, color=colour, linewidth=1.0)
-        label = rf"$\tau$ = {names.rounded(period[place])} {unit if unit == 'ms' else 'steps'}"
+        label = rf"$\tau$ = {names.rounded(period[row])} {unit if unit == 'ms' else 'steps'}"
         beside(axes, foot + 0.4, label, colour)
     axes.plot(samples, np.full(len(samples), -0.35), "|", color=QUIET, markersize=3, markeredgewidth=0.5)
-    axes.set_ylim(-0.6, 1.35 * len(units))
+    axes.set_ylim(-0.6, 1.35 * len(UNITS))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlim(samples[0], samples[-1])

@@ -82,7 +82,7 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
             rows.append({"epoch": int(epoch), "label": look.label, "seeds": group.test.n} | numbers)
     kinds = list(dict.fromkeys(looks))
     dash = alt.Scale(domain=[kind.label for kind in kinds], range=[list(kind.dash) for kind in kinds])
-    last = max(row["epoch"] for row in rows)
+    last = max((row["epoch"] for row in rows), default=1)  # seeds may have no epoch in common
     # Of a few epochs each has its tick; Vega's own choice would have halves.
     epochs = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=7)
     if lowest is not None:

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from phased.report import names
-from phased.report.gates import Clock, bends, by_period, is_open, openness, sample_clock, three_units
+from phased.report.gates import Clock, bends, by_period, is_open, of_units, openness, sample_clock, some_units, three_units
 from phased.report.html import vega
 from phased.report.results import Gates, Result
 from phased.report.study import Group
@@ -53,7 +53,8 @@ def units(groups: Sequence[Group]) -> vega.Rows:
     for place, group in enumerate(groups):
         for run in group.results:
             if run.before is not None and run.after is not None:
-                columns = zip(run.before.period, run.after.period, run.before.ratio_on, run.after.ratio_on, strict=True)
+                before, after = (of_units(gates, some_units(gates)) for gates in (run.before, run.after))
+                columns = zip(before.period, after.period, before.ratio_on, after.ratio_on, strict=True)
                 # Names of one letter keep the page light.
                 rows += [
                     {"g": place, "s": run.seed, "b": vega.short(b), "a": vega.short(a), "o": vega.short(o), "r": vega.short(r)}
@@ -105,9 +106,11 @@ def share_open(gates: Gates, clock: Clock) -> float:
 
 
 def _open_events(gates: Gates, clock: Clock) -> vega.Rows:
-    k = openness(gates, clock.time)
-    events = np.argwhere(is_open(gates, clock.time)).tolist()
-    return [{"t": vega.short(clock.time[step]), "u": unit, "k": round(float(k[step, unit]), 2)} for step, unit in events]
+    units = some_units(gates)
+    shown = of_units(gates, units)
+    k = openness(shown, clock.time)
+    events = np.argwhere(is_open(shown, clock.time)).tolist()
+    return [{"t": vega.short(clock.time[step]), "u": units[row], "k": round(float(k[step, row]), 2)} for step, row in events]
 
 
 def three(result: Result) -> vega.Spec:
@@ -115,15 +118,16 @@ def three(result: Result) -> vega.Spec:
     if result.after is None:
         raise ValueError(f"the result '{result.name}' has no gates to draw. Choose one of a Phased LSTM.")
     gates, clock = by_period(result.after), sample_clock(result)
+    gates = of_units(gates, three_units(gates))
     time = np.linspace(clock.time[0], clock.time[-1], 4000)
     k = openness(gates, time)
     rows: vega.Rows = []
     labels: vega.Rows = []
-    for row, unit in enumerate(three_units(gates)):
+    for row, period in enumerate(gates.period):
         foot = 1.6 * row
-        word = f"period {names.rounded(gates.period[unit])} {'steps' if clock.unit == 'step' else clock.unit}"
+        word = f"period {names.rounded(period)} {'steps' if clock.unit == 'step' else clock.unit}"
         labels.append({"t": 0, "foot": foot, "top": foot + 1.25, "label": f"{row}", "word": word})
-        points = zip(*(column.tolist() for column in bends(time, k[:, unit])), strict=True)
+        points = zip(*(column.tolist() for column in bends(time, k[:, row])), strict=True)
         rows += [{"t": vega.short(t), "foot": foot, "k": vega.short(foot + value), "label": f"{row}"} for t, value in points]
     tall = alt.Scale(domain=[-0.1, 1.6 * len(labels)], nice=False)
     colour = alt.Color("label:N", scale=alt.Scale(domain=["0", "1", "2"], range=list(UNITS)), legend=None)

@@ -15,6 +15,7 @@ import vl_convert
 from phased.report import findings, names, paper
 from phased.report.html.blocks import Section
 from phased.report.html.sections import sections
+from phased.report.reader import printable
 from phased.report.results import Result, read
 from phased.report.save import save_text
 from phased.report.study import groups, newest
@@ -25,7 +26,7 @@ NAME = "report.html"
 def make_page(results_folder: Path, out_folder: Path) -> Path:
     """Read every result under a folder and write `report.html` about them; what is missing is on the page, with its command."""
     reading = read(results_folder)
-    text = render(reading.results, reading.skipped, results_folder.as_posix())
+    text = render(reading.results, reading.skipped, printable(results_folder.as_posix()))
     out_folder.mkdir(parents=True, exist_ok=True)
     return save_text(text, out_folder, NAME)
 

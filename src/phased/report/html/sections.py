@@ -15,7 +15,7 @@ from phased.report.html import charts, gate_charts
 from phased.report.html.blocks import Chart, Key, Part, Section, Table
 from phased.report.looks import by_condition, by_variant, full_name, machines_note, seeds_note
 from phased.report.results import Result
-from phased.report.study import FEWEST_SETTINGS, Group, compared, lowest, main, renamed, studies
+from phased.report.study import FEWEST_SETTINGS, Group, compared, keys, lowest, main, renamed, studies
 from phased.report.style import MODELS, OTHER_MODEL
 
 QUICK = "Fewer or shorter epochs than the paper's: a first look, not a reproduction. The paper's numbers are for its own scale."
@@ -24,8 +24,9 @@ QUICK = "Fewer or shorter epochs than the paper's: a first look, not a reproduct
 def sections(groups: Sequence[Group], results: Sequence[Result], folder: str) -> list[Section]:
     """All of the page's sections; a figure of the paper without results says how to make them."""
     found: dict[str, list[Section]] = {figure.experiment: [] for figure in paper.FIGURES}
-    for study in studies(groups):
-        found.setdefault(study[0].experiment, []).append(_study(study))
+    apart = studies(groups)
+    for key, study in zip(keys(apart), apart, strict=True):
+        found.setdefault(study[0].experiment, []).append(_study(key, study))
     for figure in paper.FIGURES:
         found[figure.experiment] = found[figure.experiment] or [_nothing(figure, folder)]
     last = [section for section in (_leak(groups), _cost(results)) if section is not None]
@@ -43,12 +44,11 @@ def _heading(experiment: str) -> str:
     return f"{figure.number}: {figure.title}" if figure else experiment
 
 
-def _study(groups: Sequence[Group]) -> Section:
+def _study(key: str, groups: Sequence[Group]) -> Section:
     experiment, scale, task = groups[0].study
     figure = paper.figure(experiment)
     metric = figure.metric if figure else "accuracy"
     shown = main(groups)
-    key = groups[0].key
     left_out = len(groups) - len(shown)
     text = [f"What the paper finds: {figure.finding}"] if figure else []
     text += [QUICK] if scale != "paper" else []
