@@ -1,4 +1,5 @@
 // The core as a Python module. Memory comes as addresses: phased/ops/cpu.py and phased/ops/stepper.py own it and have checked it.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <nanobind/nanobind.h>
@@ -8,11 +9,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <limits>
 
 #include "batch.h"
 #ifdef PHASED_X86
-#include "cpuid.h"
+#include "cpu_features.h"
 #endif
 #include "stream.h"
 
@@ -50,12 +52,16 @@ const Engines* named(const std::string& name) {
   return nullptr;
 }
 
-// The engines in use: at first the best, or those that PHASED_INSTRUCTION_SET names if this CPU can run them.
+// The engines in use: at first the best this CPU has, and none better than PHASED_INSTRUCTION_SET, if that is set.
 std::atomic<const Engines*>& in_use() {
   static std::atomic<const Engines*> chosen = [] {
+    const std::vector<std::string> sets{"avx512", "avx2", "baseline"};  // the best first
     const char* variable = std::getenv("PHASED_INSTRUCTION_SET");
-    const Engines* wanted = variable ? named(variable) : nullptr;
-    return wanted ? wanted : &available().front();
+    auto limit = std::find(sets.begin(), sets.end(), variable ? variable : sets.front());
+    if (limit == sets.end())
+      throw std::invalid_argument(std::string("PHASED_INSTRUCTION_SET must be avx512, avx2 or baseline, got ") + variable + ".");
+    while (!named(*limit)) ++limit;  // every CPU has the baseline
+    return named(*limit);
   }();
   return chosen;
 }
@@ -171,21 +177,21 @@ void bind(nb::module_& m, const char* suffix) {
       .def("copy", [](const Stream<T>& self) { return std::make_unique<Stream<T>>(self); })
       .def("run",
            [](Stream<T>& self, Address x, Address index, Address time, int64_t count, Address out) {
-             self.run(at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out));
+             if (!self.run(at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out)))
+               throw std::invalid_argument("time must not go backwards: another thread has pushed a later event. Use one stream a thread.");
            },
            Release())
       .def("get", [](const Stream<T>& self, Address h, Address c) { self.get(at<T>(h), at<T>(c)); })
-      .def("set", [](Stream<T>& self, Address h, Address c) { self.set(at<T>(h), at<T>(c)); })
-      .def_prop_rw("time", &Stream<T>::last, &Stream<T>::set_last)
-      // One event by the shortest way; anything unusual is refused, and the caller finds out what it is.
+      .def("set", [](Stream<T>& self, Address h, Address c, double last) { self.set(at<T>(h), at<T>(c), last); })
+      .def_prop_ro("time", &Stream<T>::last)
+      // One event by the shortest path; anything else raises, and the caller then takes the checked path.
       .def("push",
            [](Stream<T>& self, const Row& x, int64_t features, double time) {
-             bool usual = static_cast<int64_t>(x.shape(0)) == features && time >= self.last() && std::isfinite(time);
+             bool usual = static_cast<int64_t>(x.shape(0)) == features && std::isfinite(time);
              for (int64_t d = 0; usual && d < features; d++) usual = std::fabs(x.data()[d]) <= std::numeric_limits<T>::max();
-             if (!usual) throw nb::value_error("event");
              T* out = new T[self.units()];
              nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-             self.run(x.data(), nullptr, &time, 1, out);
+             if (!usual || !self.run(x.data(), nullptr, &time, 1, out)) throw nb::value_error("event");
              return Out(out, {static_cast<size_t>(self.units())}, owner);
            },
            "x"_a.noconvert(), "features"_a, "time"_a);

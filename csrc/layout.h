@@ -5,7 +5,7 @@
 
 namespace phased {
 
-constexpr int kLanes = 8;        // events that go through a cell together
+constexpr int kLanes = 8;        // units whose rough phase is computed together; events and units are padded to as many
 constexpr int64_t kBlock = 512;  // steps whose rows a backward pass holds together for the weights' gradients
 
 // Elements a row of K values takes when it is padded with zeros to whole vectors of 64 bytes.

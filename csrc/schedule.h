@@ -1,4 +1,4 @@
-// Who is open at a time. A rough phase, without a division, rules out all units but the open ones and very few others; only those
+// Which units are open at a time. A rough phase, without a division, rules out all units except the open ones and very few others; only those
 // have their phase computed exactly. Steps do not depend on one another, so a processor works on several at once.
 #pragma once
 

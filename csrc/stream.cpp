@@ -30,8 +30,9 @@ Stream<T>::Stream(const Stream& other) : Stream(other.engine_, other.model_) {
 }
 
 template <class T>
-void Stream<T>::run(const T* x, const int64_t* index, const double* time, int64_t count, T* out) {
+bool Stream<T>::run(const T* x, const int64_t* index, const double* time, int64_t count, T* out) {
   const std::lock_guard<std::mutex> hold(lock_);
+  if (count && time[0] < last_) return false;
   const int64_t depth = layers();
   large_pages(out, count * units());
   for (int64_t at = 0; at < count;) {
@@ -55,6 +56,13 @@ void Stream<T>::run(const T* x, const int64_t* index, const double* time, int64_
     at += events;
   }
   if (count) last_ = time[count - 1];
+  return true;
+}
+
+template <class T>
+double Stream<T>::last() const {
+  const std::lock_guard<std::mutex> hold(lock_);
+  return last_;
 }
 
 template <class T>
@@ -67,8 +75,9 @@ void Stream<T>::get(T* h, T* c) const {
 }
 
 template <class T>
-void Stream<T>::set(const T* h, const T* c) {
+void Stream<T>::set(const T* h, const T* c, double last) {
   const std::lock_guard<std::mutex> hold(lock_);
+  last_ = last;
   for (int64_t i = 0; i < layers(); i++) {
     std::copy_n(h + i * units(), units(), states_[i].z.get());
     if (has_c()) std::copy_n(c + i * units(), units(), states_[i].c.get());

@@ -45,11 +45,11 @@ class Stream {
   bool has_c() const { return model_->cell == CellKind::lstm; }
 
   // `count` events: input rows, or indices into the first layer's table; the last layer's h after each, (count, units).
-  void run(const T* x, const int64_t* index, const double* time, int64_t count, T* out);
+  // False, and nothing is taken, if the first comes before the last of those already taken.
+  bool run(const T* x, const int64_t* index, const double* time, int64_t count, T* out);
   void get(T* h, T* c) const;
-  void set(const T* h, const T* c);
-  double last() const { return last_; }
-  void set_last(double time) { last_ = time; }
+  void set(const T* h, const T* c, double last);
+  double last() const;
 
  private:
   struct State {

@@ -59,7 +59,7 @@ class Case:
     shape: str = "triangle"
     dtype: torch.dtype = torch.float64
     lengths: Sequence[int] | None = None
-    ratio: tuple[float, float] = (0.1, 0.9)
+    ratio: tuple[float, float] = (0.05, 0.6)
     start: float = 0.0
     integer_time: bool = False
     seed: int = 0

@@ -73,7 +73,7 @@ def test_a_file_has_the_permissions_that_the_umask_leaves(tmp_path, mask, expect
     assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == expected
 
 
-def test_names_aside_cannot_be_guessed(tmp_path, monkeypatch):
+def test_every_write_has_a_name_aside_of_its_own(tmp_path, monkeypatch):
     names = []
     replace = Path.replace
 

@@ -119,7 +119,7 @@ def parameter(name: str, value: Tensor, expected: tuple[int, ...], like: Tensor,
     """A parameter of its own shape, on the device and, unless it is of time, of the dtype of weight_ih_l0."""
     if value.shape != expected:
         raise ValueError(f"{name} must have shape {expected}, got {shape(value)}. Load or assign a tensor of that shape.")
-    if value.is_meta or (like.is_meta and not value.is_meta):
+    if value.is_meta != like.is_meta:
         empty = name if value.is_meta else "weight_ih_l0"
         raise ValueError(
             f"All parameters must have values, got {empty} on meta. Load it with load_state_dict(..., assign=True), "
@@ -227,9 +227,8 @@ def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
 
 def clock(time: Tensor, valid: Tensor | None) -> None:
     """Timestamps (T, B) that are finite and never go backwards, over the steps that count."""
-    if (
-        valid is None and time.numel()
-    ):  # the usual case, in one look: what rises from a finite number to a finite number is finite
+    # The usual case, in one reading: what rises from a finite number to a finite number is finite.
+    if valid is None and time.numel():
         rising, ends = time[1:] >= time[:-1], time[:: max(1, len(time) - 1)]
         if bool(rising.all()) and (not time.is_floating_point() or math.isfinite(ends.abs().max().item())):
             return
@@ -261,7 +260,7 @@ def resolution(time: Tensor, valid: Tensor | None, open_time: Callable[[], float
     - they lie beyond the whole numbers that the dtype holds one by one: 2**24 for float32, 2**11 for float16, 2**8 for bfloat16;
     - numbers of the dtype lie further apart there than half of `open_time()`, in which the fastest unit's gate rises or falls;
     - some steps are equal, and no others prove a coarser grid: the closest of those that differ are two adjacent numbers of the
-      dtype. Midnights in UNIX seconds, two to a day, are 675 such numbers apart, and pass.
+      dtype. Midnights in UNIX seconds, each given twice, are 675 such numbers apart, and pass.
 
     float32 UNIX seconds lie 128 s apart, milliseconds 131 s, microseconds 134 s.
     """
@@ -357,9 +356,9 @@ def events(
     input_size: int,
     entries: int | None,
     last: float | None,
-    open_time: Callable[[], float] | None = None,
+    open_time: Callable[[], float],
 ) -> None:
-    """Many events of a stream, in order of time, and with `open_time` in a dtype that tells them apart: see `resolution`."""
+    """Many events of a stream, in order of time, which is in a dtype that tells them apart: see `resolution`."""
     if entries is not None:
         indices(x, entries, (len(x),) if x.dim() else (1,))
     elif x.dim() != 2 or x.shape[1] != input_size:
@@ -369,8 +368,7 @@ def events(
     times(time.to(x.device), x.shape[:1], x.device)
     time = signed(time)
     clock(time.unsqueeze(1), None)
-    if open_time is not None:
-        resolution(time.unsqueeze(1), None, open_time)
+    resolution(time.unsqueeze(1), None, open_time)
     if len(time):
         after(float(time[0]), last)
 
@@ -389,12 +387,12 @@ def finite_features(x: Tensor) -> None:
         )
 
 
-def finite_parameter(value: Tensor) -> None:
-    """A layer's parameter with values, all finite, as a stream needs it."""
+def finite_values(name: str, value: Tensor) -> None:
+    """Parameters or a state that a stream computes with: there, and finite."""
     if value.is_meta:
-        raise ValueError("rnn must have values, got parameters on the meta device. Load a state_dict or call to_empty() first.")
+        raise ValueError(f"{name} must have values, got tensors on the meta device. Load a state_dict or call to_empty() first.")
     if not bool(torch.isfinite(value).all()):
-        raise ValueError("rnn must have finite parameters, got NaN or infinity. Look at where its training diverged.")
+        raise ValueError(f"{name} must be finite, got NaN or infinity. Look at where its values come from.")
 
 
 def indices(x: Tensor, entries: int, expected: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 CHUNK = 2**20
@@ -44,7 +45,6 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)
-            sync_folder(path.parent)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
@@ -52,16 +52,16 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
         raise OSError(
             f"cannot write '{path}': {reason(error)}; {intact}. Make room, or choose another folder, and run it again."
         ) from error
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that a new name in a folder is on the disk too, where the system has a way to do that."""
+    """Make sure that a new name in a folder is on the disk too, where the system and the file system have a way to do that."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
-        try:
+        with suppress(OSError):
             os.fsync(handle)
-        finally:
-            os.close(handle)
+        os.close(handle)
 
 
 def remove_parts(folder: Path) -> None:

@@ -165,15 +165,14 @@ class GatedModule(nn.Module):
 
         Values can be replaced behind the layer's back: by load_state_dict(assign=True), functional_call or `.data = ...`.
         """
-        own, shapes = self._parameters, self._shapes
+        shapes = self._shapes
         like = self._value("weight_ih_l0")
         dtype, device = like.dtype, like.device
         if not dtype.is_floating_point:
             check.floating("weight_ih_l0", dtype)
 
         def weight(name: str) -> Tensor:
-            found = own.get(name)
-            value = found if found is not None else like if name == "weight_ih_l0" else self._value(name)
+            value = like if name == "weight_ih_l0" else self._value(name)  # a parametrisation is computed once
             if value.dtype is not dtype or value.shape != shapes[name] or value.device != device:
                 check.parameter(name, value, shapes[name], like)
             return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,21 +39,21 @@ class Stream:
         self._names = rnn.state_names
         self._dtype = torch.promote_types(rnn.dtype, torch.float32)
 
-        def own(value: Tensor) -> Tensor:
-            check.finite_parameter(value)
-            return value.detach().to("cpu", self._dtype, copy=True)
+        def own(name: str, value: Tensor, dtype: torch.dtype | None = self._dtype) -> Tensor:
+            check.finite_values(name, value)
+            return value.detach().to("cpu", dtype, copy=True)
 
-        def own_time(value: Tensor) -> Tensor:
-            check.finite_parameter(value)
-            return value.detach().to("cpu", copy=True)
+        def own_gate(gate: TimeGate) -> TimeGate:
+            period, shift, ratio_on = (own("rnn", value, None) for value in gate.parameters())
+            return TimeGate(period, shift, ratio_on, 0.0, gate.shape)
 
         if table is not None:
             check.table(table, self.input_size)
         self._entries = None if table is None else len(table)
-        gates = [TimeGate(own_time(g.period), own_time(g.shift), own_time(g.ratio_on), 0.0, g.shape) for g in rnn.gates()]
-        weights = [w.map(own, own) for w in rnn.weights()]
+        weights = [w.map(partial(own, "rnn"), partial(own, "rnn")) for w in rnn.weights()]
+        gates = [own_gate(gate) for gate in rnn.gates()]
         self._open_time = rnn.shortest_open_time()
-        self._parts = (rnn.cell.name, weights, gates, None if table is None else own(table), rnn.backend)
+        self._parts = (rnn.cell.name, weights, gates, None if table is None else own("table", table), rnn.backend)
         self._start(stepper_of(*self._parts))
 
     def _start(self, stepper: Stepper) -> None:
@@ -62,8 +63,7 @@ class Stream:
 
     def reset(self) -> None:
         """Forget everything: zero states, and any time may come next."""
-        self._stepper.restore(tuple(torch.zeros_like(s) for s in self._stepper.state()))
-        self._stepper.time = -math.inf
+        self._stepper.restore(tuple(torch.zeros_like(s) for s in self._stepper.state()), -math.inf)
 
     def copy(self) -> Stream:
         """Another stream with the same weights, which are shared, and its own copy of the state and time."""
@@ -86,8 +86,7 @@ class Stream:
         state, time = values.pop("state"), values.pop("time")
         self.__dict__.update(values)
         self._start(stepper_of(*self._parts))
-        self._stepper.restore(state)
-        self._stepper.time = time
+        self._stepper.restore(state, time)
 
     @property
     def state(self) -> Any:
@@ -99,7 +98,9 @@ class Stream:
     def state(self, value: Any) -> None:
         shape = tuple(self._stepper.state()[0].shape)
         given = check.state(value, self._names, shape, self._dtype, torch.device("cpu"))
-        self._stepper.restore(tuple(s.detach() for s in given))
+        for name, values in zip(self._names, given, strict=True):
+            check.finite_values(name, values)
+        self._stepper.restore(tuple(s.detach() for s in given), self._stepper.time)
 
     @property
     def time(self) -> float | None:
@@ -109,15 +110,15 @@ class Stream:
 
     def push(self, x: Any, t: float) -> Any:
         """Take one event, features x (input_size,) or an index, at time t; the output of the last layer, (H,)."""
-        if self._core is not None and type(x) is np.ndarray and type(t) in TIMES:  # the short way
+        if self._core is not None and type(x) is np.ndarray and type(t) in TIMES:  # the short path
             try:
                 return self._core.push(x, self.input_size, t)
             except (TypeError, ValueError):
-                pass  # the checks below name what is unusual about the event, or take it
+                pass  # the checks below name what is wrong with the event, or take it
         rows = self._events(x)
         time = check.moment(t)
         check.event(rows, float(time), self.input_size, self._entries, self.time)
-        h = self._stepper.run(rows.unsqueeze(0), time.view(1))[0]
+        h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
 
     def run(self, x: Any, t: Any) -> Any:
@@ -128,15 +129,17 @@ class Stream:
         """
         rows, times = self._events(x), check.numbers("time", t)
         check.events(rows, times, self.input_size, self._entries, self.time, lambda: self._open_time)
-        times = times.to("cpu", torch.float64)
+        outputs = self._take(rows, times.to("cpu", torch.float64))
+        return outputs if isinstance(x, Tensor) else outputs.numpy()
+
+    def _take(self, rows: Tensor, times: Tensor) -> Tensor:
+        """Take all events, or none if that is interrupted."""
         state, time = self._stepper.state(), self._stepper.time
         try:
-            outputs = self._stepper.run(rows, times)
+            return self._stepper.run(rows, times)
         except BaseException:
-            self._stepper.restore(state)
-            self._stepper.time = time
+            self._stepper.restore(state, time)
             raise
-        return outputs if isinstance(x, Tensor) else outputs.numpy()
 
     def _events(self, x: Any) -> Tensor:
         values = check.numbers("x", x)

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from contract import Case, assert_contract
 from instructions import CoreOn
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
@@ -48,15 +49,25 @@ def test_the_same_threads_give_the_same_bits_and_other_threads_the_same_numbers(
 
 
 @needs_core
-@pytest.mark.parametrize("name", ["baseline", "avx2", "avx512", "a typo"])
-def test_a_variable_chooses_the_instruction_set_where_the_cpu_has_it(name):
+@pytest.mark.parametrize("name", ["baseline", "avx2", "avx512"])
+def test_a_variable_limits_the_instruction_set(name):
     """In a process of its own: the variable is read once."""
-    code = "from phased.ops import cpu; print(cpu.core.instruction_set(), *cpu.core.instruction_sets())"
-    environment = os.environ | {"PHASED_INSTRUCTION_SET": name}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = under_variable(name, "from phased.ops import cpu; print(cpu.core.instruction_set(), *cpu.core.instruction_sets())")
     used, *available = done.stdout.split()
     assert available[-1] == "baseline"
     assert used == (name if name in available else available[0])
+
+
+@needs_core
+def test_an_unknown_instruction_set_raises_at_first_use():
+    code = "import torch; from phased import PhasedLSTM; PhasedLSTM(1, 2)(torch.zeros(3, 1), torch.arange(3))"
+    done = under_variable("axv2", code)
+    assert "ValueError: PHASED_INSTRUCTION_SET must be avx512, avx2 or baseline, got axv2." in done.stderr
+
+
+def under_variable(name, code):
+    environment = os.environ | {"PHASED_INSTRUCTION_SET": name}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
 @needs_core
@@ -85,6 +96,16 @@ def test_times_beyond_counting_are_no_trouble(backend):
     time = torch.tensor([0.0, 1e6, 1e12, 1e18, 1e18]).double().unsqueeze(1)
     x = torch.randn(5, 1, 1)
     torch.testing.assert_close(rnn(x, time)[0], reference(x, time)[0])
+
+
+@needs_core
+@pytest.mark.parametrize("hidden", [1, 6, 7, 33, 110, 129])
+def test_the_contract_tests_reach_both_engines_of_the_core(hidden):
+    """At leak 0 the usual case takes the sparse engine; a mean open ratio above BREAK_EVEN takes the dense one."""
+    sparse, dense = Case(hidden=hidden), Case(hidden=hidden, ratio=(0.8, 1.0))
+    assert not cpu.is_dense(sparse.problem("cpu", sparse.leaves))
+    assert cpu.is_dense(dense.problem("cpu", dense.leaves))
+    assert_contract(dense, "cpu")
 
 
 @needs_core

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from contract import Case, device_of, each_backend, each_backend_and_reference, each_cell, each_leak
-from phased import PhasedGRU, PhasedLSTM, Stream, ops
+from phased import PhasedGRU, PhasedLSTM, Stream, ops, updates
 from phased.cell import CELLS
 
 WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "peephole")
@@ -157,7 +157,7 @@ def test_the_backward_operator_refuses_other_states(backend, leak, name, misfit)
 @pytest.mark.parametrize("index", range(5))
 @pytest.mark.parametrize("misfit", ["short", "long", "half", "flat"])
 def test_the_core_refuses_what_another_forward_pass_saved(leak, index, misfit):
-    given = backward_arguments(Case(leak=leak), "cpu")
+    given = backward_arguments(Case(leak=leak, ratio=(0.05, 0.3)), "cpu")
     changed = MISFITS[misfit](given["saved"][index])
     if changed.shape == given["saved"][index].shape and changed.dtype == given["saved"][index].dtype:
         pytest.skip("nothing changes")
@@ -168,7 +168,7 @@ def test_the_core_refuses_what_another_forward_pass_saved(leak, index, misfit):
 
 @pytest.mark.parametrize("index, value", [(0, 10**9), (0, -1), (1, 10**6), (1, -1)])
 def test_the_core_refuses_saved_numbers_that_lead_outside(index, value):
-    given = backward_arguments(Case(), "cpu")
+    given = backward_arguments(Case(ratio=(0.05, 0.3)), "cpu")
     given["saved"][index].view(-1)[3] = value
     with pytest.raises(ValueError, match="saved must be what the forward pass of the same problem saved"):
         call_backward("cpu", given)
@@ -187,20 +187,18 @@ def test_a_gate_that_is_nan_shows_in_its_unit(backend, cell, leak, name, shape):
     case = Case(cell, leak=leak, shape=shape, batch=2, lengths=[11, 6])
     case.leaves[name][3] = float("nan")
     output, *final = case.run(backend)
+    assert output[0, :, [0, 1, 2, 4, 5, 6]].isfinite().all()
     assert output[:, 0, 3].isnan().all()
     assert output[:6, 1, 3].isnan().all()
     assert (output[6:, 1] == 0).all()
     assert all(s[:, 3].isnan().all() for s in final)
 
 
-@each_backend
-def test_units_whose_gate_is_nan_count_as_open(backend):
-    rnn = PhasedLSTM(1, 4, period=10.0, ratio_on=0.5).to(device_of(backend))
+def test_units_whose_gate_is_nan_count_as_open():
+    rnn = PhasedLSTM(1, 4, period=10.0, ratio_on=0.5)
     with torch.no_grad():
         rnn.period_l0[1] = float("nan")
-    from phased import updates
-
-    assert (updates(rnn, torch.arange(20.0, device=device_of(backend)))[0, 1] == 20).all()
+    assert updates(rnn, torch.arange(20.0))[0].tolist() == [10, 20, 10, 10]
 
 
 # Second derivatives
@@ -246,12 +244,11 @@ def test_a_gradient_penalty_works_on_the_reference():
 # Layers and streams
 
 
-@pytest.mark.parametrize("default", ["meta"])
-def test_torchs_default_device_plays_no_part(default):
+def test_torchs_default_device_plays_no_part():
     rnn = PhasedLSTM(2, 5, leak=0.0)
     x, t = torch.randn(9, 2), torch.arange(9.0)
     want, _ = rnn(x, t)
-    with torch.device(default):
+    with torch.device("meta"):
         got, _ = rnn(x, t)
         got.sum().backward()
         streamed = Stream(rnn).run(x.numpy(), t.numpy())
@@ -267,7 +264,7 @@ def test_a_stream_of_layers_that_do_not_fit_each_other_raises(change):
             if name.endswith("_l1"):
                 size = [3 * n // 6 if n % 6 == 0 else n for n in parameter.shape]
                 parameter.data = torch.ones(size, dtype=parameter.dtype) if change == "units" else parameter.data.half()
-    with pytest.raises((TypeError, ValueError), match=r"_l1 must|must have"):
+    with pytest.raises((TypeError, ValueError), match=r"_l1 must"):
         Stream(rnn)
 
 

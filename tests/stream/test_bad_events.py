@@ -103,12 +103,12 @@ def test_a_layer_that_has_diverged_cannot_be_streamed(name):
     rnn = build(LAYERS["lstm"])
     with torch.no_grad():
         rnn.get_parameter(name).view(-1)[2] = float("nan")
-    with pytest.raises(ValueError, match="rnn must have finite parameters, got NaN or infinity"):
+    with pytest.raises(ValueError, match="rnn must be finite, got NaN or infinity"):
         Stream(rnn)
 
 
 def test_a_layer_without_values_cannot_be_streamed():
-    with pytest.raises(ValueError, match="rnn must have values, got parameters on the meta device"):
+    with pytest.raises(ValueError, match="rnn must have values, got tensors on the meta device"):
         Stream(PhasedLSTM(3, 7, device="meta"))
 
 

@@ -1,4 +1,4 @@
-"""Measuring as on another CPU: this project's core and the libraries it is compared with, held to one instruction set."""
+"""Measuring as on another CPU: this project's core and PyTorch, held to one instruction set. onnxruntime keeps its own choice."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ PEERS = {
 }
 
 
-def environment(instructions: str) -> dict[str, str]:
+NAMES = ("PHASED_INSTRUCTION_SET", *PEERS["avx2"])
+
+
+def variables(instructions: str) -> dict[str, str]:
     """The variables that hold a new process to an instruction set."""
     return {"PHASED_INSTRUCTION_SET": instructions, **PEERS[instructions]}
 
 
-def is_held(instructions: str) -> bool:
-    """Whether this process was started with them."""
-    return all(os.environ.get(name) == value for name, value in environment(instructions).items())
+def environment(instructions: str) -> dict[str, str]:
+    """This process's environment with these variables and none of another instruction set."""
+    return {name: value for name, value in os.environ.items() if name not in NAMES} | variables(instructions)
 
 
 def held() -> dict[str, str]:
-    """Those of the variables that are set, for the record of a measurement."""
-    names = sorted({name for each in PEERS for name in environment(each)})
-    return {name: os.environ[name] for name in names if name in os.environ}
+    """The variables that are set: for the record of a measurement."""
+    return {name: os.environ[name] for name in NAMES if name in os.environ}

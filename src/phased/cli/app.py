@@ -30,7 +30,13 @@ ABOUT = {name: experiment.about for name, experiment in EXPERIMENTS.items()} | T
 KNOWN = ", ".join(f"'{name}' ({about})" for name, about in ABOUT.items())
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {KNOWN}.", show_default=False)]
-Scale = Annotated[str, typer.Option("--scale", help="paper, or quick: minutes on two cores. For what is trained, as all below.")]
+Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        help="paper, or quick: minutes on two cores. Applies, like the options below, to trained experiments only.",
+    ),
+]
 Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="How many: 0 to N - 1.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same time on this machine.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler, whose workers do the runs.")]
@@ -82,7 +88,7 @@ RESUMES = "Finished runs are kept, and the same command goes on with the others.
 
 @app.command()
 def info() -> None:
-    """Tell versions, the machine, and which backends can run here, and why the others cannot."""
+    """Print versions, the machine, and which backends can run here, and why the others cannot."""
     from phased.cli.info import describe
 
     Console().print(describe())
@@ -203,15 +209,15 @@ def need(module: str, extra: str) -> None:
 
 def hold_to(instructions: str, command: list[str]) -> None:
     """Unless this process was started under an instruction set already, run the command in one that is, and exit."""
-    from phased.bench.instructions import environment, is_held
+    from phased.bench.instructions import environment, held, variables
     from phased.ops import cpu
 
     available = [] if cpu.core is None else cpu.core.instruction_sets()
     if instructions not in available:
         fail(f"--instructions must be one that this CPU has, {', '.join(available)}, got {instructions}.", code=2)
-    if not is_held(instructions):
-        started = os.environ | environment(instructions)
-        raise typer.Exit(subprocess.run([sys.executable, "-m", "phased", *command], env=started, check=False).returncode)
+    if held() != variables(instructions):
+        done = subprocess.run([sys.executable, "-m", "phased", *command], env=environment(instructions), check=False)
+        raise typer.Exit(done.returncode)
 
 
 def draw(names: Iterable[str], out: Path) -> None:

@@ -15,7 +15,7 @@ INTERVAL = 0.2  # seconds between two tries
 
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Inside, the lock is held and the file exists; False if another process holds it. `wait` waits until that one ends."""
+    """Yield whether the lock was taken; while it is held the file exists. With `wait`, block until it is free."""
     file = acquire(path)
     while file is None and wait:
         time.sleep(INTERVAL)

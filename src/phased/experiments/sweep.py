@@ -14,7 +14,7 @@ from phased import check, files
 from phased.experiments import adding, frequency, superimposed
 from phased.experiments.run import SCALES, NoResult, Run, finished, write_line
 from phased.experiments.watch import Event, Watch, one_by_one, watching
-from phased.experiments.workers import Work, carry_out, was_killed
+from phased.experiments.workers import Work, carry_out, clear_mark
 from phased.machine import cores
 from phased.train import check_device
 
@@ -27,7 +27,7 @@ class Experiment(NamedTuple):
 
 
 EXPERIMENTS = {
-    "frequency": Experiment("Figure 3: waves told by their period, under three ways of sampling", frequency.runs),
+    "frequency": Experiment("Figure 3: waves classified by their period, under three ways of sampling", frequency.runs),
     "superimposed": Experiment("Figure 4a: two waves at once", superimposed.runs),
     "adding": Experiment("Figure 4b: a long memory, and what longer periods do for it", adding.runs),
     "sparsity": Experiment("accuracy against updates: open ratios fixed, or learned at a price", frequency.sparsity),
@@ -122,7 +122,7 @@ def sweep(
     for run in summary.skipped:
         tell(Event(run, "skipped"))
     for run in waiting:
-        was_killed(run, out)  # by an earlier sweep: its mark must not be taken for one of this sweep
+        clear_mark(run, out)  # of an earlier sweep: it must not be taken for one of this sweep
     if not waiting:
         return summary
     work = Work(out.resolve(), device, max(1, cores() // jobs) if jobs > 1 and not cluster else None)

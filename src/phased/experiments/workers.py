@@ -77,8 +77,8 @@ def spread(device: str, number: int) -> str:
     return device
 
 
-def was_killed(run: Run, out: Path) -> bool:
-    """Whether a process was killed during the run: its mark is there and no process holds it. The mark is removed."""
+def clear_mark(run: Run, out: Path) -> bool:
+    """Remove the mark that a process left which was killed during the run; whether there was one."""
     mark = run.folder(out) / STARTED
     if not mark.exists():
         return False
@@ -110,7 +110,7 @@ def locally(runs: Sequence[Run], work: Work, jobs: int) -> Iterator[Ended]:
                 yield end
         except killed():
             # A killed process takes its pool along. What was at work is now run alone: the culprit then dies by itself.
-            suspects = [name for name, (run, _) in numbered.items() if was_killed(run, work.out)]
+            suspects = [name for name, (run, _) in numbered.items() if clear_mark(run, work.out)]
             for name in suspects or list(numbered):
                 run, number = numbered.pop(name)
                 yield alone(run, number, work)

@@ -1,4 +1,4 @@
-"""The recurrence over a sequence: one signature, several computers, and why one was chosen."""
+"""The recurrence over a sequence: several backends behind one signature, and how one is selected."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def choose(name: str, device: torch.device) -> Backend:
     if name == "auto":
         if device.type == "cuda":
             return _cuda_or_adjoint(device)
-        if device.type == "cpu" and _CPU.missing is not None:
-            warn_once(device, "compiled core", _CPU.missing)
-        return _CPU if device.type == "cpu" and _CPU.missing is None else _ADJOINT
+        return _CPU if device.type == "cpu" and cpu.usable() else _ADJOINT
     require(name)
     if name in ("cpu", "cuda") and device.type != name:
         kind = {"cpu": "CPU", "cuda": "CUDA"}[name]
@@ -99,6 +97,6 @@ def recurrence(
             chosen = _without_kernels(input.device, why)
     if state is None:
         units = weights.hh.shape[1]
-        kernels = chosen is _CUDA and not torch.compiler.is_compiling()  # which know zeros without being shown any
+        kernels = chosen is _CUDA and not torch.compiler.is_compiling()  # they accept an empty state
         state = () if kernels else input.new_zeros(cell.states, input.shape[1], units).unbind(0)
     return chosen.run(cell, gate, input, time, state, weights, lengths)

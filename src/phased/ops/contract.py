@@ -44,9 +44,9 @@ class Problem(NamedTuple):
             raise unlike("time", self.time, (steps, batch), None, x.device)
         if len(self.state) != self.cell.states and not (empty_state and not self.state):
             raise ValueError(f"state must be {self.cell.states} tensors of shape ({batch}, {units}), got {len(self.state)}.")
-        for state in self.state:
+        for name, state in zip(("h_0", "c_0"), self.state, strict=False):
             if state.shape != (batch, units) or state.dtype != x.dtype or state.device != x.device:
-                raise unlike("the initial state", state, (batch, units), x.dtype, x.device)
+                raise unlike(name, state, (batch, units), x.dtype, x.device)
         lengths = self.lengths
         if lengths is not None and (lengths.shape != (batch,) or lengths.dtype != torch.int64 or lengths.device != x.device):
             raise unlike("lengths", lengths, (batch,), torch.int64, x.device)
@@ -76,7 +76,7 @@ class Result(NamedTuple):
         if not self.output.is_contiguous():
             raise ValueError("output must be contiguous. Pass the output of the forward pass as it is.")
         expected: list[tuple[str, Tensor, tuple[int, ...]]] = [("output", self.output, (steps, batch, units))]
-        expected += [("the final state", state, (batch, units)) for state in self.final]
+        expected += [(name, state, (batch, units)) for name, state in zip(("h_n", "c_n"), self.final, strict=False)]
         for name, tensor, shape in expected:
             if tensor.shape != shape or tensor.dtype != x.dtype or tensor.device != x.device:
                 raise unlike(name, tensor, shape, x.dtype, x.device)
@@ -105,9 +105,9 @@ def check_weights(cell: Cell, weights: Weights, gate: TimeGate, features: int, d
             raise unlike("bias_ih" if bias is bias_ih else "bias_hh", bias, (stacked,), dtype, device)
     if peephole is not None and (peephole.shape != (3, units) or peephole.dtype != dtype or peephole.device != device):
         raise unlike("the peepholes", peephole, (3, units), dtype, device)
-    for value in (gate.period, gate.shift, gate.ratio_on):
+    for name, value in zip(("period", "shift", "ratio_on"), gate.parameters(), strict=True):
         if value.shape != (units,) or value.dtype != torch.float64 or value.device != device:
-            raise unlike("period, shift and ratio_on", value, (units,), torch.float64, device)
+            raise unlike(name, value, (units,), torch.float64, device)
 
 
 def check_gradients(result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None]) -> None:
@@ -115,20 +115,21 @@ def check_gradients(result: Result, to_output: Tensor | None, to_final: Sequence
     if len(to_final) != len(result.final):
         raise ValueError(f"gradients to the final state must be {len(result.final)} tensors, got {len(to_final)}.")
     pairs = [(result.output, to_output), *zip(result.final, to_final, strict=True)]
-    for of, to in pairs:
+    for name, (of, to) in zip(("output", "h_n", "c_n"), pairs, strict=False):
         if to is not None and (to.shape != of.shape or to.dtype != of.dtype or to.device != of.device):
-            raise unlike("the gradient to the output or final state", to, tuple(of.shape), of.dtype, of.device)
+            raise unlike(f"the gradient to {name}", to, tuple(of.shape), of.dtype, of.device)
 
 
-def check_saved(saved: Sequence[Tensor], like: Sequence[Tensor]) -> None:
-    """What a forward pass saved has its dtypes, devices and layout; sizes that depend on data are the backend's to check."""
+def check_saved(saved: Sequence[Tensor], like: Sequence[Tensor], device: torch.device) -> None:
+    """What a forward pass saved has the dtypes of `like`, on meta for this device; sizes are the backend's to check."""
     if len(saved) != len(like):
         raise ValueError(f"saved must be the {len(like)} tensors of the forward pass, got {len(saved)}.")
     for i, (tensor, expected) in enumerate(zip(saved, like, strict=True)):
-        fits = tensor.dtype == expected.dtype and tensor.device == expected.device and tensor.dim() == expected.dim()
+        place = device if expected.is_meta else expected.device
+        fits = tensor.dtype == expected.dtype and tensor.device == place and tensor.dim() == expected.dim()
         if not fits or not tensor.is_contiguous():
             raise ValueError(
-                f"saved[{i}] must be a contiguous {expected.dtype} tensor of {expected.dim()} dimensions on {expected.device}, "
+                f"saved[{i}] must be a contiguous {expected.dtype} tensor of {expected.dim()} dimensions on {place}, "
                 f"got {tensor.dtype}, {tuple(tensor.shape)}, on {tensor.device}. Pass what the forward pass saved, as it is."
             )
 

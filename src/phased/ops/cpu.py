@@ -13,6 +13,7 @@ from torch import Tensor
 from phased.cell import LSTM, Cell, Weights
 from phased.gate import SHAPES
 from phased.ops.contract import Gradients, Problem, Result
+from phased.ops.fallback import warn_once
 from phased.ops.memory import address, contiguous_rows
 from phased.ops.operator import filled, operator
 from phased.schedule import valid_steps
@@ -35,6 +36,14 @@ def reinstall() -> str:
 
 
 core, MISSING = load()
+
+
+def usable() -> bool:
+    """Whether there is a core; the first call without one warns."""
+    if MISSING is not None:
+        warn_once(torch.device("cpu"), "compiled core", MISSING)
+    return MISSING is None
+
 
 # Open shares from which on whole matrix products are faster than open units one by one; measured by `phased bench cpu`.
 BREAK_EVEN = 0.5

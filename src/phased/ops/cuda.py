@@ -13,11 +13,11 @@ from phased.ops import compiler
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.gradients import Backward
 from phased.ops.landing import landing
-from phased.ops.launch import Call, Room, parts_of_schedule, taped
+from phased.ops.launch import Call, Room, known_parts, parts_of_schedule, taped
 from phased.ops.layout import HELD, arrival, plan
 from phased.ops.operator import operator
 
-MANY = 4096  # blocks from which on one of them adds up for all
+MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
 SMALL = 2**27  # bytes that may be taken for the time of a forward pass without asking how many events there are
 
 
@@ -77,7 +77,7 @@ class Count:
         return None if of_row is None else int(1.125 * of_row * self._rows) // 1024 * 1024 + 2048
 
     def wait(self, schedule: Tensor) -> Tensor:
-        """The two numbers. If nobody has told them they are read where they were counted."""
+        """The two numbers. If no kernel has reported them, they are read from the schedule."""
         told = landing(self._device).wait(self.ticket) or schedule[self._found : self._found + 16].view(torch.int64).tolist()
         if self._layer not in EXPECTED and len(EXPECTED) >= LAYERS:
             EXPECTED.clear()
@@ -137,6 +137,7 @@ def backward(
     """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
     with on(problem.input.device), torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
         schedule, tape, numbers = result.saved
+        check_sizes(problem, schedule, tape, numbers)
         call = Call(problem, schedule)
         most, count = numbers.tolist()
         if count > tape.shape[0]:  # more than was expected: all is done again, and waited for
@@ -146,6 +147,18 @@ def backward(
         back = Backward(call, result.output, tape, most, count, to_output, to_final)
         to_x = (back.dense if call.dense else back.sparse)(with_input)
         return Gradients(to_x, back.to_state, back.to_weights, back.to_gate)
+
+
+def check_sizes(problem: Problem, schedule: Tensor, tape: Tensor, numbers: Tensor) -> None:
+    """What a forward pass saved has the sizes of this problem's; what is in the GPU's memory is not read."""
+    steps, batch, features = problem.input.shape
+    units, dense, size = problem.weights.hh.shape[1], problem.gate.leak > 0, problem.input.element_size()
+    rows = steps * batch
+    expected = known_parts(rows, units, features, size, dense)[-1], taped(size, dense), 2
+    if (schedule.numel(), tape.shape[1], numbers.numel()) != expected or not (
+        0 <= int(numbers[0]) <= units and 0 <= int(numbers[1]) <= rows * units
+    ):
+        raise ValueError("saved must be what the forward pass of the same problem saved, got other sizes.")
 
 
 def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:

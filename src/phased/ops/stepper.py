@@ -13,7 +13,6 @@ from phased.cell import LSTM, Cell, State, Weights, hold
 from phased.gate import SHAPES, TimeGate
 from phased.ops import cpu
 from phased.ops.contract import check_weights
-from phased.ops.fallback import warn_once
 
 AT_ONCE = 1 << 16  # events the core takes in one call; between calls an interrupt is noticed
 
@@ -21,17 +20,18 @@ AT_ONCE = 1 << 16  # events the core takes in one call; between calls an interru
 class Stepper(Protocol):
     """What a stream runs on; the state of all layers is one tensor each for h and c, (layers, H)."""
 
-    time: float
-    """Of the last event, -inf before the first. An event that is taken moves the state and the time together."""
-
     def run(self, x: Tensor, time: Tensor) -> Tensor:
         """Take events, rows (N, D) or indices (N,) into the table, at float64 times (N,); the last layer's output, (N, H)."""
+
+    @property
+    def time(self) -> float:
+        """Of the last event; -inf before the first."""
 
     def state(self) -> State:
         """A copy of the state."""
 
-    def restore(self, state: State) -> None:
-        """Go on from this state."""
+    def restore(self, state: State, time: float) -> None:
+        """Go on from this state, after this time."""
 
     def copy(self) -> Stepper:
         """Another one with the same weights, not copied, and its own state."""
@@ -42,9 +42,7 @@ def stepper(cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], t
     units, dtype, device = weights[0].hh.shape[-1], weights[0].hh.dtype, torch.device("cpu")
     for layer, (w, gate) in enumerate(zip(weights, gates, strict=True)):
         check_weights(cell, w, gate, w.ih.shape[-1] if layer == 0 else units, dtype, device)
-    compiled = backend in ("auto", "cpu") and cpu.MISSING is None
-    if backend == "auto" and cpu.MISSING is not None:
-        warn_once(device, "compiled core", cpu.MISSING)
+    compiled = backend in ("auto", "cpu") and cpu.usable()
     return CoreStepper.create(cell, weights, gates, table) if compiled else PlainStepper(cell, weights, gates, table)
 
 
@@ -70,15 +68,14 @@ class PlainStepper:
         """A copy of the state."""
         return tuple(s.clone() for s in self._state)
 
-    def restore(self, state: State) -> None:
-        """Go on from this state."""
-        self._state = tuple(s.clone() for s in state)
+    def restore(self, state: State, time: float) -> None:
+        """Go on from this state, after this time."""
+        self._state, self.time = tuple(s.clone() for s in state), time
 
     def copy(self) -> PlainStepper:
         """Another one with the same weights and its own state."""
         other = PlainStepper(self._cell, self._weights, self._gates, self._table)
-        other.restore(self._state)
-        other.time = self.time
+        other.restore(self._state, self.time)
         return other
 
     def _advance(self, x: Tensor, time: Tensor) -> Tensor:
@@ -148,10 +145,6 @@ class CoreStepper:
         """Of the last event."""
         return float(self.core.time)
 
-    @time.setter
-    def time(self, value: float) -> None:
-        self.core.time = value
-
     def run(self, x: Tensor, time: Tensor) -> Tensor:
         """Take events, many at a call; other Python threads run meanwhile."""
         outputs = torch.empty(len(time), self._shape[1], dtype=self._dtype, device="cpu")
@@ -168,10 +161,10 @@ class CoreStepper:
         self.core.get(state[0].data_ptr(), state[-1].data_ptr())
         return state
 
-    def restore(self, state: State) -> None:
-        """Go on from this state."""
+    def restore(self, state: State, time: float) -> None:
+        """Go on from this state, after this time."""
         state = tuple(s.contiguous() for s in state)
-        self.core.set(state[0].data_ptr(), state[-1].data_ptr())
+        self.core.set(state[0].data_ptr(), state[-1].data_ptr(), time)
 
     def copy(self) -> CoreStepper:
         """Another one with the same weights and its own state."""

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from phased import files
+
 LARGEST_FILE = 2**28  # bytes, 256 MiB: thousands of runs
 LONGEST_LINE = 2**24  # bytes, 16 MiB: a run of a hundred thousand epochs
 
@@ -55,7 +57,7 @@ def find(folder: Path, suffix: str) -> tuple[list[Path], dict[Path, str]]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(here / entry.name)
         except OSError as error:
-            unlisted[here] = f"it cannot be listed: {error.strerror or error}"
+            unlisted[here] = f"it cannot be listed: {files.reason(error)}"
     return sorted(found), unlisted
 
 
@@ -92,7 +94,7 @@ def _opened(path: Path, largest: int | None = None) -> Iterator[BinaryIO]:
         with open(path, "rb", opener=_without_blocking) as file:
             yield file
     except OSError as error:
-        raise Unreadable(f"it cannot be read: {error.strerror or error}") from error
+        raise Unreadable(f"it cannot be read: {files.reason(error)}") from error
 
 
 def _without_blocking(path: str, flags: int) -> int:
