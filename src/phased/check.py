@@ -409,7 +409,7 @@ def indices(x: Tensor, entries: int, expected: tuple[int, ...]) -> None:
 def numbers(name: str, value: Any) -> Tensor:
     """Real numbers in any container that numpy reads, as a tensor with numpy's precision: a list of floats is float64."""
     if isinstance(value, Tensor):
-        given = value.detach()
+        given = value.detach().resolve_neg()
     else:
         try:
             array = np.asarray(value)

@@ -126,10 +126,11 @@ class GatedModule(nn.Module):
             own.copy_(value)
         elif is_parametrized(self, name):
             setattr(self, name, value.to(self._current(name)))  # by the parametrisation's right_inverse
-        else:
-            hook = self._older_hooks()[name]  # weight_norm's
+        elif (hook := self._older_hooks().get(name)) is not None:  # weight_norm's
             self.get_parameter(f"{name}_v").copy_(value)
             self.get_parameter(f"{name}_g").copy_(torch.norm_except_dim(value, 2, hook.dim))
+        else:
+            self._value(name).copy_(value)  # a plain tensor, as remove_parametrizations may leave it
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move and convert as any module does, but round no parameter of time: it stays float64."""
@@ -255,7 +256,7 @@ class GatedModule(nn.Module):
         error_msgs: list[str],
     ) -> None:
         """Load nothing into a layer of other settings; what is assigned to a parameter of time becomes float64."""
-        saved = local_metadata.get("settings", {})  # files of earlier versions and of torch's own layers have none
+        saved = local_metadata.get("settings") or {}  # files of earlier versions and of torch's own layers have none
         own = {name: getattr(self, name) for name in SAVED_SETTINGS}
         others = [name for name in SAVED_SETTINGS if saved.get(name, own[name]) != own[name]]
         error_msgs += [

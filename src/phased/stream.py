@@ -67,7 +67,7 @@ class Stream:
 
     def copy(self) -> Stream:
         """Another stream with the same weights, which are shared, and its own copy of the state and time."""
-        other = object.__new__(Stream)
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._start(self._stepper.copy())
         return other
@@ -80,13 +80,13 @@ class Stream:
 
     def __getstate__(self) -> dict[str, Any]:
         values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core")}
-        return values | {"state": self._stepper.state(), "time": self._stepper.time}
+        # As arrays: what pickles tensors for another process keeps only their addresses, and these tensors end here.
+        return values | {"state": [s.numpy() for s in self._stepper.state()], "time": self._stepper.time}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
-        state, time = values.pop("state"), values.pop("time")
-        self.__dict__.update(values)
+        self.__dict__.update({name: value for name, value in values.items() if name not in ("state", "time")})
         self._start(stepper_of(*self._parts))
-        self._stepper.restore(state, time)
+        self._stepper.restore(tuple(torch.tensor(s, device="cpu") for s in values["state"]), values["time"])
 
     @property
     def state(self) -> Any:

@@ -152,3 +152,12 @@ def test_a_parametrised_torch_layer_is_taken_over_with_the_values_it_computes(ma
     parametrize.register_parametrization(theirs, "weight_hh_l0", Halved())
     ours = make.from_lstm(theirs) if make is PhasedLSTM else make.from_gru(theirs)
     assert torch.equal(ours.weight_hh_l0, theirs.weight_hh_l0)
+
+
+def test_a_gate_whose_parametrisation_was_removed_is_drawn_anew():
+    """torch leaves a plain tensor behind where a parametrisation had several originals."""
+    rnn = PhasedLSTM(3, 5, ratio_on=0.25)
+    nn.utils.parametrizations.weight_norm(rnn, "ratio_on_l0")
+    nn.utils.parametrize.remove_parametrizations(rnn, "ratio_on_l0")
+    rnn.reset_parameters()
+    assert (rnn.ratio_on_l0 == 0.25).all()

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.testing._internal.two_tensor import TwoTensor
 
 from contract import Case, device_of, each_backend, each_backend_and_reference, each_cell, each_leak
 from phased import PhasedGRU, PhasedLSTM, Stream, ops, updates
@@ -102,6 +105,101 @@ def arguments(case, backend, leaves):
     from phased.ops.operator import pack
 
     return pack(case.problem(backend, leaves))
+
+
+# Tensors whose values are not where their address says
+
+
+@each_backend
+@each_cell
+@each_leak
+@pytest.mark.parametrize("name", ["input", "h_0", "weight_ih", "weight_hh", "bias_hh", "period", "shift"])
+def test_values_that_torch_negates_when_it_reads_them_are_read_so(backend, cell, leak, name):
+    """As `.imag` of a conjugate is: a view of memory that holds the values with the other sign."""
+    case = Case(cell, leak=leak)
+    want = case.run("reference")
+    leaves = case.on(backend)
+    leaves[name] = torch._neg_view(-leaves[name])
+    assert leaves[name].is_neg()
+    for got, expected in zip(case.run(backend, leaves), want, strict=True):
+        torch.testing.assert_close(got.cpu(), expected)
+
+
+@each_backend
+@each_leak
+def test_gradients_that_torch_negates_when_it_reads_them_are_read_so(backend, leak):
+    case = Case(leak=leak)
+    leaves = case.on(backend)
+    output, h, _ = case.run(backend, leaves)
+    to_output, to_h = torch.randn_like(output), torch.randn_like(h)
+    names = ["input", "weight_hh"]
+    want = torch.autograd.grad([output, h], [leaves[name] for name in names], [to_output, to_h], retain_graph=True)
+    negated = [torch._neg_view(-to_output), torch._neg_view(-to_h)]
+    for got, expected in zip(torch.autograd.grad([output, h], [leaves[name] for name in names], negated), want, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+def freed(tensor: Tensor) -> Tensor:
+    """As sharded training leaves a parameter whose values are elsewhere for now."""
+    other = tensor.clone()
+    other.untyped_storage().resize_(0)
+    return other
+
+
+def wrapped(tensor: Tensor) -> Tensor:
+    return TwoTensor(tensor, tensor)
+
+
+def zeros(tensor: Tensor) -> Tensor:
+    return torch._efficientzerotensor(tensor.shape, dtype=tensor.dtype)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("name", ["input", "h_0", *WEIGHTS[:4], *GATE])
+@pytest.mark.parametrize("change", [freed, wrapped, zeros])
+def test_a_tensor_without_memory_of_its_own_raises_in_the_core(leak, name, change):
+    case = Case(leak=leak)
+    leaves = {key: leaf.detach() for key, leaf in case.leaves.items()}
+    leaves[name] = change(leaves[name])
+    got = outcome(lambda: case.run("cpu", leaves))
+    if isinstance(got, str):
+        assert "must have its values in memory of its own" in got
+    else:  # zeros for a gate's shift, which are copied to plain memory on the way
+        torch.testing.assert_close(got, case.run("reference", leaves))
+
+
+def outcome(run):
+    try:
+        return run()
+    except ValueError as error:
+        return str(error)
+
+
+def test_real_tensors_among_fake_ones_raise():
+    rnn, x, t = PhasedLSTM(3, 8), torch.randn(5, 2, 3), torch.arange(5.0).unsqueeze(1).expand(5, 2)
+    with FakeTensorMode(allow_non_fake_inputs=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about the address of a fake tensor
+        with pytest.raises(ValueError, match="must have its values in memory of its own, got a FakeTensor"):
+            rnn(x, t)
+
+
+@each_backend
+def test_a_gradient_to_time_raises_and_names_the_backend_that_has_one(backend):
+    case = Case()
+    problem = case.problem(backend, case.on(backend))
+    time = problem.time.requires_grad_()
+    with pytest.raises(RuntimeError, match=r'a gradient to time .*time\.detach\(\).*backend="reference"'):
+        ops.recurrence(*problem._replace(time=time), backend=backend)
+    with torch.no_grad():
+        ops.recurrence(*problem._replace(time=time), backend=backend)
+
+
+def test_batched_gradients_raise_and_name_the_backend_that_has_them():
+    rnn = PhasedLSTM(2, 3, backend="cpu", leak=0.0)
+    x = torch.randn(4, 1, 2, requires_grad=True)
+    output, _ = rnn(x, torch.arange(4.0).unsqueeze(1))
+    with pytest.raises(ValueError, match='backend="reference"'):
+        torch.autograd.grad(output, x, torch.ones(5, *output.shape), is_grads_batched=True)
 
 
 # Direct calls of the backward operator

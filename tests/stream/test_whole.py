@@ -46,6 +46,48 @@ def test_a_stream_with_a_table_is_copied_with_it(way):
     torch.testing.assert_close(COPIES[way](stream).run(index[10:], times[10:]), want[10:])
 
 
+def test_a_stream_can_be_sent_to_another_process(tmp_path):
+    """As an argument of a process that is spawned, by torch's reductions, which send tensors by address."""
+    script = tmp_path / "spawn.py"
+    script.write_text(
+        """
+import torch, torch.multiprocessing as multiprocessing
+from phased import PhasedGRU, PhasedLSTM, Stream
+
+def child(stream, want):
+    torch.testing.assert_close(stream.run(torch.ones(3, 2), [1, 2, 3]), want)
+    print("equal")
+
+if __name__ == "__main__":
+    for make in (PhasedLSTM, PhasedGRU):
+        stream = Stream(make(2, 4, period=3.0, ratio_on=0.9))
+        stream.push([1.0, 2.0], 0.5)
+        arguments = stream, stream.copy().run(torch.ones(3, 2), [1, 2, 3])
+        process = multiprocessing.get_context("spawn").Process(target=child, args=arguments)
+        process.start()
+        process.join()
+"""
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["equal", "equal"], done.stderr
+
+
+@pytest.mark.parametrize("what", ["x", "time", "state", "index"])
+def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
+    table = torch.randn(20, 3, dtype=torch.float64) if what == "index" else None
+    stream = Stream(build(LAYERS["lstm"]), table=table)
+    x, t = events(12)
+    x = torch.randint(20, (12,)) if what == "index" else x
+    other = stream.copy()
+    if what == "state":
+        value = tuple(torch.randn_like(s) for s in stream.state)
+        stream.state, other.state = value, tuple(torch._neg_view(-s) for s in value)
+    want = stream.run(x, t)
+    got = other.run(torch._neg_view(-x) if what in ("x", "index") else x, torch._neg_view(-t) if what == "time" else t)
+    torch.testing.assert_close(got, want)
+    assert other.time == stream.time
+
+
 class Interrupted:
     """A stepper whose run takes a share of its events and then ends as Ctrl-C ends it."""
 

@@ -14,7 +14,7 @@ from phased.cell import LSTM, Cell, Weights
 from phased.gate import SHAPES
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.fallback import warn_once
-from phased.ops.memory import address, contiguous_rows
+from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.ops.operator import filled, operator
 from phased.schedule import valid_steps
 
@@ -62,12 +62,12 @@ class Call:
     def __init__(self, problem: Problem) -> None:
         steps, batch, features = problem.input.shape
         self.input = contiguous_rows(problem.input)
-        self.time = problem.time.to(torch.float64).t().contiguous()
+        self.time = contiguous(problem.time.to(torch.float64).t())
         lengths = problem.lengths
-        self.lengths = torch.full((batch,), steps, dtype=torch.int64, device="cpu") if lengths is None else lengths.contiguous()
-        self.state = [s.contiguous() for s in problem.state]
-        self.weights = [None if w is None else w.contiguous() for w in problem.weights]
-        self.gate = [g.contiguous() for g in problem.gate.parameters()]
+        self.lengths = torch.full((batch,), steps, dtype=torch.int64, device="cpu") if lengths is None else contiguous(lengths)
+        self.state = [contiguous(s) for s in problem.state]
+        self.weights = [None if w is None else contiguous(w) for w in problem.weights]
+        self.gate = [contiguous(g) for g in problem.gate.parameters()]
         self.kind = KINDS[problem.input.dtype]
         self.cell = problem.cell
         self.units = problem.weights.hh.shape[1]
@@ -106,9 +106,16 @@ def is_dense(problem: Problem) -> bool:
     return problem.gate.leak > 0 or bool(problem.gate.ratio_on.mean() > BREAK_EVEN)
 
 
+def bounded(problem: Problem) -> Problem:
+    """The problem with its gate bounded. torch itself does not look whether a tensor's storage was freed."""
+    for value in problem.gate.parameters():
+        address(value)
+    return problem._replace(gate=problem.gate.bounded())
+
+
 def forward(problem: Problem, keep: bool) -> Result:
     """Output, final state and, to keep, the tape."""
-    problem = problem._replace(gate=problem.gate.bounded())
+    problem = bounded(problem)
     call = Call(problem)
     x = problem.input
     steps, batch, _ = x.shape
@@ -147,13 +154,13 @@ def backward(
     problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool = True
 ) -> Gradients:
     """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
-    problem = problem._replace(gate=problem.gate.bounded())
+    problem = bounded(problem)
     call = Call(problem)
     x = problem.input
     output = result.output
     to_rows = None if to_output is None else contiguous_rows(to_output)
     strides = (0, 0) if to_rows is None else (to_rows.stride(1), to_rows.stride(0))
-    to_end = [d.contiguous() for d in filled(to_final, result.final)]
+    to_end = [contiguous(d) for d in filled(to_final, result.final)]
     to_state = [torch.empty_like(s) for s in call.state]
     to_gate = torch.empty(3, call.units, dtype=torch.float64, device="cpu")
     to_peephole = None if problem.weights.peephole is None else x.new_empty(3, call.units)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from phased.cell import Weights
 from phased.ops.launch import Call, places_in, states, wide
-from phased.ops.memory import address, contiguous_rows
+from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.schedule import valid_steps
 
 
@@ -30,7 +30,7 @@ class Backward:
         self.call, self.output, self.most, self.count = call, output, most, count
         self.unit, self.row, self.records = places_in(tape, call.size, call.dense)
         self.to_output = None if to_output is None else contiguous_rows(to_output)
-        self.to_final = [None if d is None else d.contiguous() for d in to_final]
+        self.to_final = [None if d is None else contiguous(d) for d in to_final]
         self.to_state = tuple(torch.empty_like(s) for s in call.state)
 
     def take_back(self, to_products: int, to_others: int) -> None:

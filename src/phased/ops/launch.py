@@ -15,7 +15,7 @@ from phased.gate import LONGEST_PERIOD, SHAPES, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops import compiler
 from phased.ops.contract import Problem
 from phased.ops.layout import RECORD, Plan, arrival, blocks, padded, plan
-from phased.ops.memory import address, contiguous_rows
+from phased.ops.memory import address, contiguous, contiguous_rows
 
 # A rough phase is good to BLUR of a cycle for times up to NEAR periods from zero: see GateMemory in the compiled core.
 BLUR, NEAR = 2.0**-11, 2.0**39
@@ -48,10 +48,10 @@ class Call:
         self.dense = problem.gate.leak > 0
         self.device = x.device.index
         self.input = contiguous_rows(x)
-        self.time = problem.time.to(torch.float64)
-        self.lengths = None if problem.lengths is None else problem.lengths.contiguous()
-        self.state = [s.contiguous() for s in problem.state]
-        self.weights = [None if w is None else w.contiguous() for w in problem.weights]
+        self.time = problem.time.to(torch.float64).resolve_neg()
+        self.lengths = None if problem.lengths is None else contiguous(problem.lengths)
+        self.state = [contiguous(s) for s in problem.state]
+        self.weights = [None if w is None else contiguous(w) for w in problem.weights]
         self.rows = self.steps * self.batch
         self.blocks = -(-self.rows // STRETCH)
         self.pitch = padded(self.units)
@@ -63,7 +63,7 @@ class Call:
         self._common = compiler.common(*self.kind)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
-        base = self.schedule.data_ptr()
+        base = address(self.schedule)
         # Of each unit: weights on h (4, pitch), biases (4), weights on x (4, features), gate (of (6, units)); zeros (units). What
         # is found: the most events of a row, how many in all, and of each block; where a row's events start; who is open, by rows
         # (rows, words) and by units (32 words, rows / 32). And for 128 columns of a unit's weights each, whose turn it is to add
@@ -74,8 +74,8 @@ class Call:
         if self.dense:  # everybody is open always, more or less
             self.found = self.start = self.mask = self.by_unit = 0
         # The times with their strides, by sequence and by step; the input with those by step and by sequence, and its width.
-        self.clock = self.time.data_ptr(), self.time.stride(1), self.time.stride(0)
-        self.rows_of_input = self.input.data_ptr(), self.input.stride(0), self.input.stride(1), self.features
+        self.clock = address(self.time), self.time.stride(1), self.time.stride(0)
+        self.rows_of_input = address(self.input), self.input.stride(0), self.input.stride(1), self.features
 
     def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: float) -> None:
         """Run one of the kernels around the recurrence."""
@@ -108,7 +108,7 @@ class Call:
 
     def prepare(self) -> None:
         """Have weights and gates packed as the units read them; and, without a leak, have it found who is open when."""
-        gate = [g.contiguous() for g in self.problem.gate.parameters()]
+        gate = [contiguous(g) for g in self.problem.gate.parameters()]
         given = (*map(address, self.weights[:4]), *map(address, gate), SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO)
         sizes = (self.units, self.features, self.pitch, BLUR)
         turns = (self.turns, 0 if self.dense else self.units * wide(self.units, self.features))

@@ -96,6 +96,11 @@ def operator(
     def recurrence(
         cell: Cell, gate: TimeGate, input: Tensor, time: Tensor, state: State, weights: Weights, lengths: Tensor | None = None
     ) -> tuple[Tensor, State]:
+        if time.requires_grad and torch.is_grad_enabled():
+            raise RuntimeError(
+                "a gradient to time needs a layer whose every step autograd records, got a time that requires grad. "
+                'Pass time.detach(), or make the layer with backend="reference".'
+            )
         problem = Problem(cell, gate, input, time, state, weights, lengths)
         differentiable = [input, *state, *weights.present(), *gate.parameters()]
         keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in differentiable)

@@ -13,6 +13,7 @@ from phased.cell import LSTM, Cell, State, Weights, hold
 from phased.gate import SHAPES, TimeGate
 from phased.ops import cpu
 from phased.ops.contract import check_weights
+from phased.ops.memory import address, contiguous
 
 AT_ONCE = 1 << 16  # events the core takes in one call; between calls an interrupt is noticed
 
@@ -113,11 +114,10 @@ class CoreStepper:
         """A stepper with copies of these weights. With a table, the first layer's input product is looked up, not computed."""
         alive: list[Tensor] = []  # what addresses point into, until the core has copied it
 
-        def address(tensor: Tensor | None) -> int:
-            if tensor is None:
-                return 0
-            alive.append(tensor.contiguous())
-            return alive[-1].data_ptr()
+        def address_of(tensor: Tensor | None) -> int:
+            if tensor is not None:
+                alive.append(tensor := contiguous(tensor))
+            return address(tensor)
 
         layers = []
         for index, (w, gate) in enumerate(zip(weights, gates, strict=True)):
@@ -127,13 +127,13 @@ class CoreStepper:
                     "units": w.hh.shape[1],
                     "features": w.ih.shape[1] if folded is None else 0,
                     "shape": SHAPES.index(gate.shape),
-                    "weights": [address(matrix) for matrix in w[:4]],
-                    "peephole": address(w.peephole),
-                    "period": address(gate.period),
-                    "shift": address(gate.shift),
-                    "ratio_on": address(gate.ratio_on),
+                    "weights": [address_of(matrix) for matrix in w[:4]],
+                    "peephole": address_of(w.peephole),
+                    "period": address_of(gate.period),
+                    "shift": address_of(gate.shift),
+                    "ratio_on": address_of(gate.ratio_on),
                     "entries": 0 if folded is None else len(folded),
-                    "table": 0 if folded is None else address(fold(cell, w, folded)),
+                    "table": 0 if folded is None else address_of(fold(cell, w, folded)),
                 }
             )
         dtype = weights[0].hh.dtype
@@ -148,23 +148,23 @@ class CoreStepper:
     def run(self, x: Tensor, time: Tensor) -> Tensor:
         """Take events, many at a call; other Python threads run meanwhile."""
         outputs = torch.empty(len(time), self._shape[1], dtype=self._dtype, device="cpu")
-        x, time = x.contiguous(), time.contiguous()
+        x, time = contiguous(x), contiguous(time)
         for first in range(0, len(time), AT_ONCE):
             events, times, out = (tensor[first : first + AT_ONCE] for tensor in (x, time, outputs))
-            row, index = (0, events.data_ptr()) if x.dtype == torch.int64 else (events.data_ptr(), 0)
-            self.core.run(row, index, times.data_ptr(), len(times), out.data_ptr())
+            row, index = (0, address(events)) if x.dtype == torch.int64 else (address(events), 0)
+            self.core.run(row, index, address(times), len(times), address(out))
         return outputs
 
     def state(self) -> State:
         """A copy of the state."""
         state = tuple(torch.empty(self._shape, dtype=self._dtype, device="cpu") for _ in range(self._states))
-        self.core.get(state[0].data_ptr(), state[-1].data_ptr())
+        self.core.get(address(state[0]), address(state[-1]))
         return state
 
     def restore(self, state: State, time: float) -> None:
         """Go on from this state, after this time."""
-        state = tuple(s.contiguous() for s in state)
-        self.core.set(state[0].data_ptr(), state[-1].data_ptr(), time)
+        state = tuple(contiguous(s) for s in state)
+        self.core.set(address(state[0]), address(state[-1]), time)
 
     def copy(self) -> CoreStepper:
         """Another one with the same weights and its own state."""
