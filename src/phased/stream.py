@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check
+from phased import check, check_events
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
@@ -40,7 +40,7 @@ class Stream:
         self._dtype = torch.promote_types(rnn.dtype, torch.float32)
 
         def own(name: str, value: Tensor, dtype: torch.dtype | None = self._dtype) -> Tensor:
-            check.finite_values(name, value)
+            check_events.finite_values(name, value)
             return value.detach().to("cpu", dtype, copy=True)
 
         def own_gate(gate: TimeGate) -> TimeGate:
@@ -48,7 +48,7 @@ class Stream:
             return TimeGate(period, shift, ratio_on, 0.0, gate.shape)
 
         if table is not None:
-            check.table(table, self.input_size)
+            check_events.table(table, self.input_size)
         self._entries = None if table is None else len(table)
         weights = [w.map(partial(own, "rnn"), partial(own, "rnn")) for w in rnn.weights()]
         gates = [own_gate(gate) for gate in rnn.gates()]
@@ -99,7 +99,7 @@ class Stream:
         shape = tuple(self._stepper.state()[0].shape)
         given = check.state(value, self._names, shape, self._dtype, torch.device("cpu"))
         for name, values in zip(self._names, given, strict=True):
-            check.finite_values(name, values)
+            check_events.finite_values(name, values)
         self._stepper.restore(tuple(s.detach() for s in given), self._stepper.time)
 
     @property
@@ -116,8 +116,8 @@ class Stream:
             except (TypeError, ValueError):
                 pass  # the checks below name what is wrong with the event, or take it
         rows = self._events(x)
-        time = check.moment(t)
-        check.event(rows, float(time), self.input_size, self._entries, self.time)
+        time = check_events.moment(t)
+        check_events.event(rows, float(time), self.input_size, self._entries, self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
 
@@ -127,8 +127,8 @@ class Stream:
         All events are taken or none: a bad one anywhere is found before any is taken, and an interrupted run (Ctrl-C) leaves the
         stream as it was.
         """
-        rows, times = self._events(x), check.numbers("time", t)
-        check.events(rows, times, self.input_size, self._entries, self.time, lambda: self._open_time)
+        rows, times = self._events(x), check_events.numbers("time", t)
+        check_events.events(rows, times, self.input_size, self._entries, self.time, lambda: self._open_time)
         outputs = self._take(rows, times.to("cpu", torch.float64))
         return outputs if isinstance(x, Tensor) else outputs.numpy()
 
@@ -142,7 +142,7 @@ class Stream:
             raise
 
     def _events(self, x: Any) -> Tensor:
-        values = check.numbers("x", x)
+        values = check_events.numbers("x", x)
         return values.to("cpu") if self._entries is not None else values.to("cpu", self._dtype)
 
 

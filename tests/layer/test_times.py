@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from layers import Layer, each_layer
-from phased import PhasedLSTM, Stream, check, updates
+from phased import PhasedLSTM, Stream, check, check_events, updates
 from phased.init import LogUniform
 from strategies import clocks, f64, seeds
 
@@ -89,7 +89,7 @@ def test_unix_times_that_a_short_dtype_makes_equal_are_refused(unit, rate, dtype
         with pytest.raises(ValueError, match=message):
             call()
     with pytest.raises(ValueError, match="time must tell its steps apart"):
-        check.events(X[:, 0], rounded[:, 0], 3, None, None, rnn.shortest_open_time)
+        check_events.events(X[:, 0], rounded[:, 0], 3, None, None, rnn.shortest_open_time)
     for cured in (exact, exact.long(), (exact - exact[0]).float()):
         rnn(X, cured)
 
