@@ -1,13 +1,14 @@
 """Sweeps: what is missing is run, what fails is reported, and nothing takes anything else down."""
 
 import json
+import os
 from itertools import count
 
 import pytest
 from distributed import LocalCluster
 
 from phased.experiments.sweep import Experiment, Summary, run_experiment, runs_of, sweep
-from phased.experiments.watch import Event
+from phased.experiments.watch import LOG, Event, Log
 from training import SMALL, Deadly, Failing, execute, same_numbers, tiny_run
 
 FAILING = Failing(points=SMALL.points, duration=SMALL.duration)
@@ -188,3 +189,16 @@ def test_no_more_processes_start_than_there_are_runs(tmp_path, monkeypatch):
 def test_jobs_are_counted_from_one(tmp_path):
     with pytest.raises(ValueError, match="jobs must be at least 1, got 0"):
         sweep([tiny_run()], tmp_path, jobs=0)
+
+
+def test_epochs_that_end_within_one_tick_of_the_clock_are_all_found(tmp_path):
+    run = tiny_run()
+    execute(run, tmp_path)
+    lines = (run.folder(tmp_path) / LOG).read_text().splitlines(keepends=True)
+    path = tmp_path / "log"
+    log, found = Log(run, path), []
+    for written in range(1, len(lines) + 1):
+        path.write_text("".join(lines[:written]))
+        os.utime(path, ns=(1, 1))
+        found += log.news()
+    assert [epoch.epoch for epoch in found] == [1, 2, 3]

@@ -72,17 +72,18 @@ class Log:
 
     def __init__(self, run: Run, path: Path) -> None:
         self.run, self.path = run, path
-        self.changed, self.told = 0, 0
+        self.version, self.told = (0, 0), 0
 
     def news(self) -> list[Epoch]:
         """The epochs since the last call; a log that has not changed is not read."""
         try:
-            changed = self.path.stat().st_mtime_ns
-            if changed == self.changed:
+            status = self.path.stat()
+            version = status.st_mtime_ns, status.st_size  # two epochs may end within one tick of the file system's clock
+            if version == self.version:
                 return []
             lines = self.path.read_text().splitlines()
             fresh = [Epoch(**json.loads(line)) for line in lines[self.told :]]
         except (OSError, ValueError, TypeError, RecursionError):  # not there yet, or no log; the run writes it anew
             return []
-        self.changed, self.told = changed, len(lines)
+        self.version, self.told = version, len(lines)
         return fresh
