@@ -273,6 +273,7 @@ class Store:
             raise ValueError(f"'{self.folder / CHECKPOINT}' has {len(curve)} epochs, more than the {epochs} asked for. {CURE}")
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+        self._write_log(curve)  # a kill after the checkpoint and before the log leaves it an epoch short
         return curve
 
     def _compare(self, state: dict[str, Any]) -> None:
@@ -297,9 +298,13 @@ class Store:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             points = [tuple(epoch) for epoch in curve]
             checkpoint.save(self.folder / CHECKPOINT, {**state, "curve": points, "identity": self.identity})
+            self._write_log(curve)
+        self.fabric.barrier()
+
+    def _write_log(self, curve: Sequence[Epoch]) -> None:
+        if self.fabric.is_global_zero:
             lines = "".join(json.dumps(epoch._asdict()) + "\n" for epoch in curve)
             files.write_whole(self.folder / LOG, lines.encode())
-        self.fabric.barrier()
 
 
 CURE = "Choose another folder, or delete it to start anew."
