@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -42,3 +43,30 @@ def _one_thread_per_worker() -> None:
 @pytest.fixture(autouse=True)
 def _same_draws_every_time() -> None:
     torch.manual_seed(20161029)
+
+
+@pytest.fixture
+def result() -> Any:
+    """The maker of made-up records."""
+    from records import made_up  # beside this file
+
+    return made_up
+
+
+@pytest.fixture
+def put() -> Any:
+    """The writer of records into a folder."""
+    from records import write  # beside this file
+
+    return write
+
+
+@pytest.fixture
+def at_the_end() -> Any:
+    """What a line's test came to: the mean of its last five epochs."""
+
+    def mean(line: dict[str, Any]) -> float:
+        last = [epoch["test"] for epoch in line["curve"][-5:]]
+        return sum(last) / len(last)
+
+    return mean

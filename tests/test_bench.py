@@ -9,10 +9,12 @@ from typer.testing import CliRunner
 
 from phased.bench import cpu, measure, stream, tasks
 from phased.cli.app import app
-from phased.data.sines import Sines
-from phased.experiments import adding, frequency, superimposed
-from phased.models.network import Network
+from phased.experiments.network import NetworkConfig
 from phased.ops import cpu as backend
+from phased.paper.adding import runs as adding
+from phased.paper.frequency import runs as frequency
+from phased.paper.frequency.task import Sines
+from phased.paper.superimposed import runs as superimposed
 
 needs_core = pytest.mark.skipif(backend.MISSING is not None, reason=str(backend.MISSING))
 
@@ -90,7 +92,7 @@ def test_the_command_writes_what_it_measured(tmp_path, monkeypatch):
 
 def test_the_tasks_are_measured_with_every_network_and_a_plain_loop(tmp_path, monkeypatch):
     pytest.importorskip("lightning")
-    small = replace(tasks.FIGURES[2], task=Sines(points=(3, 5)), network=Network(units=4), epochs=2)
+    small = replace(tasks.FIGURES[2], task=Sines(points=(3, 5)), network=NetworkConfig(units=4), epochs=2)
     monkeypatch.setattr(tasks, "FIGURES", (small,) * 3)
     file = tmp_path / "tasks.json"
     result = CliRunner().invoke(app, ["bench", "tasks", "--quick", "--json", str(file)])

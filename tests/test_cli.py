@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import phased
 from phased import cli, ops
-from phased.cli import catalogue
 from phased.cli.app import app
-from phased.experiments import frequency
+from phased.experiments import catalogue, folder
 from phased.experiments.sweep import runs_of
-from phased.train import Settings
+from phased.learn.loop import Training
+from phased.paper.frequency import runs as frequency
 
 
 @pytest.fixture
@@ -29,11 +29,13 @@ def call():
 
 @pytest.fixture
 def nothing_may_run(monkeypatch):
-    def ran(folder):
+    def ran(*_):
         pytest.fail("an experiment was computed although its result could not be kept")
 
-    experiments = {name: catalogue.Experiment(e.about, ran) for name, e in catalogue.EXPERIMENTS.items()}
-    monkeypatch.setattr("phased.cli.app.EXPERIMENTS", experiments)
+    drawn = {name: replace(experiment, draw=ran) for name, experiment in catalogue.drawn().items()}
+    assert {"gate", "memory", "schedule"} <= drawn.keys()
+    monkeypatch.setattr(catalogue, "drawn", lambda: drawn)
+    monkeypatch.setattr("phased.experiments.workers.execute", ran)
 
 
 def test_the_version_is_printed_and_nothing_else(call):
@@ -69,7 +71,7 @@ def test_info_says_why_a_backend_cannot_run(call, monkeypatch):
 def tiny(monkeypatch):
     """The quick scale made one of a second."""
     quick = frequency.FIGURES["quick"]
-    small = replace(quick, network=replace(quick.network, units=6), training=Settings(epochs=2, train=64, test=32))
+    small = replace(quick, network=replace(quick.network, units=6), training=Training(epochs=2, train=64, test=32))
     monkeypatch.setitem(frequency.FIGURES, "quick", small)
     monkeypatch.setattr("phased.cli.demo.EVENTS", 200)
 
@@ -125,6 +127,109 @@ def test_a_run_that_cannot_be_says_what_there_is(call, tmp_path, arguments, mess
     assert message in result.output
 
 
+# Options of single studies
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("spelt", [("--periods=paper",), ("--periods", "paper")])
+def test_an_option_of_a_study_reaches_its_runs(call, tmp_path, spelt):
+    result = call("run", "frequency", *spelt, "--scale", "quick", "--seeds", 1, "--only", "*-bn-lstm-*", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    (file,) = (tmp_path / "frequency").glob("*.jsonl")
+    line = json.loads(file.read_text())
+    assert line["settings"]["task"]["periods"] == "paper"
+    assert line["name"] == "frequency-asynchronous-bn-lstm-paper-seed0-quick"
+    assert line["command"] == f"phased run frequency --periods paper --scale quick --seeds 1 --only {line['name']}"
+    again = call("run", "frequency", "--scale", "quick", "--seeds", 1, "--only", line["name"], *spelt, "--out", tmp_path)
+    assert "There already, and not run again: 1." in again.output
+
+
+@pytest.mark.usefixtures("nothing_may_run")
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("frequency", "--colour", "red"), "'frequency' does not take '--colour'. Its own options are --periods."),
+        (("frequency", "--colour=red"), "'frequency' does not take '--colour'. Its own options are --periods."),
+        (("frequency", "--periods", "paper", "more"), "'frequency' does not take 'more'. Its own options are --periods."),
+        (("frequency", "-p"), "'frequency' does not take '-p'. Its own options are --periods."),
+        (("adding", "--periods", "paper"), "'adding' does not take '--periods'. It has no options of its own."),
+        (("gate", "--periods", "paper"), "'gate' does not take '--periods'. It has no options of its own."),
+        (("frequency", "--periods"), "'--periods' needs a value."),
+        (("frequency", "--periods", "--scale", "quick"), "'--periods' needs a value."),
+    ],
+)
+def test_an_option_that_a_study_has_not_is_answered_with_those_it_has(call, tmp_path, arguments, message):
+    result = call("run", *arguments, "--out", tmp_path / "new")
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("nothing_may_run")
+@pytest.mark.parametrize("spelt", [("--periods=mine",), ("--periods", "mine"), ("--periods=",), ("--periods", "")])
+def test_a_value_that_an_option_has_not_is_answered_with_those_it_has(call, tmp_path, spelt):
+    result = call("run", "sparsity", *spelt, "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "periods must be one of 'paper', 'authors', got '" in result.output
+
+
+def test_help_names_every_study_and_every_option_with_its_values(call):
+    words = " ".join(call("run", "--help").output.replace("│", " ").split())
+    for experiment in catalogue.experiments().values():
+        for name, about in catalogue.commands(experiment).items():
+            assert f"'{name}' ({about})" in words
+    waves = ", ".join(name for name, study in catalogue.studies().items() if "periods" in study.options)
+    assert f"--periods VALUE, for {waves}: The law of the waves' periods. One of paper, authors." in words
+
+
+# Gathering, and one reading
+
+
+@pytest.mark.usefixtures("tiny")
+def test_gather_moves_results_into_one_file_a_study_which_runs_and_reports_find(call, tmp_path):
+    arguments = ("run", "frequency", "--scale", "quick", "--seeds", 1, "--out", tmp_path / "results")
+    assert call(*arguments).exit_code == 0
+    result = call("gather", "--results", tmp_path / "results")
+    assert result.exit_code == 0, result.output
+    assert result.output == f"  {tmp_path / 'results' / 'frequency.jsonl'}: 3\n"
+    assert [file.name for file in (tmp_path / "results").rglob("*.jsonl")] == ["frequency.jsonl"]
+    again = call(*arguments)
+    assert again.exit_code == 0, again.output
+    assert "There already, and not run again: 3." in again.output
+    assert call("gather", "--results", tmp_path / "results").output == result.output
+    report = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
+    assert report.exit_code == 0, report.output
+    assert "Frequency discrimination" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_gather_names_what_it_leaves(call, tmp_path, result, put):
+    put(tmp_path, result(epochs=2))
+    (tmp_path / "broken.jsonl").write_text('{"experiment": "freq')
+    told = call("gather", "--results", tmp_path)
+    assert told.exit_code == 0
+    assert "broken.jsonl', line 1: skipped, it is cut off or not JSON. The file was left as it is." in told.output
+    assert f"{tmp_path / 'frequency.jsonl'}: 1" in told.output
+    assert (tmp_path / "broken.jsonl").read_text() == '{"experiment": "freq'
+
+
+def test_gathering_a_folder_that_is_not_there_is_an_error(call, tmp_path):
+    told = call("gather", "--results", tmp_path / "none")
+    assert told.exit_code == 1
+    assert isinstance(told.exception, SystemExit)
+    assert f"there is no folder '{tmp_path / 'none'}'" in told.output
+
+
+def test_a_report_reads_every_file_once(call, tmp_path, result, put, monkeypatch):
+    put(tmp_path / "results", *(result(epochs=2, seed=seed, model=model) for seed in range(2) for model in ("phased", "lstm")))
+    really, seen = folder.read_file, []
+    monkeypatch.setattr(folder, "read_file", lambda file, reading: (seen.append(file), really(file, reading)))
+    told = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
+    assert told.exit_code == 0, told.output
+    assert sorted(seen) == sorted((tmp_path / "results").rglob("*.jsonl"))
+    assert {"report.html", "frequency-bars.png", "frequency-learning.svg"} <= {file.name for file in (tmp_path / "out").iterdir()}
+    assert all(str(file) in told.output for file in (tmp_path / "out").iterdir()), "every file is named"
+
+
 def test_what_is_only_drawn_has_no_other_scales_either(call, tmp_path):
     result = call("run", "gate", "--scale", "huge", "--out", tmp_path)
     assert result.exit_code == 1
@@ -142,7 +247,7 @@ def test_run_computes_the_experiment_named_and_no_other(call, tmp_path):
 def test_an_unknown_experiment_is_an_error_that_lists_the_known_ones(call, tmp_path):
     result = call("run", "gates", "--out", tmp_path)
     assert result.exit_code == 2
-    for expected in ("there is no experiment 'gates'", *catalogue.EXPERIMENTS, *catalogue.TRAINED):
+    for expected in ("there is no experiment 'gates'", *catalogue.drawn(), *catalogue.studies()):
         assert expected in result.output
 
 
@@ -241,7 +346,7 @@ def test_a_full_disk_fails_a_benchmark_without_a_traceback(call, tmp_path, monke
 )
 def test_what_is_no_result_is_named_and_left_as_it_is(call, tmp_path, text):
     (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
-    path = run.result(tmp_path)
+    path = run.file(tmp_path)
     if text == "folder":
         path.mkdir(parents=True)
     else:
@@ -250,7 +355,8 @@ def test_what_is_no_result_is_named_and_left_as_it_is(call, tmp_path, text):
     result = call(*ONE, tmp_path)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert f"'{path}' should hold the result of a run, but does not. Choose another folder, or move it away" in result.output
+    assert f"'{path}' should hold the result of a run, but does not: " in result.output
+    assert "Choose another folder, or move it away to run it again." in result.output
     assert path.is_dir() or path.read_bytes() == text.encode("utf-8", "surrogateescape")
 
 
@@ -259,13 +365,13 @@ def test_what_is_no_result_is_named_and_left_as_it_is(call, tmp_path, text):
 def test_a_result_with_odd_values_is_named(call, tmp_path, odd):
     (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
     assert call(*ONE, tmp_path).exit_code == 0
-    path = run.result(tmp_path)
+    path = run.file(tmp_path)
     path.write_text(json.dumps(json.loads(path.read_text()) | odd))
     result = call(*ONE, tmp_path)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert f"'{path}' is no result: " in result.output
-    assert "Move it away to run it again." in result.output
+    assert f"'{path}' should hold the result of a run, but does not: '{next(iter(odd))}' must be" in result.output
+    assert "Choose another folder, or move it away to run it again." in result.output
 
 
 @pytest.mark.usefixtures("tiny")
@@ -303,7 +409,7 @@ def test_a_file_in_the_place_of_a_runs_folder_fails_that_run_only(call, tmp_path
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert f"cannot write to the folder '{run.folder(tmp_path)}': it is a file. Move it away" in result.output
-    assert all(other.result(tmp_path).exists() for other in others)
+    assert all(other.file(tmp_path).exists() for other in others)
 
 
 @pytest.mark.usefixtures("nothing_may_run")
@@ -327,6 +433,6 @@ def test_without_its_extra_the_command_says_how_to_get_it(library, monkeypatch):
 
 def test_an_import_error_of_our_own_is_not_blamed_on_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "phased.cli.app")
-    monkeypatch.setitem(sys.modules, "phased.cli.catalogue", None)
+    monkeypatch.setitem(sys.modules, "phased.cli.options", None)
     with pytest.raises(ModuleNotFoundError, match="phased"):
         cli.main()

@@ -9,7 +9,7 @@ from phased.bench import tables
 from phased.report import markdown
 
 ROOT = Path(__file__).parent.parent
-README, EXPERIMENTS = ROOT / "README.md", ROOT / "docs" / "experiments.md"
+README, RESULTS, COST = ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "cost.md"
 needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="source packages have no results")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -32,7 +32,7 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pyte
 @needs_results
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> None:
-    page = EXPERIMENTS if name.startswith("tasks") else README
+    page = COST if name.startswith("tasks") else README
     made = tables.read(ROOT / "results" / "bench")[name]
     assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
 
@@ -40,4 +40,4 @@ def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> N
 @needs_results
 def test_tables_of_learning_results_are_those_of_the_committed_runs() -> None:
     for name, made in markdown.tables(ROOT / "results").items():
-        assert made in EXPERIMENTS.read_text(encoding="utf-8"), f"{EXPERIMENTS} should show, of {name}:\n{made}"
+        assert made in RESULTS.read_text(encoding="utf-8"), f"{RESULTS} should show, of {name}:\n{made}"

@@ -1,35 +1,43 @@
 """Test material for training: tiny tasks and runs, and ways to die. Imported by name in child processes too."""
 
+import json
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 
-from phased import checkpoint
-from phased.data.loader import Place, ahead
-from phased.data.sequences import Batch, Split
-from phased.data.sines import Sines
+from phased import PhasedLSTM, updates
+from phased.cost import openness_cost
 from phased.experiments import run as run_module
+from phased.experiments.network import NetworkConfig
 from phased.experiments.run import Run
-from phased.models.network import Network
-from phased.train import Settings
+from phased.learn import checkpoint
+from phased.learn.batch import Batch, Samples, Split, generator, padded
+from phased.learn.loader import Place, ahead
+from phased.learn.loop import Training
+from phased.learn.model import Model, Updates
+from phased.learn.readout import Readout
+from phased.paper.frequency.task import Sines
 
 SMALL = Sines(points=(5, 12), duration=(5.0, 20.0))
 
 
 def tiny_run(task: Any = SMALL, model: Any = "phased", epochs: int = 3, seed: int = 0, **network: Any) -> Run:
     """A run of a fraction of a second."""
-    training = Settings(epochs=epochs, train=40, test=16, batch=8, seed=seed)
-    return Run("tiny", "asynchronous", "quick", task, Network(model=model, units=6, **network), training)
+    leak = f"leak{network.get('leak', 1e-3):g}" if model == "phased" else ""
+    training = Training(epochs=epochs, train=40, test=16, batch=8, seed=seed)
+    return Run("tiny", "asynchronous", "quick", task, NetworkConfig(model=model, units=6, **network), training, tag=leak)
 
 
 def first_batch(seed: int, at: list[Place]) -> torch.Tensor:
     """The input of a first batch, made ahead by a worker."""
-    return next(ahead(Sines(), seed, at, workers=1)).x
+    return next(ahead(Sines(), seed, at, workers=1)).samples.x
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,10 @@ class Exploding(Sines):
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         batch = super().batch(seed, split, epoch, index, size)
-        return batch._replace(x=batch.x * float("nan")) if epoch == 2 else batch
+        if epoch != 2:
+            return batch
+        x, time, lengths = batch.samples
+        return Batch.of(x * float("nan"), time, lengths, batch.y)
 
 
 def same_numbers(line: dict[str, Any]) -> dict[str, Any]:
@@ -81,9 +92,10 @@ def weights(run: Run, out: Path) -> dict[str, Any]:
 
 
 def execute(run: Run, out: Path) -> dict[str, Any]:
-    """On the CPU, on one thread."""
+    """On the CPU, on one thread; the record as JSON has it."""
     torch.set_num_threads(1)
-    return run_module.execute(run, out, "cpu")
+    record: dict[str, Any] = json.loads(run_module.execute(run, out, "cpu").line())
+    return record
 
 
 def killed_while_writing(run: Run, out: Path, write: int) -> None:
@@ -126,3 +138,85 @@ class Slow(Sines):
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         time.sleep(0.014)
         return super().batch(seed, split, epoch, index, size)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Is each sample positive? Some steps have a label; in the place of the others' there is `poison`."""
+
+    poison: int = 0
+    share: float = 0.5  # of the steps
+    features: int = 1
+    classes: int = 2
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        random = generator(0x516, seed, split, epoch, index, size)
+        lengths = random.integers(4, 9, size, endpoint=True)
+        x = random.normal(size=(int(lengths.max()), size, 1))
+        samples = padded(x, random.random(x.shape[:2]).cumsum(0), lengths, np.zeros(size)).samples
+        counts = (np.arange(len(x))[:, None] < lengths) & (random.random(x.shape[:2]) < self.share)
+        y = np.where(counts, x[..., 0] > 0, self.poison).astype(np.int64)
+        return Batch.of(*samples, torch.from_numpy(y), torch.from_numpy(counts))
+
+
+@dataclass(frozen=True)
+class EveryStep:
+    """A network that answers at every step; its gates are open."""
+
+    model: str = "phased"
+    units: int = 6
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def build(self, task: Any, seed: int) -> Readout:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            rnn = PhasedLSTM(task.features, self.units, period=3.0, ratio_on=0.9, learn_ratio_on=True)
+            return Readout(rnn, task.classes, every_step=True)
+
+
+@dataclass(frozen=True)
+class TwoSensors:
+    """Two sensors, each with a clock of its own, show a number each, and noise; is their sum positive?"""
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        random = generator(0x2, seed, split, epoch, index, size)
+        shown = random.normal(size=(2, size))
+        streams = {"ears": self.stream(random, shown[0], 9, 0.1), "eyes": self.stream(random, shown[1], 4, 2.0)}
+        return Batch(streams, torch.from_numpy((shown.sum(0) > 0).astype(np.int64)))
+
+    def stream(self, random: np.random.Generator, shown: Any, most: int, interval: float) -> Samples:
+        lengths = random.integers(2, most, len(shown), endpoint=True)
+        x = shown + 0.1 * random.normal(size=(int(lengths.max()), len(shown)))
+        return padded(x[..., None], interval * random.random(x.shape).cumsum(0), lengths, np.zeros(len(shown))).samples
+
+
+class TwoClocks(Model):
+    """A layer for each of two sensors; the answer is read off both last states."""
+
+    def __init__(self, units: int = 6) -> None:
+        super().__init__()
+        self.ears = PhasedLSTM(1, units, period=0.5, ratio_on=0.8, learn_ratio_on=True)
+        self.eyes = PhasedLSTM(1, units, period=5.0, ratio_on=0.8, learn_ratio_on=True)
+        self.linear = nn.Linear(2 * units, 2)
+
+    def layers(self) -> dict[str, PhasedLSTM]:
+        return {"ears": self.ears, "eyes": self.eyes}
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        last = []
+        for name, rnn in self.layers().items():
+            x, time, lengths = batch.streams[name]
+            _, (h, _) = rnn(x, time, lengths=lengths)
+            last.append(h[-1])
+        answer: torch.Tensor = self.linear(torch.cat(last, -1))
+        return answer
+
+    def updates(self, batch: Batch) -> Updates:
+        of = [(rnn, batch.streams[name]) for name, rnn in self.layers().items()]
+        made = [updates(rnn, samples.time, samples.lengths).sum() for rnn, samples in of]
+        return Updates(sum(made), sum(samples.lengths.sum() * rnn.hidden_size for rnn, samples in of))
+
+    def penalty(self) -> torch.Tensor:
+        return openness_cost(self.ears) + openness_cost(self.eyes)

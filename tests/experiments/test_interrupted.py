@@ -15,7 +15,7 @@ import pytest
 from phased.experiments.lock import locked
 from phased.experiments.sweep import sweep
 from phased.experiments.watch import Event
-from phased.train import LOG
+from phased.learn.store import LOG
 from training import SMALL, Slow, execute, same_numbers, tiny_run
 
 SLOW = Slow(points=SMALL.points, duration=SMALL.duration)
@@ -24,11 +24,11 @@ TESTS = Path(__file__).parents[1]
 COMMAND = """
 from dataclasses import replace
 from phased.cli import main
-from phased.experiments import frequency
-from phased.train import Settings
+from phased.paper.frequency import runs as frequency
+from phased.learn.loop import Training
 
 quick = frequency.FIGURES["quick"]
-training = Settings(epochs=40, train=64, test=32)
+training = Training(epochs=40, train=64, test=32)
 frequency.FIGURES["quick"] = replace(quick, network=replace(quick.network, units=6), training=training)
 main()
 """
@@ -133,7 +133,7 @@ def test_two_sweeps_in_one_folder_share_the_runs(tmp_path):
         assert sorted([*names, *skipped]) == sorted(done)
         assert failed == {}
     for run in runs:
-        line = json.loads(run.result(tmp_path / "shared").read_text())
+        line = json.loads(run.file(tmp_path / "shared").read_text())
         assert same_numbers(line) == same_numbers(execute(run, tmp_path / "alone"))
         assert {file.name for file in run.folder(tmp_path / "shared").iterdir()} == {"checkpoint.pt", LOG}
 
@@ -149,12 +149,12 @@ def test_a_run_of_another_sweep_is_left_alone_until_that_ends(tmp_path):
     with locked(folder / "started") as held:
         assert held
         thread.start()
-        until(lambda: free.result(tmp_path).exists(), "the other run finished")
+        until(lambda: free.file(tmp_path).exists(), "the other run finished")
         time.sleep(0.5)
         assert unfinished.exists()
-        assert not busy.result(tmp_path).exists()
+        assert not busy.file(tmp_path).exists()
     thread.join()
-    assert busy.result(tmp_path).exists()
+    assert busy.file(tmp_path).exists()
     assert [(event.run, event.state) for event in told if event.epoch is None] == [(busy, "busy"), (free, "done"), (busy, "done")]
 
 
@@ -168,9 +168,9 @@ def test_the_result_of_another_sweep_is_not_made_again(tmp_path):
         thread.start()
         until(lambda: told, "the run found busy")
         execute(run, tmp_path)
-        stamp = run.result(tmp_path).stat().st_mtime_ns
+        stamp = run.file(tmp_path).stat().st_mtime_ns
     thread.join()
-    assert run.result(tmp_path).stat().st_mtime_ns == stamp
+    assert run.file(tmp_path).stat().st_mtime_ns == stamp
     assert [event.state for event in told if event.epoch is None] == ["busy", "skipped"]
 
 

@@ -3,25 +3,33 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import phased
-from phased.data.adding import Adding
-from phased.data.sines import Sines
-from phased.experiments import adding, frequency, superimposed
-from phased.experiments.run import Run, finished, trained, write_line
-from phased.experiments.sweep import EXPERIMENTS
-from phased.report.results import parse
-from phased.train import Settings
+from phased.experiments import catalogue
+from phased.experiments.network import NetworkConfig
+from phased.experiments.record import finite, parse
+from phased.experiments.run import Run, describe, finished, trained, write
+from phased.experiments.sweep import runs_of
+from phased.learn.loop import Trained, Training
+from phased.learn.store import Epoch
+from phased.paper.adding import runs as adding
+from phased.paper.adding.task import Adding
+from phased.paper.frequency import runs as frequency
+from phased.paper.frequency.task import Sines
+from phased.paper.superimposed import runs as superimposed
 from training import SMALL, execute, tiny_run
 
 SCALES = ["paper", "quick"]
+STUDIES = catalogue.studies()
 
 
 def test_names_are_readable_and_stay_the_same():
-    names = {run.name for name in EXPERIMENTS for scale in SCALES for run in EXPERIMENTS[name].runs(scale, [0])}
+    names = {run.name for name in STUDIES for scale in SCALES for run in STUDIES[name].runs(scale, [0])}
     assert {
         "frequency-asynchronous-phased-leak0.001-seed0",
         "frequency-high-phased-leak0-seed0",
@@ -36,7 +44,7 @@ def test_names_are_readable_and_stay_the_same():
 
 
 def test_no_two_runs_share_a_name_and_every_name_is_fit_for_a_file():
-    runs = [run for name in EXPERIMENTS for scale in SCALES for run in EXPERIMENTS[name].runs(scale, range(3))]
+    runs = [run for name in STUDIES for scale in SCALES for run in STUDIES[name].runs(scale, range(3))]
     runs += [
         run for make in (frequency.runs, superimposed.runs) for scale in SCALES for run in make(scale, [0], periods="authors")
     ]
@@ -94,7 +102,7 @@ def test_the_study_of_sparsity_has_fixed_ratios_and_prices_at_leak_0():
 def test_a_result_is_one_line_that_says_everything(tmp_path):
     run = tiny_run()
     line = execute(run, tmp_path)
-    text = run.result(tmp_path).read_text()
+    text = run.file(tmp_path).read_text()
     assert text.count("\n") == 1
     assert json.loads(text) == line
     assert line["settings"] == run.settings
@@ -113,7 +121,7 @@ def test_the_report_reads_what_a_run_wrote(tmp_path):
     for model in ("phased", "lstm"):
         run = tiny_run(model=model)
         line = execute(run, tmp_path)
-        result = parse(run.result(tmp_path).read_bytes())
+        result = parse(run.file(tmp_path).read_bytes())
         assert result.test == line["curve"][-1]["test"]
         assert (result.before is None) == (model == "lstm")
 
@@ -145,7 +153,7 @@ def test_a_trained_network_can_be_had_back(tmp_path):
     rights = sum(
         int((model(SMALL.batch(0, "test", 3, n, 8)).argmax(-1) == SMALL.batch(0, "test", 3, n, 8).y).sum()) for n in range(2)
     )
-    assert rights / 16 == json.loads(run.result(tmp_path).read_text())["curve"][-1]["test"]
+    assert rights / 16 == json.loads(run.file(tmp_path).read_text())["curve"][-1]["test"]
     assert not torch.equal(model(batch), run.build().eval()(batch))
     with pytest.raises(FileNotFoundError, match=r"there is no checkpoint of 'tiny-asynchronous-phased-leak0.5-seed0-quick'"):
         trained(tiny_run(leak=0.5), tmp_path)
@@ -157,36 +165,131 @@ def test_a_run_is_finished_when_its_result_is_there_and_of_its_settings(tmp_path
     execute(run, tmp_path)
     assert finished(run, tmp_path)
     other = replace(run, training=replace(run.training, rate=0.5))
-    with pytest.raises(
-        ValueError, match=r"is the result of other settings: rate is 0\.001 there, 0\.5 here\. Choose another folder"
-    ):
+    with pytest.raises(ValueError, match=r"with other settings: rate is 0\.001 there, 0\.5 here\. Choose another folder"):
         finished(other, tmp_path)
+
+
+# Settings that an older record does not have
+
+
+def without(settings: dict[str, Any], *path: str) -> dict[str, Any]:
+    """Settings without a key, or without one inside another."""
+    key, *inner = path
+    left = {name: value for name, value in settings.items() if name != key}
+    return left | {key: without(settings[key], *inner)} if inner else left
+
+
+def paths(settings: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Every key of the settings, and inside of them."""
+    found: list[tuple[str, ...]] = []
+    for key, value in settings.items():
+        found += [(key,), *((key, *rest) for rest in paths(value))] if isinstance(value, dict) else [(key,)]
+    return found
+
+
+def record_with(run: Run, settings: dict[str, Any], out: Path) -> None:
+    """The record of a run as an older version might have written it."""
+    made = describe(run, Trained([Epoch(1, 0.5, 0.5, 1.0, None)], 0), None, None, torch.device("cpu"))
+    run.file(out).parent.mkdir(parents=True, exist_ok=True)
+    write(run.file(out), replace(made, settings=settings))
+
+
+USUAL = Run("tiny", "asynchronous", "quick", Sines(), NetworkConfig(), Training())
+CHANGES = {
+    ("leak",): replace(USUAL, network=replace(USUAL.network, leak=0.5)),
+    ("units",): replace(USUAL, network=replace(USUAL.network, units=7)),
+    ("period",): replace(USUAL, network=replace(USUAL.network, period=(0.0, 3.0))),
+    ("rate",): replace(USUAL, training=replace(USUAL.training, rate=0.5)),
+    ("seed",): replace(USUAL, training=replace(USUAL.training, seed=7)),
+    ("task", "points"): replace(USUAL, task=replace(USUAL.task, points=(2, 3))),
+    ("task", "periods"): replace(USUAL, task=replace(USUAL.task, periods="authors")),
+}
+
+
+@pytest.mark.parametrize("model", ["phased", "lstm", "bn-lstm"])
+@pytest.mark.parametrize("task", [Sines(), Adding()])
+def test_a_setting_that_is_new_does_not_make_an_older_record_one_of_other_settings(tmp_path, model, task):
+    run = Run("tiny", "asynchronous", "quick", task, NetworkConfig(model), Training())
+    gone = [path for path in paths(run.settings) if path not in {("model",), ("task",), ("task", "name")}]
+    assert ("task", "length" if isinstance(task, Adding) else "points") in gone
+    for path in gone:
+        record_with(run, without(run.settings, *path), tmp_path)
+        assert finished(run, tmp_path) is not None, path
+    record_with(run, {"model": model, "task": {}}, tmp_path)
+    assert finished(run, tmp_path) is not None
+    record_with(run, {}, tmp_path)
+    assert finished(run, tmp_path) is not None
+
+
+@pytest.mark.parametrize("path, changed", CHANGES.items(), ids=[" ".join(path) for path in CHANGES])
+def test_a_new_setting_with_another_value_than_its_default_is_another_setting(tmp_path, path, changed):
+    changed = replace(changed, tag="same name")
+    record_with(changed, without(changed.settings, *path), tmp_path)
+    with pytest.raises(ValueError, match=f"with other settings: {path[0]} is .* there, .* here"):
+        finished(changed, tmp_path)
+    record_with(changed, changed.settings, tmp_path)
+    assert finished(changed, tmp_path) is not None
+
+
+def test_a_setting_that_is_no_more_is_another_setting(tmp_path):
+    record_with(USUAL, USUAL.settings | {"of old": 3}, tmp_path)
+    with pytest.raises(ValueError, match="with other settings: of old is 3 there, None here"):
+        finished(USUAL, tmp_path)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_run_is_finished_by_a_record_of_its_settings(name, tmp_path):
+    for run in STUDIES[name].runs("paper", [0]):
+        record_with(run, run.settings, tmp_path)
+        assert finished(run, tmp_path) is not None
+
+
+def test_the_record_says_where_the_run_belongs():
+    for name, study in STUDIES.items():
+        for run in study.runs("paper", [3]):
+            made = describe(run, Trained([Epoch(1, 0.5, 0.5, 1.0, None)], 0), None, None, torch.device("cpu"))
+            assert (made.study, made.variant, made.data) == (name, run.variant, run.data)
+            assert made.command == f"phased run {name} --scale paper --seeds 4 --only {run.name}"
+            assert [again.name for again in runs_of(name, "paper", range(4), only=run.name)] == [run.name]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_command_of_a_run_with_an_option_makes_it_again(scale):
+    for name, study in STUDIES.items():
+        for option, about in study.options.items():
+            for value in about.values:
+                for run in study.runs(scale, [0], **{option: value}):
+                    words = run.command.split()
+                    assert words[:3] == ["phased", "run", name]
+                    given = dict(zip(words[3::2], words[4::2], strict=True))
+                    options = {key: given[f"--{key}"] for key in study.options if f"--{key}" in given}
+                    (again,) = runs_of(name, given["--scale"], range(int(given["--seeds"])), given["--only"], options)
+                    assert again == run
 
 
 @pytest.mark.parametrize("text", ["", '{"settings": {"ra', "[1, 2]", '{"something": "else"}', "\x00"])
 def test_a_file_in_the_place_of_a_result_is_not_overwritten(tmp_path, text):
     run = tiny_run()
-    run.result(tmp_path).parent.mkdir(parents=True)
-    run.result(tmp_path).write_text(text)
-    with pytest.raises(ValueError, match=r"should hold the result of a run, but does not. Choose another folder, or move it"):
+    run.file(tmp_path).parent.mkdir(parents=True)
+    run.file(tmp_path).write_text(text)
+    with pytest.raises(ValueError, match=r"should hold the result of a run, but does not: .*. Choose another folder, or move it"):
         finished(run, tmp_path)
-    assert run.result(tmp_path).read_text() == text
+    assert run.file(tmp_path).read_text() == text
 
 
-def test_what_json_has_no_number_for_is_null(tmp_path):
-    write_line(tmp_path / "line.jsonl", {"a": [1.0, math.nan], "b": {"c": -math.inf}})
-    assert json.loads((tmp_path / "line.jsonl").read_text()) == {"a": [1.0, None], "b": {"c": None}}
+def test_what_json_has_no_number_for_is_null():
+    assert finite({"a": [1.0, math.nan], "b": {"c": -math.inf}}) == {"a": [1.0, None], "b": {"c": None}}
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", STUDIES)
 def test_an_unknown_scale_is_answered_with_those_there_are(name):
     with pytest.raises(ValueError, match="scale must be one of 'paper', 'quick', got 'huge'"):
-        EXPERIMENTS[name].runs("huge", [0])
+        STUDIES[name].runs("huge", [0])
 
 
 def test_every_network_of_every_experiment_can_be_built_and_sees_its_task():
-    for name in EXPERIMENTS:
-        for run in EXPERIMENTS[name].runs("paper", [0]):
-            small = replace(run, network=replace(run.network, units=3), training=Settings())
+    for name in STUDIES:
+        for run in STUDIES[name].runs("paper", [0]):
+            small = replace(run, network=replace(run.network, units=3), training=Training())
             batch = run.task.batch(0, "train", 1, 0, 2)
             assert len(small.build()(batch)) == 2

@@ -2,13 +2,17 @@
 
 import json
 import os
+import threading
 from itertools import count
 
 import pytest
 from distributed import LocalCluster
 
-from phased.experiments.sweep import Experiment, Summary, run_experiment, runs_of, sweep
-from phased.experiments.watch import LOG, Event, Log
+from phased.experiments.descriptor import Study
+from phased.experiments.record import parse
+from phased.experiments.sweep import runs_of, sweep
+from phased.experiments.watch import Event, Log
+from phased.learn.store import LOG
 from training import SMALL, Deadly, Failing, execute, same_numbers, tiny_run
 
 FAILING = Failing(points=SMALL.points, duration=SMALL.duration)
@@ -22,14 +26,15 @@ def names(runs):
 def test_a_second_sweep_does_only_what_is_missing(tmp_path):
     first, second = [tiny_run(seed=seed) for seed in (0, 1)], [tiny_run(seed=seed) for seed in (0, 1, 2)]
     assert names(sweep(first, tmp_path, device="cpu").done) == names(first)
-    stamps = {run.name: run.result(tmp_path).stat().st_mtime_ns for run in first}
+    stamps = {run.name: run.file(tmp_path).stat().st_mtime_ns for run in first}
     summary = sweep(second, tmp_path, device="cpu")
     assert names(summary.skipped) == names(first)
     assert names(summary.done) == names(second[2:])
-    assert {run.name: run.result(tmp_path).stat().st_mtime_ns for run in first} == stamps
-    first[0].result(tmp_path).unlink()
+    assert {run.name: run.file(tmp_path).stat().st_mtime_ns for run in first} == stamps
+    first[0].file(tmp_path).unlink()
     assert names(sweep(second, tmp_path, device="cpu").done) == names(first[:1])
-    assert sweep(second, tmp_path, device="cpu") == Summary(skipped=second)
+    again = sweep(second, tmp_path, device="cpu")
+    assert (again.skipped, again.done, again.failed) == (second, [], {})
 
 
 def test_one_job_reports_a_failed_run_with_its_traceback_and_goes_on(tmp_path):
@@ -40,7 +45,7 @@ def test_one_job_reports_a_failed_run_with_its_traceback_and_goes_on(tmp_path):
     error = bad.folder(tmp_path.resolve()) / "error.txt"
     assert summary.failed[bad.name] == f"RuntimeError: the third epoch is unlucky (traceback in '{error}')"
     assert "Traceback" in error.read_text()
-    assert not bad.result(tmp_path).exists()
+    assert not bad.file(tmp_path).exists()
 
 
 def test_a_failed_run_is_tried_again_from_its_checkpoint(tmp_path):
@@ -50,6 +55,32 @@ def test_a_failed_run_is_tried_again_from_its_checkpoint(tmp_path):
     told: list[Event] = []
     assert sweep([bad], tmp_path, device="cpu", progress=told.append).failed
     assert [event.state for event in told] == ["failed"], "no epoch was repeated"
+
+
+def test_one_job_in_this_process_reports_every_epoch_once_before_its_end_and_no_thread_watches_a_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("phased.experiments.sweep.watching", lambda *_: pytest.fail("a log was watched"))
+    before = set(threading.enumerate())
+    told: list[Event] = []
+
+    def watch(event: Event) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        assert set(threading.enumerate()) <= before
+        told.append(event)
+
+    good, bad = [tiny_run(seed=seed) for seed in range(2)], tiny_run(task=FAILING, seed=5)
+    summary = sweep([good[0], bad, good[1]], tmp_path, device="cpu", progress=watch)
+    assert names(summary.done) == names(good)
+    assert [(event.run, event.state, event.epoch and event.epoch.epoch) for event in told] == [
+        *((good[0], "running", epoch) for epoch in (1, 2, 3)),
+        (good[0], "done", None),
+        *((bad, "running", epoch) for epoch in (1, 2)),
+        (bad, "failed", None),
+        *((good[1], "running", epoch) for epoch in (1, 2, 3)),
+        (good[1], "done", None),
+    ]
+    for run in good:
+        curve = [event.epoch for event in told if event.run == run and event.epoch is not None]
+        assert tuple(curve) == summary.records[run.name].curve
 
 
 def test_several_jobs_survive_a_failed_run_and_a_killed_process(tmp_path):
@@ -63,7 +94,7 @@ def test_several_jobs_survive_a_failed_run_and_a_killed_process(tmp_path):
     assert "its process was killed" in summary.failed[deadly.name]
     for run in good:
         alone = execute(run, tmp_path / "alone")
-        assert same_numbers(json.loads(run.result(tmp_path / "swept").read_text())) == same_numbers(alone)
+        assert same_numbers(json.loads(run.file(tmp_path / "swept").read_text())) == same_numbers(alone)
     ends = {event.run.name: event.state for event in told if event.state != "running"}
     assert ends == {run.name: "done" for run in good} | {bad.name: "failed", deadly.name: "failed"}
     for run in good:
@@ -79,22 +110,23 @@ def test_a_dask_cluster_of_two_processes_runs_a_sweep(tmp_path):
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         address = cluster.scheduler_address
         summary = sweep([bad, *good], tmp_path / "swept", cluster=address, device="cpu", progress=told.append)
-        assert sweep(good, tmp_path / "swept", cluster=address, device="cpu") == Summary(skipped=good)
+        assert sweep(good, tmp_path / "swept", cluster=address, device="cpu").skipped == good
     assert names(summary.done) == names(good)
     assert summary.failed.keys() == {bad.name}
     assert (bad.folder(tmp_path / "swept") / "error.txt").exists()
     for run in good:
         alone = execute(run, tmp_path / "alone")
-        assert same_numbers(json.loads(run.result(tmp_path / "swept").read_text())) == same_numbers(alone)
+        assert same_numbers(json.loads(run.file(tmp_path / "swept").read_text())) == same_numbers(alone)
         assert [event.state for event in told if event.run == run] == ["running"] * 3 + ["done"]
 
 
 def test_a_worker_that_does_not_share_our_folder_sends_its_line(tmp_path, monkeypatch):
     run = tiny_run()
     line = execute(run, tmp_path / "there")
-    monkeypatch.setattr("phased.experiments.workers.execute", lambda *_: line)
+    record = parse(run.file(tmp_path / "there").read_bytes())
+    monkeypatch.setattr("phased.experiments.workers.execute", lambda *_: record)
     assert names(sweep([run], tmp_path / "here", device="cpu").done) == [run.name]
-    assert json.loads(run.result(tmp_path / "here").read_text()) == line
+    assert json.loads(run.file(tmp_path / "here").read_text()) == line
 
 
 def test_an_address_without_a_scheduler_is_named(tmp_path, monkeypatch):
@@ -115,12 +147,15 @@ def test_nothing_starts_in_a_folder_that_cannot_be_written_to(tmp_path):
 def test_a_file_that_is_no_result_is_left_as_it_is_and_the_other_runs_go_on(tmp_path):
     cut, good = tiny_run(seed=1), tiny_run()
     execute(cut, tmp_path)
-    half = cut.result(tmp_path).read_bytes()[:100]
-    cut.result(tmp_path).write_bytes(half)
+    half = cut.file(tmp_path).read_bytes()[:100]
+    cut.file(tmp_path).write_bytes(half)
     summary = sweep([cut, good], tmp_path, device="cpu")
     assert names(summary.done) == [good.name]
-    assert "should hold the result of a run, but does not. Choose another folder, or move it away" in summary.failed[cut.name]
-    assert cut.result(tmp_path).read_bytes() == half
+    assert (
+        "should hold the result of a run, but does not: it is cut off or not JSON. Choose another folder"
+        in summary.failed[cut.name]
+    )
+    assert cut.file(tmp_path).read_bytes() == half
 
 
 @pytest.mark.parametrize("log", ['{"epoch": 1, "lo', '{"epoch": 1}\n', "[]\n", "\n"])
@@ -139,14 +174,14 @@ def test_a_device_that_does_not_exist_is_told_before_anything_starts(tmp_path):
 def test_nothing_starts_beside_results_of_other_settings(tmp_path):
     run = tiny_run(epochs=1)
     execute(run, tmp_path)
-    with pytest.raises(ValueError, match="is the result of other settings: epochs is 1 there, 2 here"):
+    with pytest.raises(ValueError, match="with other settings: epochs is 1 there, 2 here"):
         sweep([tiny_run(seed=7), tiny_run(epochs=2)], tmp_path, progress=lambda event: pytest.fail("something started"))
 
 
 def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
-    tiny = Experiment("of the test", lambda scale, seeds: [tiny_run(seed=seed) for seed in seeds])
-    monkeypatch.setattr("phased.experiments.sweep.EXPERIMENTS", {"tiny": tiny})
-    summary = run_experiment("tiny", "quick", [0, 1], tmp_path, jobs=1, device="cpu", only="*seed1*")
+    tiny = Study("tiny", "of the test", lambda scale, seeds: [tiny_run(seed=seed) for seed in seeds])
+    monkeypatch.setattr("phased.experiments.catalogue.studies", lambda: {"tiny": tiny})
+    summary = sweep(runs_of("tiny", "quick", [0, 1], only="*seed1*"), tmp_path, device="cpu")
     assert names(summary.done) == ["tiny-asynchronous-phased-leak0.001-seed1-quick"]
 
 
@@ -155,15 +190,20 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
     [
         (
             {"name": "speech"},
-            "must be one of 'frequency', 'superimposed', 'adding', 'sparsity', 'ranges', 'peepholes', 'weights', "
-            "'normalisation', got 'speech'",
+            "must be one of 'frequency', 'sparsity', 'ranges', 'peepholes', 'weights', 'normalisation', 'superimposed', "
+            "'adding', got 'speech'",
         ),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be at least one, got none"),
         ({"seeds": [-1]}, "seeds must be whole numbers from 0 up, got [-1]"),
         ({"seeds": count()}, "seeds must be at most 10000, got more. Choose fewer."),
-        ({"periods": "mine"}, "periods must be one of 'paper', 'authors', got 'mine'"),
-        ({"name": "adding", "periods": "paper"}, "periods must be None for 'adding': it has no waves"),
+        ({"options": {"periods": "mine"}}, "periods must be one of 'paper', 'authors', got 'mine'"),
+        (
+            {"name": "adding", "options": {"periods": "paper"}},
+            "'adding' must be run without the option 'periods', which it does not have",
+        ),
+        ({"options": {"period": "paper"}}, "which it does not have. Its options are: periods."),
+        ({"name": "adding", "options": {"periods": "paper"}}, "It has no options of its own."),
         ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are:\nfrequency-asynchronous-phased"),
     ],
 )

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from phased.report import markdown, reader, results
-from phased.report.drawing.pictures import make_pictures
-from phased.report.html.page import make_page
-from phased.report.results import read
+from phased.experiments import reader
+from phased.experiments.folder import MOST_BAD_LINES, read
+from phased.experiments.record import MOST_UNITS, Gates
+from phased.report import markdown
+from phased.report.drawing.pictures import save_pictures
+from records import page_of
 
 # Beyond the few seconds that any of these takes: something blocks, or reads a file that has no end.
 SECONDS = 120
@@ -42,7 +44,7 @@ def skipped(folder) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         reading = read(folder)
-    assert [found.seed for found in reading.results] == [7]
+    assert [found.seed for found in reading.records] == [7]
     assert [str(warning.message) for warning in caught] == reading.skipped
     return reading.skipped
 
@@ -168,13 +170,13 @@ def test_a_name_that_is_no_text_is_shown_escaped(folder, tmp_path):
     (sentence,) = skipped(folder)
     assert r"caf\udce9\n\x1b[31m.jsonl', line 1" in sentence
     with pytest.warns(UserWarning, match="caf"):
-        assert make_page(folder, tmp_path / "out").stat().st_size > 0
+        assert page_of(folder, tmp_path / "out").stat().st_size > 0
 
 
 def test_a_folder_whose_name_is_no_text_gets_its_page(folder, tmp_path):
     odd = tmp_path / os.fsdecode(b"caf\xe9")
     folder.rename(odd)
-    assert "caf\\udce9" in make_page(odd, tmp_path / "out").read_text()
+    assert "caf\\udce9" in page_of(odd, tmp_path / "out").read_text()
 
 
 def test_a_line_too_long_is_skipped_and_those_around_it_are_read(result, folder, monkeypatch):
@@ -182,7 +184,7 @@ def test_a_line_too_long_is_skipped_and_those_around_it_are_read(result, folder,
     good = json.dumps(result(seed=7, epochs=3))
     (folder / "long.jsonl").write_text(f'{good}\n{{"{200_000 * "x"}": 0}}\n{good}\n')
     with pytest.warns(UserWarning, match=r"long\.jsonl', line 2: skipped, it is longer than") as caught:
-        assert len(read(folder).results) == 3
+        assert len(read(folder).records) == 3
     assert len(caught) == 1
 
 
@@ -200,7 +202,7 @@ def test_of_a_file_that_grows_no_more_is_read_than_the_limit(folder, monkeypatch
 def test_a_file_of_garbage_is_given_up_after_a_hundred_lines(folder):
     (folder / "garbage.jsonl").write_text("garbage\n" * 100_000)
     sentences = skipped(folder)
-    assert len(sentences) == results.MOST_BAD_LINES + 1
+    assert len(sentences) == MOST_BAD_LINES + 1
     assert "garbage.jsonl': skipped, from line 101 on" in sentences[-1]
 
 
@@ -220,10 +222,10 @@ STRANGE_RESULTS = {
     "settings without end": ({"settings": {str(n): n for n in range(20_000)}}, "'settings' must have at most"),
     "a name without end": ({"name": "x" * 20_000}, "'name' must have at most"),
     "versions that are text": ({"versions": "new"}, "'versions' must be of type dict"),
-    "gates that are text": ({"gates": {name: {"before": "12", "after": "12"} for name in results.Gates._fields}}, "'gates'"),
-    "gates that are true": ({"gates": {name: {"before": [True], "after": [1]} for name in results.Gates._fields}}, "'gates'"),
+    "gates that are text": ({"gates": {name: {"before": "12", "after": "12"} for name in Gates._fields}}, "'gates'"),
+    "gates that are true": ({"gates": {name: {"before": [True], "after": [1]} for name in Gates._fields}}, "'gates'"),
     "gates of very many units": (
-        {"gates": {name: {"before": [1] * 20_000, "after": [1] * 20_000} for name in results.Gates._fields}},
+        {"gates": {name: {"before": [1] * 20_000, "after": [1] * 20_000} for name in Gates._fields}},
         "at most 10000 units",
     ),
 }
@@ -267,8 +269,8 @@ def test_an_integer_of_thousands_of_digits_is_skipped_by_name(folder):
 def made_of(folder, out, *lines) -> str:
     """The page of results; warnings are errors in these tests, so nothing was skipped, and the pictures and tables are made."""
     (folder / "more.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    page = make_page(folder, out).read_text(encoding="utf-8")
-    assert len(make_pictures(folder, out)) > 0
+    page = page_of(folder, out).read_text(encoding="utf-8")
+    assert len(save_pictures(read(folder).records, out)) > 0
     assert "leak" in markdown.tables(folder)
     return page
 
@@ -321,7 +323,7 @@ def test_a_layer_of_thousands_of_units_that_are_always_open_makes_a_page_of_boun
     good.unlink()
     line = result(epochs=2)
     line["gates"] = {
-        name: {when: [value] * results.MOST_UNITS for when in ("before", "after")}
+        name: {when: [value] * MOST_UNITS for when in ("before", "after")}
         for name, value in (("period", 3.0), ("shift", 0.0), ("ratio_on", 1.0))
     }
     page = made_of(folder, tmp_path / "out", line)
@@ -365,8 +367,8 @@ def test_of_a_folder_of_everything_at_once_page_and_pictures_are_made(result, fo
     lines = [json.dumps(result() | parts) for parts, _ in STRANGE_RESULTS.values()]
     (folder / "many.jsonl").write_text("\n".join(lines))
     with pytest.warns(UserWarning, match="skipped") as caught:
-        page = make_page(folder, tmp_path / "out").read_text()
+        page = page_of(folder, tmp_path / "out").read_text()
     assert len(caught) == len(STRANGE_FILES) + len(lines)
     assert page.count("<li>&#39;") == len(caught)
     with pytest.warns(UserWarning, match="skipped"):
-        assert make_pictures(folder, tmp_path / "out")
+        assert save_pictures(read(folder).records, tmp_path / "out")

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from phased.report.html.page import make_page
+from records import page_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright; install it with: pip install playwright")
 
@@ -74,7 +74,7 @@ class Visit:
 
 @pytest.fixture(scope="module")
 def full_page(full_folder, tmp_path_factory):
-    return make_page(full_folder, tmp_path_factory.mktemp("page"))
+    return page_of(full_folder, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +149,13 @@ def test_a_name_of_a_legend_singles_out_its_lines_and_lets_the_others_back(deskt
 
 def test_pages_with_little_or_nothing_on_them_complain_no_more_than_full_ones(result, put, browser, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert Visit(browser, make_page(tmp_path / "empty", tmp_path / "empty"), PHONE).complaints == []
+    assert Visit(browser, page_of(tmp_path / "empty", tmp_path / "empty"), PHONE).complaints == []
     lines = [result(epochs=1, scale="quick"), result(epochs=1, scale="quick", model="lstm")]
     lines[1]["curve"][0]["test"] = None
     odd = result(epochs=2) | {"experiment": "</script><script>console.error('no')</script>", "name": "odd"}
     put(tmp_path / "few", *lines)
     (tmp_path / "few" / "odd.jsonl").write_text(json.dumps(odd))
-    few = Visit(browser, make_page(tmp_path / "few", tmp_path / "few"), PHONE)
+    few = Visit(browser, page_of(tmp_path / "few", tmp_path / "few"), PHONE)
     assert few.complaints == []
     assert few.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert all(width > 200 and height > 100 for width, height, _ in few.sizes().values())

@@ -1,14 +1,15 @@
 """The gates of a trained layer, shown as the layer has them."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
 from phased import PhasedLSTM, updates
-from phased.report.gates import MOST_STEPS, STEPS, bends, by_period, is_open, openness, sample_clock, three_units
-from phased.report.results import Gates, parse
+from phased.experiments import catalogue
+from phased.experiments.record import Gates
+from phased.paper.adding import MOST_STEPS, STEPS
+from phased.report.gates import bends, by_period, is_open, openness, three_units
+from records import records
 
 
 def some_gates(units=20) -> tuple[PhasedLSTM, Gates]:
@@ -17,9 +18,15 @@ def some_gates(units=20) -> tuple[PhasedLSTM, Gates]:
     return rnn, Gates(*(tuple(values.tolist()) for values in (gate.period, gate.shift, gate.ratio_on)))
 
 
+def sample_times(line) -> np.ndarray:
+    """When samples come in the figures of a run's gates."""
+    (record,) = records(line)
+    return catalogue.experiment(record.experiment).clock(record).time
+
+
 def test_open_units_are_those_the_layer_updates(result):
     rnn, gates = some_gates()
-    time = sample_clock(parse(json.dumps(result()))).time
+    time = sample_times(result())
     counted = updates(rnn, torch.from_numpy(time))[0].numpy()
     np.testing.assert_array_equal(is_open(gates, time).sum(0), counted)
 
@@ -48,7 +55,7 @@ def test_three_units_are_three_from_short_to_long():
 
 def test_a_clock_is_of_its_conditions_kind_and_the_same_every_time(result):
     def clock(**where):
-        return sample_clock(parse(json.dumps(result(**where)))).time
+        return sample_times(result(**where))
 
     for where in ({}, {"experiment": "superimposed", "condition": "superimposed"}):
         np.testing.assert_array_equal(clock(**where), clock(**where))
@@ -63,7 +70,7 @@ def test_a_clock_is_of_its_conditions_kind_and_the_same_every_time(result):
 @pytest.mark.parametrize("length", [[1e9, 1e9], [0, 0], [[1], 2], [float("nan")], "long", None, [], True, 10**30], ids=str)
 def test_a_clock_has_a_bounded_number_of_steps_whatever_a_result_says_of_its_sequences(length, result):
     line = result(experiment="adding", condition="exp(2,4)", task={"length": length})
-    assert len(sample_clock(parse(json.dumps(line))).time) in {STEPS, MOST_STEPS}
+    assert len(sample_times(line)) in {STEPS, MOST_STEPS}
 
 
 def test_a_line_drawn_through_its_bends_is_the_line():

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from phased.report.html.page import NAME, make_page, render
-from phased.report.results import parse
+from phased.report.html.page import NAME, render
+from records import page_of
+from records import records as made
 
 
 def specs(page: str) -> dict:
@@ -22,19 +23,15 @@ def words(page: str) -> str:
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", visible)))
 
 
-def made(*lines):
-    return [parse(json.dumps(line)) for line in lines]
-
-
 @pytest.fixture(scope="module")
 def full_page(full_folder, tmp_path_factory) -> str:
-    return make_page(full_folder, tmp_path_factory.mktemp("page")).read_text()
+    return page_of(full_folder, tmp_path_factory.mktemp("page")).read_text()
 
 
 def test_the_page_is_one_file(result, put, tmp_path):
     put(tmp_path / "in", result())
-    page = make_page(tmp_path / "in", tmp_path / "new" / "out")
-    assert page == tmp_path / "new" / "out" / NAME
+    page = page_of(tmp_path / "in", tmp_path / "out")
+    assert page == tmp_path / "out" / NAME
     assert list(page.parent.iterdir()) == [page]
 
 
@@ -74,7 +71,7 @@ def test_the_papers_numbers_stand_beside_ours_with_the_number_of_seeds(full_page
 def test_a_full_page_says_nothing_is_missing_and_an_empty_one_how_to_begin(full_page, tmp_path):
     assert "What is missing" not in words(full_page)
     (tmp_path / "empty").mkdir()
-    text = words(make_page(tmp_path / "empty", tmp_path / "out").read_text())
+    text = words(page_of(tmp_path / "empty", tmp_path / "out").read_text())
     assert "There are no results yet." in text
     for experiment in ("frequency", "superimposed", "adding"):
         assert f"phased run {experiment} --scale paper --seeds 5 --out {tmp_path / 'empty'}" in text
@@ -99,7 +96,7 @@ def test_skipped_lines_are_on_the_page(result, put, tmp_path):
     put(tmp_path / "in", result())
     (tmp_path / "in" / "foreign.jsonl").write_text("{}\n")
     with pytest.warns(UserWarning, match="foreign"):
-        page = make_page(tmp_path / "in", tmp_path / "out")
+        page = page_of(tmp_path / "in", tmp_path / "out")
     assert "foreign.jsonl', line 1: skipped" in words(page.read_text())
 
 
@@ -141,7 +138,7 @@ def test_an_experiment_the_paper_does_not_have_gets_a_section_too(result):
 
 
 def test_the_same_results_give_the_same_page(full_folder, full_page, tmp_path):
-    assert make_page(full_folder, tmp_path).read_text() == full_page
+    assert page_of(full_folder, tmp_path).read_text() == full_page
 
 
 def test_the_page_stays_light(full_page):

@@ -1,31 +1,34 @@
 """The pictures redrawn from results show their numbers, and own up to how many there are."""
 
-import json
 import math
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
+from phased.experiments import catalogue
+from phased.experiments.descriptor import BN_LSTM, LSTM, PHASED, Kind
+from phased.experiments.folder import read
 from phased.report import looks
 from phased.report.drawing import bars, learning, pictures, tradeoff, trained
-from phased.report.results import parse
+from phased.report.groups import compared, groups, main
 from phased.report.save import save
-from phased.report.study import compared, groups, main
-from phased.report.style import MODELS, shades, styled
+from phased.report.style import OTHERS, shades, styled
+from records import records
 
 
 @pytest.fixture(scope="module")
 def found(all_lines):
-    return groups(parse(json.dumps(line)) for line in all_lines)
+    return groups(records(*all_lines))
 
 
 def of(found, experiment):
-    return [group for group in found if group.experiment == experiment]
+    return [group for group in found if group.experiment.name == experiment]
 
 
 def made(*lines):
-    return groups(parse(json.dumps(line)) for line in lines)
+    return groups(records(*lines))
 
 
 def texts(figure) -> str:
@@ -55,7 +58,7 @@ def test_figure_3_marks_every_seed(found):
     shown = main(of(found, "frequency"))
     (axes,) = bars.draw_bars(shown).axes
     dots = [height for dots in axes.collections if len(dots.get_offsets()) == 5 for height in dots.get_offsets()[:, 1]]
-    assert np.allclose(sorted(dots), sorted(100 * run.test for group in shown for run in group.results))
+    assert np.allclose(sorted(dots), sorted(100 * run.test for group in shown for run in group.records))
 
 
 def test_learning_curves_draw_the_mean_and_the_band(found):
@@ -79,13 +82,25 @@ def test_the_adding_task_is_drawn_on_a_logarithmic_axis_from_light_to_dark(found
 def test_a_model_has_one_colour_in_every_figure(found):
     for experiment in ("frequency", "superimposed"):
         for group, look in zip(main(of(found, experiment)), looks.by_variant(main(of(found, experiment))), strict=True):
+            (own,) = (kind.colour for kind in (PHASED, BN_LSTM, LSTM) if kind.name == group.model)
+            assert looks.colour(group) == own
             if not group.variant:
-                assert look.colour == MODELS[group.model]
+                assert look.colour == own
+
+
+def test_a_model_whose_descriptor_names_no_colour_has_one_of_its_own(result, monkeypatch):
+    about = replace(catalogue.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
+    monkeypatch.setattr(catalogue, "experiment", lambda name: about)
+    found = made(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
+    colours = {group.model: looks.colour(group) for group in found}
+    assert colours["bn-lstm"] == BN_LSTM.colour
+    assert len({colours["phased"], colours["lstm"], colours["bn-lstm"]}) == 3
+    assert {colours["phased"], colours["lstm"], colours["unheard of"]} <= set(OTHERS)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
 def test_shades_are_all_different(count):
-    assert len(set(shades(MODELS["phased"], count))) == count
+    assert len(set(shades(PHASED.colour, count))) == count
 
 
 def test_accuracy_against_updates_shows_every_setting_of_the_condition_with_most(found):
@@ -100,20 +115,20 @@ def test_learned_gates_show_every_unit_of_every_seed(found):
     group = main(of(found, "frequency"))[0]
     left, right = trained.draw_learned(group).axes
     assert len(left.collections[0].get_offsets()) == 5 * 110
-    after = [ratio for run in group.results for ratio in run.after.ratio_on]
+    after = [ratio for run in group.records for ratio in run.after.ratio_on]
     assert np.allclose(sorted(right.collections[0].get_offsets()[:, 1]), sorted(after))
 
 
 def test_a_raster_says_what_its_clock_is_and_how_much_is_open(found):
-    words = texts(trained.draw_raster(main(of(found, "adding"))[0].results[0]))
+    words = texts(trained.draw_raster(main(of(found, "adding"))[0]))
     assert "500 steps" in words
     assert "% of 110 units x 500 samples are open" in words
 
 
 def test_a_raster_of_a_model_without_gates_is_refused(found):
     (lstm, *_) = (group for group in of(found, "frequency") if group.model == "lstm")
-    with pytest.raises(ValueError, match=r"has no gates to draw. Choose one of a Phased LSTM"):
-        trained.draw_raster(lstm.results[0])
+    with pytest.raises(ValueError, match=r"the group 'LSTM' has no gates to draw. Choose one of a network with time gates"):
+        trained.draw_raster(lstm)
 
 
 def test_captions_own_up_to_uneven_seeds_and_diverged_runs(result):
@@ -136,7 +151,7 @@ def test_a_group_that_diverged_altogether_is_called_so(result):
 
 
 def test_every_picture_that_results_allow_is_written_as_png_and_svg(full_folder, tmp_path):
-    files = pictures.make_pictures(full_folder, tmp_path / "new")
+    files = pictures.save_pictures(read(full_folder).records, tmp_path)
     names = {file.stem for file in files}
     assert names == {
         *(f"frequency-{kind}" for kind in ("bars", "learning", "updates", "gates", "raster")),
@@ -144,12 +159,11 @@ def test_every_picture_that_results_allow_is_written_as_png_and_svg(full_folder,
         *(f"adding-{kind}" for kind in ("learning", "gates", "raster")),
     }
     assert {file.suffix for file in files} == {".png", ".svg"}
-    assert sorted((tmp_path / "new").iterdir()) == sorted(files)
+    assert sorted(tmp_path.iterdir()) == sorted(files)
 
 
-def test_one_seed_of_one_epoch_at_the_quick_scale_is_enough_for_pictures(result, put, tmp_path):
-    put(tmp_path / "in", result(scale="quick", epochs=1))
-    files = pictures.make_pictures(tmp_path / "in", tmp_path / "out")
+def test_one_seed_of_one_epoch_at_the_quick_scale_is_enough_for_pictures(result, tmp_path):
+    files = pictures.save_pictures(records(result(scale="quick", epochs=1)), tmp_path)
     assert {file.stem for file in files} == {f"frequency-quick-{kind}" for kind in ("bars", "learning", "gates", "raster")}
 
 
@@ -164,13 +178,14 @@ def test_of_very_many_conditions_and_settings_a_picture_shows_the_first(result):
 def test_names_in_results_cannot_lead_out_of_the_folder(result, tmp_path):
     line = result(epochs=2)
     line["experiment"] = "../../elsewhere"
-    files = pictures.save_pictures([parse(json.dumps(line))], tmp_path)
+    files = pictures.save_pictures(records(line), tmp_path)
     assert {file.parent for file in files} == {tmp_path}
     assert all(file.is_file() for file in files)
 
 
 def test_without_results_there_are_no_pictures(tmp_path):
-    assert pictures.make_pictures(tmp_path, tmp_path / "out") == []
+    assert pictures.save_pictures([], tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_results_give_the_same_pictures(result, tmp_path):

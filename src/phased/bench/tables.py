@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from phased.report.markdown import table
+
 Row = Mapping[str, Any]
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """In Markdown."""
-    names = list(head)
-    lines = ["| " + " | ".join(cells) + " |" for cells in (names, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]]).replace("|  |", "| |")
 
 
 def work(row: Row) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 import torch
 
 from phased.bench.measure import Timing
-from phased.data.adding import Adding
-from phased.data.sequences import Task
-from phased.data.sines import Sines
+from phased.experiments.network import NetworkConfig
 from phased.layer import PhasedRNN
-from phased.models.classifier import Readout
-from phased.models.network import Network
-from phased.train import Settings, Unopened, make_fabric, shared, train_once
+from phased.learn.batch import Task
+from phased.learn.device import make_fabric
+from phased.learn.loop import Training, Unopened, shared, train_once
+from phased.learn.readout import Readout
+from phased.paper.adding.task import Adding
+from phased.paper.frequency.task import Sines
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,14 @@ class Figure:
     name: str
     task: Task
     epochs: int
-    network: Network = Network()  # noqa: RUF009 (frozen)
+    network: NetworkConfig = NetworkConfig()  # noqa: RUF009 (frozen)
     learned: float = 0.25  # about where open ratios end that are learned
 
     @property
     def steps(self) -> int:
         """Training steps of a run."""
-        settings = Settings()
-        return self.epochs * -(-settings.train // settings.batch)
+        training = Training()
+        return self.epochs * -(-training.train // training.batch)
 
 
 FIGURES = (
@@ -40,7 +41,7 @@ FIGURES = (
     Figure("frequency, high resolution", Sines(condition="high"), 70, learned=0.13),
     Figure("frequency, asynchronous", Sines(condition="asynchronous"), 70),
     Figure("superimposed", Sines(condition="asynchronous", waves=2), 300, learned=0.4),
-    Figure("adding", Adding(), 100, Network(period=(6.0, 8.0), learn_ratio_on=False), learned=0.05),
+    Figure("adding", Adding(), 100, NetworkConfig(period=(6.0, 8.0), learn_ratio_on=False), learned=0.05),
 )
 
 
@@ -49,7 +50,7 @@ class Contestant:
     """A network on a task; `plain` is the loop that PyTorch alone would run."""
 
     name: str
-    network: Network
+    network: NetworkConfig
     plain: bool = False
 
 
@@ -68,9 +69,9 @@ def contestants(figure: Figure) -> list[Contestant]:
     ]
 
 
-def changed(network: Network, **numbers: Any) -> Network:
+def changed(network: NetworkConfig, **numbers: Any) -> NetworkConfig:
     """The network with other numbers."""
-    return Network(**{**vars(network), **numbers})
+    return NetworkConfig(**{**vars(network), **numbers})
 
 
 def build(figure: Figure, contestant: Contestant) -> Readout:
@@ -83,17 +84,17 @@ def build(figure: Figure, contestant: Contestant) -> Readout:
 
 def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Timing:
     """Seconds of a training step, optimiser included: a round to warm up, then rounds of eight; the loop has two of one."""
-    fabric, settings = make_fabric(device), Settings()
+    fabric, training = make_fabric(device), Training()
     model = build(figure, contestant)
     optimizer: Any = torch.optim.Adam(model.parameters())
     module, optimizer = fabric.setup(Unopened(model), optimizer)
     count, rounds = (1, 2) if contestant.plain else (8, rounds)
-    batches = [shared(figure.task.batch(0, "train", 1, i, settings.batch), fabric) for i in range(count)]
+    batches = [shared(figure.task.batch(0, "train", 1, i, training.batch), fabric) for i in range(count)]
     seconds = []
     for _ in range(rounds + 1):
         wait(fabric.device)
         begin = time.perf_counter()
-        train_once(module, optimizer, iter(batches), settings, fabric)
+        train_once(module, optimizer, iter(batches), training, fabric)
         wait(fabric.device)
         seconds.append((time.perf_counter() - begin) / count)
     return Timing.of(seconds[1:])

@@ -1,23 +1,19 @@
-"""The commands: `phased demo`, `phased run`, `phased bench`, `phased report`, `phased info`."""
+"""The commands: `phased demo`, `phased run`, `phased report`, `phased gather`, `phased bench`, `phased info`."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from phased import __version__
-from phased.cli.catalogue import EXPERIMENTS, TRAINED
-from phased.cli.folder import writable
-from phased.cli.stop import stopped_by_sigterm
+from phased.cli.errors import RESUMES, fail, need, plain_errors, writable
+from phased.cli.options import options_help, parse_options
+from phased.experiments import catalogue
 from phased.experiments.run import check_scale
 
 app = typer.Typer(
@@ -26,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-ABOUT = {name: experiment.about for name, experiment in EXPERIMENTS.items()} | TRAINED
+ABOUT = {name: about for experiment in catalogue.experiments().values() for name, about in catalogue.commands(experiment).items()}
 KNOWN = ", ".join(f"'{name}' ({about})" for name, about in ABOUT.items())
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {KNOWN}.", show_default=False)]
@@ -41,7 +37,6 @@ Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="How many: 0 to
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same time on this machine.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler, whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
-Periods = Annotated[str | None, typer.Option("--periods", help="The law of the waves' periods: paper or authors.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs with such names, as a shell picks files.")]
 What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream or tasks.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured to this file.")]
@@ -70,22 +65,6 @@ def phased(version: Version = False) -> None:
     """Recurrent layers whose units work only when their clock opens them."""
 
 
-@contextmanager
-def plain_errors(when_stopped: str = "") -> Iterator[None]:
-    """Inside, what is wrong with options, files or the disk is printed without a traceback; so is Ctrl-C, and SIGTERM."""
-    try:
-        with stopped_by_sigterm():
-            yield
-    except (ValueError, OSError) as error:
-        fail(str(error))
-    except KeyboardInterrupt:
-        fail(f"stopped. {when_stopped}".strip(), STOPPED)
-
-
-STOPPED = 130  # as a shell reports Ctrl-C
-RESUMES = "Finished runs are kept, and the same command goes on with the others."
-
-
 @app.command()
 def info() -> None:
     """Print versions, the machine, and which backends can run here, and why the others cannot."""
@@ -96,7 +75,7 @@ def info() -> None:
 
 @app.command()
 def demo(out: Out = Path("out")) -> None:
-    """Train three networks on waves sampled at random times, stream events through one, and make a page of it."""
+    """Train networks on samples at random times, stream events through one, and make a page of it."""
     need("lightning", "train")
     need("matplotlib", "figures")
     need("altair", "figures")
@@ -108,8 +87,9 @@ def demo(out: Out = Path("out")) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(epilog=options_help(), context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def run(
+    context: typer.Context,
     name: Name,
     scale: Scale = "paper",
     seeds: Seeds = 5,
@@ -117,7 +97,6 @@ def run(
     jobs: Jobs = 1,
     cluster: Cluster = None,
     device: Device = "auto",
-    periods: Periods = None,
     only: Only = "*",
 ) -> None:
     """Compute an experiment of the paper: draw it, or train what is missing of it."""
@@ -125,8 +104,9 @@ def run(
         raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
     with plain_errors():
         check_scale(scale)
-    if name in EXPERIMENTS:
-        draw([name], out or Path("out"))
+    options = parse_options(name, context.args)
+    if name in catalogue.drawn():
+        draw(name, out or Path("out"))
         return
     need("lightning", "train")
     if jobs > 1:
@@ -138,7 +118,7 @@ def run(
 
     folder = out or Path("results")
     with plain_errors(RESUMES):
-        runs = runs_of(name, scale, range(seeds), periods, only)
+        runs = runs_of(name, scale, range(seeds), only, options)
         summary = train(Console(), runs, writable(folder), jobs, cluster, device)
     if summary.failed:
         raise typer.Exit(1)
@@ -178,33 +158,22 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     need("altair", "figures")
     with plain_errors():
         folder = writable(out)
-    import warnings
+    from phased.cli.report import report as make
 
-    from phased.report.drawing.growth import save_growth
-    from phased.report.drawing.pictures import make_pictures
-    from phased.report.html.page import make_page
+    with plain_errors():
+        make(Console(), results, folder)
+
+
+@app.command()
+def gather(results: Results = Path("results")) -> None:
+    """Move the results of single runs into one sorted file a study, as they are kept under version control."""
+    from phased.cli.report import printed_warnings
+    from phased.experiments.folder import gather as into_studies
 
     console = Console()
-    files: list[Path] = []
-    with plain_errors(), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        files.append(make_page(results, folder))
-        bench = results / "bench" / "cpu.json"
-        if os.path.lexists(bench):  # a FIFO or a broken link is named in a warning
-            files += save_growth(bench, folder)
-    for warning in caught:
-        console.print(str(warning.message), style="yellow", soft_wrap=True, markup=False, highlight=False)
-    with plain_errors(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # printed already
-        files += make_pictures(results, folder)
-    for file in files:
-        console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
-
-
-def need(module: str, extra: str) -> None:
-    """Say how to install what is missing."""
-    if find_spec(module) is None:
-        fail(f"this needs {module}, which is not installed. Install it with: pip install 'phased[{extra}]'")
+    with plain_errors(), printed_warnings(console):
+        for file, count in into_studies(results).items():
+            console.print(f"  {file}: {count}", soft_wrap=True, markup=False, highlight=False)
 
 
 def hold_to(instructions: str, command: list[str]) -> None:
@@ -220,25 +189,18 @@ def hold_to(instructions: str, command: list[str]) -> None:
         raise typer.Exit(done.returncode)
 
 
-def draw(names: Iterable[str], out: Path) -> None:
-    """Run experiments one after the other and say what each found and wrote; what could stop them is found out first."""
-    if find_spec("matplotlib") is None:
-        fail("drawing needs matplotlib, which is not installed. Install it with: pip install 'phased[figures]'")
+def draw(name: str, out: Path) -> None:
+    """Compute an experiment without training and print what it found and wrote; what could stop it is checked first."""
+    need("matplotlib", "figures")
     with plain_errors():
         folder = writable(out)
     console = Console()
-    for name in names:
-        experiment = EXPERIMENTS[name]
-        with plain_errors(), console.status(f"{name}: computing"):
-            outcome = experiment.run(folder)
-        console.print(f"[bold]{name}[/]  {experiment.about}", highlight=False)
-        console.print(outcome.finding, highlight=False)
-        for file in outcome.files:
-            # Not wrapped: a path is there to be copied.
-            console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
-
-
-def fail(message: str, code: int = 1) -> NoReturn:
-    """Say what is wrong and what to do, without a traceback."""
-    Console(stderr=True).print(f"phased: {message}", style="red", soft_wrap=True, markup=False, highlight=False)
-    raise typer.Exit(code)
+    experiment = catalogue.drawn()[name]
+    assert experiment.draw is not None
+    with plain_errors(), console.status(f"{name}: computing"):
+        drawn = experiment.draw(folder)
+    console.print(f"[bold]{name}[/]  {experiment.about}", highlight=False)
+    console.print(drawn.finding, highlight=False)
+    for file in drawn.files:
+        # Not wrapped: a path is there to be copied.
+        console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)

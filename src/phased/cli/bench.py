@@ -9,24 +9,16 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 
 from phased.bench import cpu, cuda, stream, tasks
 from phased.bench.measure import Timing, machine, same_terms
+from phased.cli.table import table
 from phased.files import write_whole
 
 
 def write(path: Path, result: dict[str, Any]) -> None:
     """The result as JSON; the file is whole or not there."""
     write_whole(path, (json.dumps(result, indent=1) + "\n").encode())
-
-
-def table(title: str, *columns: str) -> Table:
-    """A plain table, numbers to the right."""
-    made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for i, column in enumerate(columns):
-        made.add_column(column, justify="right" if i else "left", overflow="fold")
-    return made
 
 
 def milliseconds(timing: Timing | None) -> str:

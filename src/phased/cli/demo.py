@@ -1,11 +1,11 @@
-"""`phased demo`: three networks trained on one task, the best of them at work event by event, and a page to look at."""
+"""`phased demo`: networks trained on one task, the trained layers at work event by event, and a page to look at."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,83 +15,94 @@ from rich.console import Console
 from torch import Tensor
 
 from phased import Stream
-from phased.cli.bench import table
+from phased.cli.report import save_report
+from phased.cli.table import table
 from phased.cli.train import train
 from phased.cost import updates
+from phased.experiments import catalogue
+from phased.experiments.descriptor import Demo, Events
+from phased.experiments.folder import read
 from phased.experiments.run import Run, trained
 from phased.experiments.sweep import Summary, runs_of
 from phased.layer import PhasedRNN
-from phased.models.baselines import Baseline
-from phased.report.drawing.pictures import make_pictures
-from phased.report.html.page import make_page
+from phased.learn.baselines import Baseline
 
 EVENTS = 20_000
 
 
 def demo(console: Console, out: Path) -> Summary:
-    """Train, stream, draw; says at each step what it does and found."""
+    """Train, stream, draw; prints at each step what it does and found."""
     results = out / "results"
-    runs = runs_of("frequency", "quick", [0])
-    console.print(
-        "[bold]1. Training[/]: is a wave's period between 5 and 6 ms? Its samples come at random times.", highlight=False
-    )
+    shown = chosen()
+    runs = runs_of(shown.study, "quick", [0])
+    console.print(f"[bold]1. Training[/]: {shown.question}", highlight=False)
     summary = train(console, runs, results)
     if summary.failed:
         return summary
-    console.print("\n[bold]2. At work[/]: events of one wave through the trained layers, on one core.", highlight=False)
-    stream(console, {run.network.model: run for run in runs}, results)
+    console.print("\n[bold]2. At work[/]: events of one sequence through the trained layers, on one core.", highlight=False)
+    stream(console, runs, results, shown.events(EVENTS))
     console.print("\n[bold]3. To look at[/]", highlight=False)
     with console.status("drawing"):
-        files = [make_page(results, out), *make_pictures(results, out)]
+        files = save_report(read(results), results, out)
     for file in files:
         if file.suffix != ".svg":
             console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
     console.print(
-        f"\nOpen the first in a browser. Next: {me()} run adding --scale quick; {me()} bench cpu --quick; {me()} info.",
+        f"\nOpen the first in a browser. Next: {me()} run --help; {me()} bench cpu --quick; {me()} info.",
         highlight=False,
         markup=False,
     )
     return summary
 
 
-def stream(console: Console, runs: dict[str, Run], results: Path) -> None:
-    """Time of an event: the trained Phased LSTM as a stream, and the trained LSTM as a cell and as a layer."""
-    random = np.random.default_rng(0)
-    moments = np.cumsum(2 * random.random(EVENTS))
-    wave = np.sin(2 * np.pi * moments / 5.5)[:, None].astype(np.float32)
+def chosen() -> Demo:
+    """What the first experiment with a demo has."""
+    return next(experiment.demo for experiment in catalogue.experiments().values() if experiment.demo is not None)
+
+
+def stream(console: Console, runs: Sequence[Run], results: Path, events: Events) -> None:
+    """Time of an event: the trained layer with time gates as a stream, and a trained LSTM as a cell and as a layer."""
+    layers = [layer(run, results) for run in runs]
+    gated = next(rnn for rnn in layers if isinstance(rnn, PhasedRNN))
+    plain = next(rnn for rnn in layers if isinstance(rnn, Baseline) and rnn.norm is None)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         rows = table("", "way", "updates of a unit", "us an event")
-        rnn = trained(runs["phased"], results).rnn
-        assert isinstance(rnn, PhasedRNN)
-        opened = float(updates(rnn, torch.from_numpy(moments)).double().mean()) / EVENTS
-        live = Stream(rnn)
-
-        def push_all() -> None:
-            live.reset()
-            for x, t in zip(wave, moments, strict=True):
-                live.push(x, t)
-
-        def run_all() -> None:
-            live.reset()
-            live.run(wave, moments)
-
-        baseline = trained(runs["lstm"], results).rnn
-        assert isinstance(baseline, Baseline)
-        events = torch.from_numpy(np.concatenate([wave, moments[:, None]], axis=1).astype(np.float32))
-        contestants = {
-            "Phased LSTM, Stream.push: a call an event": (opened, push_all),
-            "LSTM, nn.LSTMCell: a call an event": (1.0, cell(baseline.lstm, events)),
-            "Phased LSTM, Stream.run: all in one call": (opened, run_all),
-            "LSTM, nn.LSTM: all in one call": (1.0, lambda: baseline.lstm(events)),
-        }
         with torch.inference_mode():
-            for name, (share, call) in contestants.items():
+            for name, share, call in contestants(gated, plain, events):
                 rows.add_row(name, f"{share:.1%} of the events", f"{1e6 * seconds(call):.2f}")
         console.print(rows)
     finally:
         torch.set_num_threads(before)
+
+
+def layer(run: Run, results: Path) -> Any:
+    """The recurrent layer of a trained network."""
+    return next(module for module in trained(run, results).modules() if isinstance(module, PhasedRNN | Baseline))
+
+
+def contestants(gated: PhasedRNN, plain: Baseline, events: Events) -> list[tuple[str, float, Callable[[], Any]]]:
+    """What is timed: a name, the share of the events at which a unit is updated, and a function that takes all events."""
+    opened = float(updates(gated, torch.from_numpy(events.time)).double().mean()) / len(events.time)
+    live = Stream(gated)
+
+    def push_all() -> None:
+        live.reset()
+        for x, t in zip(events.x, events.time, strict=True):
+            live.push(x, t)
+
+    def run_all() -> None:
+        live.reset()
+        live.run(events.x, events.time)
+
+    rows = torch.from_numpy(np.concatenate([events.x, events.time[:, None]], axis=1).astype(np.float32))
+    return [
+        ("Phased LSTM, Stream.push: a call an event", opened, push_all),
+        ("LSTM, nn.LSTMCell: a call an event", 1.0, cell(plain.lstm, rows)),
+        ("Phased LSTM, Stream.run: all in one call", opened, run_all),
+        ("LSTM, nn.LSTM: all in one call", 1.0, lambda: plain.lstm(rows)),
+    ]
 
 
 def seconds(run: Callable[[], Any]) -> float:

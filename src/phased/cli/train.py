@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from phased.cli.bench import table
+from phased.cli.table import table
+from phased.experiments.record import LAST
 from phased.experiments.run import Run
 from phased.experiments.sweep import Summary, sweep
 from phased.experiments.watch import Event
-from phased.report.results import LAST, parse
 
 
 def train(
@@ -48,21 +48,17 @@ def train(
                 progress.remove_task(bars.pop(run.name))
 
         summary = sweep(runs, out, jobs, cluster, device, watch)
-    show(console, summary, out)
+    show(console, summary)
     return summary
 
 
-def show(console: Console, summary: Summary, out: Path) -> None:
-    """The runs there are now, and those that failed; a result that cannot be read is one of these."""
+def show(console: Console, summary: Summary) -> None:
+    """The runs there are now, and those that failed."""
     rows = table("", "run", f"test, last {LAST} epochs", "updates", "seconds")
     for run in (*summary.skipped, *summary.done):
-        try:
-            result = parse(run.result(out).read_bytes())
-        except ValueError as error:
-            summary.failed[run.name] = f"'{run.result(out)}' is no result: {error}. Move it away to run it again."
-            continue
-        opened = "-" if result.updates is None else f"{result.updates:.1%}"
-        rows.add_row(run.name, f"{result.test:.4f}" if math.isfinite(result.test) else "-", opened, f"{result.wall:.0f}")
+        record = summary.records[run.name]
+        opened = "-" if record.updates is None else f"{record.updates:.1%}"
+        rows.add_row(run.name, f"{record.test:.4f}" if math.isfinite(record.test) else "-", opened, f"{record.wall:.0f}")
     console.print(rows)
     if summary.skipped:
         console.print(f"There already, and not run again: {len(summary.skipped)}.", highlight=False)

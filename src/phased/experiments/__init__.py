@@ -1,1 +1,1 @@
-"""One module per figure, table or claim of the paper: a frozen dataclass of settings, and `run`. Nothing here draws."""
+"""What experiments share: their descriptors, a run and its record, and sweeps over many runs. The experiments are in `paper`."""

@@ -1,4 +1,4 @@
-"""News of runs, wherever they run: their logs are watched, and each epoch is told once."""
+"""News of runs in other processes or on other machines: their logs are watched, and each epoch is reported once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from phased.experiments.run import Run
-from phased.train import LOG, Epoch
+from phased.learn.store import LOG, Epoch
 
 State = Literal["skipped", "busy", "running", "done", "failed"]
 

@@ -15,29 +15,31 @@ import torch
 from phased import files
 from phased.experiments.lock import locked
 from phased.experiments.orphan import end_with
+from phased.experiments.record import Record
 from phased.experiments.run import Run, execute, finished
-from phased.experiments.watch import State
+from phased.experiments.watch import Event, State, Watch
 
 ERROR, STARTED = "error.txt", "started"
 
 
 class Ended(NamedTuple):
-    """How a run ended: "done" with its line, "failed" with a reason, "skipped": it has a result, or "busy": in another sweep."""
+    """How a run ended: "done" with its record, "failed" with a reason, "skipped": it had one, "busy": in another sweep."""
 
     run: Run
     state: State
-    line: dict[str, Any] | None = None
+    record: Record | None = None
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class Work:
+class Worker:
     """What a worker has to know besides the run. It takes a run and always returns; only a kill stops it."""
 
     out: Path
     device: str
     threads: int | None  # None leaves torch as it is: alone it has the machine, and a cluster knows its own machines
     wait: bool = False  # for another process that does the same run, until it ends
+    watch: Watch | None = None  # called after every epoch; for runs in this process only
 
     def __call__(self, run: Run, number: int) -> Ended:
         """Run it, unless another process does; the run's number picks one of several GPUs."""
@@ -51,12 +53,15 @@ class Work:
                 return Ended(run, "failed", reason=self._report(folder, error))
 
     def _run(self, run: Run, number: int) -> Ended:
-        if finished(run, self.out):  # by another sweep, since this one looked
-            return Ended(run, "skipped")
+        record = finished(run, self.out)
+        if record is not None:  # another sweep has done it since this one looked
+            return Ended(run, "skipped", record)
         (run.folder(self.out) / ERROR).unlink(missing_ok=True)
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return Ended(run, "done", execute(run, self.out, spread(self.device, number)))
+        watch = self.watch
+        progress = None if watch is None else lambda epoch: watch(Event(run, "running", epoch))
+        return Ended(run, "done", execute(run, self.out, spread(self.device, number), progress))
 
     def _report(self, folder: Path, error: Exception) -> str:
         try:
@@ -86,45 +91,45 @@ def clear_mark(run: Run, out: Path) -> bool:
         return free
 
 
-def carry_out(runs: Sequence[Run], work: Work, jobs: int, cluster: str | None) -> Generator[Ended, None, None]:
+def carry_out(runs: Sequence[Run], worker: Worker, jobs: int, cluster: str | None) -> Generator[Ended, None, None]:
     """The ends of runs in their order, here or on a cluster. First all runs that no other sweep is doing, then the rest."""
     busy: list[Run] = []
-    for end in on_cluster(runs, work, cluster) if cluster else locally(runs, work, jobs):
+    for end in on_cluster(runs, worker, cluster) if cluster else locally(runs, worker, jobs):
         if end.state == "busy":
             busy.append(end.run)
         yield end
     if busy:
-        yield from carry_out(busy, replace(work, wait=True), jobs, cluster)
+        yield from carry_out(busy, replace(worker, wait=True), jobs, cluster)
 
 
-def locally(runs: Sequence[Run], work: Work, jobs: int) -> Iterator[Ended]:
+def locally(runs: Sequence[Run], worker: Worker, jobs: int) -> Iterator[Ended]:
     """On this machine, in the order they end. One job needs no other process; several have one each."""
     if jobs == 1:
-        yield from (work(run, 0) for run in runs)
+        yield from (worker(run, 0) for run in runs)
         return
     numbered = {run.name: (run, number) for number, run in enumerate(runs)}
     while numbered:
         try:
-            for end in pooled(list(numbered.values()), work, jobs):
+            for end in pooled(list(numbered.values()), worker, jobs):
                 del numbered[end.run.name]
                 yield end
         except killed():
             # A killed process takes its pool along. What was at work is now run alone: the culprit then dies by itself.
-            suspects = [name for name, (run, _) in numbered.items() if clear_mark(run, work.out)]
+            suspects = [name for name, (run, _) in numbered.items() if clear_mark(run, worker.out)]
             for name in suspects or list(numbered):
                 run, number = numbered.pop(name)
-                yield alone(run, number, work)
+                yield alone(run, number, worker)
 
 
-def alone(run: Run, number: int, work: Work) -> Ended:
+def alone(run: Run, number: int, worker: Worker) -> Ended:
     """One run in a process of its own; if that is killed, this run has failed and nothing else."""
     try:
-        return next(pooled([(run, number)], work, 2))
+        return next(pooled([(run, number)], worker, 2))
     except killed() as error:
         return Ended(run, "failed", reason=f"its process was killed: {' '.join(str(error).split())}")
 
 
-def pooled(numbered: Sequence[tuple[Run, int]], work: Work, jobs: int) -> Iterator[Ended]:
+def pooled(numbered: Sequence[tuple[Run, int]], worker: Worker, jobs: int) -> Iterator[Ended]:
     """Through joblib's processes, at least two and no more than there are runs. They end with this process."""
     from joblib import Parallel, delayed
 
@@ -136,7 +141,7 @@ def pooled(numbered: Sequence[tuple[Run, int]], work: Work, jobs: int) -> Iterat
         initializer=end_with,
         initargs=(os.getpid(),),
     )
-    ends: Iterator[Ended] = pool(delayed(work)(run, number) for run, number in numbered)
+    ends: Iterator[Ended] = pool(delayed(worker)(run, number) for run, number in numbered)
     return ends
 
 
@@ -148,7 +153,7 @@ def killed() -> type[Exception]:
     return error
 
 
-def on_cluster(runs: Sequence[Run], work: Work, address: str) -> Iterator[Ended]:
+def on_cluster(runs: Sequence[Run], worker: Worker, address: str) -> Iterator[Ended]:
     """On a dask cluster, in the order they end. A run whose worker dies is tried on others, and goes on from its checkpoint."""
     from distributed import Client, as_completed
 
@@ -157,7 +162,7 @@ def on_cluster(runs: Sequence[Run], work: Work, address: str) -> Iterator[Ended]
     except (OSError, ValueError) as error:
         raise OSError(f"cannot reach a dask scheduler at '{address}': {error}. Start one with: dask scheduler") from error
     with client:
-        futures = {client.submit(work, run, number, pure=False): run for number, run in enumerate(runs)}
+        futures = {client.submit(worker, run, number, pure=False): run for number, run in enumerate(runs)}
         for future in as_completed(futures):  # type: ignore[no-untyped-call]
             lost = future.exception()
             yield future.result() if lost is None else Ended(futures[future], "failed", reason=f"{type(lost).__name__}: {lost}")

@@ -1,1 +1,1 @@
-"""Results in, figures out; nothing here computes a result."""
+"""Records in, figures, tables and one page out. Nothing here computes a result, and nothing names an experiment."""

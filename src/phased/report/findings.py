@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phased.report import names, paper
-from phased.report.results import Result
-from phased.report.study import Group, Spread, frozen, gather, spread
+from phased.experiments import catalogue
+from phased.experiments.descriptor import SEEDS, Experiment
+from phased.experiments.record import Record
+from phased.report import names
+from phased.report.groups import Group, Spread, frozen, gather, spread
 
 
 class LeakPair(NamedTuple):
@@ -37,7 +39,7 @@ def leak_pairs(of: Sequence[Group]) -> list[LeakPair]:
 
     def rest(group: Group) -> str:
         settings = {key: value for key, value in group.settings.items() if key.rpartition(".")[2] not in {"leak", "name"}}
-        return frozen([group.experiment, group.scale, group.model, group.condition, settings])
+        return frozen([*group.section, group.study, group.model, group.condition, settings])
 
     leaks = [(group, leak) for group in of if isinstance(leak := group.settings.get("leak"), int | float)]
     without = {rest(group): group for group, leak in leaks if leak == 0}
@@ -49,12 +51,12 @@ def leak_pairs(of: Sequence[Group]) -> list[LeakPair]:
 
 
 def _faster(one: Group, other: Group) -> float | None:
-    devices = {result.device for result in (*one.results, *other.results)}
-    seconds = epoch_seconds(one.results), epoch_seconds(other.results)
+    devices = {record.device for record in (*one.records, *other.records)}
+    seconds = epoch_seconds(one.records), epoch_seconds(other.records)
     return seconds[1] / seconds[0] if len(devices) == 1 and seconds[0] > 0 else None
 
 
-def epoch_seconds(runs: Sequence[Result]) -> float:
+def epoch_seconds(runs: Sequence[Record]) -> float:
     """The mean over runs of the median time of an epoch."""
     times = (spread(point.seconds for point in run.curve).values for run in runs)
     return spread(float(np.median(each)) for each in times if each).mean
@@ -63,7 +65,7 @@ def epoch_seconds(runs: Sequence[Result]) -> float:
 class Cost(NamedTuple):
     """The time runs of one experiment and model took on one device."""
 
-    experiment: str
+    experiment: Experiment
     scale: str
     label: str
     device: str
@@ -71,48 +73,51 @@ class Cost(NamedTuple):
     epoch: float
 
 
-def costs(results: Sequence[Result]) -> list[Cost]:
+def costs(records: Sequence[Record]) -> list[Cost]:
     """Wall time over conditions and seeds, by experiment, model and device; runs made on two devices count on both."""
-    gathered: defaultdict[tuple[str, str, str, str], list[Result]] = defaultdict(list)
-    for group in gather(results):
-        for result in group.results:
-            gathered[group.experiment, group.scale, group.label, result.device].append(result)
-    return [Cost(*key, spread(run.wall for run in runs), epoch_seconds(runs)) for key, runs in gathered.items()]
+    gathered: defaultdict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
+    for group in gather(records):
+        for record in group.records:
+            gathered[group.experiment.name, group.scale, group.label, record.device].append(record)
+    return [
+        Cost(catalogue.experiment(name), scale, label, device, spread(run.wall for run in runs), epoch_seconds(runs))
+        for (name, scale, label, device), runs in gathered.items()
+    ]
 
 
 class Missing(NamedTuple):
     """What a figure of the paper still lacks at the paper's scale, and the command that makes it."""
 
-    figure: paper.Figure
+    experiment: Experiment
     lacks: list[str]
     command: str
 
     @property
     def summary(self) -> str:
         """How much of the figure has fewer seeds than the paper's."""
-        of = len(self.figure.conditions) * len(self.figure.models)
-        return f"{len(self.lacks)} of its {names.counted(of, 'line')} have fewer than {paper.SEEDS} seeds at the paper's scale"
+        of = names.counted(len(self.experiment.figure_runs()), "line")
+        return f"{len(self.lacks)} of its {of} have fewer than {SEEDS} seeds at the paper's scale"
 
 
-def missing(of: Sequence[Group], results: str = "results") -> list[Missing]:
-    """Bars and curves of the paper with fewer than its five seeds at its scale."""
+def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
+    """Bars and curves of the paper's trained experiments with fewer than its five seeds at its scale."""
     found = []
-    for figure in paper.FIGURES:
-        best = {(model, condition): 0 for condition in figure.conditions for model in figure.models}
+    for experiment in catalogue.experiments().values():
+        best = dict.fromkeys(experiment.figure_runs(), 0)
         for group in of:
-            if (group.experiment, group.scale) == (figure.experiment, "paper") and (group.model, group.condition) in best:
-                key = (group.model, group.condition)
+            key = group.model, group.condition
+            if (group.experiment.name, group.scale) == (experiment.name, "paper") and key in best:
                 best[key] = max(best[key], len(set(group.seeds)))
         lacks = [
-            f"{names.model(model)}, {names.condition(condition, short=True)}: {have} of {paper.SEEDS} seeds"
+            f"{experiment.label(model)}, {experiment.condition(condition, short=True)}: {have} of {SEEDS} seeds"
             for (model, condition), have in best.items()
-            if have < paper.SEEDS
+            if have < SEEDS
         ]
         if lacks:
-            found.append(Missing(figure, lacks, command(figure.experiment, results)))
+            found.append(Missing(experiment, lacks, command(experiment, folder)))
     return found
 
 
-def command(experiment: str, results: str = "results") -> str:
+def command(experiment: Experiment, folder: str = "results") -> str:
     """The command that runs what an experiment lacks at the paper's scale; finished runs are skipped."""
-    return f"phased run {experiment} --scale paper --seeds {paper.SEEDS} --out {results}"
+    return f"phased run {experiment.studies[0].name} --scale paper --seeds {SEEDS} --out {folder}"

@@ -1,54 +1,19 @@
-"""When the units of a trained layer are open: its gates over a clock like those it was trained on."""
+"""When the units of a trained network are open: its gates over a clock like those it was trained on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phased.experiments.record import Gates
 from phased.gate import TimeGate
-from phased.report.results import Gates, Result
-from phased.report.study import evenly, flat
+from phased.report.groups import evenly
 
 Array = NDArray[np.float64]
-DURATION = 125.0  # ms: no wave of the frequency tasks ends later
-SEED = 0  # of the clocks with random times
-STEPS = 500  # of the adding task, where a result does not say
-MOST_STEPS = 1000  # of a clock, and
-MOST_UNITS = 250  # of a layer: more of them could not be told apart in a figure
-
-
-class Clock(NamedTuple):
-    """Times at which samples come, (T,), their unit, and what they are in words."""
-
-    time: Array
-    unit: str
-    words: str
-
-
-def sample_clock(result: Result) -> Clock:
-    """A clock of the kind a run trained on; random times are the same on every call."""
-    if result.experiment == "adding":
-        steps = _steps(flat(result.settings).get("task.length"))
-        return Clock(np.arange(float(steps)), "step", f"{steps} steps")
-    if result.condition == "standard":
-        return Clock(np.arange(0.0, DURATION), "ms", "a sample every 1 ms")
-    if result.condition == "high":
-        # A quarter of the time: ten times as many samples as the standard clock would be too fine to see.
-        return Clock(np.arange(0.0, DURATION / 4, 0.1), "ms", "a sample every 0.1 ms")
-    time = np.sort(np.random.default_rng(SEED).uniform(0.0, DURATION, int(DURATION)))
-    return Clock(time, "ms", f"{int(DURATION)} samples at random times")
-
-
-def _steps(lengths: Any) -> int:
-    """The mean of a shortest and a longest sequence, as far as a figure can show it; settings may hold anything."""
-    ends = lengths if isinstance(lengths, list | tuple) else [lengths]
-    if not ends or not all(isinstance(end, int | float) and 2 <= end <= 1e9 for end in ends):
-        return STEPS
-    return min(round(float(np.mean(ends))), MOST_STEPS)
+MOST_UNITS = 250  # of a network: more of them could not be distinguished in a figure
 
 
 def openness(gates: Gates, time: Array) -> Array:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from phased.experiments.record import Record
 from phased.report import names
-from phased.report.results import Result
-from phased.report.study import Group, natural
-from phased.report.style import MODELS, OTHER_MODEL, shades
+from phased.report.groups import Group, natural
+from phased.report.style import OTHERS, shades
 
 # On and off, in points; the first is a whole line.
 DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (1.4, 1.4), (6.0, 1.6, 1.4, 1.6))
@@ -22,6 +22,15 @@ class Look(NamedTuple):
     dash: tuple[float, ...]
 
 
+def colour(group: Group) -> str:
+    """The colour of a group's model: the same in every figure; its variants are shades of it."""
+    kinds = [kind.name for kind in group.experiment.models]
+    if group.model not in kinds:
+        return OTHERS[0]
+    own = group.experiment.models[kinds.index(group.model)].colour
+    return own or OTHERS[kinds.index(group.model) % len(OTHERS)]
+
+
 def by_variant(groups: Sequence[Group]) -> list[Look]:
     """One look a group: its model's colour, a shade and a dash of its own for each variant; conditions look alike."""
     found = []
@@ -32,7 +41,7 @@ def by_variant(groups: Sequence[Group]) -> list[Look]:
     for group in groups:
         variants = among[group.model]
         place = variants.index(group.variant)
-        tones = shades(MODELS.get(group.model, OTHER_MODEL), len(variants))
+        tones = shades(colour(group), len(variants))
         found.append(Look(group.label, tones[place], DASHES[place % len(DASHES)]))
     return found
 
@@ -47,8 +56,9 @@ def by_condition(groups: Sequence[Group]) -> list[Look]:
             _distinct([other.condition for other in same]),
             sorted({other.variant for other in same}, key=natural),
         )
-        tones = shades(MODELS.get(group.model, OTHER_MODEL), len(conditions))
-        words = (names.model(group.model) if several else "", names.condition(group.condition, short=True), group.variant)
+        tones = shades(colour(group), len(conditions))
+        about = group.experiment
+        words = (about.label(group.model) if several else "", about.condition(group.condition, short=True), group.variant)
         dash = DASHES[variants.index(group.variant) % len(DASHES)]
         found.append(Look(", ".join(filter(None, words)), tones[conditions.index(group.condition)], dash))
     return found
@@ -56,20 +66,20 @@ def by_condition(groups: Sequence[Group]) -> list[Look]:
 
 def seeds_note(groups: Sequence[Group]) -> str:
     """How many seeds stand behind what is shown, group by group where they differ, and which runs diverged."""
-    counts = [len(group.results) for group in groups]
+    counts = [len(group.records) for group in groups]
     usual = max(set(counts), key=counts.count)
-    odd = [f"{full_name(group, groups)}: {len(group.results)}" for group in groups if len(group.results) != usual]
+    odd = [f"{full_name(group, groups)}: {len(group.records)}" for group in groups if len(group.records) != usual]
     words = [names.counted(usual, "seed") + (" each" if len(groups) > 1 else "") + (f", but {'; '.join(odd)}" if odd else "")]
     lost = [group for group in groups if group.test.lost]
-    words += [f"{group.test.lost} of {len(group.results)} of {full_name(group, groups)} diverged, in no mean" for group in lost]
+    words += [f"{group.test.lost} of {len(group.records)} of {full_name(group, groups)} diverged, in no mean" for group in lost]
     return "; ".join(words)
 
 
-def machines_note(results: Sequence[Result]) -> str:
+def machines_note(records: Sequence[Record]) -> str:
     """Which devices and versions stand behind what is shown."""
-    devices = _distinct([result.device for result in results])
+    devices = _distinct([record.device for record in records])
     versions = _distinct(
-        [f"phased {result.versions.get('phased', '?')}, torch {result.versions.get('torch', '?')}" for result in results]
+        [f"phased {record.versions.get('phased', '?')}, torch {record.versions.get('torch', '?')}" for record in records]
     )
     return f"{', '.join(devices)}; {' and '.join(versions)}"
 
@@ -77,12 +87,12 @@ def machines_note(results: Sequence[Result]) -> str:
 def full_name(group: Group, among: Sequence[Group]) -> str:
     """Model, variant, and the condition where there are several."""
     several = len({other.condition for other in among}) > 1
-    return ", ".join(filter(None, (group.label, names.condition(group.condition, short=True) if several else "")))
+    return ", ".join(filter(None, (group.label, group.experiment.condition(group.condition, short=True) if several else "")))
 
 
 def label(group: Group) -> str:
-    """The variant alone for the Phased LSTM, which most points are."""
-    return group.variant or group.label if group.model == "phased" else group.label
+    """The variant alone for networks with time gates, which most points are."""
+    return group.variant or group.label if group.gated else group.label
 
 
 def _distinct(items: Sequence[str]) -> list[str]:

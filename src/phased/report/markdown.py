@@ -1,28 +1,26 @@
-"""The tables of docs/experiments.md, made of the results: `python -m phased.report.markdown results`."""
+"""The tables of docs/results.md, made of the records: `python -m phased.report.markdown results`."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from phased.bench.tables import table
-from phased.report import names, paper
+from phased.experiments.descriptor import Claim, Metric
+from phased.experiments.folder import read
 from phased.report.findings import leak_pairs
-from phased.report.results import read
-from phased.report.study import Group, Spread, groups, keys, main, renamed, spread, studies
+from phased.report.groups import Group, Spread, groups, keys, main, sections, spread
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Runs at the paper's scale: by a study's name those of the paper's figure, "beyond" it all others; and "leak"."""
-    at_scale = [group for group in groups(read(folder).results) if group.scale == "paper"]
+    """Runs at the paper's scale: by a section's name those of the paper's figure, "beyond" it all others; and "leak"."""
+    at_scale = [group for group in groups(read(folder).records) if group.scale == "paper"]
     found = {"leak": of_leaks(at_scale)}
-    apart = studies(at_scale)
-    for key, study in zip(keys(apart), apart, strict=True):
-        shown = main(study)
-        runs = {result.name for group in shown for result in group.results}
-        others = [group for group in study if not runs.issuperset(result.name for result in group.results)]
+    apart = sections(at_scale)
+    for key, section in zip(keys(apart), apart, strict=True):
+        shown = main(section)
+        others = [group for group in section if group not in shown]
         found[key] = of_groups(shown)
         if others:
             found[f"beyond {key}"] = of_groups(others, beside_paper=False)
@@ -31,14 +29,14 @@ def tables(folder: Path) -> dict[str, str]:
 
 def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
     """A row a group: what was reached, over five epochs and in the last one, what the paper has, and what it took."""
-    figure = paper.figure(shown[0].experiment)
-    metric = figure.metric if figure else "accuracy"
+    about = shown[0].experiment
+    metric = about.metric
     head = ["condition", "network", "accuracy" if metric == "accuracy" else "mean squared error", "last epoch alone"]
     head += ["training loss", "updates", "seeds", "ran on", "paper"]
     rows = []
     for group in shown:
-        last = spread(result.curve[-1].test for result in group.results)
-        cells = [names.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last.mean, metric)]
+        last = spread(record.curve[-1].test for record in group.records)
+        cells = [about.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last.mean, metric)]
         cells += [f"{group.loss.mean:.2g}", updates(group), str(group.test.n), devices(group), claimed(group.claim)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
@@ -49,16 +47,21 @@ def of_leaks(of: Sequence[Group]) -> str:
     """A row for runs that differ in the leak alone."""
     verdict = {True: "yes", False: "no", None: "one seed"}
     rows = []
-    for pair in leak_pairs(renamed(of)):
-        figure = paper.figure(pair.without.experiment)
-        metric = figure.metric if figure else "accuracy"
-        what = [pair.without.experiment, names.condition(pair.without.condition, short=True)]
-        law = pair.without.settings.get("task.periods", "paper")
-        if law != "paper":
-            what.append(names.task({"task.periods": law}))
-        sides = (measured(side.test, metric) for side in (pair.without, pair.leaking))
+    for pair in leak_pairs(of):
+        group = pair.without
+        what = [group.experiment.name, group.experiment.condition(group.condition, short=True)]
+        if group.data:
+            what.append(group.data_words)
+        sides = (measured(side.test, group.experiment.metric) for side in (pair.without, pair.leaking))
         rows.append([literal(", ".join(what)), *sides, verdict[pair.within_spread]])
     return table(("task", "leak 0", "leak 0.001", "within the spread"), rows)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """In Markdown."""
+    names = list(head)
+    lines = ["| " + " | ".join(cells) + " |" for cells in (names, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]]).replace("|  |", "| |")
 
 
 def literal(cell: str) -> str:
@@ -67,7 +70,7 @@ def literal(cell: str) -> str:
     return re.sub(r"[\\`*~<>\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", cell)
 
 
-def measured(test: Spread, metric: paper.Metric) -> str:
+def measured(test: Spread, metric: Metric) -> str:
     """The mean and the standard deviation, if there is one."""
     if test.deviation is None:
         return one(test.mean, metric)
@@ -76,12 +79,12 @@ def measured(test: Spread, metric: paper.Metric) -> str:
     return f"{test.mean:.2g} ± {test.deviation:.2g}"
 
 
-def one(value: float, metric: paper.Metric) -> str:
+def one(value: float, metric: Metric) -> str:
     """An accuracy as percent, an error as it is."""
     return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.2g}"
 
 
-def claimed(claim: paper.Claim | None) -> str:
+def claimed(claim: Claim | None) -> str:
     """The paper's number, or between which two it is."""
     if claim is None:
         return ""
@@ -91,12 +94,12 @@ def claimed(claim: paper.Claim | None) -> str:
 
 def updates(group: Group) -> str:
     """The part of the steps at which a unit is updated."""
-    return "every step" if group.results[0].updates is None else f"{100 * group.updates.mean:.1f} %"
+    return "every step" if group.records[0].updates is None else f"{100 * group.updates.mean:.1f} %"
 
 
 def devices(group: Group) -> str:
     """What its runs were made on, in short."""
-    return " and ".join(sorted({result.device.removeprefix("NVIDIA ").removeprefix("AMD ") for result in group.results}))
+    return " and ".join(sorted({record.device.removeprefix("NVIDIA ").removeprefix("AMD ") for record in group.records}))
 
 
 if __name__ == "__main__":

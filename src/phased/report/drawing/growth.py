@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from phased.report import fields, reader
+from phased.experiments import fields, reader
 from phased.report.save import save
 from phased.report.style import INK, QUIET, UNITS, WIDTH, styled
 

@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from phased.report import names, paper
 from phased.report.drawing.annotate import beside, caption, end_labels, legend, plain, plain_logarithm
+from phased.report.groups import Group, lowest
 from phased.report.looks import Look, by_condition, by_variant, machines_note, seeds_note
-from phased.report.study import Group, lowest
 from phased.report.style import FAINT, QUIET, WIDTH
 
 
@@ -26,9 +25,9 @@ def draw_conditions(groups: Sequence[Group]) -> Figure:
         for group, look in zip(groups, looks, strict=True):
             if group.condition == condition:
                 _curve(axes, group, look, percent=True)
-        axes.set_title(plain(names.condition(condition)))
+        axes.set_title(plain(groups[0].experiment.condition(condition)))
     for axes in panels:
-        _accuracy(axes, 100 * lowest(groups), last=axes is panels[-1])
+        _accuracy(axes, groups, last=axes is panels[-1])
     panels[0].set_ylabel("test accuracy (%)")
     kinds = dict.fromkeys(looks)
     legend(figure, [panels[0].plot([], [], color=look.colour, dashes=look.dash, label=look.label)[0] for look in kinds])
@@ -37,13 +36,13 @@ def draw_conditions(groups: Sequence[Group]) -> Figure:
 
 
 def draw_accuracy(groups: Sequence[Group]) -> Figure:
-    """Figure 4a: test accuracy over training under one condition, each line named where it ends."""
+    """Test accuracy over training under one condition, each line named where it ends."""
     figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
     axes = figure.subplots()
     looks = by_variant(groups)
     for group, look in zip(groups, looks, strict=True):
         _curve(axes, group, look, percent=True)
-    _accuracy(axes, 100 * lowest(groups), last=False)
+    _accuracy(axes, groups, last=False)
     axes.set_ylabel("test accuracy (%)")
     _name_ends(axes, groups, looks, percent=True)
     _note(figure, groups)
@@ -51,7 +50,7 @@ def draw_accuracy(groups: Sequence[Group]) -> Figure:
 
 
 def draw_error(groups: Sequence[Group]) -> Figure:
-    """Figure 4b: mean squared error over training, one shade for each range of periods, on a logarithmic axis."""
+    """Mean squared error over training, one shade for each condition, on a logarithmic axis."""
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     axes = figure.subplots()
     looks = by_condition(groups)
@@ -63,12 +62,12 @@ def draw_error(groups: Sequence[Group]) -> Figure:
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, 0.3))
     plain_logarithm(axes.yaxis)
-    plateaus = paper.PLATEAUS if groups[0].experiment == "adding" else {}
-    for value in plateaus.values():
+    levels = groups[0].experiment.levels
+    for value in levels.values():
         axes.axhline(value, color=FAINT, linewidth=1.0, zorder=0)
     _name_ends(axes, groups, looks, percent=False)
-    told = "; ".join(f"{value:.3f}, {words}" for words, value in plateaus.items())
-    _note(figure, groups, *([f"Grey lines: {told}."] if told else []))
+    meaning = "; ".join(f"{value:.3f}, {words}" for words, value in levels.items())
+    _note(figure, groups, *([f"Grey lines: {meaning}."] if meaning else []))
     return figure
 
 
@@ -82,13 +81,17 @@ def _curve(axes: Axes, group: Group, look: Look, percent: bool) -> None:
     axes.plot(epoch, mean, color=look.colour, dashes=look.dash, marker=marker, markersize=3)
 
 
-def _accuracy(axes: Axes, low: float, last: bool) -> None:
-    axes.axhline(50, color=FAINT, linewidth=1.0, zorder=0)
-    axes.set_ylim(np.fmin(low, 50.0) - 2, 101.5)
-    axes.set_yticks(range(50, 101, 10))
+def _accuracy(axes: Axes, groups: Sequence[Group], last: bool) -> None:
+    about = groups[0].experiment
+    levels = [*([] if about.chance is None else [about.chance]), *about.levels.values()]
+    for level in levels:
+        axes.axhline(100 * level, color=FAINT, linewidth=1.0, zorder=0)
+    chance = 100 * (about.chance or 0.0)
+    axes.set_ylim(np.fmin(100 * lowest(groups), chance) - 2, 101.5)
+    axes.set_yticks(range(-(-round(chance) // 10) * 10, 101, 10))
     _epochs(axes)
-    if last:
-        beside(axes, 50, "chance", QUIET)
+    if last and about.chance is not None:
+        beside(axes, chance, "chance", QUIET)
 
 
 def _epochs(axes: Axes) -> None:
@@ -115,13 +118,12 @@ def _note(figure: Figure, groups: Sequence[Group], *more: str) -> None:
         figure,
         *more,
         f"Line: mean, band: least to greatest over seeds. {seeds_note(groups)}, {groups[0].scale} scale.",
-        machines_note([result for group in groups for result in group.results]),
+        machines_note([record for group in groups for record in group.records]),
     )
 
 
 def draw_learning(groups: Sequence[Group]) -> Figure:
-    """The learning curves of one experiment, in the form that fits what was measured."""
-    figure = paper.figure(groups[0].experiment)
-    if figure is not None and figure.metric == "error":
+    """The learning curves of one section, in the form that fits what was measured."""
+    if groups[0].experiment.metric == "error":
         return draw_error(groups)
     return draw_accuracy(groups) if len({group.condition for group in groups}) == 1 else draw_conditions(groups)

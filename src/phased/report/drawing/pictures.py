@@ -1,4 +1,4 @@
-"""The paper's figures redrawn from results, as PNG and SVG."""
+"""The experiments' figures drawn from records, as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from phased.report import paper
+from phased.experiments.record import Record
 from phased.report.drawing.bars import draw_bars
 from phased.report.drawing.learning import draw_learning
 from phased.report.drawing.tradeoff import draw_tradeoff
 from phased.report.drawing.trained import draw_learned, draw_raster
-from phased.report.results import Result, read
+from phased.report.groups import Group, compared, groups, keys, main, sections
 from phased.report.save import save
-from phased.report.study import FEWEST_SETTINGS, Group, compared, groups, keys, main, studies
 from phased.report.style import styled
 
 # More would be too small to read; the page shows all of them.
@@ -22,39 +21,33 @@ MOST_CONDITIONS = 6
 MOST_GROUPS = 24
 
 
-def make_pictures(results_folder: Path, out_folder: Path) -> list[Path]:
-    """Read every result under a folder and draw what they allow; returns the files."""
-    out_folder.mkdir(parents=True, exist_ok=True)
-    return save_pictures(read(results_folder).results, out_folder)
-
-
-def save_pictures(results: Sequence[Result], folder: Path) -> list[Path]:
-    """Draw results into an existing folder: `frequency-bars.png` at the paper's scale, `frequency-quick-bars.png` if quick."""
+def save_pictures(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Draw what records allow into an existing folder: `adding-learning.png`, `adding-quick-learning.png` of the quick scale."""
     files = []
     with styled():
-        apart = studies(groups(results))
-        for key, study in zip(keys(apart), apart, strict=True):
-            for name, figure in _pictures(study):
+        apart = sections(groups(records))
+        for key, section in zip(keys(apart), apart, strict=True):
+            for name, figure in _pictures(section):
                 files += save(figure, folder, f"{key}-{name}")
     return files
 
 
-def _pictures(mine: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
-    """Every picture that the groups of one study allow."""
-    shown = few(main(mine))
-    figure = paper.figure(mine[0].experiment)
-    if mine[0].experiment == "frequency":
+def _pictures(section: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
+    """Every picture that the groups of one section allow, of those that the descriptor names."""
+    shown, charts = few(main(section)), section[0].experiment.charts
+    if "bars" in charts:
         yield "bars", draw_bars(shown)
-    yield "learning", draw_learning(shown)
-    settings = few(compared(mine))
-    if (figure is None or figure.metric == "accuracy") and sum(group.model == "phased" for group in settings) >= FEWEST_SETTINGS:
+    if "learning" in charts:
+        yield "learning", draw_learning(shown)
+    settings = few(compared(section))
+    if settings:
         yield "updates", draw_tradeoff(settings)
-    gated = [group for group in shown if any(run.after is not None for run in group.results)]
-    if gated:
-        # The last condition is the asynchronous one, or the longest periods; of its settings the first.
+    gated = [group for group in shown if any(run.after is not None for run in group.records)]
+    if "gates" in charts and gated:
+        # The last condition is the hardest in every experiment so far; of its settings the first.
         group = next(group for group in gated if group.condition == gated[-1].condition)
         yield "gates", draw_learned(group)
-        yield "raster", draw_raster(next(run for run in group.results if run.after is not None))
+        yield "raster", draw_raster(group)
 
 
 def few(of: Sequence[Group]) -> list[Group]:

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from phased.report import names
 from phased.report.drawing.annotate import LINE_HEIGHT, caption, plain, spread
+from phased.report.groups import Group
+from phased.report.looks import colour as colour_of
 from phased.report.looks import label, machines_note, seeds_note
-from phased.report.study import Group
-from phased.report.style import MODELS, OTHER_MODEL, WIDTH
+from phased.report.style import WIDTH
 
 TICKS = (1, 2, 5, 10, 20, 50, 100)  # percent of all unit steps
 
@@ -30,11 +30,11 @@ def draw_tradeoff(groups: Sequence[Group]) -> Figure:
     heights = []
     to_axes = axes.transScale + axes.transLimits
     for group in shown:
-        colour = MODELS.get(group.model, OTHER_MODEL)
+        colour = colour_of(group)
         x, y = 100 * group.updates.mean, 100 * group.test.mean
-        for result in group.results:
-            share = 100.0 if result.updates is None else 100 * result.updates
-            axes.plot(share, 100 * result.test, "o", color=colour, markersize=2.4, alpha=0.45, markeredgewidth=0)
+        for record in group.records:
+            share = 100.0 if record.updates is None else 100 * record.updates
+            axes.plot(share, 100 * record.test, "o", color=colour, markersize=2.4, alpha=0.45, markeredgewidth=0)
         deviation = [None if side is None else 100 * side for side in (group.updates.deviation, group.test.deviation)]
         axes.errorbar(
             x,
@@ -51,7 +51,7 @@ def draw_tradeoff(groups: Sequence[Group]) -> Figure:
     places = spread(heights, LINE_HEIGHT)
     too_high = max(0.0, max(places, default=0.0) - 1.0)
     for group, place in zip(shown, places, strict=True):
-        colour = MODELS.get(group.model, OTHER_MODEL)
+        colour = colour_of(group)
         axes.annotate(
             f"{100 * group.test.mean:.1f} %: {plain(label(group))}",
             (np.clip(100 * group.updates.mean, *axes.get_xlim()), np.clip(100 * group.test.mean, *axes.get_ylim())),
@@ -68,11 +68,12 @@ def draw_tradeoff(groups: Sequence[Group]) -> Figure:
     axes.set_xlabel("updates (% of all units x steps, on the test set)")
     axes.set_ylabel("test accuracy (%)")
     if shown:
+        about, gated = shown[0].experiment, next(group for group in shown if group.gated)
         caption(
             figure,
-            f"{names.condition(shown[0].condition).capitalize()}; red: Phased LSTM. "
+            f"{about.condition(shown[0].condition).capitalize()}; without a name: {about.label(gated.model)}. "
             f"Point: mean, whiskers: standard deviation, dot: one seed. {seeds_note(shown)}, {shown[0].scale} scale, "
             f"after {max(group.epochs for group in shown)} epochs.",
-            machines_note([result for group in shown for result in group.results]),
+            machines_note([record for group in shown for record in group.records]),
         )
     return figure

@@ -1,4 +1,4 @@
-"""What training did to the gates of a layer: periods and ratios before and after, and who is open when."""
+"""What training did to the gates of a network: periods and ratios before and after, and which units are open when."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from phased.experiments.record import Gates, Record
 from phased.report import names
 from phased.report.drawing.annotate import beside, caption, panel, plain_logarithm
-from phased.report.gates import bends, by_period, is_open, of_units, openness, sample_clock, some_units, three_units
+from phased.report.gates import bends, by_period, is_open, of_units, openness, some_units, three_units
+from phased.report.groups import Group
+from phased.report.looks import colour as colour_of
 from phased.report.looks import machines_note
-from phased.report.results import Result
-from phased.report.study import Group
-from phased.report.style import INK, MODELS, OTHER_MODEL, QUIET, UNITS, WIDTH
+from phased.report.style import INK, QUIET, UNITS, WIDTH
 
 
 def draw_learned(group: Group) -> Figure:
     """Every unit of every seed: its period before and after training, and its open ratio after."""
     figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    colour = MODELS.get(group.model, OTHER_MODEL)
-    pairs = [(run.before, run.after) for run in group.results if run.before is not None and run.after is not None]
+    colour = colour_of(group)
+    pairs = [(run.before, run.after) for run in group.records if run.before is not None and run.after is not None]
     before, after = (np.concatenate([np.array(pair[side].period) for pair in pairs]) for side in (0, 1))
     ratio_before, ratio = (np.concatenate([np.array(pair[side].ratio_on) for pair in pairs]) for side in (0, 1))
-    unit = sample_clock(group.results[0]).unit
+    unit = group.experiment.clock(group.records[0]).unit
 
     ends = float(min(before.min(), after.min())), float(max(before.max(), after.max()))
     left.plot(ends, ends, color=QUIET, linewidth=0.8, zorder=1)
@@ -49,21 +50,20 @@ def draw_learned(group: Group) -> Figure:
     plain_logarithm(left.xaxis, left.yaxis, right.xaxis)
     caption(
         figure,
-        f"{group.label}, {names.condition(group.condition)}: a dot for each of {len(after) // len(pairs)} units of "
+        f"{group.label}, {group.experiment.condition(group.condition)}: a dot for each of {len(after) // len(pairs)} units of "
         f"{names.counted(len(pairs), 'seed')}, {group.scale} scale, {group.epochs} epochs.",
-        machines_note(group.results),
+        machines_note(group.records),
     )
     return figure
 
 
-def draw_raster(result: Result) -> Figure:
-    """The gates of a trained layer: three of its units over time, and all of them at the samples of a clock."""
-    if result.after is None:
-        raise ValueError(f"the result '{result.name}' has no gates to draw. Choose one of a Phased LSTM.")
-    gates = by_period(result.after)
+def draw_raster(group: Group) -> Figure:
+    """The gates of a group's first run that has any: three of its units over time, and all of them at the samples of a clock."""
+    about, record, gates = group.experiment, *first_gated(group)
+    gates = by_period(gates)
     shown = of_units(gates, some_units(gates))
     three = of_units(gates, three_units(gates))
-    clock = sample_clock(result)
+    clock = about.clock(record)
     figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.0, 2.2))
     _three(top, three.period, openness(three, np.linspace(clock.time[0], clock.time[-1], 4000)), clock.time, clock.unit)
@@ -80,12 +80,20 @@ def draw_raster(result: Result) -> Figure:
     panel(below, "b", f"{updated.mean():.1%} of {len(gates.period)} units x {len(clock.time)} samples are open")
     caption(
         figure,
-        f"{names.model(result.model)}, {names.condition(result.condition)}, seed {result.seed}, "
-        f"{result.curve[-1].epoch} epochs, {result.scale} scale.",
+        f"{about.label(record.model)}, {about.condition(record.condition)}, seed {record.seed}, "
+        f"{record.curve[-1].epoch} epochs, {record.scale} scale.",
         f"The clock is made for this figure: {clock.words}. Darker: further open.",
-        machines_note([result]),
+        machines_note([record]),
     )
     return figure
+
+
+def first_gated(group: Group) -> tuple[Record, Gates]:
+    """The first run of a group with gates, and these after training."""
+    for record in group.records:
+        if record.after is not None:
+            return record, record.after
+    raise ValueError(f"the group '{group.label}' has no gates to draw. Choose one of a network with time gates.")
 
 
 def _three(axes: Axes, period: tuple[float, ...], k: np.ndarray, samples: np.ndarray, unit: str) -> None:

@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from itertools import cycle, islice
 
 import altair as alt
 
-from phased.report import names
+from phased.report.groups import Group
 from phased.report.html import vega
 from phased.report.looks import Look, by_variant, label
-from phased.report.paper import PLATEAUS
-from phased.report.study import Group
 from phased.report.style import INK
 
-CHANCE = 50.0  # percent: two balanced classes
+LINE = 14  # letters of a condition in a line below its bars
 # Vega's names of shapes, and what stands for them in a line of text.
 SHAPES = {"circle": "●", "square": "■", "triangle-up": "▲", "diamond": "◆", "triangle-down": "▼", "cross": "✚"}
 
 
 def bars(groups: Sequence[Group]) -> vega.Spec:
-    """Figure 3: a bar from chance to the mean, a whisker of one standard deviation, a dot a seed, a line for the paper."""
+    """A bar from chance to the mean, a whisker of one standard deviation, a dot a seed, a line for the paper."""
+    about = groups[0].experiment
+    chance = 100 * (about.chance or 0.0)
     looks = by_variant(groups)
     kinds = list(dict.fromkeys(looks))
     rows: vega.Rows = []
     dots: vega.Rows = []
     for group, look in zip(groups, looks, strict=True):
-        row = {"condition": names.condition(group.condition), "label": look.label, "seeds": group.test.n}
+        words = "\n".join(textwrap.wrap(about.condition(group.condition), LINE))
+        row = {"condition": words, "label": look.label, "seeds": group.test.n}
         rows.append(row | _bar(group))
-        dots += [row | {"seed": run.seed, "test": vega.percent(run.test)} for run in group.results if math.isfinite(run.test)]
+        dots += [row | {"seed": run.seed, "test": vega.percent(run.test)} for run in group.records if math.isfinite(run.test)]
     conditions = list(dict.fromkeys(row["condition"] for row in rows))
-    lines = alt.Axis(labelAngle=0, labelExpr="split(replace(datum.label, ' resolution', ', resolution'), ', ')", ticks=False)
+    lines = alt.Axis(labelAngle=0, labelExpr="split(datum.label, '\\n')", ticks=False)
     # A few bars stay bars on a wide page.
     outer = max(0.2, 0.8 - 0.2 * len(conditions))
     x = alt.X("condition:N", sort=conditions, title=None, axis=lines, scale=alt.Scale(paddingInner=0.2, paddingOuter=outer))
     beside = alt.XOffset("label:N", sort=[kind.label for kind in kinds], scale=alt.Scale(paddingInner=0.1))
-    scale = alt.Scale(domain=[min([48.0, *(dot["test"] - 2 for dot in dots)]), 102], nice=False)
+    scale = alt.Scale(domain=[min([chance - 2, *(dot["test"] - 2 for dot in dots)]), 102], nice=False)
     tooltip = [
         alt.Tooltip("label:N", title="model"),
         alt.Tooltip("condition:N"),
@@ -47,17 +49,17 @@ def bars(groups: Sequence[Group]) -> vega.Spec:
     ]
     base = vega.named("rows").encode(x=x, xOffset=beside, opacity=vega.if_picked(1.0, 0.2), tooltip=tooltip)
     bar = base.mark_bar().encode(
-        y=alt.Y("mean:Q", title="test accuracy (%)", scale=scale), y2=alt.Y2Datum(CHANCE), color=vega.colours(kinds)
+        y=alt.Y("mean:Q", title="test accuracy (%)", scale=scale), y2=alt.Y2Datum(chance), color=vega.colours(kinds)
     )
     whisker = base.mark_rule(color=INK, strokeWidth=1.2).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     paper = (
         base.mark_tick(color=INK, thickness=2).encode(y=alt.Y("paper:Q", scale=scale)).transform_filter("isValid(datum.paper)")
     )
-    told = ["label:N", "condition:N", "seed:Q", alt.Tooltip("test:Q", title="%")]
+    about_seed = ["label:N", "condition:N", "seed:Q", alt.Tooltip("test:Q", title="%")]
     seeds = vega.named("dots").mark_circle(size=16, color="white", stroke=INK, strokeWidth=0.7, opacity=1)
-    seeds = seeds.encode(x=x, xOffset=beside, y=alt.Y("test:Q", scale=scale), tooltip=told)
-    layers = alt.layer(vega.level(CHANCE, scale), bar, paper, whisker, seeds).add_params(vega.pick())
-    return vega.spec(layers, "Test accuracy of each model under each sampling condition", {"rows": rows, "dots": dots})
+    seeds = seeds.encode(x=x, xOffset=beside, y=alt.Y("test:Q", scale=scale), tooltip=about_seed)
+    layers = alt.layer(vega.level(chance, scale), bar, paper, whisker, seeds).add_params(vega.pick())
+    return vega.spec(layers, "Test accuracy of each model under each condition", {"rows": rows, "dots": dots})
 
 
 def _bar(group: Group) -> dict[str, float | str | None]:
@@ -103,7 +105,8 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
     points = base.mark_circle(size=90, opacity=0).encode(
         y=alt.Y("mean:Q", scale=scale), tooltip=["label:N", "epoch:Q", "mean:Q", *told]
     )
-    levels = [CHANCE] if lowest is not None else list(PLATEAUS.values()) if groups[0].experiment == "adding" else []
+    about = groups[0].experiment
+    levels = [unit * level for level in (*([] if about.chance is None else [about.chance]), *about.levels.values())]
     layers = alt.layer(*(vega.level(y, scale) for y in levels), band, line, points).add_params(vega.pick())
     return vega.spec(layers, "Test metric over training, mean and range over seeds", {"rows": rows})
 
@@ -124,7 +127,7 @@ def tradeoff(groups: Sequence[Group]) -> vega.Spec:
         numbers |= {"left": x.mean - (x.deviation or 0.0), "right": x.mean + (x.deviation or 0.0)}
         numbers |= {"low": y.mean - (y.deviation or 0.0), "high": y.mean + (y.deviation or 0.0)}
         rows.append({"label": look.label, "seeds": y.n} | {field: vega.percent(value) for field, value in numbers.items()})
-        for run in group.results:
+        for run in group.records:
             share = 1.0 if run.updates is None else run.updates
             dots.append({"label": look.label, "seed": run.seed, "updates": vega.percent(share), "test": vega.percent(run.test)})
     lowest = min([100.0, *(dot["updates"] for dot in dots if dot["updates"])])

@@ -1,4 +1,4 @@
-"""The page's interactive charts of gates: what training did to them, and who is open when."""
+"""The page's interactive charts of gates: what training did to them, and which units are open when."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from phased.experiments.descriptor import Clock
+from phased.experiments.record import Gates, Record
 from phased.report import names
-from phased.report.gates import Clock, bends, by_period, is_open, of_units, openness, sample_clock, some_units, three_units
+from phased.report.gates import bends, by_period, is_open, of_units, openness, some_units, three_units
+from phased.report.groups import Group
 from phased.report.html import vega
-from phased.report.results import Gates, Result
-from phased.report.study import Group
 from phased.report.style import INK, QUIET, UNITS
 
 
@@ -51,7 +52,7 @@ def units(groups: Sequence[Group]) -> vega.Rows:
     """What `periods` and `ratios` both show, a row a unit: group, seed, period before and after, ratio before and after."""
     rows: vega.Rows = []
     for place, group in enumerate(groups):
-        for run in group.results:
+        for run in group.records:
             if run.before is not None and run.after is not None:
                 before, after = (of_units(gates, some_units(gates)) for gates in (run.before, run.after))
                 columns = zip(before.period, after.period, before.ratio_on, after.ratio_on, strict=True)
@@ -77,14 +78,13 @@ def _which(value: int) -> alt.Parameter:
     return alt.param(name="which", value=value)
 
 
-def raster(result: Result) -> vega.Spec:
+def raster(record: Record, clock: Clock) -> vega.Spec:
     """Every open unit at every sample of a clock, darker the further it is open; `which` is 0 before training, 1 after."""
-    clock = sample_clock(result)
     rows: vega.Rows = []
-    for when, gates in enumerate((result.before, result.after)):
+    for when, gates in enumerate((record.before, record.after)):
         if gates is not None:
             rows += [row | {"w": when} for row in _open_events(by_period(gates), clock)]
-    units, no_grid = len(result.after.period) if result.after else 0, alt.Axis(grid=False)
+    units, no_grid = len(record.after.period) if record.after else 0, alt.Axis(grid=False)
     chart = vega.named("rows").transform_filter("datum.w == which")
     chart = chart.transform_calculate(e=f"datum.t + {float(np.median(np.diff(clock.time))):g}", v="datum.u + 1").mark_rect()
     chart = chart.encode(
@@ -113,11 +113,11 @@ def _open_events(gates: Gates, clock: Clock) -> vega.Rows:
     return [{"t": vega.short(clock.time[step]), "u": units[row], "k": round(float(k[step, row]), 2)} for step, row in events]
 
 
-def three(result: Result) -> vega.Spec:
-    """The openness of three units of a trained layer over time, in rows: a short, a middling and a long period."""
-    if result.after is None:
-        raise ValueError(f"the result '{result.name}' has no gates to draw. Choose one of a Phased LSTM.")
-    gates, clock = by_period(result.after), sample_clock(result)
+def three(record: Record, clock: Clock) -> vega.Spec:
+    """The openness of three units of a trained network over time, in rows: a short, a middling and a long period."""
+    if record.after is None:
+        raise ValueError(f"the run '{record.name}' has no gates to draw. Choose one of a network with time gates.")
+    gates = by_period(record.after)
     gates = of_units(gates, three_units(gates))
     time = np.linspace(clock.time[0], clock.time[-1], 4000)
     k = openness(gates, time)

@@ -12,54 +12,54 @@ import altair as alt
 import jinja2
 import vl_convert
 
-from phased.report import findings, names, paper
+from phased.experiments import catalogue
+from phased.experiments.folder import Reading
+from phased.experiments.reader import printable
+from phased.experiments.record import Record
+from phased.report import findings, names
+from phased.report.groups import groups
 from phased.report.html.blocks import Section
 from phased.report.html.sections import sections
-from phased.report.reader import printable
-from phased.report.results import Result, read
 from phased.report.save import save_text
-from phased.report.study import groups, newest
 
 NAME = "report.html"
+CITATION = "D. Neil, M. Pfeiffer, S.-C. Liu: Phased LSTM. NIPS 2016, arXiv:1610.09513"
 
 
-def make_page(results_folder: Path, out_folder: Path) -> Path:
-    """Read every result under a folder and write `report.html` about them; what is missing is on the page, with its command."""
-    reading = read(results_folder)
-    text = render(reading.results, reading.skipped, printable(results_folder.as_posix()))
-    out_folder.mkdir(parents=True, exist_ok=True)
-    return save_text(text, out_folder, NAME)
+def save_page(reading: Reading, results: Path, folder: Path) -> Path:
+    """Write `report.html` about the records read from `results`; what is missing is on the page, with its command."""
+    return save_text(render(reading.records, reading.skipped, printable(results.as_posix())), folder, NAME)
 
 
-def render(results: Sequence[Result], skipped: Sequence[str], folder: str = "results") -> str:
-    """The page about these results; `folder` is where its commands would put more."""
-    found = groups(results)
-    shown = sections(found, results, folder)
+def render(records: Sequence[Record], skipped: Sequence[str], folder: str = "results") -> str:
+    """The page about these records; `folder` is where its commands would put more."""
+    found = groups(records)
+    shown = sections(found, records, folder)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = files("phased.report.html").joinpath("templates", "page.html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render(
-        citation=paper.CITATION,
-        summary=summary(results),
+        citation=CITATION,
+        summary=summary(records),
         missing=findings.missing(found, folder),
         sections=shown,
         skipped=skipped,
-        repeated=len(results) - len(newest(results)),
-        runs=[_run(result) for group in found for result in group.results],
-        commands=sorted({result.command for result in results}),
+        repeated=len(records) - sum(len(group.records) for group in found),
+        runs=[_run(record) for group in found for record in group.records],
+        commands=sorted({record.command for record in records}),
         charts=_charts(shown),
         library=_library(),
     )
 
 
-def summary(results: Sequence[Result]) -> str:
+def summary(records: Sequence[Record]) -> str:
     """How many results there are, of when, made with what."""
-    if not results:
+    if not records:
         return "There are no results yet."
-    dates = sorted({result.date for result in results})
+    dates = sorted({record.date for record in records})
     span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    machines = ", ".join(dict.fromkeys(result.device for result in results))
-    versions = ", ".join(sorted({f"phased {result.versions.get('phased', '?')}" for result in results}))
-    return f"{names.counted(len(results), 'result')} of {span}, made on {machines} with {versions}."
+    machines = ", ".join(dict.fromkeys(record.device for record in records))
+    versions = ", ".join(sorted({f"phased {record.versions.get('phased', '?')}" for record in records}))
+    return f"{names.counted(len(records), 'result')} of {span}, made on {machines} with {versions}."
 
 
 @cache
@@ -82,7 +82,7 @@ def _inside_script(text: str) -> str:
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _run(result: Result) -> list[str]:
-    figure = paper.figure(result.experiment)
-    test = f"{100 * result.test:.2f} %" if figure is None or figure.metric == "accuracy" else f"{result.test:.3g}"
-    return [result.name, result.scale, str(result.seed), test, names.seconds(result.wall), result.device, result.date]
+def _run(record: Record) -> list[str]:
+    metric = catalogue.experiment(record.experiment).metric
+    test = f"{100 * record.test:.2f} %" if metric == "accuracy" else f"{record.test:.3g}"
+    return [record.name, record.scale, str(record.seed), test, names.seconds(record.wall), record.device, record.date]

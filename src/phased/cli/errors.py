@@ -1,0 +1,69 @@
+"""What can go wrong with a command, said in plain words and without a traceback."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+
+from phased import files
+
+STOPPED = 130  # as a shell reports Ctrl-C
+RESUMES = "Finished runs are kept, and the same command goes on with the others."
+
+
+@contextmanager
+def plain_errors(when_stopped: str = "") -> Iterator[None]:
+    """Inside, what is wrong with options, files or the disk is printed without a traceback; so is Ctrl-C, and SIGTERM."""
+    try:
+        with stopped_by_sigterm():
+            yield
+    except (ValueError, OSError) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        fail(f"stopped. {when_stopped}".strip(), STOPPED)
+
+
+@contextmanager
+def stopped_by_sigterm() -> Iterator[None]:
+    """Inside, SIGTERM, which batch systems and containers send, raises KeyboardInterrupt: files are closed and workers end."""
+    if threading.current_thread() is not threading.main_thread():  # signals are for the main thread
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def writable(folder: Path, option: str = "--out") -> Path:
+    """The folder, made if need be; if nothing can be written there an OSError that names it and the option that chose it."""
+    try:
+        return files.writable(folder)
+    except OSError as error:
+        raise OSError(f"{error} It was chosen by {option}.") from error
+
+
+def need(module: str, extra: str) -> None:
+    """Exit with the command that installs a module, if it is missing."""
+    if find_spec(module) is None:
+        fail(f"this needs {module}, which is not installed. Install it with: pip install 'phased[{extra}]'")
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Print what is wrong and what to do, and exit."""
+    Console(stderr=True).print(f"phased: {message}", style="red", soft_wrap=True, markup=False, highlight=False)
+    raise typer.Exit(code)

@@ -1,0 +1,44 @@
+"""Options of single studies: `phased run NAME --option VALUE`, declared by the descriptors of the experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from phased.experiments import catalogue
+from phased.experiments.descriptor import Option
+
+
+def parse_options(name: str, arguments: Sequence[str]) -> dict[str, str]:
+    """The options among the arguments that the command itself does not know; the study checks their values."""
+    found: dict[str, str] = {}
+    left = list(arguments)
+    study = catalogue.studies().get(name)
+    known = study.options if study is not None else {}
+    while left:
+        option, equals, value = left.pop(0).partition("=")
+        if not option.startswith("--") or option[2:] not in known:
+            others = (
+                f"Its own options are {', '.join(f'--{each}' for each in known)}." if known else "It has no options of its own."
+            )
+            raise typer.BadParameter(f"'{name}' does not take '{option}'. {others}")
+        if not equals:
+            if not left:
+                raise typer.BadParameter(f"'{option}' needs a value.")
+            value = left.pop(0)
+        found[option[2:]] = value
+    return found
+
+
+def options_help() -> str:
+    """A line for each option of studies."""
+    found: dict[tuple[str, Option], list[str]] = {}
+    for study in catalogue.studies().values():
+        for name, option in study.options.items():
+            found.setdefault((name, option), []).append(study.name)
+    lines = []
+    for (name, option), studies in found.items():
+        values = f" One of {', '.join(option.values)}." if option.values else ""
+        lines.append(f"--{name} VALUE, for {', '.join(studies)}: {option.about}{values}")
+    return "\n\n".join(lines)

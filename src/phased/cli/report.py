@@ -1,0 +1,44 @@
+"""`phased report`: one reading of a folder, and every figure and the page made of it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from phased.experiments.folder import Reading, read
+from phased.report.drawing.growth import save_growth
+from phased.report.drawing.pictures import save_pictures
+from phased.report.html.page import save_page
+
+
+def report(console: Console, results: Path, out: Path) -> list[Path]:
+    """The files written. What is not a result is named on the console and on the page."""
+    with printed_warnings(console):
+        reading = read(results)
+        files = save_report(reading, results, out)
+        bench = results / "bench" / "cpu.json"
+        if os.path.lexists(bench):  # a FIFO or a broken link is named in a warning
+            files += save_growth(bench, out)
+    for file in files:
+        console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
+    return files
+
+
+def save_report(reading: Reading, results: Path, out: Path) -> list[Path]:
+    """The page and the pictures of what was read."""
+    return [save_page(reading, results, out), *save_pictures(reading.records, out)]
+
+
+@contextmanager
+def printed_warnings(console: Console) -> Iterator[None]:
+    """Warnings raised inside are printed, in yellow and without the line of code they come from."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        console.print(str(warning.message), style="yellow", soft_wrap=True, markup=False, highlight=False)

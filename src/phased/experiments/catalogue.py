@@ -1,0 +1,49 @@
+"""Every experiment there is: each folder of `phased.paper` that has an EXPERIMENT. Adding a folder adds an experiment."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from phased.experiments.descriptor import PHASED, Experiment, Study
+
+PLACE = "phased.paper"
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """All descriptors by their names, in the order of their places."""
+    package = import_module(PLACE)
+    found = [
+        import_module(f"{PLACE}.{module.name}").EXPERIMENT
+        for module in iter_modules(package.__path__)
+        if module.ispkg and hasattr(import_module(f"{PLACE}.{module.name}"), "EXPERIMENT")
+    ]
+    names = [name for experiment in found for name in commands(experiment)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"names of experiments and studies must be different from each other, got {', '.join(twice)} twice.")
+    return {experiment.name: experiment for experiment in sorted(found, key=lambda one: (one.place, one.name))}
+
+
+def experiment(name: str) -> Experiment:
+    """The descriptor of this name; for results of an experiment that is not known here, one with defaults."""
+    return experiments().get(name) or Experiment(name, name, models=(PHASED,))
+
+
+def studies() -> dict[str, Study]:
+    """All studies that can be trained, by their names."""
+    return {study.name: study for experiment in experiments().values() for study in experiment.studies}
+
+
+def drawn() -> dict[str, Experiment]:
+    """All experiments that are computed and drawn without training."""
+    return {experiment.name: experiment for experiment in experiments().values() if experiment.draw is not None}
+
+
+def commands(experiment: Experiment) -> dict[str, str]:
+    """What `phased run` takes for this experiment, and a line about each."""
+    if experiment.studies:
+        return {study.name: study.about for study in experiment.studies}
+    return {experiment.name: experiment.about}

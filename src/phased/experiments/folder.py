@@ -1,0 +1,103 @@
+"""A folder of records: files of one run, files of a study, and whatever else may lie there. Reading changes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from phased import files
+from phased.experiments import reader
+from phased.experiments.fields import Malformed
+from phased.experiments.record import Record, parse
+
+MOST_BAD_LINES = 100  # in one file: what has more is no file of records, and is not read to its end
+SUFFIX = ".jsonl"
+FIT_FOR_A_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class Reading(NamedTuple):
+    """The records of a folder, and a sentence about each file, line or folder that was skipped."""
+
+    records: list[Record]
+    skipped: list[str]
+
+
+def read(folder: Path) -> Reading:
+    """Every record in the `*.jsonl` files under a folder, in the order of their paths; each thing skipped has one warning."""
+    if not folder.is_dir():
+        raise NotADirectoryError(f"there is no folder '{folder}'. Name the one that `phased run` wrote its results to.")
+    reading = Reading([], [])
+    found, unlisted = reader.find(folder, SUFFIX)
+    for closed, reason in unlisted.items():
+        reading.skipped.append(reader.skip(reader.quoted(closed), reason))
+    for file in found:
+        read_file(file, reading)
+    return reading
+
+
+def read_file(file: Path, reading: Reading) -> None:
+    """Add the records of one file, and what was skipped of it."""
+    bad = 0
+    try:
+        for number, line in _filled_lines(file):
+            try:
+                reading.records.append(parse(line))
+            except Malformed as reason:
+                reading.skipped.append(reader.skip(f"{reader.quoted(file)}, line {number}", reason))
+                bad += 1
+            if bad == MOST_BAD_LINES:
+                raise reader.Unreadable(f"from line {number + 1} on: {bad} lines before it are not results")
+    except reader.Unreadable as reason:
+        reading.skipped.append(reader.skip(reader.quoted(file), reason))
+
+
+def _filled_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, with their numbers; a file has at least one."""
+    empty = True
+    for number, line in reader.lines(file):
+        if line.strip():
+            empty = False
+            yield number, line
+    if empty:
+        raise reader.Unreadable("it is empty")
+
+
+def study_file(folder: Path, study: str) -> Path:
+    """Where the records of a study lie when they are gathered."""
+    return folder / f"{study}{SUFFIX}"
+
+
+def gather(folder: Path) -> dict[Path, int]:
+    """Move the records of single runs into one file a study, sorted by name; the files written, with their numbers of records.
+
+    A run with several records of the same settings keeps the latest. Files that are not all records are left as they are.
+    """
+    by_study: dict[str, dict[tuple[str, ...], Record]] = {}
+    sources: list[Path] = []
+    for file in reader.find(folder, SUFFIX)[0]:
+        reading = Reading([], [])
+        read_file(file, reading)
+        if not reading.skipped and not all(FIT_FOR_A_FILE.fullmatch(record.study) for record in reading.records):
+            reading.skipped.append(reader.skip(reader.quoted(file), "it has a study whose name is not fit for a file"))
+        if reading.skipped:
+            continue
+        sources.append(file)
+        for record in reading.records:
+            kept = by_study.setdefault(record.study, {})
+            key = record.name, record.scale, json.dumps(record.settings, sort_keys=True)
+            if key not in kept or record.date >= kept[key].date:
+                kept[key] = record
+    written = {}
+    for study, records in sorted(by_study.items()):
+        path = study_file(folder, study)
+        if path.exists() and path not in sources:
+            raise ValueError(f"'{path}' must have a record in every line, or records would be lost. Mend it, or move it away.")
+        files.write_whole(path, "".join(records[key].line() for key in sorted(records)).encode())
+        written[path] = len(records)
+    for file in sources:
+        if file not in written:
+            file.unlink()
+    return written

@@ -1,0 +1,163 @@
+"""The record of a run: what it was, its learning curve, and what it ran on; one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from phased.experiments import fields as json_fields
+from phased.experiments.fields import Malformed
+from phased.learn.store import Epoch
+
+SCHEMA = 2
+"""The form that records are written in. Schema 1 had no study, variant, data and schema; older forms are read for good."""
+
+LAST = 5  # epochs a result is the mean of: one test has 500 sequences, and is good to half a percent only
+
+# Bounds of what is believed to be a record; all are far beyond any real run.
+MOST_EPOCHS = 10**9
+MOST_UNITS = 10_000
+LARGEST_SEED = 2**64
+
+
+class Gates(NamedTuple):
+    """The gates of a network, one value a unit, in the order of layers and units."""
+
+    period: tuple[float, ...]
+    shift: tuple[float, ...]
+    ratio_on: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one run leaves. Numbers that were not finite are nan, and null in JSON.
+
+    A run belongs to an experiment and one of its studies, has a condition, a scale and a version of the data, and trains a model.
+    `variant` says in words what sets it apart from other runs of that model. Runs that differ in the seed alone share all these.
+    """
+
+    experiment: str
+    name: str
+    model: str
+    condition: str
+    scale: str
+    seed: int
+    settings: Mapping[str, Any]
+    curve: tuple[Epoch, ...]
+    wall: float  # seconds
+    updates: float | None  # the part of all units' steps that are updates, on the test set; None without time gates
+    versions: Mapping[str, Any]
+    machine: Mapping[str, Any]
+    date: str
+    command: str
+    before: Gates | None = None  # training
+    after: Gates | None = None
+    study: str = ""  # "" in an older file: the experiment's own
+    variant: str = ""
+    data: str = ""
+    schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if not self.study:
+            object.__setattr__(self, "study", self.experiment)
+
+    @property
+    def test(self) -> float:
+        """The test metric's mean over the last epochs, each on fresh sequences: no epoch is picked by how well it did."""
+        return _mean([epoch.test for epoch in self.curve[-LAST:]])
+
+    @property
+    def loss(self) -> float:
+        """The training loss's mean over the same epochs: of sequences as fresh as the test's, but with the leak acting."""
+        return _mean([epoch.loss for epoch in self.curve[-LAST:]])
+
+    @property
+    def device(self) -> str:
+        """What it ran on: the accelerator, or the processor where there was none."""
+        device = str(self.machine.get("device", "unknown"))
+        return str(self.machine.get("processor", "CPU")) if device == "cpu" else device
+
+    def line(self) -> str:
+        """One line of JSON, in the present schema."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("before", "after")}
+        found |= {"schema": SCHEMA, "curve": [epoch._asdict() for epoch in self.curve]}
+        if self.before is not None and self.after is not None:
+            sides = self.before._asdict(), self.after._asdict()
+            found["gates"] = {name: {"before": list(sides[0][name]), "after": list(sides[1][name])} for name in Gates._fields}
+        return json.dumps(finite(found), allow_nan=False, sort_keys=True) + "\n"
+
+
+def parse(line: bytes | str) -> Record:
+    """The record in a line of JSON; `Malformed` says what else it is. Keys that an older schema had not have their defaults."""
+    found = json_fields.load(line)
+    schema = json_fields.integer({"schema": 1} | found, "schema", 1, 10**9)
+    if schema > SCHEMA:
+        raise Malformed(f"'schema' must be at most {SCHEMA}, got {schema}: it was written by a newer version. Upgrade phased")
+    before, after = _gates(found.get("gates"))
+    required = ("experiment", "name", "model", "condition", "scale", "date", "command")
+    text = {key: json_fields.text(found, key) for key in required}
+    text |= {key: json_fields.text(found, key) for key in ("study", "variant", "data") if key in found}
+    return Record(
+        **text,
+        schema=schema,
+        seed=json_fields.integer(found, "seed", -LARGEST_SEED, LARGEST_SEED),
+        settings=json_fields.nested(found, "settings"),
+        curve=_curve(json_fields.get(found, "curve", list)),
+        wall=json_fields.number(found, "wall"),
+        updates=json_fields.share(found, "updates"),
+        before=before,
+        after=after,
+        versions=json_fields.nested(found, "versions"),
+        machine=json_fields.nested(found, "machine"),
+    )
+
+
+def finite(value: Any) -> Any:
+    """The same with None for every number that is not finite."""
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _curve(points: list[Any]) -> tuple[Epoch, ...]:
+    if not points or not all(isinstance(point, dict) for point in points):
+        raise Malformed("'curve' must be a list of at least one epoch")
+    curve = tuple(_epoch(point) for point in points)
+    for one, following in pairwise(curve):
+        if one.epoch >= following.epoch:
+            raise Malformed(f"'epoch' must increase along 'curve', got {following.epoch} after {one.epoch}")
+    return curve
+
+
+def _epoch(point: dict[str, Any]) -> Epoch:
+    loss, test, seconds = (json_fields.number(point, key) for key in ("loss", "test", "seconds"))
+    return Epoch(json_fields.integer(point, "epoch", 1, MOST_EPOCHS), loss, test, seconds, json_fields.share(point, "updates"))
+
+
+def _gates(gates: Any) -> tuple[Gates, Gates] | tuple[None, None]:
+    """Gates before and after training; None where a record has none, or where training drove them out of all bounds."""
+    if not gates:
+        return None, None
+    try:
+        before, after = (
+            Gates(*(json_fields.numbers(gates[field][when], "gates") for field in Gates._fields)) for when in ("before", "after")
+        )
+    except (KeyError, TypeError) as error:
+        raise Malformed("'gates' must hold numbers before and after for period, shift and ratio_on") from error
+    values = [*before, *after]
+    if len({len(value) for value in values}) != 1:
+        raise Malformed("'gates' must have as many periods as shifts and ratios")
+    if len(before.period) > MOST_UNITS:
+        raise Malformed(f"'gates' must be of at most {MOST_UNITS} units, got {len(before.period)}")
+    all_finite = all(math.isfinite(number) for value in values for number in value)
+    return (before, after) if all_finite and min([*before.period, *after.period], default=0.0) > 0 else (None, None)

@@ -1,0 +1,137 @@
+"""Batch: ragged sequences of samples with their times, from one sensor or several, and what is to be learned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phased import check
+
+Split = Literal["train", "test"]
+SPLITS: tuple[str, ...] = get_args(Split)
+Array = NDArray[np.float64]
+ONLY = "input"  # the name of a batch's stream where it has only one
+
+
+class Samples(NamedTuple):
+    """One stream: B sequences of up to T samples, each sequence with its own clock. After a sequence's end everything is zero."""
+
+    x: Tensor  # features (T, B, ...), floating point, or indices (T, B), int64
+    time: Tensor  # (T, B)
+    lengths: Tensor  # (B,) int64
+
+    def to(self, device: torch.device | str) -> Samples:
+        """The same on another device."""
+        return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sequences and their labels: classes (int64) or numbers to predict (floating point).
+
+    Args:
+        streams: samples by the name of their sensor, all of the same B sequences. Each stream has its own times and lengths.
+        y: (B,), one label a sequence, or (T, B), one a step of the model's answer.
+        mask: None with one label a sequence; with one a step the steps whose label counts, (T, B) bool. The rest is ignored.
+
+    Raises:
+        ValueError: shapes do not fit each other.
+    """
+
+    streams: Mapping[str, Samples]
+    y: Tensor
+    mask: Tensor | None = None
+
+    @classmethod
+    def of(cls, x: Tensor, time: Tensor, lengths: Tensor, y: Tensor, mask: Tensor | None = None) -> Batch:
+        """A batch with one stream."""
+        return cls({ONLY: Samples(x, time, lengths)}, y, mask)
+
+    def __post_init__(self) -> None:
+        if not self.streams:
+            raise ValueError("a batch must have at least one stream, got none.")
+        for name, (x, time, lengths) in self.streams.items():
+            if lengths.shape != (self.size,):
+                raise ValueError(f"lengths of stream {name!r} must have shape ({self.size},), got {tuple(lengths.shape)}.")
+            if time.dim() != 2 or time.shape[1] != self.size:
+                raise ValueError(f"time of stream {name!r} must have shape (steps, {self.size}), got {tuple(time.shape)}.")
+            if x.shape[:2] != time.shape:
+                steps = len(time)
+                raise ValueError(
+                    f"x of stream {name!r} must begin with the shape of its time, ({steps}, {self.size}), got {tuple(x.shape)}."
+                )
+        if self.mask is None:
+            if self.y.shape != (self.size,):
+                raise ValueError(
+                    f"y must have shape ({self.size},), one label a sequence, got {tuple(self.y.shape)}. "
+                    f"Pass a mask, (steps, {self.size}) bool, if every step has a label."
+                )
+        elif self.y.shape != self.mask.shape or self.y.dim() != 2 or self.y.shape[1] != self.size:
+            raise ValueError(
+                f"y and mask must both have shape (steps, {self.size}), got {tuple(self.y.shape)} and {tuple(self.mask.shape)}."
+            )
+        elif self.mask.dtype != torch.bool:
+            raise ValueError(f"mask must be bool, True where a label counts, got {self.mask.dtype}.")
+
+    @property
+    def samples(self) -> Samples:
+        """The one stream; an error if there are several."""
+        if len(self.streams) > 1:
+            raise ValueError(f"the batch must have one stream here, got {', '.join(map(repr, self.streams))}. Use batch.streams.")
+        return next(iter(self.streams.values()))
+
+    @property
+    def size(self) -> int:
+        """How many sequences there are."""
+        return len(next(iter(self.streams.values())).lengths)
+
+    @property
+    def labels(self) -> int:
+        """How many labels count."""
+        return self.size if self.mask is None else int(self.mask.sum())
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same on another device."""
+        streams = {name: samples.to(device) for name, samples in self.streams.items()}
+        mask = None if self.mask is None else self.mask.to(device, non_blocking=True)
+        return Batch(streams, self.y.to(device, non_blocking=True), mask)
+
+    def share(self, rank: int, world: int) -> Batch:
+        """The sequences of one of `world` processes; together they have each sequence once."""
+        mine = slice(rank, None, world)
+        streams = {name: Samples(x[:, mine], time[:, mine], lengths[mine]) for name, (x, time, lengths) in self.streams.items()}
+        if self.mask is None:
+            return Batch(streams, self.y[mine])
+        return Batch(streams, self.y[:, mine], self.mask[:, mine])
+
+
+class Task(Protocol):
+    """What a network is trained on: sequences without end, each a function of the numbers that name it and of nothing else."""
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """Batch number `index` of an epoch, with `size` sequences: the same numbers on every call, in any order of calls."""
+        ...
+
+
+def generator(task: int, seed: int, split: Split, epoch: int, index: int, size: int) -> np.random.Generator:
+    """The random numbers of one batch: a stream of its own for each combination of these numbers."""
+    check.choice("split", split, SPLITS)
+    check.size("size", size)
+    return np.random.default_rng(np.random.SeedSequence([task, seed, SPLITS.index(split), epoch, index, size]))
+
+
+def padded(x: Array, time: Array, lengths: NDArray[np.int64], y: NDArray[np.generic]) -> Batch:
+    """A batch from x (T, B, D), time (T, B), lengths (B,) and y (B,), with zeros wherever a sequence is over."""
+    real = np.arange(len(time))[:, None] < lengths
+    return Batch.of(
+        torch.from_numpy((x * real[..., None]).astype(np.float32)),
+        torch.from_numpy(np.where(real, time, 0.0)),
+        torch.from_numpy(lengths),
+        torch.from_numpy(y),
+    )

@@ -1,0 +1,84 @@
+"""Readout: an encoder of single samples, a recurrent layer, and a linear layer on its output."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from phased import check
+from phased.cost import openness_cost, updates
+from phased.layer import PhasedRNN
+from phased.learn.baselines import Baseline
+from phased.learn.batch import Batch, Samples
+from phased.learn.model import Model, Updates
+from phased.schedule import valid_steps
+
+
+class Readout(Model):
+    """A classifier, or a regression, of sequences from one stream.
+
+    Args:
+        rnn: a PhasedLSTM, a PhasedGRU or a Baseline; one-directional, with the steps first.
+        classes: how many classes there are; None to predict a number.
+        encoder: a module from samples (N, ...) to the layer's features (N, D), applied to every real sample and to no padding: an
+            `nn.Embedding` of indices, a convolutional network of images. None passes samples on as they are.
+        every_step: answer at every step instead of once, at each sequence's last real step.
+
+    Shape:
+        The answer is (B, classes), or (B,) to predict a number; with `every_step` (T, B, classes) or (T, B).
+
+    Example:
+        >>> import torch
+        >>> from phased import PhasedLSTM
+        >>> from phased.learn import Batch, Readout
+        >>> model = Readout(PhasedLSTM(3, 16), classes=10, encoder=torch.nn.Embedding(100, 3))
+        >>> pixels, time = torch.randint(100, (20, 4)), torch.rand(20, 4, dtype=torch.float64).cumsum(0)
+        >>> batch = Batch.of(pixels, time, lengths=torch.tensor([20, 7, 12, 20]), y=torch.tensor([0, 9, 3, 3]))
+        >>> model(batch).shape
+        torch.Size([4, 10])
+    """
+
+    def __init__(
+        self, rnn: PhasedRNN | Baseline, classes: int | None, encoder: nn.Module | None = None, every_step: bool = False
+    ) -> None:
+        super().__init__()
+        if not isinstance(rnn, (PhasedRNN, Baseline)):
+            raise TypeError(f"rnn must be a PhasedLSTM, a PhasedGRU or a Baseline, got {check.kind(rnn)}.")
+        if isinstance(rnn, PhasedRNN) and (rnn.bidirectional or rnn.batch_first):
+            raise ValueError(
+                "rnn must be one-directional with the steps first, as a Batch is. Use bidirectional=False, batch_first=False."
+            )
+        self.encoder = encoder
+        self.rnn = rnn
+        self.linear = nn.Linear(rnn.hidden_size, 1 if classes is None else classes)
+        self.classes, self.every_step = classes, every_step
+
+    def forward(self, batch: Batch) -> Tensor:
+        """What the network says of each sequence at its end, or at every step."""
+        samples = batch.samples
+        output, final = self.rnn(self.encoded(samples), samples.time, lengths=samples.lengths)
+        h = final[0] if isinstance(final, tuple) else final
+        # Of the top layer: padding has kept its state.
+        y: Tensor = self.linear(output if self.every_step else h[-1])
+        return y.squeeze(-1) if self.classes is None else y
+
+    def encoded(self, samples: Samples) -> Tensor:
+        """The layer's input, (T, B, D)."""
+        if self.encoder is None:
+            return samples.x
+        real = valid_steps(len(samples.x), samples.lengths)
+        features: Tensor = self.encoder(samples.x[real])
+        if features.dim() != 2:
+            raise ValueError(f"encoder must give features of shape ({int(real.sum())}, D), got {tuple(features.shape)}.")
+        return features.new_zeros(*real.shape, *features.shape[1:]).masked_scatter(real.unsqueeze(-1), features)
+
+    def updates(self, batch: Batch) -> Updates | None:
+        """Updates of the layer's units."""
+        rnn, samples = self.rnn, batch.samples
+        if not isinstance(rnn, PhasedRNN):
+            return None
+        made = updates(rnn, samples.time, samples.lengths).sum()
+        return Updates(made, samples.lengths.sum() * rnn.num_layers * rnn.hidden_size)
+
+    def penalty(self) -> Tensor | None:
+        """The price of open gates."""
+        return openness_cost(self.rnn) if isinstance(self.rnn, PhasedRNN) else None

@@ -1,0 +1,30 @@
+"""Figure 2: the rhythm of the time gates, and a ramp that flows through them into the cell state."""
+
+from pathlib import Path
+
+from phased.experiments.descriptor import Drawn, Experiment
+
+
+def draw(folder: Path) -> Drawn:
+    """Compute it and write `gate.png` and `gate.svg`. What is imported here is needed only now."""
+    import numpy as np
+
+    from phased.paper.gate import compute, figure
+    from phased.report.save import save
+    from phased.report.style import styled
+
+    traces = compute.run()
+    changed = (np.diff(traces.ramp.cell, axis=0) != 0).mean()
+    with styled():
+        files = save(figure.draw_gate(traces), folder, "gate")
+    return Drawn(files, f"The cells followed the ramp at {changed:.1%} of the steps and kept their bits at all others.")
+
+
+EXPERIMENT = Experiment(
+    name="gate",
+    number="Fig. 2",
+    title="Time gates",
+    place=20,
+    about="Figure 2: when gates open, and a ramp flowing through them into the cell state",
+    draw=draw,
+)

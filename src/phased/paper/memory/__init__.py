@@ -1,0 +1,32 @@
+"""Eq. 11: a memory decays with every update, so a unit that is closed most of the time keeps it much longer."""
+
+from pathlib import Path
+
+from phased.experiments.descriptor import Drawn, Experiment
+
+
+def draw(folder: Path) -> Drawn:
+    """Compute it and write `memory.png` and `memory.svg`. What is imported here is needed only now."""
+    from phased.paper.memory import compute, figure
+    from phased.report.save import save
+    from phased.report.style import styled
+
+    decay = compute.run()
+    kept, counts = decay.phased[-1], decay.updates
+    with styled():
+        files = save(figure.draw_memory(decay), folder, "memory")
+    return Drawn(
+        files,
+        f"After {decay.numbers.steps} steps the LSTM has {decay.lstm[-1]:.0e} of its memory left, the Phased LSTM's units "
+        f"{kept.min():.2f} to {kept.max():.2f}: they were open at {counts.min()} to {counts.max()} of the steps.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="memory",
+    number="Eq. 11",
+    title="Memory behind a closed gate",
+    place=21,
+    about="Eq. 11: memory kept by a closed gate against an LSTM's decay",
+    draw=draw,
+)

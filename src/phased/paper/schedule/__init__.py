@@ -1,0 +1,28 @@
+"""The schedule of a layer: of all units at all steps, the few that are open, known from the timestamps alone."""
+
+from pathlib import Path
+
+from phased.experiments.descriptor import Drawn, Experiment
+
+
+def draw(folder: Path) -> Drawn:
+    """Compute it and write `schedule.png` and `schedule.svg`. What is imported here is needed only now."""
+    from phased.paper.schedule import compute, figure
+    from phased.report.save import save
+    from phased.report.style import styled
+
+    events = compute.run()
+    with styled():
+        files = save(figure.draw_schedule(events), folder, "schedule")
+    numbers = events.numbers
+    found = f"Of {numbers.units} units x {numbers.steps} steps, {len(events.unit)} are open: {events.share:.1%}."
+    return Drawn(files, found)
+
+
+EXPERIMENT = Experiment(
+    name="schedule",
+    title="Schedule",
+    place=22,
+    about="the sparsity: which units are open at which steps, from the timestamps alone",
+    draw=draw,
+)

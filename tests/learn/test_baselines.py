@@ -1,0 +1,148 @@
+"""LSTM and BN-LSTM: time is a feature, padding is nothing."""
+
+import pytest
+import torch
+from torch import nn
+
+from phased import PhasedLSTM
+from phased.learn.baselines import Baseline, BatchNorm, moments
+from phased.learn.batch import Batch
+from phased.learn.readout import Readout
+from phased.paper.frequency.task import Sines
+
+NORMALISE = [None, "input", "term"]
+BATCH = Sines().batch(0, "train", 1, 0, 8)
+OTHER = Sines().batch(0, "train", 1, 1, 8)
+
+
+def last(model: Baseline, batch: Batch) -> torch.Tensor:
+    """The output at each sequence's last real step, (B, H)."""
+    return model(*batch.samples)[1].squeeze(0)
+
+
+def padded_with(batch: Batch, steps: int, rubbish: float) -> Batch:
+    """The same sequences behind more padding, and something in all of it."""
+
+    def extend(tensor):
+        longer = torch.cat([tensor, tensor.new_zeros(steps, *tensor.shape[1:])])
+        longer[torch.arange(len(longer))[:, None] >= batch.samples.lengths] = rubbish
+        return longer
+
+    x, time, lengths = batch.samples
+    return Batch.of(extend(x), extend(time), lengths, batch.y)
+
+
+def real_steps(batch: Batch) -> torch.Tensor:
+    """Features and times of all real steps, (steps, 2), sequence after sequence."""
+    features = torch.cat([batch.samples.x, batch.samples.time.float().unsqueeze(-1)], -1)
+    return torch.cat([features[:length, b] for b, length in enumerate(batch.samples.lengths)])
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("normalise", NORMALISE)
+def test_padding_changes_nothing_whatever_is_in_it(normalise, training):
+    results = []
+    for batch in (BATCH, padded_with(BATCH, 5, 1e3)):
+        torch.manual_seed(0)
+        model = Readout(Baseline(1, 7, normalise), 2)
+        model(OTHER)  # averages that are not those of the start
+        model.train(training)
+        answer = model(batch)
+        answer.sum().backward()
+        gradients = [p.grad for p in model.parameters() if p.requires_grad]
+        results.append([answer, *gradients, *model.buffers()])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_without_normalisation_it_is_nn_lstm_over_features_and_time():
+    model = Baseline(1, 5)
+    for b, length in enumerate(BATCH.samples.lengths.tolist()):
+        x = torch.stack([BATCH.samples.x[:length, b, 0], BATCH.samples.time[:length, b].float()], -1)
+        output, _ = model.lstm(x)
+        torch.testing.assert_close(model(*BATCH.samples)[0][:length, b], output)
+        torch.testing.assert_close(last(model, BATCH)[b], output[-1])
+
+
+def test_the_time_feature_can_be_in_another_unit():
+    model = Baseline(1, 5, time_unit=100.0)
+    x, time, lengths = BATCH.samples
+    for one, other in zip(model(x, time, lengths), _with_unit_1(model)(x, time / 100, lengths), strict=True):
+        assert torch.equal(one, other)
+
+
+def _with_unit_1(model):
+    other = Baseline(1, 5)
+    other.load_state_dict(model.state_dict())
+    return other
+
+
+def test_moments_are_those_of_the_real_steps():
+    features = torch.cat([BATCH.samples.x, BATCH.samples.time.float().unsqueeze(-1)], -1)
+    count, mean, covariance = moments(features, BATCH.samples.lengths)
+    real = real_steps(BATCH).double()
+    assert count == len(real)
+    torch.testing.assert_close(mean, real.mean(0))
+    torch.testing.assert_close(covariance, torch.cov(real.T, correction=0))
+
+
+def test_normalising_the_input_is_torchs_batch_norm_over_the_real_steps():
+    ours, torchs = BatchNorm(2), nn.BatchNorm1d(2)
+    for batch in (BATCH, OTHER):
+        x = torch.cat([batch.samples.x, batch.samples.time.float().unsqueeze(-1)], -1)
+        scale, offset = ours(x, batch.samples.lengths)
+        torch.testing.assert_close(real_steps(batch) * scale + offset, torchs(real_steps(batch)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours.running_mean, torchs.running_mean)
+    torch.testing.assert_close(ours.running_var, torchs.running_var)
+    scale, offset = ours.eval()(x, BATCH.samples.lengths)
+    torch.testing.assert_close(real_steps(BATCH) * scale + offset, torchs.eval()(real_steps(BATCH)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_normalising_the_term_is_torchs_batch_norm_of_the_products(training):
+    """A loop over steps with nn.BatchNorm1d on the input-to-hidden products of all real steps says the same."""
+    units = 4
+    model, norm = Baseline(1, units, "term"), nn.BatchNorm1d(4 * units)
+    with torch.no_grad():
+        for values in (model.norm.weight, model.norm.bias):
+            values.uniform_(0.5, 1.5)
+    norm.weight, norm.bias = model.norm.weight, model.norm.bias
+    model.train(training)
+    norm.train(training)
+    w_ih, w_hh, b_hh = (model.lstm.get_parameter(f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_hh"))
+    terms = norm(real_steps(BATCH) @ w_ih.T).split(BATCH.samples.lengths.tolist())
+    answer = last(model, BATCH)
+    for b, term in enumerate(terms):
+        h = c = torch.zeros(units)
+        for z in term:
+            i, f, g, o = (z + h @ w_hh.T + b_hh).chunk(4)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+        torch.testing.assert_close(answer[b], h, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(model.norm.running_var, norm.running_var, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model.norm.running_mean, norm.running_mean, rtol=1e-4, atol=1e-5)
+
+
+def test_normalising_the_term_trains_every_weight_it_should():
+    model = Readout(Baseline(1, 4, "term"), 2)
+    model(BATCH).square().sum().backward()
+    for name, p in model.named_parameters():
+        assert (p.grad is not None) == p.requires_grad, name
+        assert name == "rnn.lstm.bias_ih_l0" or p.grad.abs().sum() > 0, name
+    assert not model.rnn.lstm.get_parameter("bias_ih_l0").requires_grad
+
+
+@pytest.mark.parametrize("normalise", NORMALISE)
+def test_the_call_and_the_shapes_are_those_of_a_phased_lstm(normalise):
+    x, time, lengths = BATCH.samples
+    output, final = Baseline(1, 5, normalise)(x, time, lengths=lengths)
+    wanted, (h, _) = PhasedLSTM(1, 5)(x, time, lengths=lengths)
+    assert output.shape == wanted.shape
+    assert final.shape == h.shape
+
+
+def test_settings_without_meaning_are_named():
+    with pytest.raises(ValueError, match="normalise must be one of 'input', 'term', got 'output'"):
+        Baseline(1, 3, "output")
+    with pytest.raises(ValueError, match="time_unit must be in"):
+        Baseline(1, 3, time_unit=0.0)

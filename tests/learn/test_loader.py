@@ -1,0 +1,57 @@
+"""Batches made ahead: the same numbers whoever makes them."""
+
+import pytest
+import torch
+from joblib import Parallel, delayed
+
+from phased.learn.batch import Batch
+from phased.learn.loader import Batches, ahead, places, sizes
+from phased.paper.frequency.task import Sines
+from training import first_batch
+
+
+def same(one: Batch, other: Batch) -> bool:
+    """Whether two batches have the same numbers."""
+    pairs = zip((*one.samples, one.y), (*other.samples, other.y), strict=True)
+    return one.streams.keys() == other.streams.keys() and all(torch.equal(a, b) for a, b in pairs)
+
+
+AT = places([1, 2], train=20, test=9, batch=8)
+
+
+def test_an_epoch_is_its_training_then_its_test_and_every_sequence_counts():
+    assert AT[:5] == [("train", 1, 0, 8), ("train", 1, 1, 8), ("train", 1, 2, 4), ("test", 1, 0, 8), ("test", 1, 1, 1)]
+    assert [place[1] for place in AT] == [1] * 5 + [2] * 5
+    assert sizes(16, 8) == [8, 8]
+    assert sizes(3, 8) == [3]
+
+
+# Python 3.12 warns whenever a process with threads forks; torch's loader does, and its children do nothing but numpy.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(workers):
+    task = Sines()
+    made = list(ahead(task, 5, AT, workers))
+    assert len(made) == len(AT)
+    for batch, place in zip(made, AT, strict=True):
+        assert same(batch, task.batch(5, *place))
+
+
+def test_any_order_gives_the_same_batches():
+    forwards, backwards = Batches(Sines(), 0, AT), Batches(Sines(), 0, AT)
+    later = [backwards[n] for n in reversed(range(len(AT)))][::-1]
+    for n in range(len(AT)):
+        assert same(forwards[n], later[n])
+
+
+def test_the_global_random_numbers_are_left_alone():
+    before = torch.get_rng_state()
+    list(ahead(Sines(), 0, AT))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_workers_run_ahead_in_joblibs_processes_too():
+    """Their way of starting processes is not one that torch can use by itself."""
+    here = [next(ahead(Sines(), seed, AT)).samples.x for seed in (0, 1)]
+    there = Parallel(n_jobs=2, backend="loky")(delayed(first_batch)(seed, AT) for seed in (0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(here, there, strict=True))

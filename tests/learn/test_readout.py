@@ -1,0 +1,212 @@
+"""Networks: what is said of a sequence is said at its last real step."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from phased import PhasedGRU, PhasedLSTM, updates
+from phased.cost import openness_cost
+from phased.experiments.network import NetworkConfig
+from phased.learn.baselines import Baseline
+from phased.learn.batch import Batch
+from phased.learn.readout import Readout
+from phased.paper.adding.task import Adding
+from phased.paper.frequency.task import Sines
+
+BATCH = Sines().batch(0, "train", 1, 0, 6)
+
+
+@pytest.mark.parametrize("make", [PhasedLSTM, PhasedGRU])
+def test_the_answer_is_read_off_the_last_real_step(make):
+    rnn = make(1, 5, num_layers=2, period=3.0, ratio_on=0.5)
+    model = Readout(rnn, 3).eval()
+    answer = model(BATCH)
+    assert answer.shape == (6, 3)
+    for b, length in enumerate(BATCH.samples.lengths.tolist()):
+        output, _ = rnn(BATCH.samples.x[:length, b], BATCH.samples.time[:length, b])
+        torch.testing.assert_close(answer[b], model.linear(output[-1]))
+
+
+def test_a_regression_has_one_number_a_sequence():
+    batch = Adding(length=(10, 12)).batch(0, "train", 1, 0, 4)
+    for model in ("phased", "lstm", "bn-lstm"):
+        assert NetworkConfig(model, units=3).build(Adding(), 0)(batch).shape == (4,)
+
+
+@pytest.mark.parametrize("task, phased_inputs", [(Sines(), 1), (Adding(), 2)])
+def test_sizes_are_the_papers(task, phased_inputs):
+    phased = NetworkConfig("phased").build(task, 0)
+    assert (phased.rnn.input_size, phased.rnn.hidden_size) == (phased_inputs, 110)
+    for name in ("lstm", "bn-lstm"):
+        baseline = NetworkConfig(name).build(task, 0)
+        assert (baseline.rnn.lstm.input_size, baseline.rnn.lstm.hidden_size) == (phased_inputs + 1, 110)
+        assert baseline.linear.out_features == phased.linear.out_features == (task.classes or 1)
+
+
+def test_the_same_seed_gives_the_same_network_and_leaves_global_random_numbers_alone():
+    before = torch.get_rng_state()
+    one, other, third = (NetworkConfig().build(Sines(), seed).state_dict() for seed in (3, 3, 4))
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert not torch.equal(one["rnn.weight_hh_l0"], third["rnn.weight_hh_l0"])
+    assert not torch.equal(one["rnn.period_l0"], third["rnn.period_l0"])
+
+
+def test_gates_start_as_the_network_says():
+    rnn = (
+        NetworkConfig(units=500, period=(1.0, 3.0), ratio_on=0.1, learn_ratio_on=False, leak=0.5, peephole=True)
+        .build(Sines(), 0)
+        .rnn
+    )
+    (gate,) = rnn.gates()
+    assert math.e <= gate.period.min() < gate.period.max() <= math.e**3
+    assert gate.period.log().mean().item() == pytest.approx(2, abs=0.1)
+    assert ((gate.shift >= 0) & (gate.shift <= gate.period)).all()
+    assert (gate.ratio_on == 0.1).all()
+    assert not rnn.get_parameter("ratio_on_l0").requires_grad
+    assert gate.leak == 0.5
+    assert rnn.peephole
+    assert NetworkConfig().build(Sines(), 0).rnn.get_parameter("ratio_on_l0").requires_grad
+
+
+@pytest.mark.parametrize("model", ["phased", "lstm", "bn-lstm"])
+def test_the_authors_weights_are_normal_with_a_bias_for_the_input_gate_only(model):
+    network = NetworkConfig(model, weights="normal").build(Sines(), 0)
+    rnn = network.rnn if model == "phased" else network.rnn.lstm
+    assert rnn.get_parameter("weight_hh_l0").std().item() == pytest.approx(0.1, rel=0.05)
+    bias = rnn.get_parameter("bias_ih_l0") + rnn.get_parameter("bias_hh_l0")
+    assert (bias[:110] == torch.tensor(-0.1)).all()
+    assert (bias[110:] == 0).all()
+    if model == "phased":
+        assert (rnn.get_parameter("ratio_on_l0") == 0.05).all()
+
+
+def test_what_cannot_be_read_off_is_refused():
+    with pytest.raises(TypeError, match="rnn must be a PhasedLSTM, a PhasedGRU or a Baseline, got LSTM"):
+        Readout(nn.LSTM(1, 2), 2)
+    for option in ("bidirectional", "batch_first"):
+        with pytest.raises(ValueError, match="rnn must be one-directional with the steps first, as a Batch is"):
+            Readout(PhasedLSTM(1, 2, **{option: True}), 2)
+    with pytest.raises(ValueError, match="model must be one of 'phased', 'lstm', 'bn-lstm', got 'gru'"):
+        NetworkConfig("gru")
+    assert isinstance(NetworkConfig("lstm").build(Sines(), 0).rnn, Baseline)
+
+
+# Encoders
+
+
+def ragged(x: torch.Tensor, poison: float) -> Batch:
+    """A batch of samples x (T, B, ...), with something in all padding that no encoder may see."""
+    steps, size = x.shape[:2]
+    lengths = torch.tensor([steps, 1, steps // 2, steps - 1])[:size]
+    time = torch.rand(steps, size, dtype=torch.float64).cumsum(0)
+    x[torch.arange(steps)[:, None] >= lengths] = poison
+    return Batch.of(x, time, lengths, torch.zeros(size, dtype=torch.int64))
+
+
+def images() -> tuple[Batch, nn.Module]:
+    """Small pictures, with nan in their padding, and a convolutional network."""
+    network = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3))
+    return ragged(torch.randn(9, 4, 1, 8, 8), math.nan), network
+
+
+def words() -> tuple[Batch, nn.Module]:
+    """Indices, and in their padding one that the table does not have."""
+    return ragged(torch.randint(20, (9, 4)), 20), nn.Embedding(20, 3)
+
+
+class Seeing(nn.Module):
+    """Remembers how many samples it was given."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.seen = encoder, 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += len(x)
+        return self.encoder(x)
+
+
+LAYERS = {
+    "lstm": lambda: PhasedLSTM(3, 5, period=3.0, ratio_on=0.5),
+    "gru of two layers": lambda: PhasedGRU(3, 5, num_layers=2, period=3.0, ratio_on=0.5),
+    "baseline": lambda: Baseline(3, 5),
+}
+
+
+def alone(model: Readout, batch: Batch, b: int) -> torch.Tensor:
+    """The layer's output over one sequence by itself, without any padding, (T, H)."""
+    x, time, lengths = batch.samples
+    length = int(lengths[b])
+    features = x[:length, b] if model.encoder is None else model.encoder(x[:length, b])
+    if isinstance(model.rnn, Baseline):
+        return model.rnn(features.unsqueeze(1), time[:length, b : b + 1], lengths[b : b + 1])[0].squeeze(1)
+    return model.rnn(features, time[:length, b])[0]
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
+@pytest.mark.parametrize("encoded", [images, words])
+def test_an_encoder_sees_every_real_sample_once_and_no_padding(encoded, make):
+    batch, encoder = encoded()
+    seeing = Seeing(encoder)
+    model = Readout(make(), 4, encoder=seeing).eval()
+    answer = model(batch)
+    assert seeing.seen == int(batch.samples.lengths.sum())
+    assert answer.shape == (4, 4)
+    assert answer.isfinite().all()
+    for b in range(4):
+        torch.testing.assert_close(answer[b], model.linear(alone(model, batch, b)[-1]))
+
+
+@pytest.mark.parametrize("encoded", [images, words])
+def test_padding_gives_an_encoder_no_gradient(encoded):
+    batch, encoder = encoded()
+    model = Readout(PhasedLSTM(3, 5, period=3.0, ratio_on=0.5, leak=0.01), 4, encoder=encoder)
+    model(batch).square().sum().backward()
+    for name, p in encoder.named_parameters():
+        assert p.grad.isfinite().all(), name
+        assert p.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("classes", [3, None])
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
+@pytest.mark.parametrize("encoded", [images, words])
+def test_an_answer_at_every_step_is_the_linear_layer_on_the_output_of_that_step(encoded, make, classes):
+    batch, encoder = encoded()
+    model = Readout(make(), classes, encoder, every_step=True).eval()
+    answer = model(batch)
+    assert answer.shape == (9, 4, *([] if classes is None else [classes]))
+    for b, length in enumerate(batch.samples.lengths.tolist()):
+        wanted = model.linear(alone(model, batch, b))
+        torch.testing.assert_close(answer[:length, b], wanted.squeeze(-1) if classes is None else wanted)
+
+
+def test_at_the_last_real_step_both_answers_are_the_same():
+    rnn = PhasedLSTM(1, 5, period=3.0, ratio_on=0.5)
+    once, always = Readout(rnn, 3), Readout(rnn, 3, every_step=True)
+    always.load_state_dict(once.state_dict())
+    last = always.eval()(BATCH)[BATCH.samples.lengths - 1, torch.arange(6)]
+    torch.testing.assert_close(last, once.eval()(BATCH))
+
+
+def test_updates_are_counted_over_real_steps_of_all_layers_and_without_gates_there_are_none():
+    rnn = PhasedGRU(1, 5, num_layers=2, period=3.0, ratio_on=0.5)
+    found = Readout(rnn, 3).updates(BATCH)
+    assert found.made == updates(rnn, BATCH.samples.time, BATCH.samples.lengths).sum()
+    assert found.possible == int(BATCH.samples.lengths.sum()) * 2 * 5
+    assert 0 < found.made < found.possible
+    assert Readout(Baseline(1, 5), 3).updates(BATCH) is None
+
+
+def test_the_penalty_is_the_price_of_open_gates_and_without_gates_there_is_none():
+    rnn = PhasedLSTM(1, 5, ratio_on=0.3)
+    torch.testing.assert_close(Readout(rnn, 3).penalty(), openness_cost(rnn))
+    assert Readout(Baseline(1, 5), 3).penalty() is None
+
+
+def test_a_batch_of_several_streams_is_refused():
+    samples = BATCH.samples
+    with pytest.raises(ValueError, match="the batch must have one stream here, got 'a', 'b'"):
+        Readout(PhasedLSTM(1, 5), 3)(Batch({"a": samples, "b": samples}, BATCH.y))
