@@ -10,9 +10,8 @@ from torch import Tensor
 
 from phased.cell import CELLS, Cell, State, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.ops.contract import Gradients, Problem, Result, check_gradients, check_saved
+from phased.ops.contract import Gradients, Problem, Recurrence, Result, check_gradients, check_saved
 
-Recurrence = Callable[[Cell, TimeGate, Tensor, Tensor, State, Weights, "Tensor | None"], tuple[Tensor, State]]
 Forward = Callable[[Problem, bool], Result]
 Backward = Callable[[Problem, Result, "Tensor | None", Sequence["Tensor | None"], bool], Gradients]
 SavedLike = Callable[[Problem, Callable[[], Any]], list[Tensor]]
