@@ -1,7 +1,7 @@
 """The GPU's kernels in NumPy, on the CPU's memory: slow and plain, to the same contract.
 
-Each method has a kernel's name and parameters. So what Python gives the kernels (addresses, sizes, strides, in which order) and
-what it makes of what they leave is tested without a GPU; the kernels themselves are not.
+Each method has a kernel's name and parameters. So the arguments that Python passes to the kernels (addresses, sizes, strides, in
+which order) and its use of their results are tested without a GPU; the kernels themselves are not.
 """
 
 import ctypes

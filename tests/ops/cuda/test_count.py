@@ -1,4 +1,4 @@
-"""How many events there are is guessed, and told later: whatever the guess, the numbers are the same."""
+"""How many events there are is guessed, and reported later: whatever the guess, the results are the same."""
 
 import copy
 import itertools
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.gpu
 
 # Shifts and times of steps, in units of a period, at which a unit is open for a twentieth of it.
 SITUATIONS = {
-    "nobody is open": (0.9, lambda steps: torch.full((steps,), -0.03)),
+    "no unit is open": (0.9, lambda steps: torch.full((steps,), -0.03)),
     "one after another": (0.9, lambda steps: torch.linspace(0, 10, steps)),
     "all at once": (0.0, lambda steps: torch.linspace(0, 10, steps)),
     "all the time": (0.0, lambda steps: torch.full((steps,), 0.02)),
@@ -50,13 +50,13 @@ def test_a_batch_may_have_far_more_events_than_the_last_one(monkeypatch, units, 
     for a, b in zip(run(rnn, now), expected, strict=True):
         assert torch.equal(a, b)
     assert len(taken) == (1 if taken[0].tape >= exact else 2)
-    assert len(taken) == 2 or units > 110 or before != "nobody is open"
+    assert len(taken) == 2 or units > 110 or before != "no unit is open"
     for a, b in zip(run(rnn, now), expected, strict=True):
         assert torch.equal(a, b)
     assert len(taken) == 1
 
 
-def test_a_number_that_is_not_told_is_read_where_it_was_counted(monkeypatch):
+def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch):
     rnn, (x, time) = layer(110), batch(200, 8)
     expected = gradients(rnn, x, time)
     monkeypatch.setattr(pinned.Ring, "wait", lambda self, ticket: None)

@@ -1,4 +1,4 @@
-"""What Python gives the GPU's kernels and makes of what they leave, with kernels in NumPy: it runs everywhere."""
+"""The arguments that Python passes to the kernels, and how it uses their results. Kernels in NumPy let it run everywhere."""
 
 import pytest
 import torch
@@ -126,7 +126,7 @@ def test_a_second_batch_does_not_wait(monkeypatch):
     assert len(waits) == 2
 
 
-def test_a_number_that_is_not_told_is_read_where_it_was_counted(monkeypatch):
+def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch):
     rnn, x, time = layer_and_batch()
     expected = gradients(rnn, x, time)
     monkeypatch.setattr(pinned.Ring, "wait", lambda self, ticket: None)
@@ -152,7 +152,7 @@ def test_the_fullest_of_the_last_batches_is_expected(monkeypatch):
     gradients(rnn, x, time)
     full = count.EXPECTED[layer]
     for _ in range(3):
-        gradients(rnn, x, time, lengths=[0] * 4)  # nobody is open
+        gradients(rnn, x, time, lengths=[0] * 4)  # no unit is open
     assert count.EXPECTED[layer] == pytest.approx(full * count.DECAY**3)
     gradients(rnn, x, time)
     assert count.EXPECTED[layer] == full

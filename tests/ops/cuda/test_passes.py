@@ -1,4 +1,4 @@
-"""What the kernels compute, on whose stream, and inside what: graphs, compilation, autocast, several processes."""
+"""What the kernels compute, on the caller's stream, in graphs, under compilation and autocast, in several processes."""
 
 import threading
 from dataclasses import replace

@@ -25,13 +25,16 @@ struct PackedLayer {
   const Layer<T> layer;
 
   explicit PackedLayer(const Problem<T>& p)
-      : weights(pack(p.cell, p.units, p.features, p.weights)), gate(p.period, p.shift, p.ratio_on, p.units), layer(layer_of(p, weights.get(), gate)) {}
+      : weights(pack(p.cell, p.units, p.features, p.weights)),
+        gate(p.period, p.shift, p.ratio_on, p.units),
+        layer(layer_of(p, weights.get(), gate)) {}
 
   // Element q of the weights of unit n in product g.
   T at(int64_t n, int64_t g, int64_t q) const { return weights[(n * kProducts + g) * layer.width + q]; }
 };
 
-// Rows of `tall` doubles that a dense pass works with: the gates, with harmless values where there is no unit; their slopes; and the sums.
+// Rows of `tall` doubles that a dense pass works with: the gates, with harmless values where there is no unit; their slopes; and
+// the sums.
 template <class T>
 struct DenseGate {
   static constexpr int64_t kSums = kGateParameters + kPeepholes;
@@ -81,7 +84,7 @@ struct ScratchMemory {
     z[p.units + p.features] = 1;
     if (p.c) std::copy(p.c + b * p.units, p.c + (b + 1) * p.units, c.get());
   }
-  // The final state, and zero output for what is left of the sequence.
+  // Writes the final state, and zeros to the output of the padding.
   void end(const Problem<T>& p, int64_t b, const Output<T>& to) const {
     std::copy(z.get(), z.get() + p.units, to.h + b * p.units);
     if (p.c) std::copy(c.get(), c.get() + p.units, to.c + b * p.units);
@@ -139,7 +142,7 @@ Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
       auto& sequence = schedule.sequences[b];
       const int64_t steps = p.lengths[b];
       sequence.start = Buffer<int64_t>(steps + 1);
-      double ratio = 0;  // a first guess of the room needed: the open share of all unit steps, and some
+      double ratio = 0;  // a first guess of the capacity: the open share of all unit steps, and a fifth more
       for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on[n] <= 1 ? p.ratio_on[n] : 1;  // 1 for NaN too
       int64_t room = static_cast<int64_t>(1.2 * ratio * steps) + 2 * padded_units(p.units);
       for (int64_t step = 0; step < steps; room *= 2) {
@@ -154,7 +157,8 @@ Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
 }
 
 template <class T>
-void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& schedule, const Output<T>& to, const Saved<T>& saved) {
+void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& schedule, const Output<T>& to,
+             const Saved<T>& saved) {
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
   large_pages(to.output, p.steps * p.batch * p.units);
@@ -199,7 +203,7 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
   in_parallel(shares.size(), [&](int64_t thread) {
     const ScratchMemory<T> scratch(layer);
     const LookedMemory looked(p.units);
-    const int64_t chunk = 256, room = 16 * padded_units(p.units);  // a little of the schedule at a time: it never leaves the cache
+    const int64_t chunk = 256, room = 16 * padded_units(p.units);  // the schedule in small pieces, which stay in the cache
     const Buffer<int64_t> start(chunk + 1);
     const Buffer<int32_t> unit(room);
     const Buffer<T> k(room);
@@ -208,8 +212,8 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
       scratch.begin(p, b);
       for (int64_t step = 0; step < p.lengths[b];) {
         const int64_t steps = std::min(chunk, p.lengths[b] - step);
-        const int64_t done = engine.schedule(layer, looked.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(), k.get(),
-                                             side.get(), room);
+        const int64_t done = engine.schedule(layer, looked.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(),
+                                             k.get(), side.get(), room);
         Rows<const T> x = input_rows(p, b);
         Rows<T> out = rows_of(p.batch, b, to.output, p.units);
         x.first += step * x.stride, out.first += step * out.stride;
@@ -238,13 +242,16 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
   std::vector<Totals> totals(shares.size());
   in_parallel(shares.size(), [&](int64_t thread) {
     Totals& total = totals[thread];
-    total = {Buffer<T>(p.units * kProducts * layer.width), Buffer<double>(kPeepholes * p.units), Buffer<double>(kGateParameters * p.units)};
+    total = {Buffer<T>(p.units * kProducts * layer.width), Buffer<double>(kPeepholes * p.units),
+             Buffer<double>(kGateParameters * p.units)};
     int64_t most = 0;  // events in a block
     for (int64_t b : shares[thread]) {
       const int64_t* start = saved.start + b * (p.steps + 1);
-      for (int64_t end = p.lengths[b]; end > 0; end -= kBlock) most = std::max(most, start[end] - start[std::max<int64_t>(0, end - kBlock)]);
+      for (int64_t end = p.lengths[b]; end > 0; end -= kBlock)
+        most = std::max(most, start[end] - start[std::max<int64_t>(0, end - kBlock)]);
     }
-    const Buffer<T> z(std::min(kBlock, std::max<int64_t>(1, p.steps)) * layer.width), to_z(layer.width), to_c(p.units), products(kProducts * (most + kLanes));
+    const Buffer<T> z(std::min(kBlock, std::max<int64_t>(1, p.steps)) * layer.width), to_z(layer.width), to_c(p.units),
+        products(kProducts * (most + kLanes));
     const Buffer<int32_t> step(most), order(most);
     const Buffer<int64_t> starts(p.units + 1);
     for (int64_t b : shares[thread]) {
@@ -256,8 +263,8 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
       engine.backward[static_cast<int>(p.cell)](
           layer, {z.get(), to_z.get(), to_c.get(), products.get(), step.get(), order.get(), starts.get()}, input_rows(p, b),
           rows_of(p.batch, b, output, p.units), p.h + b * p.units, p.time + b * p.steps, p.lengths[b],
-          {saved.start + b * (p.steps + 1), saved.unit + slot, saved.k + slot, saved.side + slot, saved.tape + slot, saved.slots}, to_rows,
-          rows_of(p.batch, b, to.input, p.features), {total.weights.get(), total.peephole.get(), total.gate.get()});
+          {saved.start + b * (p.steps + 1), saved.unit + slot, saved.k + slot, saved.side + slot, saved.tape + slot, saved.slots},
+          to_rows, rows_of(p.batch, b, to.input, p.features), {total.weights.get(), total.peephole.get(), total.gate.get()});
       std::copy_n(to_z.get(), p.units, to.h + b * p.units);
       if (p.c) std::copy_n(to_c.get(), p.units, to.c + b * p.units);
       clear_padding(p, b, to.input, p.features);
@@ -278,7 +285,7 @@ template <class T>
 void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to, T* tape) {
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
-  const int64_t tall = whole_panels<T>(p.units), taped = kept_of(p.cell) * whole_units(p.units);  // taped: values of a step on the tape
+  const int64_t tall = whole_panels<T>(p.units), taped = kept_of(p.cell) * whole_units(p.units);  // taped: values of a step
   large_pages(to.output, p.steps * p.batch * p.units);
   if (tape) large_pages(tape, p.steps * p.batch * taped);
   const Buffer<T> matrix = panels<T>(p.units + p.features + 1, dense_columns<T>(p.units), [&](int64_t q, int64_t column) {
@@ -297,8 +304,14 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
       std::copy_n(p.h + b * p.units, p.units, z.get() + i * layer.width);
       z[i * layer.width + p.units + p.features] = 1;
       if (p.c) std::copy_n(p.c + b * p.units, p.units, c.get() + i * tall);
-      sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b), rows_of(p.batch, b, to.output, p.units), p.h + b * p.units,
-                           tape ? tape + b * p.steps * taped : nullptr, {nullptr, 0}, {nullptr, 0}});
+      sequences.push_back({p.lengths[b],
+                           p.time + b * p.steps,
+                           input_rows(p, b),
+                           rows_of(p.batch, b, to.output, p.units),
+                           p.h + b * p.units,
+                           tape ? tape + b * p.steps * taped : nullptr,
+                           {nullptr, 0},
+                           {nullptr, 0}});
     }
     engine.forward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
                                                    gates.scratch(z.get(), c.get(), products.get(), k.get(), nullptr, nullptr));
@@ -313,14 +326,15 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
 }
 
 template <class T>
-void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* output, const T* tape, const Given<T>& given, T* to_products,
-                    const Gradients<T>& to) {
+void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* output, const T* tape, const Given<T>& given,
+                    T* to_products, const Gradients<T>& to) {
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
   const int64_t tall = whole_panels<T>(p.units), taped = kept_of(p.cell) * whole_units(p.units), columns = kProducts * p.units;
   constexpr int64_t kSums = DenseGate<T>::kSums;
   large_pages(to_products, p.steps * p.batch * columns);
-  const Buffer<T> matrix = panels<T>(columns, p.units, [&](int64_t row, int64_t q) { return packed.at(row % p.units, row / p.units, q); });
+  const Buffer<T> matrix =
+      panels<T>(columns, p.units, [&](int64_t row, int64_t q) { return packed.at(row % p.units, row / p.units, q); });
   const auto shares = share(p.lengths, p.batch, p.threads);
   std::vector<Buffer<double>> totals(shares.size());
   in_parallel(shares.size(), [&](int64_t thread) {
@@ -335,12 +349,13 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
       std::copy_n(given.to_h + b * p.units, p.units, to_z.get() + i * tall);
       if (p.c) std::copy_n(given.to_c + b * p.units, p.units, to_c.get() + i * tall);
       Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
-      sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b), rows_of(p.batch, b, const_cast<T*>(output), p.units),
-                           p.h + b * p.units, const_cast<T*>(tape) + b * p.steps * taped, to_rows,
-                           rows_of(p.batch, b, to_products, columns)});
+      sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b),
+                           rows_of(p.batch, b, const_cast<T*>(output), p.units), p.h + b * p.units,
+                           const_cast<T*>(tape) + b * p.steps * taped, to_rows, rows_of(p.batch, b, to_products, columns)});
     }
-    engine.backward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
-                                                    gates.scratch(nullptr, nullptr, products.get(), k.get(), to_z.get(), to_c.get()));
+    engine.backward_dense[static_cast<int>(p.cell)](
+        layer, p.leak, matrix.get(), tall, sequences.data(), count,
+        gates.scratch(nullptr, nullptr, products.get(), k.get(), to_z.get(), to_c.get()));
     for (int64_t i = 0; i < kSums; i++) std::copy_n(gates.at(gates.sums + i), p.units, totals[thread].get() + i * p.units);
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
@@ -353,15 +368,16 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
     for (int64_t i = 0; i < kSums * p.units; i++) totals[0][i] += totals[thread][i];
   std::copy_n(totals[0].get(), kGateParameters * p.units, to.gate);
   finish_gate(p.period, p.ratio_on, p.units, to.gate);
-  for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++) to.peephole[i] = static_cast<T>(totals[0][kGateParameters * p.units + i]);
+  for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++)
+    to.peephole[i] = static_cast<T>(totals[0][kGateParameters * p.units + i]);
 }
 
-#define PHASED_INSTANCES(T)                                                                                                       \
-  template Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);                                                        \
-  template void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);              \
-  template void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);                                                     \
-  template void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T*, const Given<T>&, const Gradients<T>&);   \
-  template void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T*);                                         \
+#define PHASED_INSTANCES(T)                                                                                                     \
+  template Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);                                                      \
+  template void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);            \
+  template void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);                                                   \
+  template void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T*, const Given<T>&, const Gradients<T>&); \
+  template void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T*);                                       \
   template void backward_dense(const Engine<T>&, const Problem<T>&, const T*, const T*, const Given<T>&, T*, const Gradients<T>&);
 PHASED_INSTANCES(float)
 PHASED_INSTANCES(double)

@@ -9,7 +9,7 @@
 
 namespace phased {
 
-// The whole of a call, as plain pointers into the caller's memory.
+// The arguments of a call, as plain pointers into the caller's memory.
 template <class T>
 struct Problem {
   CellKind cell;
@@ -39,10 +39,11 @@ struct Schedule {
   Schedule() = default;
   Schedule(Schedule&&) = default;
   std::vector<Sequence> sequences;
-  int64_t slots = 0;  // places the events of all sequences take, spare ones included
+  int64_t slots = 0;  // slots for the events of all sequences, spare ones included
 };
 
-// What a forward pass leaves: start (batch, steps + 1), and per slot unit, k, side and the values that the cell keeps, (kept_of(cell), slots).
+// What a forward pass saves: start (batch, steps + 1), and per slot unit, k, side and the values that the cell keeps,
+// (kept_of(cell), slots).
 template <class T>
 struct Saved {
   int64_t* start;
@@ -59,7 +60,8 @@ struct Output {
   T *h, *c;   // (batch, units)
 };
 
-// Gradients given: to_output's element (b, j, n) at b * output_batch + j * output_step + n, or null; to the final states (batch, units).
+// Gradients given: to_output's element (b, j, n) at b * output_batch + j * output_step + n, or null; to the final states (batch,
+// units).
 template <class T>
 struct Given {
   const T* to_output;
@@ -76,16 +78,17 @@ struct Gradients {
   double* gate;  // (3, units)
 };
 
-// Throw std::invalid_argument where lengths or what a forward pass saved would lead outside the memory there is.
+// Throw std::invalid_argument if lengths or what a forward pass saved would cause an access outside the caller's memory.
 void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps);
 template <class T> void check_saved(const Problem<T>&, const Saved<T>&);
 
 template <class T> Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);
 template <class T> void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);
 template <class T> void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);
-template <class T> void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T* output, const Given<T>&, const Gradients<T>&);
-// Every unit at every step. The tape is (batch, steps, kept_of(cell), whole_units); gradients to the products are (steps, batch, 4, units), and those to
-// the weights and the input are matrix products of them, left to the caller.
+template <class T>
+void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T* output, const Given<T>&, const Gradients<T>&);
+// Every unit at every step. The tape is (batch, steps, kept_of(cell), whole_units); gradients to the products are (steps, batch,
+// 4, units), and those to the weights and the input are matrix products of them, computed by the caller.
 template <class T> void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T* tape);
 template <class T>
 void backward_dense(const Engine<T>&, const Problem<T>&, const T* output, const T* tape, const Given<T>&, T* to_products,

@@ -80,9 +80,9 @@ void bind(nb::module_& m, const char* suffix) {
 
   nb::class_<Problem<T>>(m, with_suffix("Problem").c_str())
       .def("__init__",
-           [](Problem<T>* self, int cell, int shape, double leak, int64_t batch, int64_t steps, int64_t features, int64_t units, Address input,
-              int64_t input_batch, int64_t input_step, Address time, Address lengths, Address h, Address c, const std::vector<Address>& weights,
-              Address peephole, const std::vector<Address>& gate, int64_t threads) {
+           [](Problem<T>* self, int cell, int shape, double leak, int64_t batch, int64_t steps, int64_t features, int64_t units,
+              Address input, int64_t input_batch, int64_t input_step, Address time, Address lengths, Address h, Address c,
+              const std::vector<Address>& weights, Address peephole, const std::vector<Address>& gate, int64_t threads) {
              check_lengths(at<int64_t>(lengths), batch, steps);
              new (self) Problem<T>{static_cast<CellKind>(cell),
                                    shape,
@@ -111,8 +111,8 @@ void bind(nb::module_& m, const char* suffix) {
   m.def(with_suffix("schedule").c_str(), [](const Problem<T>& p) { return make_schedule(of<T>(engines()), p); }, Release());
   m.def(
       with_suffix("forward").c_str(),
-      [](const Problem<T>& p, const Schedule<T>& schedule, Address output, Address h, Address c, Address start, Address unit, Address k,
-         Address side, Address tape) {
+      [](const Problem<T>& p, const Schedule<T>& schedule, Address output, Address h, Address c, Address start, Address unit,
+         Address k, Address side, Address tape) {
         forward<T>(of<T>(engines()), p, schedule, {at<T>(output), at<T>(h), at<T>(c)},
                    {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), schedule.slots});
       },
@@ -126,10 +126,10 @@ void bind(nb::module_& m, const char* suffix) {
   m.def(
       with_suffix("backward").c_str(),
       [](const Problem<T>& p, Address start, Address unit, Address k, Address side, Address tape, int64_t slots, Address output,
-         Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c, Address input, Address h, Address c,
-         const std::vector<Address>& weights, Address peephole, Address gate) {
-        backward<T>(of<T>(engines()), p, {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), slots}, at<T>(output),
-                    {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
+         Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c, Address input, Address h,
+         Address c, const std::vector<Address>& weights, Address peephole, Address gate) {
+        backward<T>(of<T>(engines()), p, {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), slots},
+                    at<T>(output), {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
                     {at<T>(input), at<T>(h), at<T>(c), torch_weights<T>(weights), at<T>(peephole), at<double>(gate)});
       },
       Release());
@@ -141,10 +141,11 @@ void bind(nb::module_& m, const char* suffix) {
       Release());
   m.def(
       with_suffix("backward_dense").c_str(),
-      [](const Problem<T>& p, Address output, Address tape, Address to_output, int64_t output_batch, int64_t output_step, Address to_h,
-         Address to_c, Address to_products, Address h, Address c, Address peephole, Address gate) {
-        backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape), {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
-                          at<T>(to_products), {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
+      [](const Problem<T>& p, Address output, Address tape, Address to_output, int64_t output_batch, int64_t output_step,
+         Address to_h, Address to_c, Address to_products, Address h, Address c, Address peephole, Address gate) {
+        backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape),
+                          {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)}, at<T>(to_products),
+                          {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
       },
       Release());
 
@@ -157,13 +158,15 @@ void bind(nb::module_& m, const char* suffix) {
              model->cell = static_cast<CellKind>(cell);
              for (const nb::dict& given : layers) {
                const auto number = [&](const char* key) { return nb::cast<int64_t>(given[key]); };
-               StreamLayer<T> layer{number("units"), number("features"), static_cast<int>(number("shape")), {}, {}, {}, {}, {}, {}, {}};
+               StreamLayer<T> layer{
+                   number("units"), number("features"), static_cast<int>(number("shape")), {}, {}, {}, {}, {}, {}, {}};
                const auto copy = [&](auto& into, const char* key, int64_t count) {
                  if (!count) return;
                  into = std::decay_t<decltype(into)>(count);
                  std::memcpy(into.get(), at<char>(nb::cast<Address>(given[key])), count * sizeof(*into.get()));
                };
-               layer.weights = pack<T>(model->cell, layer.units, layer.features, torch_weights<T>(nb::cast<std::vector<Address>>(given["weights"])));
+               layer.weights = pack<T>(model->cell, layer.units, layer.features,
+                                       torch_weights<T>(nb::cast<std::vector<Address>>(given["weights"])));
                copy(layer.peephole, "peephole", nb::cast<Address>(given["peephole"]) ? 3 * layer.units : 0);
                copy(layer.period, "period", layer.units);
                copy(layer.shift, "shift", layer.units);
@@ -175,26 +178,29 @@ void bind(nb::module_& m, const char* suffix) {
              new (self) Stream<T>(of<T>(engines()), std::move(model));
            })
       .def("copy", [](const Stream<T>& self) { return std::make_unique<Stream<T>>(self); })
-      .def("run",
-           [](Stream<T>& self, Address x, Address index, Address time, int64_t count, Address out) {
-             if (!self.run(at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out)))
-               throw std::invalid_argument("time must not go backwards: another thread has pushed a later event. Use one stream a thread.");
-           },
-           Release())
+      .def(
+          "run",
+          [](Stream<T>& self, Address x, Address index, Address time, int64_t count, Address out) {
+            if (!self.run(at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out)))
+              throw std::invalid_argument(
+                  "time must not go backwards: another thread has pushed a later event. Use one stream a thread.");
+          },
+          Release())
       .def("get", [](const Stream<T>& self, Address h, Address c) { self.get(at<T>(h), at<T>(c)); })
       .def("set", [](Stream<T>& self, Address h, Address c, double last) { self.set(at<T>(h), at<T>(c), last); })
       .def_prop_ro("time", &Stream<T>::last)
       // One event by the shortest path; anything else raises, and the caller then takes the checked path.
-      .def("push",
-           [](Stream<T>& self, const Row& x, int64_t features, double time) {
-             bool usual = static_cast<int64_t>(x.shape(0)) == features && std::isfinite(time);
-             for (int64_t d = 0; usual && d < features; d++) usual = std::fabs(x.data()[d]) <= std::numeric_limits<T>::max();
-             T* out = new T[self.units()];
-             nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-             if (!usual || !self.run(x.data(), nullptr, &time, 1, out)) throw nb::value_error("event");
-             return Out(out, {static_cast<size_t>(self.units())}, owner);
-           },
-           "x"_a.noconvert(), "features"_a, "time"_a);
+      .def(
+          "push",
+          [](Stream<T>& self, const Row& x, int64_t features, double time) {
+            bool usual = static_cast<int64_t>(x.shape(0)) == features && std::isfinite(time);
+            for (int64_t d = 0; usual && d < features; d++) usual = std::fabs(x.data()[d]) <= std::numeric_limits<T>::max();
+            T* out = new T[self.units()];
+            nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+            if (!usual || !self.run(x.data(), nullptr, &time, 1, out)) throw nb::value_error("event");
+            return Out(out, {static_cast<size_t>(self.units())}, owner);
+          },
+          "x"_a.noconvert(), "features"_a, "time"_a);
 }
 
 }  // namespace

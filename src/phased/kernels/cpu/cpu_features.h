@@ -1,5 +1,5 @@
-// What this x86 CPU can run, read from the CPUID instruction. GCC's __builtin_cpu_supports would do, but Clang's needs a runtime library
-// that is not linked into every shared library.
+// What this x86 CPU can run, read from the CPUID instruction. GCC's __builtin_cpu_supports would do, but Clang's needs a runtime
+// library that is not linked into every shared library.
 #pragma once
 
 #include <cpuid.h>
@@ -17,7 +17,8 @@ struct CpuFeatures {
     if (!all(basic.ecx, {12, 22, 27, 28, 29})) return found;  // fma, movbe, osxsave, avx, f16c
     const uint64_t saved = saved_by_system();
     found.avx2 = all(saved, {1, 2}) && all(extended.ebx, {3, 5, 8}) && all(amd.ecx, {5});  // xmm, ymm; bmi1, avx2, bmi2; lzcnt
-    found.avx512 = found.avx2 && all(saved, {5, 6, 7}) && all(extended.ebx, {16, 17, 28, 30, 31});  // k, zmm; avx512 f, dq, cd, bw, vl
+    found.avx512 =
+        found.avx2 && all(saved, {5, 6, 7}) && all(extended.ebx, {16, 17, 28, 30, 31});  // k, zmm; avx512 f, dq, cd, bw, vl
     return found;
   }
 

@@ -22,7 +22,8 @@ PHASED_INLINE void multiply_rows(const T* rows, int64_t row_stride, int64_t K, c
         sums[r][1] += factor * right;
       }
     }
-    for (int r = 0; r < N; r++) store(out + r * out_stride + q, sums[r][0]), store(out + r * out_stride + q + kWide<T>, sums[r][1]);
+    for (int r = 0; r < N; r++)
+      store(out + r * out_stride + q, sums[r][0]), store(out + r * out_stride + q + kWide<T>, sums[r][1]);
   }
 }
 
@@ -62,10 +63,11 @@ PHASED_INLINE void all_openness(const Layer<T>& layer, const DenseScratch<T>& at
   }
 }
 
-// Forwards. Sequences are ordered from the longest to the shortest; z and c hold the initial states, and the final ones afterwards.
+// Forwards. Sequences are ordered from the longest to the shortest; z and c hold the initial states, and the final ones
+// afterwards.
 template <class Cell, class T>
-void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
-                   const DenseScratch<T>& at) {
+void forward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences,
+                   int64_t count, const DenseScratch<T>& at) {
   using V = Events<T>;
   const int64_t K = layer.units + layer.features + 1, whole = whole_units(layer.units), columns = dense_columns<T>(layer.units);
   for (int64_t j = 0; count && j < sequences[0].steps; j++) {
@@ -104,10 +106,10 @@ PHASED_INLINE Doubles widened(const T* from) {
 PHASED_INLINE void add(double* to, Doubles more) { store(to, load<Doubles>(to) + more); }
 
 // Backwards: gradients to the products of every step, to the initial states, to the gate and the peepholes. The gradients to the
-// weights and the input are large matrix products of those to the products, and left to the caller.
+// weights and the input are large matrix products of those to the products, computed by the caller.
 template <class Cell, class T>
-void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences, int64_t count,
-                    const DenseScratch<T>& at) {
+void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>* sequences,
+                    int64_t count, const DenseScratch<T>& at) {
   using V = Events<T>;
   const int64_t whole = whole_units(layer.units);
   int64_t active = 0;
@@ -127,8 +129,8 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
         V keep[Cell::kept], a[4], w[3] = {}, to_w[3], to_h_before, to_c_before, to_k;
         for (int f = 0; f < Cell::kept; f++) keep[f] = load<V>(tape + f * whole + n);
         for (int p = 0; layer.peephole && p < 3; p++) w[p] = load_some<V>(layer.peephole + p * layer.units + n, lanes);
-        Cell::template adjoint<V>(keep, load_some<V>(before + n, lanes), load<V>(at.k + n), load<V>(to_h_of + n), load<V>(to_c_of + n), w, a,
-                                  to_h_before, to_c_before, to_k, to_w);
+        Cell::template adjoint<V>(keep, load_some<V>(before + n, lanes), load<V>(at.k + n), load<V>(to_h_of + n),
+                                  load<V>(to_c_of + n), w, a, to_h_before, to_c_before, to_k, to_w);
         store(to_h_of + n, to_h_before);
         store(to_c_of + n, to_c_before);
         for (int g = 0; g < 4; g++) store_some(a_of + g * layer.units + n, a[g], lanes);
@@ -146,14 +148,15 @@ void backward_dense(const Layer<T>& layer, double alpha, const T* matrix, int64_
       }
       std::memcpy(sequence.to_products[j], a_of, 4 * layer.units * sizeof(T));
     }
-    // The way through the products to h, added to the way around them.
+    // Adds the gradient to h through the products to the one around them.
     for (int64_t p = 0; p < tall / kPanel<T>; p++) {
       const T* panel = matrix + p * 4 * layer.units * kPanel<T>;
       T through[kTall * kPanel<T>];
       for (int64_t r = 0; r < active; r += kTall) {
         const int64_t rows = active - r < kTall ? active - r : kTall;
         with_count<kTall>(rows, [&](auto n) PHASED_LAMBDA {
-          multiply_rows<T, n.value>(at.products + r * 4 * layer.units, 4 * layer.units, 4 * layer.units, panel, through, kPanel<T>);
+          multiply_rows<T, n.value>(at.products + r * 4 * layer.units, 4 * layer.units, 4 * layer.units, panel, through,
+                                    kPanel<T>);
         });
         for (int64_t i = 0; i < rows; i++)
           for (int64_t q = 0; q < kPanel<T>; q++) at.to_z[(r + i) * tall + p * kPanel<T> + q] += through[i * kPanel<T> + q];

@@ -7,13 +7,14 @@ namespace phased {
 
 template <class T>
 struct Engine {
-  int64_t (*schedule)(const Layer<T>&, const Looked&, const double* time, int64_t step, int64_t steps, int64_t* start, int32_t* unit, T* k,
-                      uint8_t* side, int64_t capacity);
+  int64_t (*schedule)(const Layer<T>&, const Looked&, const double* time, int64_t step, int64_t steps, int64_t* start,
+                      int32_t* unit, T* k, uint8_t* side, int64_t capacity);
   // By cell: the LSTM, then the GRU.
   void (*forward[2])(const Layer<T>&, const Scratch<T>&, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>&,
                      const Lookup<T>&);
-  void (*backward[2])(const Layer<T>&, const BackScratch<T>&, Rows<const T> x, Rows<const T> out, const T* initial_h, const double* time,
-                      int64_t steps, const OpenEvents<T>&, Rows<const T> to_out, Rows<T> to_x, const Sums<T>&);
+  void (*backward[2])(const Layer<T>&, const BackScratch<T>&, Rows<const T> x, Rows<const T> out, const T* initial_h,
+                      const double* time, int64_t steps, const OpenEvents<T>&, Rows<const T> to_out, Rows<T> to_x,
+                      const Sums<T>&);
   void (*forward_dense[2])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
                            const DenseScratch<T>&);
   void (*backward_dense[2])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,

@@ -7,7 +7,7 @@ namespace phased {
 
 constexpr int kLanes = 8;        // units whose rough phase is computed together; events and units are padded to as many
 constexpr int64_t kBlock = 512;  // steps whose rows a backward pass holds together for the weights' gradients
-constexpr int64_t kProducts = 4;   // of a unit, in either cell
+constexpr int64_t kProducts = 4;  // of a unit, in either cell
 constexpr int64_t kGateParameters = 3, kPeepholes = 3;
 
 // Columns of a dense product that are stored together, a panel: two vectors of 64 bytes.
@@ -26,7 +26,8 @@ constexpr int64_t padded(int64_t K) {
   return (K + wide - 1) / wide * wide;
 }
 
-// A unit reads one row z = [h | x | 1 | 0...] of `width` elements and has four rows of weights on it, biases included: W[unit][4][width].
+// A unit reads one row z = [h | x | 1 | 0...] of `width` elements and has four rows of weights on it, biases included:
+// W[unit][4][width].
 template <class T>
 struct Layer {
   int64_t units, features, width;
@@ -34,7 +35,8 @@ struct Layer {
   const T* peephole;  // 3 * units, or null
   const double *period, *shift, *ratio_on;
   const double* offset;  // what rest_of leaves of the shift
-  // For a rough phase: the fraction of t * rate - lag is below `reach` wherever the unit is open; whole vectors, no more unit within reach.
+  // For a rough phase: the fraction of t * rate - lag is below `reach` wherever the unit is open; whole vectors, no more unit
+  // within reach.
   const double *rate, *lag, *reach;
   double near;  // times up to this far from zero have a rough phase that is good enough
   int shape;    // of the gate
@@ -59,7 +61,7 @@ struct Rows {
 };
 
 // The open events of one sequence: those of step j are start[j] to start[j + 1], counted from the sequence's first.
-// `tape` holds what a forward pass leaves for its backward pass: field f of event e at tape[f * field + e].
+// `tape` holds what a forward pass saves for its backward pass: field f of event e at tape[f * field + e].
 template <class T>
 struct OpenEvents {
   const int64_t* start;
@@ -77,7 +79,7 @@ struct Lookup {
   const int64_t* index;
 };
 
-// Working memory for the units of a step that are looked at, side by side; all arrays hold `padded_units` elements.
+// Working memory for the candidate units of a step; all arrays hold `padded_units` elements.
 struct Looked {
   double *period, *shift, *ratio_on, *phase;
 };
@@ -144,7 +146,7 @@ struct DenseScratch {
   double *period, *shift, *ratio_on;   // tall: the gates, ones and zeros beyond the last
   double* origin;                      // tall: the shifts as given; `shift` is what whole periods leave of them
   double *to_phase, *to_ratio;         // tall: slopes
-  double* to_gate;                     // (6, tall): sums for period, shift, ratio_on (see Sums), and the three peepholes
+  double* to_gate;  // (kGateParameters + kPeepholes, tall): sums for period, shift, ratio_on (see Sums), and the three peepholes
   T* to_z;      // (sequences, tall)
   T* to_c;      // (sequences, tall)
 };

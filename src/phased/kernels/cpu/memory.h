@@ -61,7 +61,7 @@ struct LookedMemory {
   }
 };
 
-// What a schedule needs to know of the gates beyond their parameters: see Layer.
+// What a schedule derives from the gates' parameters: see Layer.
 struct GateMemory {
   Buffer<double> offset, rate, lag, reach;
   double near = __builtin_inf();
@@ -81,7 +81,7 @@ struct GateMemory {
   }
 };
 
-// Large memory that is about to be written for the first time: ask for large pages, of which 500 times fewer must be mapped.
+// For large memory before its first write: hint at large pages, so that 500 times fewer must be mapped.
 template <class T>
 void large_pages(T* data, int64_t count) {
 #ifdef MADV_HUGEPAGE

@@ -1,4 +1,5 @@
-// A layer's weights between torch's layout and the engines': torch stacks gates, an engine wants all a unit reads in one place.
+// A layer's weights between torch's layout and the engines': torch stacks gates, an engine reads all weights of a unit from one
+// place.
 #pragma once
 
 #include "cell.h"

@@ -1,5 +1,6 @@
-// Which units are open at a time. A rough phase, without a division, rules out all units except the open ones and very few others; only those
-// have their phase computed exactly. Steps do not depend on one another, so a processor works on several at once.
+// Which units are open at a time. A rough phase, without a division, rules out all units except the open ones and very few
+// others; only those have their phase computed exactly. Steps do not depend on one another, so a processor works on several at
+// once.
 #pragma once
 
 #include "gate.h"
@@ -13,7 +14,7 @@ namespace {
 template <class T>
 PHASED_INLINE int64_t candidates(const Layer<T>& layer, double t, int32_t* unit) {
   int64_t count = 0;
-  if (!(fabs(t) <= layer.near)) {  // too many periods to be counted roughly: all units are looked at
+  if (!(fabs(t) <= layer.near)) {  // too many periods for a rough phase: all units are candidates
     for (; count < layer.units; count++) unit[count] = static_cast<int32_t>(count);
     return count;
   }
@@ -35,7 +36,8 @@ PHASED_INLINE void phases(const Layer<T>& layer, const Looked& at, double t, con
     const int64_t n = unit[i];
     at.period[i] = layer.period[n], at.shift[i] = layer.offset[n], at.ratio_on[i] = layer.ratio_on[n];
   }
-  for (int64_t i = count; i < count + kLanes; i++) at.period[i] = at.ratio_on[i] = 1, at.shift[i] = 0;  // the last vector's other lanes
+  for (int64_t i = count; i < count + kLanes; i++)
+    at.period[i] = at.ratio_on[i] = 1, at.shift[i] = 0;  // the last vector's other lanes
   if (fabs(t) <= layer.near) {
     for (int64_t i = 0; i < count; i += kDoubles)
       store(at.phase + i, phase_of(t, load<Doubles>(at.period + i), load<Doubles>(at.shift + i)));
@@ -44,13 +46,15 @@ PHASED_INLINE void phases(const Layer<T>& layer, const Looked& at, double t, con
   for (int64_t i = 0; i < count; i++) at.phase[i] = phase(t, at.period[i], at.shift[i]);
 }
 
-// The units open at time t, in order, with their openness and side. Returns their number; the arrays have room for all units and a vector.
+// The units open at time t, in order, with their openness and side. Returns their number; the arrays have room for all units and
+// a vector.
 template <class T>
 PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double t, int32_t* unit, T* k, uint8_t* side_of) {
   int64_t count = candidates(layer, t, unit);
   phases(layer, at, t, unit, count);
   int64_t open = 0;
-  for (int64_t i = 0; i < count; i++) open += !(at.phase[i] >= at.ratio_on[i]);  // a gate that is NaN is open, and its openness NaN
+  for (int64_t i = 0; i < count; i++)
+    open += !(at.phase[i] >= at.ratio_on[i]);  // a gate that is NaN is open, and its openness NaN
   if (open < count) {  // rare: reach is hardly more than the ratio
     open = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -65,7 +69,8 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double
     const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i);
     store(k + i, __builtin_convertvector(openness(phi, r_on, 0.0, square), Vector<T, kDoubles>));
     const auto falling = __builtin_convertvector(phi < r_on / 2, Vector<int8_t, kDoubles>) + 1;  // a true lane is -1
-    const Vector<int8_t, kDoubles> sides = square ? Vector<int8_t, kDoubles>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
+    const Vector<int8_t, kDoubles> sides =
+        square ? Vector<int8_t, kDoubles>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
     store(side_of + i, sides);
   }
   store(unit + count, Vector<int32_t, kLanes>{});  // loops over whole vectors then read units that exist
@@ -74,8 +79,8 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double
 
 static_assert(int(Side::falling) == int(Side::rising) + 1);
 
-// The open events of steps from `step` on, until all are done or the slots left might not do for one more; returns the step it stopped at.
-// start[j + 1] is where step j's events end, start[step] where the first begin.
+// The open events of steps from `step` on, until all are done or the slots left may be too few for another; returns the step
+// after the last. start[j + 1] is where step j's events end, start[step] where the first begin.
 template <class T>
 int64_t schedule_steps(const Layer<T>& layer, const Looked& at, const double* time, int64_t step, int64_t steps, int64_t* start,
                        int32_t* unit, T* k, uint8_t* side_of, int64_t capacity) {

@@ -38,12 +38,14 @@ constexpr int kRegister = 32;
 constexpr int kRegister = 16;
 #endif
 
-template <class T> constexpr int kWide = kRegister / static_cast<int>(sizeof(T));  // elements of a row that go through a product together
+template <class T>
+constexpr int kWide = kRegister / static_cast<int>(sizeof(T));  // elements of a row that go through a product together
 template <class T> constexpr int kEvents = kWide<T> < kLanes ? kWide<T> : kLanes;  // events that go through a cell together
 template <class T> using Events = Vector<T, kEvents<T>>;
 template <class T> using Row = Vector<T, kWide<T>>;
 
-// Sums kept in registers at once by the loops over a row: enough to hide the latency of a multiplication, and no more than there are.
+// Sums kept in registers at once by the loops over a row: enough to hide the latency of a multiplication, and no more than there
+// are.
 #if defined(__AVX512F__)
 constexpr int kSpread = 4, kCollect = 4, kTall = 8;
 #else
@@ -191,11 +193,25 @@ PHASED_INLINE V expm1_of(V x) {
   using F = Float<T>;
   using I = Vector<typename F::Bits, N>;
   x = clamped(x, V{} - F::limit, V{} + F::limit);
-  V shifted = x * static_cast<T>(1.44269504088896340736) + F::magic;  // adding 1.5 * 2**mantissa rounds to an integer, in the low bits
+  V shifted =
+      x * static_cast<T>(1.44269504088896340736) + F::magic;  // adding 1.5 * 2**mantissa rounds to an integer, in the low bits
   V n = shifted - F::magic;
   V r = x - n * F::ln2_high - n * F::ln2_low;
-  constexpr double inverse[] = {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800,
-                                1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0, 1.0 / 87178291200.0, 1.0 / 1307674368000.0};
+  constexpr double inverse[] = {1.0,
+                                1.0 / 2,
+                                1.0 / 6,
+                                1.0 / 24,
+                                1.0 / 120,
+                                1.0 / 720,
+                                1.0 / 5040,
+                                1.0 / 40320,
+                                1.0 / 362880,
+                                1.0 / 3628800,
+                                1.0 / 39916800,
+                                1.0 / 479001600,
+                                1.0 / 6227020800.0,
+                                1.0 / 87178291200.0,
+                                1.0 / 1307674368000.0};
   // 1/2 + r/6 + r**2/24 + ..., pairs of terms first: half the way of one term after another.
   const V squared = r * r;
   V p = V{};
@@ -235,7 +251,8 @@ PHASED_INLINE Doubles less_whole(Doubles whole, Doubles tau, Doubles t) {
 #elif defined(__FMA__)
   return (Doubles)_mm256_fnmadd_pd((__m256d)whole, (__m256d)tau, (__m256d)t);
 #elif defined(__SSE2__)
-  // The product and its rounding error, exactly (Dekker 1971). The product is near t, so taking it off t is exact where the error is not zero.
+  // The product and its rounding error, exactly (Dekker 1971). The product is near t, so taking it off t is exact where the error
+  // is not zero.
   const Doubles product = whole * tau, a = upper_half(whole), b = upper_half(tau), c = whole - a, d = tau - b;
   const Doubles error = ((a * b - product) + a * d + c * b) + c * d;
   return (t - product) - error;
@@ -275,7 +292,8 @@ PHASED_INLINE unsigned within_reach(const double* rate, const double* lag, const
   for (int half = 0; half < 2; half++) {
     const __m256d cycles = _mm256_fmsub_pd(_mm256_set1_pd(t), _mm256_loadu_pd(rate + 4 * half), _mm256_loadu_pd(lag + 4 * half));
     const __m256d phi = _mm256_sub_pd(cycles, _mm256_floor_pd(cycles));
-    result |= static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(phi, _mm256_loadu_pd(reach + 4 * half), _CMP_LT_OQ))) << (4 * half);
+    result |= static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(phi, _mm256_loadu_pd(reach + 4 * half), _CMP_LT_OQ)))
+              << (4 * half);
   }
   return result;
 #else

@@ -1,4 +1,5 @@
-// The recurrence over open events only, forwards and backwards, one sequence at a time. It knows a cell by its four products alone.
+// The recurrence over open events only, forwards and backwards, one sequence at a time. It knows a cell by its four products
+// alone.
 #pragma once
 
 #include "simd.h"  // first: the cells use its functions
@@ -63,13 +64,14 @@ PHASED_INLINE Events<T> gather(const T* from, const int32_t* unit) {
 // One step: the open units' proposals from the same z, then all of them accepted. `terms`, if any, are added to the products.
 // Leaves `Cell::kept` fields on the tape, if there is one.
 template <class Cell, class T>
-PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, const int32_t* unit, const T* k, int64_t count, const T* terms,
-                                T* tape, int64_t field) {
+PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, const int32_t* unit, const T* k, int64_t count,
+                                const T* terms, T* tape, int64_t field) {
   using V = Events<T>;
   const int64_t stride = layer.units + kLanes;
   const bool distant = is_distant(layer);
   for (int64_t e = 0; e < count; e++) {
-    Vector<T, 4> products = distant ? four_products<true>(layer, unit[e], unit[e + 1], at.z) : four_products<false>(layer, unit[e], 0, at.z);
+    Vector<T, 4> products =
+        distant ? four_products<true>(layer, unit[e], unit[e + 1], at.z) : four_products<false>(layer, unit[e], 0, at.z);
     if (terms) products += load<Vector<T, 4>>(terms + 4 * unit[e]);
     for (int g = 0; g < 4; g++) at.products[g * stride + e] = products[g];
   }
@@ -91,7 +93,8 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
       at.z[unit[e + l]] = hs[l];
       if (Cell::has_c) at.c[unit[e + l]] = cs[l];
     }
-    // Whole vectors: the lanes past this step's events are overwritten by the next step's, and a sequence's slots end in spare ones.
+    // Whole vectors: the lanes past this step's events are overwritten by the next step's, and a sequence's slots end in spare
+    // ones.
     if (tape)
       for (int f = 0; f < Cell::kept; f++) store(tape + f * field + e, keep[f]);
   }
@@ -107,7 +110,8 @@ PHASED_INLINE void in_columns(int64_t width, const Work& work) {
 
 // to_z += sum over the step's events of the four products' gradients times their rows of weights.
 template <class T, int N>
-PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, T* to_z, int64_t q) {
+PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, T* to_z,
+                                  int64_t q) {
   Row<T> sums[N];
   for (int v = 0; v < N; v++) sums[v] = load<Row<T>>(to_z + q + v * kWide<T>);
   for (int64_t e = 0; e < count; e++) {
@@ -121,12 +125,15 @@ PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, co
 
 template <class T>
 PHASED_INLINE void spread(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, T* to_z) {
-  in_columns<kSpread, T>(layer.width, [&](auto n, int64_t q) PHASED_LAMBDA { spread_columns<T, n.value>(layer, unit, products, count, to_z, q); });
+  in_columns<kSpread, T>(
+      layer.width, [&](auto n, int64_t q) PHASED_LAMBDA { spread_columns<T, n.value>(layer, unit, products, count, to_z, q); });
 }
 
-// weights[unit] += sum over the unit's events of products (4) x row (width): a matrix product per unit, its sums held in registers.
+// weights[unit] += sum over the unit's events of products (4) x row (width): a matrix product per unit, its sums held in
+// registers.
 template <class T, int N>
-PHASED_INLINE void collect_columns(const BackScratch<T>& at, const int32_t* order, int64_t count, int64_t width, T* into, int64_t q) {
+PHASED_INLINE void collect_columns(const BackScratch<T>& at, const int32_t* order, int64_t count, int64_t width, T* into,
+                                   int64_t q) {
   Row<T> sums[4][N];
   for (int g = 0; g < 4; g++)
     for (int v = 0; v < N; v++) sums[g][v] = load<Row<T>>(into + g * width + q + v * kWide<T>);
@@ -162,8 +169,9 @@ PHASED_INLINE void collect(const Layer<T>& layer, const BackScratch<T>& at, cons
 
 // One step backwards, z being the row before it: gradients to its events' products, to z, to c and to the gate.
 template <class Cell, class T>
-PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at, const T* z, const int32_t* unit, const T* k, const uint8_t* side,
-                                 const T* tape, int64_t field, int64_t count, double time, T* products, const Sums<T>& sums) {
+PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at, const T* z, const int32_t* unit, const T* k,
+                                 const uint8_t* side, const T* tape, int64_t field, int64_t count, double time, T* products,
+                                 const Sums<T>& sums) {
   using V = Events<T>;
   for (int64_t e = 0; e < count; e += kEvents<T>) {
     const int64_t lanes = count - e < kEvents<T> ? count - e : kEvents<T>;
@@ -198,8 +206,8 @@ PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at
 
 // A whole sequence forwards. Rows: x (features) in, h (units) out; z and c hold the initial state, and the final one afterwards.
 template <class Cell, class T>
-void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>& open,
-                      const Lookup<T>& lookup) {
+void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T> x, Rows<T> out, int64_t steps,
+                      const OpenEvents<T>& open, const Lookup<T>& lookup) {
   constexpr int64_t kAhead = 8;
   for (int64_t j = 0; j < steps; j++) {
     const int64_t first = open.start[j], end = open.start[j + 1];
@@ -209,12 +217,14 @@ void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T>
       for (int64_t e = end; e < open.start[j + 2]; e++)
         __builtin_prefetch(lookup.table + (lookup.index[j + 1] * layer.units + open.unit[e]) * 4);
     const T* terms = lookup.table ? lookup.table + lookup.index[j] * layer.units * 4 : nullptr;
-    step_forward<Cell>(layer, at, open.unit + first, open.k + first, end - first, terms, open.tape ? open.tape + first : nullptr, open.field);
+    step_forward<Cell>(layer, at, open.unit + first, open.k + first, end - first, terms, open.tape ? open.tape + first : nullptr,
+                       open.field);
     std::memcpy(out[j], at.z, layer.units * sizeof(T));
   }
 }
 
-// A whole sequence backwards, in blocks of steps. On entry to_z and to_c hold the gradient of the final state, on return that of the first.
+// A whole sequence backwards, in blocks of steps. On entry to_z and to_c hold the gradient of the final state, on return that of
+// the first.
 template <class Cell, class T>
 void backward_sequence(const Layer<T>& layer, const BackScratch<T>& at, Rows<const T> x, Rows<const T> out, const T* initial_h,
                        const double* time, int64_t steps, const OpenEvents<T>& open, Rows<const T> to_out, Rows<T> to_x,

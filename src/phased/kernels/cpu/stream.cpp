@@ -14,7 +14,8 @@ Stream<T>::Stream(const Engine<T>& engine, std::shared_ptr<const StreamModel<T>>
       side_(16 * padded_units(units())),
       between_(2 * kChunk * units()) {
   for (const auto& layer : model_->layers) {
-    states_.push_back({Buffer<T>(layer.get().width), Buffer<T>(layer.units), Buffer<T>(4 * (layer.units + kLanes)), LookedMemory(layer.units)});
+    states_.push_back(
+        {Buffer<T>(layer.get().width), Buffer<T>(layer.units), Buffer<T>(4 * (layer.units + kLanes)), LookedMemory(layer.units)});
     states_.back().z[layer.units + layer.features] = 1;
   }
 }
@@ -44,8 +45,8 @@ bool Stream<T>::run(const T* x, const int64_t* index, const double* time, int64_
       const T* from = i == 0 ? x + at * owned.features : between_.get() + (i % 2) * kChunk * units();
       T* to = i == depth - 1 ? out + at * units() : between_.get() + ((i + 1) % 2) * kChunk * units();
       for (int64_t done = 0; done < events;) {
-        const int64_t more = engine_.schedule(layer, state.looked.get(), time + at + done, 0, events - done, start_.get(), unit_.get(), k_.get(),
-                                              side_.get(), unit_.size());
+        const int64_t more = engine_.schedule(layer, state.looked.get(), time + at + done, 0, events - done, start_.get(),
+                                              unit_.get(), k_.get(), side_.get(), unit_.size());
         engine_.forward[static_cast<int>(model_->cell)](
             layer, {state.z.get(), state.c.get(), state.products.get()}, {from + done * owned.features, owned.features},
             {to + done * layer.units, layer.units}, more, {start_.get(), unit_.get(), k_.get(), side_.get(), nullptr, 0},

@@ -22,8 +22,11 @@ struct StreamLayer {
   Buffer<T> table;  // (entries, units, 4), or empty
 
   Layer<T> get() const {
-    return {units, features, padded<T>(units + features + 1), weights.get(), peephole.get(), period.get(), shift.get(), ratio_on.get(),
-            gate.offset.get(), gate.rate.get(), gate.lag.get(), gate.reach.get(), gate.near, shape};
+    return {units,           features,       padded<T>(units + features + 1),
+            weights.get(),   peephole.get(), period.get(),
+            shift.get(),     ratio_on.get(), gate.offset.get(),
+            gate.rate.get(), gate.lag.get(), gate.reach.get(),
+            gate.near,       shape};
   }
 };
 

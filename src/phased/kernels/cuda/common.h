@@ -1,6 +1,7 @@
-// What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and those of the recurrence for its kind and size:
-// PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights, PHASED_WARPS and PHASED_HELPERS warps a sequence, PHASED_THREADS threads a
-// block. The other macros are numbers that the host side shares (phased/ops/cuda/constants.py); it computes sizes of structs, asserted here.
+// What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and those of the recurrence for its
+// kind and size: PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights, PHASED_WARPS and PHASED_HELPERS warps a
+// sequence, PHASED_THREADS threads a block. The other macros are numbers that the host side shares
+// (phased/ops/cuda/constants.py); it computes sizes of structs, asserted here.
 #pragma once
 
 #include "gate.h"
@@ -35,20 +36,21 @@ using Index = long long;
 
 constexpr unsigned kAll = 0xffffffffu;
 constexpr int kLanes = PHASED_LANES;
-constexpr int kRecord = PHASED_RECORD;  // numbers an event leaves on the tape: what its cell keeps, h before, and last its openness
+constexpr int kRecord = PHASED_RECORD;  // numbers of an event on the tape: what its cell keeps, h before, and last its openness
 static_assert(Cell::kept + 2 <= kRecord);
 
 // Four numbers of a row, read and written together. Rows of weights and states are padded with zeros to whole fours.
 struct alignas(16) Four {
   Real v[4];
 };
-static_assert(sizeof(Four) == PHASED_FOUR_BYTES);
+static_assert(sizeof(Four) == PHASED_FOUR_BYTES && sizeof(Four) == PHASED_PRODUCTS * sizeof(Real));
+static_assert(PHASED_COLUMNS == 4 * kLanes);  // a block of columns: a Four for each lane
 
 __device__ __forceinline__ Four load_four(const Real* from) { return *reinterpret_cast<const Four*>(from); }
 __device__ __forceinline__ void store_four(Real* to, Four value) { *reinterpret_cast<Four*>(to) = value; }
 
-// A unit's gate: `offset` is what rest_of leaves of the shift; rate and lag are for a rough phase (see find_open). A layer's are stored as
-// (PHASED_GATE, units).
+// A unit's gate: `offset` is what rest_of leaves of the shift; rate and lag are for a rough phase (see find_open). A layer's are
+// stored as (PHASED_GATE, units).
 struct Gate {
   double period, shift, ratio_on, offset, rate, lag;
 
@@ -58,7 +60,8 @@ struct Gate {
   }
   __device__ __forceinline__ void store(double* all, Index units, Index unit) const {
     double* const own = all + unit;
-    own[0] = period, own[units] = shift, own[2 * units] = ratio_on, own[3 * units] = offset, own[4 * units] = rate, own[5 * units] = lag;
+    own[0] = period, own[units] = shift, own[2 * units] = ratio_on, own[3 * units] = offset, own[4 * units] = rate,
+    own[5 * units] = lag;
   }
 };
 static_assert(sizeof(Gate) == PHASED_GATE * sizeof(double));
@@ -83,7 +86,8 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
 
-// The threads of a block that share a sequence: `kWarps` warps compute its events, `kHelpers` warps move data. Each team has a barrier of its own.
+// The threads of a block that share a sequence: `kWarps` warps compute its events, `kHelpers` warps move data. Each team has a
+// barrier of its own.
 constexpr int kWarps = PHASED_WARPS, kHelpers = PHASED_HELPERS, kTeam = (kWarps + kHelpers) * kLanes;
 
 struct Team {
@@ -98,7 +102,8 @@ constexpr int kHelperThreads = kHelpers * kLanes;
 constexpr bool kPeephole = PHASED_PEEPHOLE;
 constexpr int kRounds = PHASED_ROUNDS;  // events of which a warp computes the cell at once
 
-// An open event before its step: its unit, its row (b * steps + j), its openness, and what input and biases add to its four products.
+// An open event before its step: its unit, its row (b * steps + j), its openness, and what input and biases add to its four
+// products.
 struct alignas(16) Head {
   int unit, row;
   Real k;
@@ -111,7 +116,8 @@ struct alignas(16) Arrival {
 struct alignas(16) Record {
   Real v[kRecord];
 };
-static_assert(sizeof(Head) == PHASED_HEAD_BYTES && sizeof(Arrival) == PHASED_ARRIVAL_BYTES && sizeof(Record) == PHASED_RECORD_BYTES);
+static_assert(sizeof(Head) == PHASED_HEAD_BYTES && sizeof(Arrival) == PHASED_ARRIVAL_BYTES &&
+              sizeof(Record) == PHASED_RECORD_BYTES);
 
 // Copies `count` structs of whole sixteen bytes, by all helpers.
 template <class T>
@@ -121,12 +127,13 @@ __device__ __forceinline__ void copy_rows(T* to, const T* from, int count, int t
     copy_ahead(reinterpret_cast<char*>(to) + 16 * i, reinterpret_cast<const char*>(from) + 16 * Index(i), 16);
 }
 
-// The events of a sequence in the order in which a team computes them. A ring in shared memory holds some of them: eight parts, each fetched as
-// soon as all its old events are done.
+// The events of a sequence in the order in which a team computes them. A ring in shared memory holds some of them: eight parts,
+// each fetched as soon as all its old events are done.
 struct Staging {
   static constexpr int kLate = PHASED_LATE;  // groups of copies that may be in flight: one is issued every step
   const int count, ring, part;
-  int issued, slot, ready, late[kLate];  // issued: events whose copies were issued; late: the same up to the last group, the one before it, ...
+  // Issued: events whose copies were issued; late: the same up to the last group, the one before it, ...
+  int issued, slot, ready, late[kLate];
 
   __device__ Staging(int count, int ring) : count(count), ring(ring), part(ring / 8), issued(0), slot(0), ready(0), late{} {}
 

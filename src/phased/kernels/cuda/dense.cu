@@ -1,5 +1,6 @@
-// The recurrence where every unit has an event at every step: with a leak. Units are assigned to warps in turn; a warp computes the products of
-// kRounds of them one after another, then their cells at once. As in streamed_forward.cu and streamed_backward.cu, helpers fetch, copy and add up.
+// The recurrence where every unit has an event at every step: with a leak. Units are assigned to warps in turn; a warp computes
+// the products of kRounds of them one after another, then their cells at once. As in streamed_forward.cu and
+// streamed_backward.cu, helpers fetch, copy and add up.
 #include "steps.h"
 
 namespace phased {
@@ -18,8 +19,8 @@ struct DenseForwardMemory {
   }
 };
 
-__device__ __forceinline__ void work_dense_forward(const Forward& p, const Team& team, DenseForwardMemory memory, const Real* weights, Index b,
-                                                   int length) {
+__device__ __forceinline__ void work_dense_forward(const Forward& p, const Team& team, DenseForwardMemory memory,
+                                                   const Real* weights, Index b, int length) {
   const int pitch = p.pitch, units = p.units, lane = team.lane;
   Copies at = memory.copies;
   team.sync();
@@ -53,7 +54,8 @@ __device__ __forceinline__ void work_dense_forward(const Forward& p, const Team&
   }
 }
 
-__device__ __forceinline__ void help_dense_forward(const Forward& p, const Team& team, DenseForwardMemory memory, Index b, int length) {
+__device__ __forceinline__ void help_dense_forward(const Forward& p, const Team& team, DenseForwardMemory memory, Index b,
+                                                   int length) {
   const int units = p.units, thread = (team.warp - kWarps) * kLanes + team.lane;
   Copies at = memory.copies;
   const auto issue = [&](int j) {
@@ -98,7 +100,8 @@ __device__ __forceinline__ void run_dense_forward(const Forward& p) {
   }
 }
 
-// A team's shared memory: gradients, the warps' sums, the gradients to the products of a warp's kRounds events, and two steps' records.
+// A team's shared memory: gradients, the warps' sums, the gradients to the products of a warp's kRounds events, and two steps'
+// records.
 struct DenseBackwardMemory {
   Real *to_h, *to_c, *partial, *gradients, *shares, *tape;
 
@@ -109,8 +112,8 @@ struct DenseBackwardMemory {
   }
 };
 
-__device__ __forceinline__ void work_dense_backward(const Backward& p, const Team& team, DenseBackwardMemory memory, const Real* weights, Index b,
-                                                    int length) {
+__device__ __forceinline__ void work_dense_backward(const Backward& p, const Team& team, DenseBackwardMemory memory,
+                                                    const Real* weights, Index b, int length) {
   const int pitch = p.pitch, units = p.units, lane = team.lane;
   Real *partial = memory.partial + team.warp * pitch, *shares = memory.shares + 4 * kRounds * team.warp;
   team.sync();
@@ -156,12 +159,13 @@ __device__ __forceinline__ void work_dense_backward(const Backward& p, const Tea
   }
 }
 
-__device__ __forceinline__ void help_dense_backward(const Backward& p, const Team& team, DenseBackwardMemory memory, Index b, int length) {
+__device__ __forceinline__ void help_dense_backward(const Backward& p, const Team& team, DenseBackwardMemory memory, Index b,
+                                                    int length) {
   const int units = p.units, pitch = p.pitch, thread = (team.warp - kWarps) * kLanes + team.lane;
   const auto issue = [&](int j) {
     if (j >= 0)
-      copy_rows(reinterpret_cast<Record*>(memory.tape) + j % 2 * units, reinterpret_cast<const Record*>(p.tape) + (b * p.steps + j) * units, units,
-                thread);
+      copy_rows(reinterpret_cast<Record*>(memory.tape) + j % 2 * units,
+                reinterpret_cast<const Record*>(p.tape) + (b * p.steps + j) * units, units, thread);
     end_of_copies();
   };
   const GradientRows gradients{p, memory.gradients, b, thread};
@@ -211,8 +215,14 @@ __device__ __forceinline__ void run_dense_backward(const Backward& p) {
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_dense_forward(const Forward p) { run_dense_forward<true>(p); }
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_dense_forward(const Forward p) { run_dense_forward<false>(p); }
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_dense_backward(const Backward p) { run_dense_backward<true>(p); }
-extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_dense_backward(const Backward p) { run_dense_backward<false>(p); }
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_dense_forward(const Forward p) {
+  run_dense_forward<false>(p);
+}
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_dense_backward(const Backward p) {
+  run_dense_backward<true>(p);
+}
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_dense_backward(const Backward p) {
+  run_dense_backward<false>(p);
+}
 
 }  // namespace phased

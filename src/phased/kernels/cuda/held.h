@@ -1,8 +1,10 @@
-// What the two kernels share that hold all weights in shared memory: the fastest kernels, for layers small enough (to 118 units in float32).
+// What the two kernels share that hold all weights in shared memory: the fastest kernels, for layers small enough (to 118 units
+// in float32).
 //
-// A step depends on the one before it, and only on what that one changed, a few units; everything older can be added up beforehand. So one warp, a
-// lane an event, computes the steps one after another, with as few instructions as possible: each takes about four cycles. Other warps do the rest,
-// a step ahead of it or behind: products, columns of h or of its gradient, and one warp that fetches.
+// A step depends on the one before it, and only on what that one changed, a few units; everything older can be added up
+// beforehand. So one warp, a lane an event, computes the steps one after another, with as few instructions as possible: each
+// takes about four cycles. Other warps do the rest, a step ahead of it or behind: products, columns of h or of its gradient, and
+// one warp that fetches.
 #pragma once
 
 #include "steps.h"
@@ -34,8 +36,8 @@ struct Held {
   __device__ __forceinline__ const Four* row(int unit) const { return weights + unit * pitch; }
 };
 
-// How many events there are up to the end of a step, steps counted from where the kernel begins: forwards from the first, backwards from
-// the last. Lane l knows the l-th of 32 steps, and of the 32 behind them.
+// How many events there are up to the end of a step, steps counted from where the kernel begins: forwards from the first,
+// backwards from the last. Lane l knows the l-th of 32 steps, and of the 32 behind them.
 template <bool Backwards>
 struct Ends {
   const Index *start, from;
@@ -43,7 +45,13 @@ struct Ends {
   Index now, next;
 
   __device__ Ends(const Index* start, int length, int lane)
-      : start(start), from(start[Backwards ? length : 0]), length(length), lane(lane), base(0), now(look(0)), next(look(kLanes)) {}
+      : start(start),
+        from(start[Backwards ? length : 0]),
+        length(length),
+        lane(lane),
+        base(0),
+        now(look(0)),
+        next(look(kLanes)) {}
 
   __device__ __forceinline__ Index look(int first) const {
     const int step = first + lane < length ? first + lane + 1 : length;
@@ -68,7 +76,8 @@ struct Masks {
   int length, word, words, lane;
   unsigned now[kWords], next[kWords];
 
-  __device__ Masks(const unsigned* mask, int length, int word, int words, int lane) : mask(mask), length(length), word(word), words(words), lane(lane) {
+  __device__ Masks(const unsigned* mask, int length, int word, int words, int lane)
+      : mask(mask), length(length), word(word), words(words), lane(lane) {
     look(now, 0), look(next, kLanes);
   }
   __device__ __forceinline__ void look(unsigned to[kWords], int first) const {
@@ -80,7 +89,9 @@ struct Masks {
     }
   }
   // Whether the lane's unit of the n-th word is open. Called for one step after another.
-  __device__ __forceinline__ bool open(int n, int step) const { return __shfl_sync(kAll, now[n], step & (kLanes - 1)) >> lane & 1; }
+  __device__ __forceinline__ bool open(int n, int step) const {
+    return __shfl_sync(kAll, now[n], step & (kLanes - 1)) >> lane & 1;
+  }
   __device__ __forceinline__ void done(int step) {
     if ((step & (kLanes - 1)) != kLanes - 1) return;
 #pragma unroll

@@ -1,13 +1,14 @@
-// Backwards over open events with all weights in shared memory; see held.h. Steps are counted from the last: step s is the sequence's j-th,
-// j = length - 1 - s.
+// Backwards over open events with all weights in shared memory; see held.h. Steps are counted from the last: step s is the
+// sequence's j-th, j = length - 1 - s.
 //
-// While the first warp computes the cells of step s, warps that have columns add the contributions of step s - 1 to h's gradient. An event of step s
-// needs them earlier: its lane adds up its own column.
+// While the first warp computes the cells of step s, warps that have columns add the contributions of step s - 1 to h's gradient.
+// An event of step s needs them earlier: its lane adds up its own column.
 #include "held.h"
 
 namespace phased {
 
-constexpr int kRows = PHASED_HELD_AHEAD;  // of the output's gradient: the one in use, the one that has arrived, and those in flight
+// Rows of the output's gradient in shared memory: the one in use, the one that has arrived, and those in flight.
+constexpr int kRows = PHASED_HELD_AHEAD;
 static_assert(kRows == Staging::kLate + 2);
 
 // A team's shared memory.
@@ -16,7 +17,8 @@ struct alignas(16) HeldBackwardMemory {
   Real gradients[kRows][kWide];  // of the output: the j-th row at j % kRows; zeros if there are none
   int rows[kListed][kLanes];     // offsets of the weights of a step's first events
   int ends[kEnds];
-  // After it in memory: the gradients to the products of a step's events, of odd and even steps; and records and units of the events in the ring.
+  // After it in memory: the gradients to the products of a step's events, of odd and even steps; and records and units of the
+  // events in the ring.
   __device__ __forceinline__ Four* shares() { return reinterpret_cast<Four*>(this + 1); }
   __device__ __forceinline__ Real* tape(int most) { return reinterpret_cast<Real*>(shares() + 2 * most); }
   __device__ __forceinline__ int* unit(int most, int ring) { return reinterpret_cast<int*>(tape(most) + kRecord * ring); }
@@ -34,8 +36,8 @@ __device__ __forceinline__ void add_through(Four& sum, const Four& weights, cons
 __device__ __forceinline__ Real all_of(const Four& sum) { return (sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3]); }
 
 // Adds the contributions of a step's events, from the i-th on, to a unit's gradient: those whose weights are not in registers.
-__device__ __forceinline__ void add_shares(Four& sum, const Four* column, const int* rows, int pitch, const Four* shares, const int* units, int at,
-                                           int i, int count, int ring) {
+__device__ __forceinline__ void add_shares(Four& sum, const Four* column, const int* rows, int pitch, const Four* shares,
+                                           const int* units, int at, int i, int count, int ring) {
   for (; i < count; i++) add_through(sum, column[i < kLanes ? rows[i] : units[wrapped(at + i, ring)] * pitch], shares[i]);
 }
 
@@ -51,15 +53,23 @@ struct BackwardSteps {
   Index event;  // the lane's, of this step
   // This step's events, and those of the one before: where their slots begin, and how many they are.
   int at = 0, count = 0, at_before = 0, count_before = 0, end = 0, gradient_row;
-  // The lane's event; without one, an event of unit 0 that adds nothing, with its gradients in the last slot. And the weights of the last step's
-  // first events on its unit.
+  // The lane's event; without one, an event of unit 0 that adds nothing, with its gradients in the last slot. And the weights of
+  // the last step's first events on its unit.
   int unit = 0, place = kWide - 1;
   Real record[kRecord] = {}, w[3] = {};
   Four near[kNear] = {};
 
   __device__ BackwardSteps(const Backward& p, HeldBackwardMemory& memory, const Held& held, int lane, Index last, int length)
-      : p(p), memory(memory), held(held), shares{memory.shares(), memory.shares() + p.most}, tape(memory.tape(p.most)),
-        units(memory.unit(p.most, p.ring)), lane(lane), ring(p.ring), event(last - lane), gradient_row((length + kRows - 1) % kRows) {}
+      : p(p),
+        memory(memory),
+        held(held),
+        shares{memory.shares(), memory.shares() + p.most},
+        tape(memory.tape(p.most)),
+        units(memory.unit(p.most, p.ring)),
+        lane(lane),
+        ring(p.ring),
+        event(last - lane),
+        gradient_row((length + kRows - 1) % kRows) {}
 
   template <class T>
   __device__ __forceinline__ void take(T turn, int s) {
@@ -86,7 +96,8 @@ struct BackwardSteps {
       near[i] = column[row.x], near[i + 1] = column[row.y], near[i + 2] = column[row.z], near[i + 3] = column[row.w];
     }
     if (__builtin_expect(count_before > kNear, 0))
-      add_shares(sum, held.weights + unit_now, memory.rows[(s - 1) & (kListed - 1)], held.pitch, seen, units, at_before, kNear, count_before, ring);
+      add_shares(sum, held.weights + unit_now, memory.rows[(s - 1) & (kListed - 1)], held.pitch, seen, units, at_before, kNear,
+                 count_before, ring);
     Real to_h = all_of(sum);
     const Shares share(record_now, v, to_h, to_c);
     const bool there = lane < count;
@@ -106,7 +117,8 @@ struct BackwardSteps {
     for (int i = kLanes + lane; i < count; i += kLanes) {
       const int slot = wrapped(at + i, ring), own = units[slot];
       Four sum = {memory.to_h[own]};
-      add_shares(sum, held.weights + own, memory.rows[(s - 1) & (kListed - 1)], held.pitch, shares[turn.before], units, at_before, 0, count_before, ring);
+      add_shares(sum, held.weights + own, memory.rows[(s - 1) & (kListed - 1)], held.pitch, shares[turn.before], units, at_before,
+                 0, count_before, ring);
       Real to_h = all_of(sum), to_c = memory.to_c[own], v[3] = {}, read[kRecord];
       read_record(tape + slot * kRecord, read);
       peepholes(p.peephole, p.units, own, v);
@@ -119,7 +131,8 @@ struct BackwardSteps {
 };
 
 // One warp fetches events and the output's gradients before any warp reads them, and publishes where steps end.
-__device__ __forceinline__ void fetch_backward(const Backward& p, const Team& team, HeldBackwardMemory& memory, Index b, int length) {
+__device__ __forceinline__ void fetch_backward(const Backward& p, const Team& team, HeldBackwardMemory& memory, Index b,
+                                               int length) {
   const int lane = team.lane, units = p.units, ring = p.ring;
   const Index* const start = p.start + b * p.steps;
   const Index last = start[length] - 1;
@@ -133,7 +146,8 @@ __device__ __forceinline__ void fetch_backward(const Backward& p, const Team& te
       const Index e = last - from - n;
       copy_ahead(unit + slot + n, p.unit + e, 4);
       for (int part = 0; part < int(kRecord * sizeof(Real) / 16); part++)
-        copy_ahead(tape + (slot + n) * kRecord + part * (16 / sizeof(Real)), p.tape + e * kRecord + part * (16 / sizeof(Real)), 16);
+        copy_ahead(tape + (slot + n) * kRecord + part * (16 / sizeof(Real)), p.tape + e * kRecord + part * (16 / sizeof(Real)),
+                   16);
     }
   };
   // Rows of the output's gradient, the last first; zeros before the first.
@@ -173,7 +187,8 @@ __device__ __forceinline__ void fetch_backward(const Backward& p, const Team& te
 }
 
 // The warps that have columns.
-__device__ __forceinline__ void add_columns(const Backward& p, const Team& team, HeldBackwardMemory& memory, const Held& held, Index b, int length) {
+__device__ __forceinline__ void add_columns(const Backward& p, const Team& team, HeldBackwardMemory& memory, const Held& held,
+                                            Index b, int length) {
   const int units = p.units, lane = team.lane, word = team.warp - kWarps, ring = p.ring, words = (units + 31) / 32;
   const Four* const both = memory.shares();
   const int* const unit = memory.unit(p.most, ring);
@@ -185,10 +200,12 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
     if (q < kWide) memory.to_c[q] = Cell::has_c && p.to_final_c && q < units ? p.to_final_c[b * units + q] : Real(0);
   }
   team.sync();
-  int at = 0, before = 0, count = 0, row = (length + kRows - 1) % kRows;  // the last step's events; and the row of the output's gradient
+  // The last step's events; and the row of the output's gradient.
+  int at = 0, before = 0, count = 0, row = (length + kRows - 1) % kRows;
   // Adds the contributions of step s to column q, from its i-th event on.
   const auto add_from = [&](Four& sum, int q, int s, int i) {
-    add_shares(sum, held.weights + q, memory.rows[s & (kListed - 1)], held.pitch, both + (s & 1 ? p.most : 0), unit, at, i, count, ring);
+    add_shares(sum, held.weights + q, memory.rows[s & (kListed - 1)], held.pitch, both + (s & 1 ? p.most : 0), unit, at, i, count,
+               ring);
   };
   Four near[kWords][kNear] = {};  // weights of the last step's first events on a column
   for (int s = -1; s < length; s++) {
@@ -208,7 +225,8 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
 #pragma unroll
       for (int i = 0; i < kNear; i += 4) {
         const int4 rows = *reinterpret_cast<const int4*>(memory.rows[s & (kListed - 1)] + i);
-        near[n][i] = column[rows.x], near[n][i + 1] = column[rows.y], near[n][i + 2] = column[rows.z], near[n][i + 3] = column[rows.w];
+        near[n][i] = column[rows.x], near[n][i + 1] = column[rows.y], near[n][i + 2] = column[rows.z],
+        near[n][i + 3] = column[rows.w];
       }
     }
     if (s >= 0) masks.done(s);
@@ -229,7 +247,8 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_backward(const
   const Held held = Held::load(weights, p.wh, p.units, p.pitch);
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
-  HeldBackwardMemory& memory = HeldBackwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.most, p.ring, team.number);
+  HeldBackwardMemory& memory =
+      HeldBackwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.most, p.ring, team.number);
   if (b < p.batch) {
     const int thread = threadIdx.x % kTeam;
     for (int i = thread; i < kRows * kWide; i += kTeam) memory.gradients[0][i] = 0;

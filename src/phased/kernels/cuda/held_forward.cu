@@ -1,8 +1,8 @@
 // Forwards over open events with all weights in shared memory; see held.h.
 //
-// While the first warp computes step j, other warps add up the products of step j + 1's events with h as it was before step j. The warps that have
-// columns write the output of step j - 1, and copy to the next copy of h what step j does not change. When the first warp comes to an event, its
-// products lack only what the step before has changed.
+// While the first warp computes step j, other warps add up the products of step j + 1's events with h as it was before step j.
+// The warps that have columns write the output of step j - 1, and copy to the next copy of h what step j does not change. When
+// the first warp comes to an event, its products lack only what the step before has changed.
 #include "held.h"
 
 namespace phased {
@@ -25,7 +25,8 @@ struct alignas(16) HeldForwardMemory {
   __device__ __forceinline__ HeldHead* heads(int ring) { return reinterpret_cast<HeldHead*>(terms() + ring); }
 
   static __device__ __forceinline__ HeldForwardMemory& of(unsigned char* shared, int ring, int team) {
-    return *reinterpret_cast<HeldForwardMemory*>(shared + team * (sizeof(HeldForwardMemory) + ring * (sizeof(Four) + sizeof(HeldHead))));
+    return *reinterpret_cast<HeldForwardMemory*>(shared +
+                                                 team * (sizeof(HeldForwardMemory) + ring * (sizeof(Four) + sizeof(HeldHead))));
   }
 };
 static_assert(sizeof(HeldForwardMemory) == PHASED_HELD_FORWARD_MEMORY_BYTES && sizeof(HeldHead) == PHASED_HELD_HEAD_BYTES);
@@ -70,8 +71,8 @@ struct ForwardSteps {
   Real* tape;  // of the lane's event of this step
   // This step's events, and those of the one before: where their slots begin, and how many they are.
   int at = 0, count = 0, at_before = 0, count_before = 0, end = 0;
-  // The lane's event; without one, an event of unit 0 that changes nothing, with its state in the last slot. And its weights for the last step's
-  // first changes.
+  // The lane's event; without one, an event of unit 0 that changes nothing, with its state in the last slot. And its weights for
+  // the last step's first changes.
   const Four* known;
   int unit = 0, place = kWide - 1;
   Real k = 0, w[3] = {};
@@ -81,7 +82,8 @@ struct ForwardSteps {
       : p(p), memory(memory), held(held), terms(memory.terms()), heads(memory.heads(p.ring)), lane(lane), ring(p.ring),
         tape(Keep ? p.tape + kRecord * (first + lane) : nullptr), known(held.weights) {}
 
-  // Adds the products of the last step's changes, from the i-th on, to an event of a unit: those whose weights are not in registers.
+  // Adds the products of the last step's changes, from the i-th on, to an event of a unit: those whose weights are not in
+  // registers.
   __device__ __forceinline__ void add_changes(Real a[4], const Real* changed, int unit_of, int i, int j) const {
     const Four* const row = held.row(unit_of);
     const int* const columns = memory.columns[(j - 1) & (kListed - 1)];
@@ -151,7 +153,8 @@ struct ForwardSteps {
 };
 
 template <bool Keep>
-__device__ __forceinline__ void step_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held, Index first, int length) {
+__device__ __forceinline__ void step_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held,
+                                             Index first, int length) {
   team.sync();
   ForwardSteps<Keep> steps(p, memory, held, team.lane, first);
   for (int j = -1; j < length; j += 2) {
@@ -164,7 +167,8 @@ __device__ __forceinline__ void step_forward(const Forward& p, const Team& team,
 }
 
 // Warps for products: the i-th event belongs to warp i % kDots, which loads its weights long before.
-__device__ __forceinline__ void add_products(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held, int count, int length) {
+__device__ __forceinline__ void add_products(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held,
+                                             int count, int length) {
   const int lane = team.lane, ring = p.ring;
   Four* const terms = memory.terms();
   const HeldHead* const heads = memory.heads(ring);
@@ -187,7 +191,8 @@ __device__ __forceinline__ void add_products(const Forward& p, const Team& team,
 }
 
 // One warp fetches events before any warp reads them, and publishes where steps end.
-__device__ __forceinline__ void fetch_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Index* start, int length) {
+__device__ __forceinline__ void fetch_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Index* start,
+                                              int length) {
   const int lane = team.lane;
   const Arrival* arrivals = p.arrivals + start[0];
   Ends<false> ends(start, length, lane);
@@ -201,7 +206,8 @@ __device__ __forceinline__ void fetch_forward(const Forward& p, const Team& team
       copy_ahead(&heads[slot + n].unit, &event.head.unit, 4);
       copy_ahead(&heads[slot + n].k, &event.head.k, sizeof(Real));
       for (int part = 0; part < int(sizeof(Four) / 16); part++)
-        copy_ahead(reinterpret_cast<char*>(terms + slot + n) + 16 * part, reinterpret_cast<const char*>(event.terms) + 16 * part, 16);
+        copy_ahead(reinterpret_cast<char*>(terms + slot + n) + 16 * part, reinterpret_cast<const char*>(event.terms) + 16 * part,
+                   16);
     }
   };
   staging.issue(0, copy);
@@ -221,7 +227,8 @@ __device__ __forceinline__ void fetch_forward(const Forward& p, const Team& team
 }
 
 // The warps that have columns.
-__device__ __forceinline__ void carry_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, Index b, int length) {
+__device__ __forceinline__ void carry_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, Index b,
+                                              int length) {
   const int units = p.units, lane = team.lane, word = team.warp - kWarps;
   const Index step = p.batch * units;
   Masks<false> masks(p.mask + b * p.steps * ((units + 31) / 32), length, word, (units + 31) / 32, lane);
@@ -258,7 +265,8 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_forward(const 
   const Held held = Held::load(weights, p.wh, p.units, p.pitch);
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
-  HeldForwardMemory& memory = HeldForwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.ring, team.number);
+  HeldForwardMemory& memory =
+      HeldForwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.ring, team.number);
   if (b < p.batch)
     for (int q = threadIdx.x % kTeam; q < kWide; q += kTeam) {
       memory.h[0][q] = memory.h[1][q] = p.initial_h && q < held.units ? p.initial_h[b * held.units + q] : Real(0);

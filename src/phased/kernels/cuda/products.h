@@ -1,4 +1,5 @@
-// A unit's rows of weights, as a warp reads them: forwards for its four products with h, backwards for what they add to h's gradient.
+// A unit's rows of weights, as a warp reads them: forwards for its four products with h, backwards for what they add to h's
+// gradient.
 #pragma once
 
 #include "common.h"
@@ -6,7 +7,7 @@
 namespace phased {
 
 constexpr int kBlocksAtOnce = PHASED_BLOCKS_AT_ONCE;  // blocks of a row that a warp has in registers at once, at most
-constexpr int kQuads = 4 * (kBlocks < kBlocksAtOnce ? kBlocks : kBlocksAtOnce);  // fours of a row that a lane has in registers at once
+constexpr int kQuads = 4 * (kBlocks < kBlocksAtOnce ? kBlocks : kBlocksAtOnce);  // fours of a row in a lane's registers at once
 constexpr int kColumns = 32 * kQuads;  // eight lanes share a row: columns they have at once
 
 // Forwards: some columns of the row that a lane's eight share: lanes 8 g to 8 g + 7 have product g.

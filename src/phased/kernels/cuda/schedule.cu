@@ -3,8 +3,8 @@
 
 namespace phased {
 
-// Whether a unit is open. A rough phase (rough.h) decides without a division, except within kBlur of where a gate opens or closes and for times more
-// than kNearPeriods periods from zero.
+// Whether a unit is open. A rough phase (rough.h) decides without a division, except within kBlur of where a gate opens or closes
+// and for times more than kNearPeriods periods from zero.
 struct RoughGate : Gate {
   double reach;
 
@@ -23,7 +23,8 @@ struct RoughGate : Gate {
 constexpr int kStretch = PHASED_STRETCH;  // rows of a block
 static_assert(kStretch == 2 * kLanes);  // find_open counts two rows a lane
 
-// How many events a block's rows have, and the most that one of them has; after add_up, the prefix sum: how many events precede the block's.
+// How many events a block's rows have, and the most that one of them has; after add_up, the prefix sum: how many events precede
+// the block's.
 union OfBlock {
   struct {
     int all, most;
@@ -88,11 +89,12 @@ __device__ __forceinline__ int largest_of(int own) {
   return largest;
 }
 
-// Packs the weights, and finds which units are open: a bit for each unit, by rows (rows, words), and by units (32 words, rows / 32); and in
-// start[row + 1] the number of events from the block's first row on. A block has kStretch rows; a warp has 32 of them, and one or more words of 32
-// units. Blocks without rows only pack.
-extern "C" __global__ void find_open(const Packing packing, const double* time, Index time_batch, Index time_step, const Index* lengths,
-                                     Index batch, Index steps, unsigned* mask, unsigned* by_unit, Index* start, Found* found) {
+// Packs the weights, and finds which units are open: a bit for each unit, by rows (rows, words), and by units (32 words, rows /
+// 32); and in start[row + 1] the number of events from the block's first row on. A block has kStretch rows; a warp has 32 of
+// them, and one or more words of 32 units. Blocks without rows only pack.
+extern "C" __global__ void find_open(const Packing packing, const double* time, Index time_batch, Index time_step,
+                                     const Index* lengths, Index batch, Index steps, unsigned* mask, unsigned* by_unit,
+                                     Index* start, Found* found) {
   constexpr int kShare = kStretch / kLanes;  // warps for a word
   __shared__ double moments[kStretch];
   __shared__ bool is_data[kStretch];  // and not padding
@@ -158,14 +160,16 @@ extern "C" __global__ void add_up(Found* found, Index blocks, const Slot slot) {
   slot.report(most, done);
 }
 
-// The Arrival of every event: unit, row and openness, and what bias and input add to its unit's products. A block has the same rows as in find_open,
-// and finishes their `start`. It lists its events first, in the order of rows and units; then `lanes` threads, a power of two up to 32, compute one
-// each. Without mask, start and found every unit has an event in every row. Unit and row are written to the tape only if it has capacity for
-// all. Unless `added_up`, every block computes the prefix sum for itself, and the first one reports to the CPU.
-extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch, Index steps,
-                                Index units, double leak, Index square, const unsigned* mask, Index* start, Found* found, const Real* x,
-                                Index x_step, Index x_batch, Index features, const Real* wx, const Real* bias, Index lanes, int* unit_of,
-                                int* row_of, Index room, Arrival* arrivals, Index added_up, const Slot slot) {
+// The Arrival of every event: unit, row and openness, and what bias and input add to its unit's products. A block has the same
+// rows as in find_open, and finishes their `start`. It lists its events first, in the order of rows and units; then `lanes`
+// threads, a power of two up to 32, compute one each. Without mask, start and found every unit has an event in every row. Unit
+// and row are written to the tape only if it has capacity for all. Unless `added_up`, every block computes the prefix sum for
+// itself, and the first one reports to the CPU.
+extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch,
+                                Index steps, Index units, double leak, Index square, const unsigned* mask, Index* start,
+                                Found* found, const Real* x, Index x_step, Index x_batch, Index features, const Real* wx,
+                                const Real* bias, Index lanes, int* unit_of, int* row_of, Index room, Arrival* arrivals,
+                                Index added_up, const Slot slot) {
   constexpr int kListed = 1024;
   __shared__ int listed_unit[kListed], listed_row[kListed];
   __shared__ Index starts[kStretch + 1];  // counted from the block's first

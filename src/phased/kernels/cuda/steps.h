@@ -1,5 +1,5 @@
-// One event in a step, forwards and backwards; and the arguments of the recurrence's kernels: `ring` events of a sequence are in shared memory at
-// a time, and no step has more than `most`.
+// One event in a step, forwards and backwards; and the arguments of the recurrence's kernels: `ring` events of a sequence are in
+// shared memory at a time, and no step has more than `most`.
 #pragma once
 
 #include "products.h"
@@ -12,11 +12,11 @@ struct Forward {
   const unsigned* mask;
   const Arrival* arrivals;
   const Real *wh, *peephole, *initial_h, *initial_c;  // the state may be null: zeros
-  Real *output, *final_h, *final_c, *tape;  // tape: (room, kRecord), or null
+  Real *output, *final_h, *final_c, *tape;  // tape: (room, kRecord), or null; room: its capacity
   const Index* found;  // [1]: how many events there are; or null: one for every unit in every row
   Index room, ring, most;
 
-  // Whether there is a tape, with room for all events.
+  // Whether there is a tape with capacity for all events.
   __device__ __forceinline__ bool keeps() const { return tape && (!found || found[1] <= room); }
 };
 
@@ -29,7 +29,7 @@ struct Backward {
   const Real* to_output;  // or null; row j of sequence b at j * output_step + b * output_batch
   Index output_step, output_batch;
   const Real *to_final_h, *to_final_c;  // or null
-  Real *to_products, *to_others;  // (events, 4); (events, 1), to the openness, or (events, 4) with the three peepholes behind it
+  Real *to_products, *to_others;  // (events, 4); (events, 1), to the openness, or (events, 4) followed by the three peepholes
   Real *to_h, *to_c;  // or null
   Index ring, most;
 };
@@ -47,8 +47,10 @@ __device__ __forceinline__ void peepholes(const Real* from, Index units, int uni
     for (int i = 0; i < 3; i++) w[i] = from[i * units + unit];
 }
 
-// The cell of one event, from its products `a` and its peepholes `w`: its new h; new c goes to `new_c`, what a backward pass needs to `record`.
-__device__ __forceinline__ Real accept(const Real a[4], Real k, Real h, Real c, const Real w[3], Real& new_c, Real record[kRecord]) {
+// The cell of one event, from its products `a` and its peepholes `w`: its new h; new c goes to `new_c`, what a backward pass
+// needs to `record`.
+__device__ __forceinline__ Real accept(const Real a[4], Real k, Real h, Real c, const Real w[3], Real& new_c,
+                                       Real record[kRecord]) {
   Real proposed_h, proposed_c;
   Cell::template propose<kPeephole, Real>(a, h, c, w, proposed_h, proposed_c, record);
   for (int i = Cell::kept; i < kRecord - 2; i++) record[i] = 0;
@@ -75,8 +77,8 @@ struct Shares {
   // From the gradients to its h and c, which are replaced by those to h and c before it.
   __device__ __forceinline__ Shares(const Real record[kRecord], const Real w[3], Real& to_h, Real& to_c) {
     Real to_h_before, to_c_before;
-    Cell::template adjoint<Real>(record, record[kRecord - 2], record[kRecord - 1], to_h, to_c, w, products.v, to_h_before, to_c_before,
-                                 others.v[0], others.v + 1);
+    Cell::template adjoint<Real>(record, record[kRecord - 2], record[kRecord - 1], to_h, to_c, w, products.v, to_h_before,
+                                 to_c_before, others.v[0], others.v + 1);
     to_h = to_h_before, to_c = to_c_before;
   }
   __device__ __forceinline__ void write(const Backward& p, Index event) const {
@@ -89,8 +91,8 @@ struct Shares {
   }
 };
 
-// Rows of the output's gradient, fetched some steps ahead, in the groups of copies that the caller ends. A thread copies, and later reads, its own
-// columns: it needs no barrier.
+// Rows of the output's gradient, fetched some steps ahead, in the groups of copies that the caller ends. A thread copies, and
+// later reads, its own columns: it needs no barrier.
 constexpr int kAhead = PHASED_AHEAD;
 static_assert(kAhead == Staging::kLate + 1);
 
@@ -105,7 +107,9 @@ struct GradientRows {
       for (int q = thread; q < p.units; q += kHelperThreads)
         copy_ahead(ring + j % kAhead * p.pitch + q, p.to_output + j * p.output_step + b * p.output_batch + q, sizeof(Real));
   }
-  __device__ __forceinline__ Real at(int j, int q) const { return p.to_output && j >= 0 ? ring[j % kAhead * p.pitch + q] : Real(0); }
+  __device__ __forceinline__ Real at(int j, int q) const {
+    return p.to_output && j >= 0 ? ring[j % kAhead * p.pitch + q] : Real(0);
+  }
 
   // The gradients to start with: those to the final state, and the last step's output.
   __device__ __forceinline__ void begin(int length, Real* to_h, Real* to_c) const {
@@ -136,7 +140,8 @@ struct Copies {
     h = other, other = read;
   }
   __device__ __forceinline__ void begin(const Forward& p, Index b, int thread, int threads) const {
-    for (int q = thread; q < wide(p.pitch); q += threads) h[q] = other[q] = p.initial_h && q < p.units ? p.initial_h[b * p.units + q] : Real(0);
+    for (int q = thread; q < wide(p.pitch); q += threads)
+      h[q] = other[q] = p.initial_h && q < p.units ? p.initial_h[b * p.units + q] : Real(0);
     for (int q = thread; q < p.units; q += threads) c[q] = p.initial_c ? p.initial_c[b * p.units + q] : Real(0);
   }
   // Writes the final state, and zeros to the rest of the output.

@@ -1,15 +1,15 @@
-// Backwards over open events, the mirror of streamed_forward.cu. It writes, for every event, the gradients to its four products, to its openness and to
-// its peepholes; sums.cu turns them into gradients to weights, input and gates, for all steps in parallel.
+// Backwards over open events, the mirror of streamed_forward.cu. It writes, for every event, the gradients to its four products,
+// to its openness and to its peepholes; sums.cu turns them into gradients to weights, input and gates, for all steps in parallel.
 //
-// A step has two parts. Warps compute the gradients from the cell to the products, and through their rows of weights to h, each with its own sums;
-// then helpers add these sums, and the output's gradient, to the gradient to h.
+// A step has two parts. Warps compute the gradients from the cell to the products, and through their rows of weights to h, each
+// with its own sums; then helpers add these sums, and the output's gradient, to the gradient to h.
 #include "steps.h"
 
 namespace phased {
 
 constexpr int kHeld = kBlocks < 2 ? kBlocks : 2;  // blocks of columns of an event's rows fetched before its step
 
-// Where an event belongs.
+// The unit and the row of an event.
 struct alignas(8) UnitRow {
   int unit, row;
 };
@@ -28,7 +28,8 @@ struct BackwardMemory {
   }
 };
 
-__device__ __forceinline__ void work_backward(const Backward& p, const Team& team, BackwardMemory memory, const Real* weights, Index b, int length) {
+__device__ __forceinline__ void work_backward(const Backward& p, const Team& team, BackwardMemory memory, const Real* weights,
+                                              Index b, int length) {
   const int pitch = p.pitch, ring = p.ring, lane = team.lane, first_row = int(b * p.steps);
   const Index end = p.start[b * p.steps + length];
   const int count = int(end - p.start[b * p.steps]);
@@ -37,7 +38,8 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
   UnitRow place = {0, -1};              // lane r: the r-th event from there
   Real record[kRecord] = {};
   Rows held[kHeld];  // of the next event
-  // Loads the next events. Only those of the next step are certain to have arrived; the place of another may be old, and is never due.
+  // Loads the next events. Only those of the next step are certain to have arrived; the place of another may be old, and is never
+  // due.
   const auto look = [&] {
     place = {0, -1};
     const int at = (slot + lane * kWarps) % ring;
@@ -58,7 +60,7 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
     bool any = false;
     for (int due; (due = __popc(__ballot_sync(kAll, place.row == first_row + j))); any = true) {
       Real a[4] = {};
-      if (lane < due) {  // lane r takes the r-th event through the cell
+      if (lane < due) {  // lane r computes the cell of the r-th event
         Real to_h = memory.to_h[place.unit], to_c = memory.to_c[place.unit], w[3] = {};
         peepholes(p.peephole, p.units, place.unit, w);
         const Shares share(record, w, to_h, to_c);
@@ -116,7 +118,8 @@ __device__ __forceinline__ void help_backward(const Backward& p, const Team& tea
       copy_ahead(&memory.places[slot + n].unit, p.unit + e, 4);
       copy_ahead(&memory.places[slot + n].row, p.row + e, 4);
       for (int part = 0; part < int(kRecord * sizeof(Real) / 16); part++)
-        copy_ahead(memory.tape + (slot + n) * kRecord + part * (16 / sizeof(Real)), p.tape + e * kRecord + part * (16 / sizeof(Real)), 16);
+        copy_ahead(memory.tape + (slot + n) * kRecord + part * (16 / sizeof(Real)),
+                   p.tape + e * kRecord + part * (16 / sizeof(Real)), 16);
     }
   };
   staging.issue(0, copy);

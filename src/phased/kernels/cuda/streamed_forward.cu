@@ -1,8 +1,9 @@
 // Forwards over open events of layers whose weights do not fit into shared memory: one team of warps a sequence.
 //
-// A step is a chain of dependent operations: read h, four products, a sum over lanes, the cell, write h, barrier. So it is kept short. Events are
-// assigned to warps in turn, the i-th to warp i % kWarps: a warp loads its next event, and its weights, long before its step. A step reads one copy of
-// h and writes another, so one barrier is enough. Helpers stage the events, write the output, and copy what a step does not change to the other copy.
+// A step is a chain of dependent operations: read h, four products, a sum over lanes, the cell, write h, barrier. So it is kept
+// short. Events are assigned to warps in turn, the i-th to warp i % kWarps: a warp loads its next event, and its weights, long
+// before its step. A step reads one copy of h and writes another, so one barrier is enough. Helpers stage the events, write the
+// output, and copy what a step does not change to the other copy.
 #include "steps.h"
 
 namespace phased {
@@ -19,7 +20,8 @@ struct ForwardMemory {
   }
 };
 
-__device__ __forceinline__ void work_forward(const Forward& p, const Team& team, ForwardMemory memory, const Real* weights, Index b, int length) {
+__device__ __forceinline__ void work_forward(const Forward& p, const Team& team, ForwardMemory memory, const Real* weights,
+                                             Index b, int length) {
   const int pitch = p.pitch, ring = p.ring, lane = team.lane, first_row = int(b * p.steps);
   const Index first = p.start[b * p.steps];
   const int count = int(p.start[b * p.steps + length] - first);
@@ -61,7 +63,8 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
 
 // A helper has every kHelpers-th word of 32 units.
 __device__ __forceinline__ void help_forward(const Forward& p, const Team& team, ForwardMemory memory, Index b, int length) {
-  const int units = p.units, helper = team.warp - kWarps, lane = team.lane, thread = helper * kLanes + lane, words = (units + 31) / 32;
+  const int units = p.units, helper = team.warp - kWarps, lane = team.lane, thread = helper * kLanes + lane,
+            words = (units + 31) / 32;
   const Index* start = p.start + b * p.steps;
   const Index first = start[0];
   // Of 32 steps at a time, lane l knows the l-th: where its events end, and which units it changes.
@@ -86,7 +89,8 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
   Real* out = p.output + b * units;
   for (int j = 0; j < length; j++, out += p.batch * units) {
     const int s = j % kLanes;
-    const int done = __shfl_sync(kAll, now.end, s), soon = __shfl_sync(kAll, s + 1 < kLanes ? now.end : next.end, (s + 1) % kLanes);
+    const int done = __shfl_sync(kAll, now.end, s),
+              soon = __shfl_sync(kAll, s + 1 < kLanes ? now.end : next.end, (s + 1) % kLanes);
 #pragma unroll
     for (int n = 0; n < kBlocks; n++) {
       const int q = (helper + n * kHelpers) * 32 + lane;

@@ -7,7 +7,8 @@ namespace phased {
 struct GateSums {
   double v[kGateSums] = {};
 
-  __device__ __forceinline__ void add(const Real* to_others, Index e, bool peephole, double t, const Gate& gate, double leak, bool square) {
+  __device__ __forceinline__ void add(const Real* to_others, Index e, bool peephole, double t, const Gate& gate, double leak,
+                                      bool square) {
     const double phi = phase(t, gate.period, gate.offset), r_on = gate.ratio_on;
     const double to_k = to_others[peephole ? 4 * e : e], k = openness(phi, r_on, leak, square);
     const double to_phase = to_k * slope_to_phase(phi, r_on, leak, square);
@@ -21,9 +22,10 @@ struct OwnEvents {
   static constexpr int kThreads = PHASED_SUM_THREADS, kEach = 8, kScan = kThreads * kEach, kAtOnce = 64;
   int row[kScan + kAtOnce], event[kScan + kAtOnce], warps[kThreads / kLanes];
 
-  // Appends the events of rows `first`, a multiple of 32, to `end`, kScan at most, to the `waiting` events already listed. Returns the number listed.
-  __device__ __forceinline__ int look(const unsigned* by_unit, const unsigned* mask, const Index* start, Index words, Index unit, Index stretches,
-                                      Index first, Index end, int waiting) {
+  // Appends the events of rows `first`, a multiple of 32, to `end`, kScan at most, to the `waiting` events already listed.
+  // Returns the number listed.
+  __device__ __forceinline__ int look(const unsigned* by_unit, const unsigned* mask, const Index* start, Index words, Index unit,
+                                      Index stretches, Index first, Index end, int waiting) {
     const Index word = unit / 32, begin = first + kEach * Index(threadIdx.x);
     const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
     unsigned bits = begin < end ? by_unit[unit * stretches + begin / 32] >> (begin % 32) & 0xff : 0;
@@ -52,13 +54,15 @@ struct OwnEvents {
   }
 };
 
-// Gradients to weights and gates: the sum over a unit's events of the gradients to its products times the event's row [h before | x | 1]; and the
-// gates' sums. A block has a unit, kThreads columns, one a thread, and a split of the rows. If there are several splits it writes its sums to
-// (splits, units, 4, columns) and (splits, kGateSums, units); the last block to finish a unit's columns, by the counters `turns` (units, blocks of
-// columns), adds them up, in the order of the splits.
-extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads) event_sums(
-    const Real* to_products, const Real* to_others, const unsigned* by_unit, const unsigned* mask, const Index* start, const Real* output,
-    const Real* initial_h, Index initial_batch, const Real* x, Index x_step, Index x_batch, Index features, const double* time, Index time_batch, Index time_step, Index batch, Index steps, Index square, Index peephole, Real* sums, double* gate_sums, unsigned* turns, const Unpacking unpacking) {
+// Gradients to weights and gates: the sum over a unit's events of the gradients to its products times the event's row [h before |
+// x | 1]; and the gates' sums. A block has a unit, kThreads columns, one a thread, and a split of the rows. If there are several
+// splits it writes its sums to (splits, units, 4, columns) and (splits, kGateSums, units); the last block to finish a unit's
+// columns, by the counters `turns` (units, blocks of columns), adds them up, in the order of the splits.
+extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads)
+    event_sums(const Real* to_products, const Real* to_others, const unsigned* by_unit, const unsigned* mask, const Index* start,
+               const Real* output, const Real* initial_h, Index initial_batch, const Real* x, Index x_step, Index x_batch,
+               Index features, const double* time, Index time_batch, Index time_step, Index batch, Index steps, Index square,
+               Index peephole, Real* sums, double* gate_sums, unsigned* turns, const Unpacking unpacking) {
   constexpr int kAtOnce = OwnEvents::kAtOnce;
   __shared__ OwnEvents own;
   __shared__ Four by[kAtOnce];
@@ -144,10 +148,11 @@ extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads) event_sums(
   if (for_sum) unpacking.put_gate(unit, thread, one_of_gate);
 }
 
-// The gates' sums where every unit has an event in every row. A block has a stretch of rows, a thread a unit; partial (stretches, kGateSums, units).
-extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* time, Index time_batch, Index time_step, const Index* lengths,
-                                           const double* all_gates, Index batch, Index steps, Index units, double leak, Index square,
-                                           Index peephole, double* partial) {
+// The gates' sums where every unit has an event in every row. A block has a stretch of rows, a thread a unit; partial (stretches,
+// kGateSums, units).
+extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* time, Index time_batch, Index time_step,
+                                           const Index* lengths, const double* all_gates, Index batch, Index steps, Index units,
+                                           double leak, Index square, Index peephole, double* partial) {
   const Index rows = batch * steps, stretch = (rows + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * stretch;
   const Index end = begin + stretch < rows ? begin + stretch : rows;
   for (Index unit = threadIdx.x; unit < units; unit += blockDim.x) {
@@ -163,8 +168,8 @@ extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* 
 }
 
 // to_input (steps, batch, features): the products' gradients through the input weights. A warp a row.
-extern "C" __global__ void input_gradient(const Real* to_products, const Index* start, const int* unit_of, const Real* wx, Index batch,
-                                          Index steps, Index features, Real* to_input) {
+extern "C" __global__ void input_gradient(const Real* to_products, const Index* start, const int* unit_of, const Real* wx,
+                                          Index batch, Index steps, Index features, Real* to_input) {
   const Index warps = Index(gridDim.x) * (blockDim.x / kLanes);
   const int lane = threadIdx.x % kLanes;
   for (Index row = (blockIdx.x * Index(blockDim.x) + threadIdx.x) / kLanes; row < batch * steps; row += warps) {

@@ -1,4 +1,5 @@
-// Weights before, and gradients after, a pass that computes every unit at every step. Otherwise the kernels of the schedule and of the sums do this.
+// Weights before, and gradients after, a pass that computes every unit at every step. Otherwise the kernels of the schedule and
+// of the sums do this.
 #include "weights.h"
 
 namespace phased {
@@ -11,7 +12,8 @@ extern "C" __global__ void pack(const Packing packing) {
 extern "C" __global__ void unpack(const Real* sums, const double* gate_sums, Index stretches, const Unpacking unpacking) {
   const Index units = unpacking.units, columns = units + unpacking.features + 1;
   const Index thread = blockIdx.x * Index(blockDim.x) + threadIdx.x, threads = Index(gridDim.x) * blockDim.x;
-  for (Index i = thread; i < units * 4 * columns; i += threads) unpacking.put(i / columns / 4, int(i / columns % 4), i % columns, sums[i]);
+  for (Index i = thread; i < units * 4 * columns; i += threads)
+    unpacking.put(i / columns / 4, int(i / columns % 4), i % columns, sums[i]);
   for (Index i = thread; i < kGateSums * units; i += threads) {
     double total = 0;
 #pragma unroll 8

@@ -1,4 +1,5 @@
-// Weights from torch's layout to a unit's, with all four products of a unit side by side and rows padded to whole fours; and gradients back.
+// Weights from torch's layout to a unit's, with all four products of a unit side by side and rows padded to whole fours; and
+// gradients back.
 #pragma once
 
 #include "common.h"
@@ -17,8 +18,9 @@ __device__ __forceinline__ double bounded(double value, double low, double high)
   return value < low ? low : value > high ? high : value;
 }
 
-// Weights and gates in torch's layout, and as the units read them: wh (units, 4, pitch), wx (units, 4, features), bias (units, 4), gates
-// (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units), and zeros to all counters `turns`.
+// Weights and gates in torch's layout, and as the units read them: wh (units, 4, pitch), wx (units, 4, features), bias (units,
+// 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units), and zeros to all counters
+// `turns`.
 struct Packing {
   const Real *ih, *hh, *bias_ih, *bias_hh;
   const double *period, *shift, *ratio_on;

@@ -120,7 +120,7 @@ def backward(
 
 
 def is_dense_tape(call: Call, saved: Sequence[Tensor]) -> bool:
-    """Whether a dense pass saved this: a sparse one has spare slots even where nothing was open. Sizes that fit neither raise."""
+    """Whether a dense pass saved this: a sparse one has spare slots even if no unit was open. Sizes that fit neither raise."""
     start, unit, k, side, tape = saved
     slots, (steps, batch, _) = unit.numel(), call.input.shape
     expected = call.fields * slots if slots else batch * steps * call.fields * core.whole_units(call.units)

@@ -16,8 +16,8 @@ GATE_SUMS = 6  # sums over a unit's events: for period, shift and ratio_on, and 
 
 STRETCH = 64  # rows for which one block finds the open units
 SUM_THREADS = 128  # threads of a block that sums gradients to weights, one for each column
-RECORD = 8  # numbers that an event leaves on the tape
-ROUNDS = 8  # events that a warp computes the cell of at once, where weights are streamed
+RECORD = 8  # numbers of an event on the tape
+ROUNDS = 8  # events of which a warp computes the cell at once, where weights are streamed
 BLOCKS_AT_ONCE = 4  # blocks of a row of weights that a warp has in registers at once, at most
 
 LATE = 4  # groups of asynchronous copies that may be in flight
@@ -35,6 +35,8 @@ OF_BLOCK_BYTES = 8  # numbers of a block
 
 SHARED = {
     "lanes": LANES,
+    "columns": COLUMNS,
+    "products": PRODUCTS,
     "gate": GATE,
     "gate_sums": GATE_SUMS,
     "stretch": STRETCH,

@@ -16,7 +16,7 @@ READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) |
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: PHASED_CACHE, or the user's cache."""
+    """The folder for compiled kernels: PHASED_CACHE, or one in the user's cache."""
     named = os.environ.get("PHASED_CACHE")
     return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "phased"
 

@@ -80,7 +80,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
 
 
 def dense_openness(problem: Problem) -> tuple[Tensor, Tensor]:
-    """The openness of every unit at every step, zero in padding, and the times with padding made harmless."""
+    """The openness of every unit at every step, zero in padding, and the times, with zeros in padding."""
     time = problem.time
     if problem.lengths is None:
         return problem.gate(time).to(problem.input.dtype), time

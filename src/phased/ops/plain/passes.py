@@ -1,8 +1,8 @@
-"""The recurrence with its backward pass derived by hand, in plain PyTorch: what kernels transcribe.
+"""Forward and backward pass in plain PyTorch, the backward pass derived by hand: the model for core and kernels.
 
-At leak 0 only open events are computed and stored. Walking backwards, the state before a step is restored by writing the stored
-previous values of the units that were open in it; so the memory a backward pass needs grows with the open events, not with
-steps x units. With a leak every unit works at every step, and whole matrices are multiplied instead.
+At leak 0 only open events are computed and stored. The backward pass goes from the last step to the first and restores the state
+before a step from the stored previous values of the units that were open in it. So its memory grows with the open events, not
+with steps x units. With a leak every unit changes at every step, and whole matrices are multiplied instead.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from phased.schedule import valid_steps
 
 
 def engine(problem: Problem) -> tuple[Forward, Any]:
-    """A leak keeps every unit at work."""
+    """Forward and backward pass: dense with a leak, sparse without."""
     return (dense.forward, dense.backward) if problem.gate.leak > 0 else (sparse.forward, sparse.backward)
 
 
 def clean(problem: Problem) -> Problem:
-    """The gate bounded; and padding, which may hold anything, NaN too, made zero, so that no product can carry it on."""
+    """The problem with its gate bounded, and zeros in its padding, which may hold NaN: a product would spread it."""
     problem = problem._replace(gate=problem.gate.bounded())
     if problem.lengths is None:
         return problem
@@ -44,9 +44,9 @@ def forward(problem: Problem, keep: bool) -> Result:
 
 
 def backward(
-    problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool = True
+    problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool
 ) -> Gradients:
-    """Gradients of everything, given those of the output and the final state; that of the input where it is wanted."""
+    """All gradients from those to the output and the final state; the one to the input only `with_input`."""
     problem = clean(problem)
     if to_output is not None and problem.lengths is not None:  # the output of padding is a constant
         to_output = torch.where(valid_steps(to_output.shape[0], problem.lengths).unsqueeze(-1), to_output, 0)

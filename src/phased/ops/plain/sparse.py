@@ -119,5 +119,5 @@ def row_products(weight: Tensor, bias: Tensor | None, unit: Tensor, rows: Tensor
 
 
 def by_gate(weight: Tensor, cell: Cell) -> Tensor:
-    """Stacked gates apart: (G*H, ...) as (G, H, ...)."""
+    """Stacked gates (G*H, ...) as (G, H, ...)."""
     return weight.view(cell.gates, -1, *weight.shape[1:])

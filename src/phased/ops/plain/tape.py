@@ -1,4 +1,4 @@
-"""What a forward pass leaves for its backward pass, and the adjoint of holding: shared by both engines."""
+"""What a forward pass saves for its backward pass, and the adjoint of `hold`: shared by the sparse and the dense passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phased.cell import Cell, Proposal, State
 
 @dataclass
 class Tape:
-    """What a forward pass leaves for the backward pass, one column per event: the gates, the proposal, the previous state."""
+    """What a forward pass saves for its backward pass, one column per event: the gates, the proposal, the previous state."""
 
     values: Tensor  # (gates + 2 * states, ...)
     cell: Cell
@@ -23,11 +23,11 @@ class Tape:
         return 4 + 2 * cell.states
 
     def write(self, where: slice | int, proposal: Proposal, previous: State) -> None:
-        """Record what happened."""
+        """Store a proposal and the state before it."""
         torch.stack((*proposal.gates, *proposal.state, *previous), out=self.values[:, where])
 
     def read(self, where: slice | int) -> tuple[Proposal, State]:
-        """Recall it."""
+        """Load what `write` stored."""
         values = self.values[:, where].unbind(0)
         return Proposal(values[4 : 4 + self.cell.states], values[:4]), values[4 + self.cell.states :]
 
