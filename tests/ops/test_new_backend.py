@@ -134,6 +134,17 @@ def test_its_selection_can_be_traced(toy, backend):
     assert_same(got, case.gradients("reference")[0], case.dtype, "traced,")
 
 
+def test_a_warning_does_not_break_a_trace(toy, monkeypatch):
+    torch.compiler.reset()
+    monkeypatch.setattr(toy.passes, "LARGEST", 2)
+    monkeypatch.setattr(ops, "BACKENDS", (ops.plain.BACKEND, toy.BACKEND))
+    case = Case(hidden=3)
+    problem = case.problem("toy", case.leaves)
+    with pytest.warns(UserWarning, match="phased runs on cpu without its toys"):
+        output, _ = torch.compile(ops.recurrence, fullgraph=True, backend="aot_eager")(*problem)
+    torch.testing.assert_close(output, ops.reference.recurrence(*problem)[0])
+
+
 def test_streams_run_without_a_stepper_of_its_own(toy):
     rnn = layer(backend="toy").eval()
     x, time = batch()

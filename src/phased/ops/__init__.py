@@ -26,18 +26,25 @@ def backends() -> dict[str, Backend]:
 
 def require(name: str) -> None:
     """Raise if the named backend cannot run here; "auto" always can."""
-    missing = None if name == "auto" else backends()[name].missing()
+    if name != "auto":
+        _running(backends()[name])
+
+
+def _running(backend: Backend) -> Backend:
+    """The backend, unless it cannot run here."""
+    missing = backend.missing()
     if missing is not None:
-        raise RuntimeError(f'backend="{name}" cannot run here: {missing} Or let backend="auto" choose.')
+        raise RuntimeError(f'backend="{backend.name}" cannot run here: {missing} Or let backend="auto" choose.')
+    return backend
 
 
 def choose(name: str, device: torch.device, problem: Problem | None = None) -> Backend:
     """The backend of this name; for "auto" the first one for the device that can run, else plain PyTorch."""
+    kind = device.type
     if name == "auto":
-        return first_usable([b for b in BACKENDS if b.device == device.type], device, problem) or plain.BACKEND
-    require(name)
-    backend = backends()[name]
-    if backend.device is not None and backend.device != device.type:
+        return first_usable([backend for backend in BACKENDS if backend.device == kind], device, problem) or plain.BACKEND
+    backend = _running(backends()[name])
+    if backend.device not in (None, kind):
         raise ValueError(
             f'backend="{name}" needs {backend.device.upper()} tensors, got {device}. '
             f'Call .to("{backend.device}"), or let backend="auto" choose.'
@@ -56,7 +63,7 @@ def first_usable(candidates: list[Backend], device: torch.device, problem: Probl
             return backend
         reasons.append((backend.provides, why))
     for provides, why in reasons:
-        warn_once(device, provides, why)
+        warn_once(str(device), provides, why)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased.ops.contract import Gradients, Problem, Result
+from phased.ops.contract import Gradients, Problem, Result, constant
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import HELD, struct_bytes
 from phased.ops.cuda.count import Count
@@ -20,12 +20,6 @@ from phased.ops.operator import operator
 
 MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
 SMALL = 2**27  # bytes: a batch with at most this much for its events allocates for all units, without the number of events
-
-
-def constant(function: Callable[..., str | None]) -> Callable[..., str | None]:
-    """What torch.compiler.assume_constant_result does, without importing the 800 modules of torch.compile."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
 
 
 def missing(device: torch.device | None = None) -> str | None:
