@@ -39,7 +39,7 @@ distclean: clean  ## clean, and remove .venv too
 	rm -rf $(VENV)
 
 # Installed again whenever the dependencies or the compiled core change; Python files need no reinstall.
-$(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/*) $(wildcard src/phased/ops/kernels/*.h)
+$(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/phased/kernels/cpu/*) $(wildcard src/phased/kernels/shared/*)
 	@command -v $(PYTHON) >/dev/null || { echo "phased needs Python 3.11 or newer, but '$(PYTHON)' was not found. Name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "phased needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu its parts come with: sudo apt install python3-venv" >&2; exit 1; }

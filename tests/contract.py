@@ -21,14 +21,14 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-4}
 
 
 def device_of(backend: str) -> str:
-    return "cuda" if backend == "cuda" else "cpu"
+    return ops.backends()[backend].device or "cpu"
 
 
 def backend_parameters(*, reference: bool = False) -> list[Any]:
     """Every backend there is, the core under each instruction set; one that cannot run here is skipped, and says why."""
     found = []
     for name in [name for name in ops.backends() if reference or name != "reference"]:
-        why = ops.backends()[name].missing
+        why = ops.backends()[name].missing()
         marks = [pytest.mark.gpu] if device_of(name) == "cuda" else []
         marks += [pytest.mark.skip(reason=why)] if why else []
         if name == "cpu":

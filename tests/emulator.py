@@ -1,22 +1,21 @@
 """The GPU's kernels in NumPy, on the CPU's memory: slow and plain, to the same contract.
 
-Each method has a kernel's name and parameters. So what Python gives the kernels (addresses, sizes, strides, in which order) and
-what it makes of what they leave is tested without a GPU; the kernels themselves are not.
+Each method has a kernel's name and parameters. So the arguments that Python passes to the kernels (addresses, sizes, strides, in
+which order) and its use of their results are tested without a GPU; the kernels themselves are not.
 """
 
 import ctypes
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from phased.cell import CELLS
 from phased.gate import TimeGate
-from phased.ops import compiler
+from phased.ops.cuda import compiler
+from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, RECORD, STRETCH, struct_bytes
 
-ROWS = 64  # of a block
 COMMENT = re.compile(r"//[^\n]*")
 
 
@@ -33,7 +32,7 @@ def at(address, *shape, dtype, strides=None):
     return np.lib.stride_tricks.as_strided(first, shape, [stride * kind.itemsize for stride in strides])
 
 
-def tell(to, ticket, most, count):
+def report(to, ticket, most, count):
     if to:
         at(to, 3, dtype=np.int64)[:] = most, count, ticket
 
@@ -47,7 +46,7 @@ class Emulator:
         size = self.real.itemsize
         fields = [("unit", np.int32), ("row", np.int32), ("k", self.real), ("terms", self.real, 4)]
         names, formats = [f[0] for f in fields], [np.dtype((f[1], f[2:])) if f[2:] else f[1] for f in fields]
-        layout = {"names": names, "formats": formats, "offsets": [0, 4, 8, 16], "itemsize": 16 + 4 * size}
+        layout = {"names": names, "formats": formats, "offsets": [0, 4, 8, 16], "itemsize": struct_bytes(size)["arrival"]}
         self.arrival = np.dtype(layout)
 
     def launch(self, name, device, grid, block, arguments, shared=0):
@@ -61,7 +60,7 @@ class Emulator:
         return at(address, *shape, dtype=self.real, strides=strides)
 
     def gate(self, gates, units, leak=0.0, square=0):
-        period, shift, ratio_on = (torch.tensor(row) for row in at(gates, 6, units, dtype=np.float64)[:3])
+        period, shift, ratio_on = (torch.tensor(row) for row in at(gates, GATE, units, dtype=np.float64)[:3])
         return TimeGate(period, shift, ratio_on, leak, "square" if square else "triangle")
 
     def gate_rows(self, units, g):
@@ -72,7 +71,7 @@ class Emulator:
         return (n, None) if g == 2 else (None, n)
 
     def pack(
-        self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch, blur,
+        self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
         wh, wx, bias, zeros, gates, turns, count_of_turns,
     ):  # fmt: skip
         stacked = self.cell.gates * units
@@ -89,19 +88,19 @@ class Emulator:
                 to_bias[:, g] += self.numbers(bias_hh, stacked)[from_h] if bias_hh else 0
         tau = at(period, units, dtype=np.float64).clip(shortest, longest)
         s, r_on = at(shift, units, dtype=np.float64), at(ratio_on, units, dtype=np.float64).clip(smallest, 1)
-        at(gates, 6, units, dtype=np.float64)[:] = tau, s, r_on, s % tau, 1 / tau, s % tau / tau - blur
+        at(gates, GATE, units, dtype=np.float64)[:] = tau, s, r_on, s % tau, 1 / tau, s % tau / tau
         self.numbers(zeros, units)[:] = 0
         at(turns, count_of_turns, dtype=np.uint32)[:] = 0
 
     def find_open(
-        self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch, blur,
-        wh, wx, bias, zeros, gates, turns, count_of_turns, time, time_batch, time_step, lengths, batch, steps, near, mask,
+        self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
+        wh, wx, bias, zeros, gates, turns, count_of_turns, time, time_batch, time_step, lengths, batch, steps, mask,
         by_unit, start, found,
     ):  # fmt: skip
-        weights = (ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch, blur)
+        weights = (ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch)
         self.pack(*weights, wh, wx, bias, zeros, gates, turns, count_of_turns)
         rows, words = batch * steps, -(-units // 32)
-        assert self.grid[0] * ROWS >= rows
+        assert self.grid[0] * STRETCH >= rows
         moments = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))
         gate = self.gate(gates, units)
         is_open = gate.is_open(gate.phase(torch.tensor(moments).unsqueeze(-1))).numpy()
@@ -116,35 +115,35 @@ class Emulator:
         begins = at(start, rows + 1, dtype=np.int64)
         begins[0] = 0
         counts = bits[:rows].sum(-1).astype(np.int64)
-        own = at(found + 16, -(-rows // ROWS), 2, dtype=np.int32)
+        own = at(found + FOUND_BYTES, -(-rows // STRETCH), 2, dtype=np.int32)
         for block in range(len(own)):
-            of = slice(block * ROWS, min(rows, (block + 1) * ROWS))
+            of = slice(block * STRETCH, min(rows, (block + 1) * STRETCH))
             begins[of.start + 1 : of.stop + 1] = counts[of].cumsum()
             own[block] = counts[of].sum(), counts[of].max()
 
     def add_up(self, found, blocks, to, ticket):
-        own = at(found + 16, blocks, 2, dtype=np.int32).copy()
+        own = at(found + FOUND_BYTES, blocks, 2, dtype=np.int32).copy()
         all_and_most = at(found, 2, dtype=np.int64)
         all_and_most[:] = own[:, 1].max(initial=0), own[:, 0].sum()
-        at(found + 16, blocks, dtype=np.int64)[:] = own[:, 0].cumsum() - own[:, 0]
-        tell(to, ticket, *all_and_most)
+        at(found + FOUND_BYTES, blocks, dtype=np.int64)[:] = own[:, 0].cumsum() - own[:, 0]
+        report(to, ticket, *all_and_most)
 
     def fill(
         self, time, time_batch, time_step, all_gates, batch, steps, units, leak, square, mask, start, found, x, x_step, x_batch,
         features, wx, bias, lanes, unit_of, row_of, room, arrivals, added_up, to, ticket,
     ):  # fmt: skip
-        rows, blocks = batch * steps, -(-batch * steps // ROWS)
+        rows, blocks = batch * steps, -(-batch * steps // STRETCH)
         is_open = np.ones((rows, units), bool)
         if found:
             is_open = self.open_units(mask, rows, units)
-            before = at(found + 16, blocks, dtype=np.int64)
+            before = at(found + FOUND_BYTES, blocks, dtype=np.int64)
             if not added_up:
-                own = at(found + 16, blocks, 2, dtype=np.int32)
+                own = at(found + FOUND_BYTES, blocks, 2, dtype=np.int32)
                 before = own[:, 0].cumsum() - own[:, 0]
                 numbers = at(found, 2, dtype=np.int64)
                 numbers[:] = own[:, 1].max(), own[:, 0].sum()
-                tell(to, ticket, *numbers)
-            at(start, rows + 1, dtype=np.int64)[1:] += before.repeat(ROWS)[:rows]
+                report(to, ticket, *numbers)
+            at(start, rows + 1, dtype=np.int64)[1:] += before.repeat(STRETCH)[:rows]
         row, unit = is_open.nonzero()
         b, j = row // steps, row % steps
         events = at(arrivals, len(row), dtype=self.arrival)
@@ -209,7 +208,7 @@ class Emulator:
                 old = torch.tensor(h[unit]), torch.tensor(c[unit])
                 new = (*self.propose(torch.tensor(a), *old, torch.tensor(w[unit])).state, old[1])[:2]
                 if keeps:
-                    record = self.numbers(tape, end, 8)[begin:]
+                    record = self.numbers(tape, end, RECORD)[begin:]
                     record[:, :4], record[:, 4], record[:, 5], record[:, 6], record[:, 7] = a, c[unit], 0, h[unit], k
                 h = h.copy()
                 h[unit], c[unit] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
@@ -236,7 +235,7 @@ class Emulator:
                     back_h = back_h + self.numbers(to_output, steps, batch, units, strides=(output_step, output_batch, 1))[j, b]
                 own = at(unit, end, dtype=np.int32)[begin:] if mask else np.arange(units)
                 assert not mask or (at(row, end, dtype=np.int32)[begin:] == b * steps + j).all()
-                record = torch.tensor(self.numbers(tape, end, 8)[begin:])
+                record = torch.tensor(self.numbers(tape, end, RECORD)[begin:])
                 a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
                 to = torch.tensor(back_h[own]), torch.tensor(back_c[own])
                 grads = self.adjoint(to, a, k, (h, c), torch.tensor(w[own]))
@@ -270,9 +269,9 @@ class Emulator:
                     self.numbers(bias_hh, stacked)[from_h] = sums[:, g, -1]
 
     def gate_gradients(self, to_others, unit, moment, gate, units, peephole):
-        """To period, shift, ratio_on and the peepholes: (6, units), from events in any order."""
+        """To period, shift, ratio_on and the peepholes: (GATE_SUMS, units), from events in any order."""
         others = self.numbers(to_others, len(unit), 4 if peephole else 1)
-        total = np.zeros((6, units))
+        total = np.zeros((GATE_SUMS, units))
         to_gate = gate.of(torch.tensor(unit)).gradients(torch.tensor(moment), torch.tensor(others[:, 0]))
         for i, grad in enumerate(to_gate):
             np.add.at(total[i], unit, grad.numpy())
@@ -296,7 +295,7 @@ class Emulator:
         assert not at(turns, units * self.grid[1], dtype=np.uint32).any()
         if splits > 1:  # room for what its blocks leave
             self.numbers(sums, splits * units * 4 * columns)[:] = np.nan
-            at(gate_sums, splits * 6 * units, dtype=np.float64)[:] = np.nan
+            at(gate_sums, splits * GATE_SUMS * units, dtype=np.float64)[:] = np.nan
         row, unit = self.open_units(mask, rows, units).nonzero()
         by_units = at(by_unit, -(-units // 32) * 32, -(-rows // 32), dtype=np.uint32)
         assert (by_units[unit, row // 32] >> (row % 32).astype(np.uint32) & 1).all()
@@ -323,7 +322,7 @@ class Emulator:
         others = np.ascontiguousarray(self.numbers(to_others, batch * steps, units, width)[row, unit])
         moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step)).reshape(-1)[row]
         gate = self.gate(all_gates, units, leak, square)
-        left = at(partial, self.grid[0], 6, units, dtype=np.float64)
+        left = at(partial, self.grid[0], GATE_SUMS, units, dtype=np.float64)
         left[:] = 0
         left[0] = self.gate_gradients(others.ctypes.data, unit, moment, gate, units, peephole)
 
@@ -331,7 +330,7 @@ class Emulator:
         self, sums, gate_sums, stretches, units, features, ih, hh, bias_ih, bias_hh, gates, period, shift, ratio_on, peephole
     ):
         self.put(units, features, self.numbers(sums, units, 4, units + features + 1), ih, hh, bias_ih, bias_hh)
-        total = at(gate_sums, stretches, 6, units, dtype=np.float64).sum(0)
+        total = at(gate_sums, stretches, GATE_SUMS, units, dtype=np.float64).sum(0)
         self.put_gates(units, total, period, shift, ratio_on, peephole)
 
     def input_gradient(self, to_products, start, unit_of, wx, batch, steps, features, to_input):
@@ -348,7 +347,7 @@ KERNELS = (*AROUND, "forward", "dense_forward", "backward", "dense_backward")
 
 
 def source(name):
-    return COMMENT.sub("", (Path(compiler.KERNELS) / name).read_text(encoding="utf-8"))
+    return COMMENT.sub("", (compiler.KERNELS / "cuda" / name).read_text(encoding="utf-8"))
 
 
 def declared(text):
@@ -380,7 +379,7 @@ def parameters(name):
             break
     found = []
     for parameter in re.split(r",\s*", kernel[1]):
-        whole = re.fullmatch(r"const (Packing|Unpacking|Place|Forward|Backward) \w+", parameter)
+        whole = re.fullmatch(r"const (Packing|Unpacking|Slot|Forward|Backward) \w+", parameter)
         found += struct(whole[1]) if whole else declared(parameter)
     return found
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from phased.ops import cpu
+from phased.ops.cpu.core import core
 
-SETS: list[str] = [] if cpu.core is None else cpu.core.instruction_sets()
+SETS: list[str] = [] if core is None else core.instruction_sets()
 
 
 class CoreOn(str):
@@ -29,9 +29,9 @@ def using(name: str) -> Iterator[None]:
     if not name:
         yield
         return
-    before = cpu.core.instruction_set()
-    cpu.core.use_instruction_set(name)
+    before = core.instruction_set()
+    core.use_instruction_set(name)
     try:
         yield
     finally:
-        cpu.core.use_instruction_set(before)
+        core.use_instruction_set(before)

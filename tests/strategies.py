@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phased import ops
 
-BACKENDS = ["auto", *(name for name, backend in ops.backends().items() if backend.missing is None and name != "cuda")]
+BACKENDS = ["auto", *(b.name for b in ops.BACKENDS if b.device in (None, "cpu") and b.missing() is None)]
 """Every backend that runs on CPU tensors here, by the name a layer is given."""
 
 seeds = st.integers(0, 2**31 - 1)

@@ -10,13 +10,14 @@ from typer.testing import CliRunner
 from phased.bench import cpu, measure, stream, tasks
 from phased.cli.app import app
 from phased.experiments.network import NetworkConfig
-from phased.ops import cpu as backend
+from phased.ops.cpu import passes
+from phased.ops.cpu.core import MISSING
 from phased.paper.adding import runs as adding
 from phased.paper.frequency import runs as frequency
 from phased.paper.frequency.task import Sines
 from phased.paper.superimposed import runs as superimposed
 
-needs_core = pytest.mark.skipif(backend.MISSING is not None, reason=str(backend.MISSING))
+needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 
 def test_a_timing_is_a_median_between_quartiles():
@@ -59,13 +60,13 @@ def test_forcing_the_dense_path_changes_the_way_and_not_the_result():
     work = cpu.Work(2, 40, 3, 5, ratio_on=0.5)
     x, time, _ = work.data()
     layer = work.layer(0.0)
-    before = backend.BREAK_EVEN
+    before = passes.BREAK_EVEN
     sparse = layer(x, time)[0]
     try:
-        backend.BREAK_EVEN = -1.0
+        passes.BREAK_EVEN = -1.0
         dense = layer(x, time)[0]
     finally:
-        backend.BREAK_EVEN = before
+        passes.BREAK_EVEN = before
     torch.testing.assert_close(sparse, dense)
 
 

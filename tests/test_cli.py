@@ -57,7 +57,7 @@ def test_info_tells_the_versions_and_every_backend(call):
 
 def test_info_says_why_a_backend_cannot_run(call, monkeypatch):
     present = next(iter(ops.backends().values()))
-    absent = ops.Backend("abacus", "beads on wires", present.run, missing="there are no beads. Buy some.")
+    absent = ops.Backend("abacus", "beads on wires", present.run, missing=lambda device=None: "there are no beads. Buy some.")
     monkeypatch.setattr("phased.cli.info.backends", lambda: {present.name: present, absent.name: absent})
     result = call("info")
     (line,) = (line for line in result.output.splitlines() if line.startswith(present.name))

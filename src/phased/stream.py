@@ -15,7 +15,9 @@ from phased import check, check_events
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
-from phased.ops.stepper import CoreStepper, Stepper, stepper
+from phased.ops.contract import Stepper
+from phased.ops.cpu.stepper import CoreStepper
+from phased.ops.stepper import stepper
 
 TIMES = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
 """Types of a time that need no further look."""

@@ -1,7 +1,6 @@
 """A backend as a torch operator: traced, checked by torch itself, and what it keeps."""
 
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from contract import Case, assert_same, device_of, each_backend, each_cell, each
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
 from phased.ops.contract import Problem
+from phased.ops.operator import pack
 
 
 def registered(backend: str) -> Any:
@@ -76,11 +76,11 @@ def kept(case: Case, backend: str) -> int:
     leaves = case.on(backend)
     numbers: dict[int, int] = {}
 
-    def pack(tensor: Tensor) -> Tensor:
+    def note(tensor: Tensor) -> Tensor:
         numbers[tensor.untyped_storage().data_ptr()] = tensor.numel()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         results = case.run(backend, leaves)
     for tensor in (*leaves.values(), *results):
         numbers.pop(tensor.untyped_storage().data_ptr(), None)
@@ -101,9 +101,9 @@ def test_inference_without_gradients_keeps_no_tape(backend, leak):
         Weights(*(leaves.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))),
         None,
     )
-    forward = import_module(f"phased.ops.{backend}").forward
-    assert forward(problem, keep=False).saved == []
-    assert sum(tensor.numel() for tensor in forward(problem, keep=True).saved) > 0
+    forward = registered(backend)
+    assert forward(*pack(problem), False)[2] == []
+    assert sum(tensor.numel() for tensor in forward(*pack(problem), True)[2]) > 0
     with torch.no_grad():
         assert not any(result.requires_grad for result in case.run(backend))
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from phased import PhasedLSTM
 from phased.bench.measure import Timing, compare
 from phased.init import LogUniform
-from phased.ops import cpu
+from phased.ops.cpu import passes as cpu
 
 
 @dataclass(frozen=True)

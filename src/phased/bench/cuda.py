@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from phased.bench.cpu import Work, infer, train
 from phased.bench.measure import Timing
-from phased.ops.compiler import driver
+from phased.ops.cuda.driver import driver
 
 SPARSE = (
     Work(32, 1000, 1, 110),

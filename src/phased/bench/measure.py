@@ -18,7 +18,7 @@ import torch
 import phased
 from phased.bench.instructions import held
 from phased.machine import processor
-from phased.ops import cpu
+from phased.ops.cpu.core import core
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def machine() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": processor(),
         "threads": torch.get_num_threads(),
-        "instruction_set": None if cpu.core is None else cpu.core.instruction_set(),
+        "instruction_set": None if core is None else core.instruction_set(),
         "environment": held(),
         "command": " ".join(["phased", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%d"),

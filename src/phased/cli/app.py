@@ -129,14 +129,14 @@ def run(
 def bench(what: What, json: Json = None, quick: Quick = False, instructions: Instructions = None) -> None:
     """Measure against peers in one run, and print the ratios."""
     from phased.cli.bench import bench_cpu, bench_cuda, bench_stream, bench_tasks, write
-    from phased.ops import cpu, cuda
+    from phased.ops import backends
 
     benches = {"cpu": bench_cpu, "cuda": bench_cuda, "stream": bench_stream, "tasks": bench_tasks}
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
     if what == "tasks":
         need("lightning", "train")
-    missing = cuda.missing() if what == "cuda" else None if what == "tasks" else cpu.MISSING
+    missing = None if what == "tasks" else backends()["cuda" if what == "cuda" else "cpu"].missing()
     if missing is not None:
         fail(missing)
     if json is not None:
@@ -179,9 +179,9 @@ def gather(results: Results = Path("results")) -> None:
 def hold_to(instructions: str, command: list[str]) -> None:
     """Unless this process was started under an instruction set already, run the command in one that is, and exit."""
     from phased.bench.instructions import environment, held, variables
-    from phased.ops import cpu
+    from phased.ops.cpu.core import core
 
-    available = [] if cpu.core is None else cpu.core.instruction_sets()
+    available = [] if core is None else core.instruction_sets()
     if instructions not in available:
         fail(f"--instructions must be one that this CPU has, {', '.join(available)}, got {instructions}.", code=2)
     if held() != variables(instructions):

@@ -47,8 +47,9 @@ def backend_table() -> Table:
     """Each backend, whether it can run here, and if not, why and what to do."""
     table = Table("backend", "available", "about", box=None, padding=(0, 2, 0, 0), header_style="bold")
     for backend in backends().values():
-        if backend.missing is None:
+        missing = backend.missing()
+        if missing is None:
             table.add_row(backend.name, Text("yes", style="green"), Text(backend.about))
         else:
-            table.add_row(backend.name, Text("no", style="red"), Text(f"{backend.about}\n{backend.missing}"))
+            table.add_row(backend.name, Text("no", style="red"), Text(f"{backend.about}\n{missing}"))
     return table

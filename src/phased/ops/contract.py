@@ -1,12 +1,13 @@
-"""What every backend computes: a problem, its result, and its gradients.
+"""What every backend computes, and what it says about itself: a problem, its result, its gradients, and the backend.
 
-Compiled code takes addresses and cannot see what is behind them. So a problem's tensors are checked here, before any backend.
+Compiled code takes addresses and cannot check what they point to. So a problem's tensors are checked here, before any backend.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ CURE = "Look at what replaced it: functional_call, .data, load_state_dict(assign
 
 
 class Problem(NamedTuple):
-    """What a recurrence is given: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None.
+    """The arguments of a recurrence: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None.
 
     A state without tensors is all zeros. Only backends that accept an empty state receive one.
     The gate's numbers are as an optimiser left them: a backend bounds them before it computes with them (TimeGate.bounded).
@@ -53,7 +54,7 @@ class Problem(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What it gives: output (T, B, H), the final state, each (B, H), and what its backward pass needs.
+    """The result of a forward pass: output (T, B, H), the final state, each (B, H), and what the backward pass needs.
 
     If set, `later(saved[0])` blocks until the last saved tensor is ready, and returns it.
     """
@@ -64,7 +65,7 @@ class Result(NamedTuple):
     later: Callable[[Tensor], Tensor] | None = None
 
     def complete(self) -> list[Tensor]:
-        """All that is saved."""
+        """Every saved tensor; blocks until the last one is ready."""
         return self.saved if self.later is None else [*self.saved, self.later(self.saved[0])]
 
     def check(self, problem: Problem) -> None:
@@ -83,12 +84,88 @@ class Result(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What its backward pass gives: gradients to input, initial state, weights, and the gate's period, shift and ratio_on."""
+    """The result of a backward pass: gradients to input, initial state, weights, and the gate's period, shift and ratio_on."""
 
     input: Tensor | None
     state: State
     weights: Weights
     gate: tuple[Tensor, ...]
+
+
+Recurrence = Callable[[Cell, TimeGate, Tensor, Tensor, State, Weights, "Tensor | None"], tuple[Tensor, State]]
+"""The signature of `phased.ops.reference.recurrence`."""
+
+
+class Stepper(Protocol):
+    """One sequence through a stack of layers, event by event; its state is one tensor each for h and c, (layers, H)."""
+
+    def run(self, x: Tensor, time: Tensor) -> Tensor:
+        """Process events, rows (N, D) or indices (N,) into the table, at float64 times (N,): the last layer's output, (N, H)."""
+
+    @property
+    def time(self) -> float:
+        """The time of the last event; -inf before the first."""
+
+    def state(self) -> State:
+        """A copy of the state."""
+
+    def restore(self, state: State, time: float) -> None:
+        """Continue from this state, after this time."""
+
+    def copy(self) -> Stepper:
+        """Another stepper with the same weights, which are shared, and its own state."""
+
+
+MakeStepper = Callable[[Cell, Sequence[Weights], Sequence[TimeGate], "Tensor | None"], Stepper]
+"""Copies the weights of a stack of layers; with a table, events are indices into it."""
+
+
+class Missing(Protocol):
+    """Why a backend cannot run on a device (None: the current one) and the cure, or None if it can."""
+
+    def __call__(self, device: torch.device | None = None) -> str | None:
+        """The reason, as full sentences."""
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant(function: Function) -> Function:
+    """For functions that torch.compile calls while it traces, instead of tracing them; their arguments are plain Python values.
+
+    What torch.compiler.assume_constant_result does, without importing the 800 modules of torch.compile.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def never_missing(device: torch.device | None = None) -> str | None:
+    """For a backend that runs wherever torch does."""
+    return None
+
+
+def refuses_nothing(problem: Problem) -> str | None:
+    """For a backend that computes every problem."""
+    return None
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One way to compute the recurrence.
+
+    `backend="auto"` considers it for tensors on `device` only. `refuses(problem)` is an estimate from shapes and dtypes, for
+    "auto": why the problem does not fit, and the cure, or None. A backend selected by name runs, and raises what does not fit.
+    """
+
+    name: str
+    about: str  # one line for `phased info`
+    run: Recurrence
+    device: str | None = None  # type of the device that its tensors must be on; None for any
+    missing: Missing = never_missing
+    refuses: Callable[[Problem], str | None] = refuses_nothing
+    accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
+    stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
+    provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"
 
 
 def check_weights(cell: Cell, weights: Weights, gate: TimeGate, features: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -111,7 +188,7 @@ def check_weights(cell: Cell, weights: Weights, gate: TimeGate, features: int, d
 
 
 def check_gradients(result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None]) -> None:
-    """The gradients given to a backward pass have the shapes, dtype and device of what they belong to."""
+    """The gradients passed to a backward pass have the shapes, dtype and device of what they belong to."""
     if len(to_final) != len(result.final):
         raise ValueError(f"gradients to the final state must be {len(result.final)} tensors, got {len(to_final)}.")
     pairs = [(result.output, to_output), *zip(result.final, to_final, strict=True)]

@@ -1,15 +1,16 @@
-"""The warning for a device whose compiled code cannot run, where plain PyTorch takes its place."""
+"""The warning where a device's compiled code cannot run and plain PyTorch is used instead."""
 
 from __future__ import annotations
 
 import warnings
 
-import torch
+from phased.ops.contract import constant
 
 _WARNED: set[str] = set()
 
 
-def warn_once(device: torch.device, without: str, why: str) -> None:
+@constant  # torch.compile calls it while it traces
+def warn_once(device: str, without: str, why: str) -> None:
     """Warn that this device runs without its compiled code, once for each reason."""
     if why not in _WARNED:
         _WARNED.add(why)

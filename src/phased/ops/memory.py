@@ -1,4 +1,4 @@
-"""Tensors as compiled code takes them: addresses of values in plain memory."""
+"""Tensors as arguments of compiled code: addresses of values in plain memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def address(tensor: Tensor | None) -> int:
-    """Where a tensor's values are; 0 for None. A tensor that has none there raises: compiled code would read something else."""
+    """The address of a tensor's values; 0 for None. A tensor with its values elsewhere raises: compiled code would misread it."""
     if tensor is None:
         return 0
     try:
@@ -23,11 +23,11 @@ def address(tensor: Tensor | None) -> int:
 
 
 def contiguous(tensor: Tensor) -> Tensor:
-    """The tensor without gaps, and with its values as they are: views that torch negates when they are read are copied."""
+    """The tensor in contiguous memory that holds its values: views that torch negates on reading are copied."""
     return tensor.resolve_neg().contiguous()
 
 
 def contiguous_rows(tensor: Tensor) -> Tensor:
-    """A tensor whose last dimension is laid out without gaps, with its values as they are."""
+    """The tensor with a contiguous last dimension, in memory that holds its values."""
     tensor = tensor.resolve_neg()
     return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()

@@ -1,4 +1,4 @@
-"""A forward and backward pass made a torch operator, so that autograd, torch.compile and torch.export see one opaque step."""
+"""A forward and a backward pass as a torch operator, so that autograd, torch.compile and torch.export see one opaque step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from torch import Tensor
 
 from phased.cell import CELLS, Cell, State, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.ops.contract import Gradients, Problem, Result, check_gradients, check_saved
+from phased.ops.contract import Gradients, Problem, Recurrence, Result, check_gradients, check_saved
 
-Recurrence = Callable[[Cell, TimeGate, Tensor, Tensor, State, Weights, "Tensor | None"], tuple[Tensor, State]]
 Forward = Callable[[Problem, bool], Result]
 Backward = Callable[[Problem, Result, "Tensor | None", Sequence["Tensor | None"], bool], Gradients]
 SavedLike = Callable[[Problem, Callable[[], Any]], list[Tensor]]
@@ -85,7 +84,7 @@ def operator(
 ) -> Recurrence:
     """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
 
-    `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data decide.
+    `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data determine.
     `begin`, if given, is the forward pass of training: it may return before all that it saves is ready.
     With `empty_state`, a state without tensors stands for zeros.
     Outputs and gradients are contiguous, whatever the layout of the arguments.

@@ -1,0 +1,97 @@
+// A batch of sequences through one layer: schedule, forward and backward, threads over the sequences.
+#pragma once
+
+#include <vector>
+
+#include "engine.h"
+#include "memory.h"
+#include "pack.h"
+
+namespace phased {
+
+// The arguments of a call, as plain pointers into the caller's memory.
+template <class T>
+struct Problem {
+  CellKind cell;
+  int shape;  // of the gate
+  double leak;
+  int64_t batch, steps, features, units;
+  const T* input;  // element (b, j, d) at b * input_batch + j * input_step + d
+  int64_t input_batch, input_step;
+  const double* time;      // (batch, steps)
+  const int64_t* lengths;  // (batch)
+  const T *h, *c;          // initial states (batch, units); c null for the GRU
+  TorchWeights<T> weights;
+  const T* peephole;  // (3, units) or null
+  const double *period, *shift, *ratio_on;
+  int64_t threads;
+};
+
+// The open events of every sequence.
+template <class T>
+struct Schedule {
+  struct Sequence {
+    Buffer<int64_t> start;
+    Buffer<int32_t> unit;
+    Buffer<T> k;
+    Buffer<uint8_t> side;
+  };
+  Schedule() = default;
+  Schedule(Schedule&&) = default;
+  std::vector<Sequence> sequences;
+  int64_t slots = 0;  // slots for the events of all sequences, spare ones included
+};
+
+// What a forward pass saves: start (batch, steps + 1), and per slot unit, k, side and the values that the cell keeps,
+// (kept_of(cell), slots).
+template <class T>
+struct Saved {
+  int64_t* start;
+  int32_t* unit;
+  T* k;
+  uint8_t* side;
+  T* tape;
+  int64_t slots;
+};
+
+template <class T>
+struct Output {
+  T* output;  // (steps, batch, units)
+  T *h, *c;   // (batch, units)
+};
+
+// Gradients given: to_output's element (b, j, n) at b * output_batch + j * output_step + n, or null; to the final states (batch,
+// units).
+template <class T>
+struct Given {
+  const T* to_output;
+  int64_t output_batch, output_step;
+  const T *to_h, *to_c;
+};
+
+template <class T>
+struct Gradients {
+  T* input;  // (steps, batch, features)
+  T *h, *c;
+  TorchWeights<T> weights;
+  T* peephole;
+  double* gate;  // (3, units)
+};
+
+// Throw std::invalid_argument if lengths or what a forward pass saved would cause an access outside the caller's memory.
+void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps);
+template <class T> void check_saved(const Problem<T>&, const Saved<T>&);
+
+template <class T> Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);
+template <class T> void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);
+template <class T> void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);
+template <class T>
+void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T* output, const Given<T>&, const Gradients<T>&);
+// Every unit at every step. The tape is (batch, steps, kept_of(cell), whole_units); gradients to the products are (steps, batch,
+// 4, units), and those to the weights and the input are matrix products of them, computed by the caller.
+template <class T> void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T* tape);
+template <class T>
+void backward_dense(const Engine<T>&, const Problem<T>&, const T* output, const T* tape, const Given<T>&, T* to_products,
+                    const Gradients<T>&);
+
+}  // namespace phased

@@ -1,0 +1,239 @@
+// The core as a Python module. Memory is passed as addresses: the Python code in phased/ops/cpu owns it and has checked it.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <limits>
+
+#include "batch.h"
+#ifdef PHASED_X86
+#include "cpu_features.h"
+#endif
+#include "stream.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace phased {
+namespace {
+
+using Address = uintptr_t;
+
+template <class T>
+T* at(Address address) {
+  return reinterpret_cast<T*>(address);
+}
+
+// The engines this CPU can run, the best first.
+const std::vector<Engines>& available() {
+  static const std::vector<Engines> all = [] {
+    std::vector<Engines> found;
+#ifdef PHASED_X86
+    const CpuFeatures cpu = CpuFeatures::detect();
+    if (cpu.avx512) found.push_back(engines_avx512());
+    if (cpu.avx2) found.push_back(engines_avx2());
+#endif
+    found.push_back(engines_baseline());
+    return found;
+  }();
+  return all;
+}
+
+const Engines* named(const std::string& name) {
+  for (const Engines& each : available())
+    if (name == each.name) return &each;
+  return nullptr;
+}
+
+// The engines in use: at first the best this CPU has, and none better than PHASED_INSTRUCTION_SET, if that is set.
+std::atomic<const Engines*>& in_use() {
+  static std::atomic<const Engines*> chosen = [] {
+    const std::vector<std::string> sets{"avx512", "avx2", "baseline"};  // the best first
+    const char* variable = std::getenv("PHASED_INSTRUCTION_SET");
+    auto limit = std::find(sets.begin(), sets.end(), variable ? variable : sets.front());
+    if (limit == sets.end())
+      throw std::invalid_argument(std::string("PHASED_INSTRUCTION_SET must be avx512, avx2 or baseline, got ") + variable + ".");
+    while (!named(*limit)) ++limit;  // every CPU has the baseline
+    return named(*limit);
+  }();
+  return chosen;
+}
+
+const Engines& engines() { return *in_use().load(); }
+
+template <class T>
+TorchWeights<T> torch_weights(const std::vector<Address>& a) {
+  return {at<T>(a[0]), at<T>(a[1]), at<T>(a[2]), at<T>(a[3])};
+}
+
+template <class T>
+void bind(nb::module_& m, const char* suffix) {
+  const auto with_suffix = [&](const char* name) { return std::string(name) + suffix; };
+  using Release = nb::call_guard<nb::gil_scoped_release>;
+
+  nb::class_<Problem<T>>(m, with_suffix("Problem").c_str())
+      .def("__init__",
+           [](Problem<T>* self, int cell, int shape, double leak, int64_t batch, int64_t steps, int64_t features, int64_t units,
+              Address input, int64_t input_batch, int64_t input_step, Address time, Address lengths, Address h, Address c,
+              const std::vector<Address>& weights, Address peephole, const std::vector<Address>& gate, int64_t threads) {
+             check_lengths(at<int64_t>(lengths), batch, steps);
+             new (self) Problem<T>{static_cast<CellKind>(cell),
+                                   shape,
+                                   leak,
+                                   batch,
+                                   steps,
+                                   features,
+                                   units,
+                                   at<T>(input),
+                                   input_batch,
+                                   input_step,
+                                   at<double>(time),
+                                   at<int64_t>(lengths),
+                                   at<T>(h),
+                                   at<T>(c),
+                                   torch_weights<T>(weights),
+                                   at<T>(peephole),
+                                   at<double>(gate[0]),
+                                   at<double>(gate[1]),
+                                   at<double>(gate[2]),
+                                   threads};
+           });
+
+  nb::class_<Schedule<T>>(m, with_suffix("Schedule").c_str()).def_ro("slots", &Schedule<T>::slots);
+
+  m.def(with_suffix("schedule").c_str(), [](const Problem<T>& p) { return make_schedule(of<T>(engines()), p); }, Release());
+  m.def(
+      with_suffix("forward").c_str(),
+      [](const Problem<T>& p, const Schedule<T>& schedule, Address output, Address h, Address c, Address start, Address unit,
+         Address k, Address side, Address tape) {
+        forward<T>(of<T>(engines()), p, schedule, {at<T>(output), at<T>(h), at<T>(c)},
+                   {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), schedule.slots});
+      },
+      Release());
+  m.def(
+      with_suffix("infer").c_str(),
+      [](const Problem<T>& p, Address output, Address h, Address c) {
+        infer<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)});
+      },
+      Release());
+  m.def(
+      with_suffix("backward").c_str(),
+      [](const Problem<T>& p, Address start, Address unit, Address k, Address side, Address tape, int64_t slots, Address output,
+         Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c, Address input, Address h,
+         Address c, const std::vector<Address>& weights, Address peephole, Address gate) {
+        backward<T>(of<T>(engines()), p, {at<int64_t>(start), at<int32_t>(unit), at<T>(k), at<uint8_t>(side), at<T>(tape), slots},
+                    at<T>(output), {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)},
+                    {at<T>(input), at<T>(h), at<T>(c), torch_weights<T>(weights), at<T>(peephole), at<double>(gate)});
+      },
+      Release());
+  m.def(
+      with_suffix("forward_dense").c_str(),
+      [](const Problem<T>& p, Address output, Address h, Address c, Address tape) {
+        forward_dense<T>(of<T>(engines()), p, {at<T>(output), at<T>(h), at<T>(c)}, at<T>(tape));
+      },
+      Release());
+  m.def(
+      with_suffix("backward_dense").c_str(),
+      [](const Problem<T>& p, Address output, Address tape, Address to_output, int64_t output_batch, int64_t output_step,
+         Address to_h, Address to_c, Address to_products, Address h, Address c, Address peephole, Address gate) {
+        backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape),
+                          {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)}, at<T>(to_products),
+                          {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
+      },
+      Release());
+
+  using Row = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+  nb::class_<Stream<T>>(m, with_suffix("Stream").c_str())
+      .def("__init__",
+           [](Stream<T>* self, int cell, const std::vector<nb::dict>& layers) {
+             auto model = std::make_shared<StreamModel<T>>();
+             model->cell = static_cast<CellKind>(cell);
+             for (const nb::dict& given : layers) {
+               const auto number = [&](const char* key) { return nb::cast<int64_t>(given[key]); };
+               StreamLayer<T> layer{
+                   number("units"), number("features"), static_cast<int>(number("shape")), {}, {}, {}, {}, {}, {}, {}};
+               const auto copy = [&](auto& into, const char* key, int64_t count) {
+                 if (!count) return;
+                 into = std::decay_t<decltype(into)>(count);
+                 std::memcpy(into.get(), at<char>(nb::cast<Address>(given[key])), count * sizeof(*into.get()));
+               };
+               layer.weights = pack<T>(model->cell, layer.units, layer.features,
+                                       torch_weights<T>(nb::cast<std::vector<Address>>(given["weights"])));
+               copy(layer.peephole, "peephole", nb::cast<Address>(given["peephole"]) ? 3 * layer.units : 0);
+               copy(layer.period, "period", layer.units);
+               copy(layer.shift, "shift", layer.units);
+               copy(layer.ratio_on, "ratio_on", layer.units);
+               layer.gate = GateMemory(layer.period.get(), layer.shift.get(), layer.ratio_on.get(), layer.units);
+               copy(layer.table, "table", number("entries") * layer.units * 4);
+               model->layers.push_back(std::move(layer));
+             }
+             new (self) Stream<T>(of<T>(engines()), std::move(model));
+           })
+      .def("copy", [](const Stream<T>& self) { return std::make_unique<Stream<T>>(self); })
+      .def(
+          "run",
+          [](Stream<T>& self, Address x, Address index, Address time, int64_t count, Address out) {
+            if (!self.run(at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out)))
+              throw std::invalid_argument(
+                  "time must not go backwards: another thread has pushed a later event. Use one stream a thread.");
+          },
+          Release())
+      .def("get", [](const Stream<T>& self, Address h, Address c) { self.get(at<T>(h), at<T>(c)); })
+      .def("set", [](Stream<T>& self, Address h, Address c, double last) { self.set(at<T>(h), at<T>(c), last); })
+      .def_prop_ro("time", &Stream<T>::last)
+      // One event by the shortest path; anything else raises, and the caller then takes the checked path.
+      .def(
+          "push",
+          [](Stream<T>& self, const Row& x, int64_t features, double time) {
+            bool usual = static_cast<int64_t>(x.shape(0)) == features && std::isfinite(time);
+            for (int64_t d = 0; usual && d < features; d++) usual = std::fabs(x.data()[d]) <= std::numeric_limits<T>::max();
+            T* out = new T[self.units()];
+            nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+            if (!usual || !self.run(x.data(), nullptr, &time, 1, out)) throw nb::value_error("event");
+            return Out(out, {static_cast<size_t>(self.units())}, owner);
+          },
+          "x"_a.noconvert(), "features"_a, "time"_a);
+}
+
+}  // namespace
+}  // namespace phased
+
+NB_MODULE(_core, m) {
+  // Numbers that Python shares with the core.
+  nb::dict cells, kept, shapes;
+  const auto add_cell = [&](const char* name, phased::CellKind cell) {
+    cells[name] = static_cast<int>(cell);
+    kept[name] = phased::kept_of(cell);
+  };
+  add_cell("lstm", phased::CellKind::lstm);
+  add_cell("gru", phased::CellKind::gru);
+  shapes["triangle"] = static_cast<int>(phased::Shape::triangle);
+  shapes["square"] = static_cast<int>(phased::Shape::square);
+  m.attr("CELLS") = cells;
+  m.attr("KEPT") = kept;
+  m.attr("SHAPES") = shapes;
+  m.attr("PRODUCTS") = phased::kProducts;
+  m.def("whole_units", &phased::whole_units);
+  m.def("instruction_set", [] { return std::string(phased::engines().name); });
+  m.def("instruction_sets", [] {
+    std::vector<std::string> names;
+    for (const auto& each : phased::available()) names.push_back(each.name);
+    return names;
+  });
+  // For tests. Streams keep the engines they were made with.
+  m.def("use_instruction_set", [](const std::string& name) {
+    const phased::Engines* wanted = phased::named(name);
+    if (!wanted) throw nb::value_error(("this CPU has no instruction set " + name).c_str());
+    phased::in_use() = wanted;
+  });
+  phased::bind<float>(m, "32");
+  phased::bind<double>(m, "64");
+}

@@ -1,0 +1,169 @@
+// What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and those of the recurrence for its
+// kind and size: PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights, PHASED_WARPS and PHASED_HELPERS warps a
+// sequence, PHASED_THREADS threads a block. The other macros are numbers that the host side shares
+// (phased/ops/cuda/constants.py); it computes sizes of structs, asserted here.
+#pragma once
+
+#include "gate.h"
+
+namespace phased {
+
+// The error of both is about the rounding of 1, 1e-7. As few dependent instructions as possible.
+__device__ __forceinline__ float sigmoid(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
+}
+__device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+__device__ __forceinline__ float tanh(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(2.8853900817779268f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return 1.0f - 2.0f * result;
+}
+__device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
+
+}  // namespace phased
+
+#include "cell.h"  // after the functions it uses
+
+namespace phased {
+
+using Real = PHASED_REAL;
+using Cell = PHASED_CELL;
+using Index = long long;
+
+constexpr unsigned kAll = 0xffffffffu;
+constexpr int kLanes = PHASED_LANES;
+constexpr int kRecord = PHASED_RECORD;  // numbers of an event on the tape: what its cell keeps, h before, and last its openness
+static_assert(Cell::kept + 2 <= kRecord);
+
+// Four numbers of a row, read and written together. Rows of weights and states are padded with zeros to whole fours.
+struct alignas(16) Four {
+  Real v[4];
+};
+static_assert(sizeof(Four) == PHASED_FOUR_BYTES && sizeof(Four) == PHASED_PRODUCTS * sizeof(Real));
+static_assert(PHASED_COLUMNS == 4 * kLanes);  // a block of columns: a Four for each lane
+
+__device__ __forceinline__ Four load_four(const Real* from) { return *reinterpret_cast<const Four*>(from); }
+__device__ __forceinline__ void store_four(Real* to, Four value) { *reinterpret_cast<Four*>(to) = value; }
+
+// A unit's gate: `offset` is what rest_of leaves of the shift; rate and lag are for a rough phase (see find_open). A layer's are
+// stored as (PHASED_GATE, units).
+struct Gate {
+  double period, shift, ratio_on, offset, rate, lag;
+
+  static __device__ __forceinline__ Gate load(const double* all, Index units, Index unit) {
+    const double* const own = all + unit;
+    return {own[0], own[units], own[2 * units], own[3 * units], own[4 * units], own[5 * units]};
+  }
+  __device__ __forceinline__ void store(double* all, Index units, Index unit) const {
+    double* const own = all + unit;
+    own[0] = period, own[units] = shift, own[2 * units] = ratio_on, own[3 * units] = offset, own[4 * units] = rate,
+    own[5 * units] = lag;
+  }
+};
+static_assert(sizeof(Gate) == PHASED_GATE * sizeof(double));
+
+// Rows of the input: step j of sequence b at j * step + b * batch.
+struct Input {
+  const Real* x;
+  Index step, batch, features;
+  __device__ __forceinline__ const Real* row(Index r, Index steps) const { return x + r % steps * step + r / steps * batch; }
+};
+
+// Asynchronous copies to shared memory.
+__device__ __forceinline__ void copy_ahead(void* to_shared, const void* from, int bytes) {
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
+  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  if (bytes == 8) asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+  if (bytes == 4) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Left>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+
+// The threads of a block that share a sequence: `kWarps` warps compute its events, `kHelpers` warps move data. Each team has a
+// barrier of its own.
+constexpr int kWarps = PHASED_WARPS, kHelpers = PHASED_HELPERS, kTeam = (kWarps + kHelpers) * kLanes;
+
+struct Team {
+  int number, warp, lane;
+
+  __device__ Team() : number(threadIdx.x / kTeam), warp(threadIdx.x % kTeam / kLanes), lane(threadIdx.x % kLanes) {}
+  __device__ __forceinline__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "n"(kTeam) : "memory"); }
+};
+
+constexpr int kBlocks = PHASED_BLOCKS;  // whole rows of 128 columns are this many fours a lane, or (from eight blocks on) more
+constexpr int kHelperThreads = kHelpers * kLanes;
+constexpr bool kPeephole = PHASED_PEEPHOLE;
+constexpr int kRounds = PHASED_ROUNDS;  // events of which a warp computes the cell at once
+
+// An open event before its step: its unit, its row (b * steps + j), its openness, and what input and biases add to its four
+// products.
+struct alignas(16) Head {
+  int unit, row;
+  Real k;
+};
+struct alignas(16) Arrival {
+  Head head;
+  Real terms[4];
+};
+
+struct alignas(16) Record {
+  Real v[kRecord];
+};
+static_assert(sizeof(Head) == PHASED_HEAD_BYTES && sizeof(Arrival) == PHASED_ARRIVAL_BYTES &&
+              sizeof(Record) == PHASED_RECORD_BYTES);
+
+// Copies `count` structs of whole sixteen bytes, by all helpers.
+template <class T>
+__device__ __forceinline__ void copy_rows(T* to, const T* from, int count, int thread) {
+  constexpr int parts = sizeof(T) / 16;
+  for (int i = thread; i < count * parts; i += kHelperThreads)
+    copy_ahead(reinterpret_cast<char*>(to) + 16 * i, reinterpret_cast<const char*>(from) + 16 * Index(i), 16);
+}
+
+// The events of a sequence in the order in which a team computes them. A ring in shared memory holds some of them: eight parts,
+// each fetched as soon as all its old events are done.
+struct Staging {
+  static constexpr int kLate = PHASED_LATE;  // groups of copies that may be in flight: one is issued every step
+  const int count, ring, part;
+  // Issued: events whose copies were issued; late: the same up to the last group, the one before it, ...
+  int issued, slot, ready, late[kLate];
+
+  __device__ Staging(int count, int ring) : count(count), ring(ring), part(ring / 8), issued(0), slot(0), ready(0), late{} {}
+
+  // With `done` events done: issues copies for all that fit, by copy(first, slot, how many).
+  template <class Copy>
+  __device__ __forceinline__ void issue(int done, const Copy& copy) {
+    while (issued < count && issued + part - ring <= done) {
+      copy(issued, slot, issued + part < count ? part : count - issued);
+      issued += part, slot = slot + part < ring ? slot + part : 0;
+    }
+  }
+  // Ends a group of copies. After the next barrier the first `needed` events are in shared memory.
+  __device__ __forceinline__ void settle(int needed) {
+    end_of_copies();
+    wait_for_copies<kLate>();
+    ready = late[kLate - 1];
+#pragma unroll
+    for (int i = kLate - 1; i > 0; i--) late[i] = late[i - 1];
+    late[0] = issued;
+    if ((needed < count ? needed : count) > ready) {
+      wait_for_copies<0>();
+#pragma unroll
+      for (int i = 0; i < kLate; i++) late[i] = issued;
+    }
+  }
+};
+
+// Copies the weights of all units into shared memory.
+__device__ __forceinline__ void hold_weights(Real* to, const Real* from, int count) {
+  for (int i = 4 * threadIdx.x; i < count; i += 4 * blockDim.x) store_four(to + i, load_four(from + i));
+}
+
+}  // namespace phased

@@ -1,0 +1,296 @@
+// Forwards over open events with all weights in shared memory; see held.h.
+//
+// While the first warp computes step j, other warps add up the products of step j + 1's events with h as it was before step j.
+// The warps that have columns write the output of step j - 1, and copy to the next copy of h what step j does not change. When
+// the first warp comes to an event, its products lack only what the step before has changed.
+#include "held.h"
+
+namespace phased {
+
+constexpr int kDots = kWarps - 2;  // warps for products
+
+struct HeldHead {
+  int unit;
+  Real k;
+};
+
+// A team's shared memory. Step j makes copy j % 2 of h and of its changes, and reads the other.
+struct alignas(16) HeldForwardMemory {
+  Real h[2][kWide], c[kWide];  // h ends in zeros
+  Real changes[2][kWide];      // by how much each event of a step has changed its h
+  int columns[kListed][kLanes];  // of the first 32 events of a step
+  int ends[kEnds];
+  // After it in memory, for the events in the ring: the known part of their products; and their units and openness.
+  __device__ __forceinline__ Four* terms() { return reinterpret_cast<Four*>(this + 1); }
+  __device__ __forceinline__ HeldHead* heads(int ring) { return reinterpret_cast<HeldHead*>(terms() + ring); }
+
+  static __device__ __forceinline__ HeldForwardMemory& of(unsigned char* shared, int ring, int team) {
+    return *reinterpret_cast<HeldForwardMemory*>(shared +
+                                                 team * (sizeof(HeldForwardMemory) + ring * (sizeof(Four) + sizeof(HeldHead))));
+  }
+};
+static_assert(sizeof(HeldForwardMemory) == PHASED_HELD_FORWARD_MEMORY_BYTES && sizeof(HeldHead) == PHASED_HELD_HEAD_BYTES);
+
+// One lane's columns of a unit's weights.
+struct Columns {
+  Four w[kParts];
+
+  __device__ __forceinline__ void load(const Held& held, int unit, int lane) {
+    const Four* row = held.row(unit) + lane;
+#pragma unroll
+    for (int i = 0; i < kParts; i++) w[i] = lane + kLanes * i < held.units ? row[kLanes * i] : Four{};
+  }
+  // Product lane / 8 with h.
+  __device__ __forceinline__ Real product(const Real* h, int lane) const {
+    Four sum = {};
+#pragma unroll
+    for (int i = 0; i < kParts; i++) {
+      const Real x = h[lane + kLanes * i];
+      for (int g = 0; g < 4; g++) sum.v[g] += w[i].v[g] * x;
+    }
+    const bool upper = lane & 16, right = lane & 8;
+    Real left = upper ? sum.v[2] : sum.v[0], other = upper ? sum.v[3] : sum.v[1];
+    left += __shfl_xor_sync(kAll, upper ? sum.v[0] : sum.v[2], 16);
+    other += __shfl_xor_sync(kAll, upper ? sum.v[1] : sum.v[3], 16);
+    Real all = right ? other : left;
+    all += __shfl_xor_sync(kAll, right ? left : other, 8);
+    for (int apart = 4; apart; apart /= 2) all += __shfl_xor_sync(kAll, all, apart);
+    return all;
+  }
+};
+
+// The first warp. `Keep` says whether there is a tape.
+template <bool Keep>
+struct ForwardSteps {
+  const Forward& p;
+  HeldForwardMemory& memory;
+  const Held& held;
+  Four* const terms;
+  HeldHead* const heads;
+  const int lane, ring;
+  Real* tape;  // of the lane's event of this step
+  // This step's events, and those of the one before: where their slots begin, and how many they are.
+  int at = 0, count = 0, at_before = 0, count_before = 0, end = 0;
+  // The lane's event; without one, an event of unit 0 that changes nothing, with its state in the last slot. And its weights for
+  // the last step's first changes.
+  const Four* known;
+  int unit = 0, place = kWide - 1;
+  Real k = 0, w[3] = {};
+  Four near[kNear] = {};
+
+  __device__ ForwardSteps(const Forward& p, HeldForwardMemory& memory, const Held& held, int lane, Index first)
+      : p(p), memory(memory), held(held), terms(memory.terms()), heads(memory.heads(p.ring)), lane(lane), ring(p.ring),
+        tape(Keep ? p.tape + kRecord * (first + lane) : nullptr), known(held.weights) {}
+
+  // Adds the products of the last step's changes, from the i-th on, to an event of a unit: those whose weights are not in
+  // registers.
+  __device__ __forceinline__ void add_changes(Real a[4], const Real* changed, int unit_of, int i, int j) const {
+    const Four* const row = held.row(unit_of);
+    const int* const columns = memory.columns[(j - 1) & (kListed - 1)];
+    for (; i < count_before; i++) {
+      const Four weights = row[i < kLanes ? columns[i] : heads[wrapped(at_before + i, ring)].unit];
+      for (int g = 0; g < 4; g++) a[g] += weights.v[g] * changed[i];
+    }
+  }
+
+  template <class T>
+  __device__ __forceinline__ void take(T turn, int j) {
+    const Real* const changed = memory.changes[turn.before];
+    Real *const change = memory.changes[turn.now], *const here = memory.h[0] + place;  // everything of a unit has the same index
+    const Real h = here[turn.before * kWide], c = here[2 * kWide], openness = k;
+    const Four products = *known;
+    const int next_end = memory.ends[(j + 1) & (kEnds - 1)], next_at = wrapped(at + count, ring), next_count = next_end - end;
+    const int slot = wrapped(next_at + lane, ring), unit_now = unit;
+    const HeldHead head = heads[slot];
+    Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, v[3] = {w[0], w[1], w[2]}, new_c, record[kRecord];
+#pragma unroll
+    for (int i = 0; i < kNear; i += 4) {
+      const Four by = load_four(changed + i);
+      for (int l = 0; l < 4; l++)
+        for (int g = 0; g < 4; g++) a[g] += near[i + l].v[g] * by.v[l];
+    }
+    // The next step's event, and its weights for this one's changes.
+    const bool coming = lane < next_count;
+    known = coming ? terms + slot : held.weights, k = coming ? head.k : Real(0);
+    unit = coming ? head.unit : 0, place = coming ? head.unit : kWide - 1;
+    peepholes(p.peephole, p.units, unit, w);
+    memory.columns[(j + 1) & (kListed - 1)][lane] = unit;
+    const Four* const row = held.row(unit);
+#pragma unroll
+    for (int i = 0; i < kNear; i += 4) {
+      const int4 column = *reinterpret_cast<const int4*>(memory.columns[j & (kListed - 1)] + i);
+      near[i] = row[column.x], near[i + 1] = row[column.y], near[i + 2] = row[column.z], near[i + 3] = row[column.w];
+    }
+    if (__builtin_expect(count_before > kNear, 0)) add_changes(a, changed, unit_now, kNear, j);
+    const Real new_h = accept(a, openness, h, c, v, new_c, record);
+    const bool there = lane < count;
+    change[lane] = there ? new_h - h : Real(0);
+    if (there) {
+      here[turn.now * kWide] = new_h, here[2 * kWide] = new_c;
+      if (Keep) write_record(tape, record);
+    }
+    if (__builtin_expect(count > kLanes, 0)) take_more(turn, j);
+    if (Keep) tape += kRecord * count;
+    at_before = at, count_before = count, at = next_at, count = next_count, end = next_end;
+  }
+
+  // More events than lanes: nothing of these is prepared.
+  template <class T>
+  __device__ __forceinline__ void take_more(T turn, int j) {
+    const Real* const changed = memory.changes[turn.before];
+    for (int i = kLanes + lane; i < count; i += kLanes) {
+      const int slot = wrapped(at + i, ring);
+      const HeldHead head = heads[slot];
+      const Four products = terms[slot];
+      Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, v[3] = {}, new_c, record[kRecord];
+      peepholes(p.peephole, p.units, head.unit, v);
+      add_changes(a, changed, head.unit, 0, j);
+      const Real h = memory.h[turn.before][head.unit], new_h = accept(a, head.k, h, memory.c[head.unit], v, new_c, record);
+      memory.h[turn.now][head.unit] = new_h, memory.c[head.unit] = new_c, memory.changes[turn.now][i] = new_h - h;
+      if (Keep) write_record(tape + kRecord * (i - lane), record);
+    }
+  }
+};
+
+template <bool Keep>
+__device__ __forceinline__ void step_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held,
+                                             Index first, int length) {
+  team.sync();
+  ForwardSteps<Keep> steps(p, memory, held, team.lane, first);
+  for (int j = -1; j < length; j += 2) {
+    steps.take(Turn<1>(), j);
+    team.sync();
+    if (j + 1 == length) break;
+    steps.take(Turn<0>(), j + 1);
+    team.sync();
+  }
+}
+
+// Warps for products: the i-th event belongs to warp i % kDots, which loads its weights long before.
+__device__ __forceinline__ void add_products(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held,
+                                             int count, int length) {
+  const int lane = team.lane, ring = p.ring;
+  Four* const terms = memory.terms();
+  const HeldHead* const heads = memory.heads(ring);
+  int i = team.warp - 1, slot = i;
+  Columns columns;
+  team.sync();  // the first events are there
+  columns.load(held, i < count ? heads[slot].unit : 0, lane);
+  for (int j = -1; j < length; j++) {
+    const int end = memory.ends[(j + 1) & (kEnds - 1)];
+    while (i < end) {
+      Real* const term = terms[slot].v + lane / 8;
+      const Real known = *term, all = columns.product(memory.h[(j + 1) & 1], lane);
+      __syncwarp();  // all lanes have read it
+      if (lane % 8 == 0) *term = known + all;
+      i += kDots, slot = wrapped(slot + kDots, ring);
+      columns.load(held, i < count ? heads[slot].unit : 0, lane);
+    }
+    team.sync();
+  }
+}
+
+// One warp fetches events before any warp reads them, and publishes where steps end.
+__device__ __forceinline__ void fetch_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Index* start,
+                                              int length) {
+  const int lane = team.lane;
+  const Arrival* arrivals = p.arrivals + start[0];
+  Ends<false> ends(start, length, lane);
+  Staging staging(int(start[length] - start[0]), int(p.ring));
+  Four* const terms = memory.terms();
+  HeldHead* const heads = memory.heads(p.ring);
+  const int past = p.most > kLanes;  // whether the last step's events are needed: those without a column listed
+  const auto copy = [&](int from, int slot, int many) {
+    for (int n = lane; n < many; n += kLanes) {
+      const Arrival& event = arrivals[from + n];
+      copy_ahead(&heads[slot + n].unit, &event.head.unit, 4);
+      copy_ahead(&heads[slot + n].k, &event.head.k, sizeof(Real));
+      for (int part = 0; part < int(sizeof(Four) / 16); part++)
+        copy_ahead(reinterpret_cast<char*>(terms + slot + n) + 16 * part, reinterpret_cast<const char*>(event.terms) + 16 * part,
+                   16);
+    }
+  };
+  staging.issue(0, copy);
+  const int first_end = ends.at(0);
+  staging.settle(first_end + kDots);
+  if (lane == 0) memory.ends[0] = first_end;
+  team.sync();
+  for (int j = -1; j < length; j++) {
+    const int soon = ends.at(j + 2);
+    if (lane == 0) memory.ends[(j + 2) & (kEnds - 1)] = soon;
+    staging.issue(ends.at(j - 1 - past), copy);
+    staging.settle(soon + kDots);
+    ends.forget(j - 2);
+    team.sync();
+  }
+  wait_for_copies<0>();
+}
+
+// The warps that have columns.
+__device__ __forceinline__ void carry_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, Index b,
+                                              int length) {
+  const int units = p.units, lane = team.lane, word = team.warp - kWarps;
+  const Index step = p.batch * units;
+  Masks<false> masks(p.mask + b * p.steps * ((units + 31) / 32), length, word, (units + 31) / 32, lane);
+  Real* out = p.output + b * units - 2 * step;  // of step j - 1
+  const auto put_out = [&](const Real* h) {
+#pragma unroll
+    for (int n = 0; n < kWords; n++) {
+      const int q = (word + n * kHelpers) * kLanes + lane;
+      if (q < units) out[q] = h[q];
+    }
+  };
+  team.sync();
+  for (int j = -1; j < length; j++, out += step) {
+    const Real* const h = memory.h[(j + 1) & 1];
+    Real* const write = memory.h[j & 1];
+    if (j >= 0) {
+#pragma unroll
+      for (int n = 0; n < kWords; n++) {
+        const int q = (word + n * kHelpers) * kLanes + lane;
+        if (!masks.open(n, j) && q < units) write[q] = h[q];
+      }
+      if (j) put_out(h);
+      masks.done(j);
+    }
+    team.sync();
+  }
+  if (length) put_out(memory.h[(length + 1) & 1]);
+  Copies{memory.h[(length + 1) & 1], nullptr, memory.c}.end(p, b, length, word * kLanes + lane);
+}
+
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_forward(const Forward p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  Four* const weights = reinterpret_cast<Four*>(shared);
+  const Held held = Held::load(weights, p.wh, p.units, p.pitch);
+  const Team team;
+  const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
+  HeldForwardMemory& memory =
+      HeldForwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.ring, team.number);
+  if (b < p.batch)
+    for (int q = threadIdx.x % kTeam; q < kWide; q += kTeam) {
+      memory.h[0][q] = memory.h[1][q] = p.initial_h && q < held.units ? p.initial_h[b * held.units + q] : Real(0);
+      memory.c[q] = p.initial_c && q < held.units ? p.initial_c[b * held.units + q] : Real(0);
+      memory.changes[0][q] = memory.changes[1][q] = 0;
+      memory.columns[q / kLanes][q % kLanes] = 0;
+    }
+  __syncthreads();
+  if (b >= p.batch) return;
+  const int length = length_of(p, b);
+  const Index* const start = p.start + b * p.steps;
+  if (team.warp == 0) {
+    if (p.keeps()) {
+      step_forward<true>(p, team, memory, held, start[0], length);
+    } else {
+      step_forward<false>(p, team, memory, held, start[0], length);
+    }
+  } else if (team.warp <= kDots) {
+    add_products(p, team, memory, held, int(start[length] - start[0]), length);
+  } else if (team.warp < kWarps) {
+    fetch_forward(p, team, memory, start, length);
+  } else {
+    carry_forward(p, team, memory, b, length);
+  }
+}
+
+}  // namespace phased

@@ -1,0 +1,157 @@
+// One event in a step, forwards and backwards; and the arguments of the recurrence's kernels: `ring` events of a sequence are in
+// shared memory at a time, and no step has more than `most`.
+#pragma once
+
+#include "products.h"
+
+namespace phased {
+
+struct Forward {
+  Index batch, steps, units, pitch;
+  const Index *lengths, *start;
+  const unsigned* mask;
+  const Arrival* arrivals;
+  const Real *wh, *peephole, *initial_h, *initial_c;  // the state may be null: zeros
+  Real *output, *final_h, *final_c, *tape;  // tape: (room, kRecord), or null; room: its capacity
+  const Index* found;  // [1]: how many events there are; or null: one for every unit in every row
+  Index room, ring, most;
+
+  // Whether there is a tape with capacity for all events.
+  __device__ __forceinline__ bool keeps() const { return tape && (!found || found[1] <= room); }
+};
+
+struct Backward {
+  Index batch, steps, units, pitch;
+  const Index *lengths, *start;
+  const unsigned* mask;
+  const int *unit, *row;
+  const Real *tape, *wh, *peephole;
+  const Real* to_output;  // or null; row j of sequence b at j * output_step + b * output_batch
+  Index output_step, output_batch;
+  const Real *to_final_h, *to_final_c;  // or null
+  Real *to_products, *to_others;  // (events, 4); (events, 1), to the openness, or (events, 4) followed by the three peepholes
+  Real *to_h, *to_c;  // or null
+  Index ring, most;
+};
+
+// A sequence's length. Lengths in GPU memory have not been checked before.
+template <class P>
+__device__ __forceinline__ int length_of(const P& p, Index b) {
+  const Index length = p.lengths ? p.lengths[b] : p.steps;
+  return static_cast<int>(length < 0 ? 0 : length > p.steps ? p.steps : length);
+}
+
+// A unit's peephole weights, where there are any.
+__device__ __forceinline__ void peepholes(const Real* from, Index units, int unit, Real w[3]) {
+  if (kPeephole)
+    for (int i = 0; i < 3; i++) w[i] = from[i * units + unit];
+}
+
+// The cell of one event, from its products `a` and its peepholes `w`: its new h; new c goes to `new_c`, what a backward pass
+// needs to `record`.
+__device__ __forceinline__ Real accept(const Real a[4], Real k, Real h, Real c, const Real w[3], Real& new_c,
+                                       Real record[kRecord]) {
+  Real proposed_h, proposed_c;
+  Cell::template propose<kPeephole, Real>(a, h, c, w, proposed_h, proposed_c, record);
+  for (int i = Cell::kept; i < kRecord - 2; i++) record[i] = 0;
+  record[kRecord - 2] = h, record[kRecord - 1] = k;
+  new_c = k * proposed_c + (1 - k) * c;
+  return k * proposed_h + (1 - k) * h;
+}
+
+__device__ __forceinline__ void write_record(Real* to, const Real record[kRecord]) {
+  for (int i = 0; i < kRecord; i += 4) store_four(to + i, Four{record[i], record[i + 1], record[i + 2], record[i + 3]});
+}
+
+__device__ __forceinline__ void read_record(const Real* from, Real record[kRecord]) {
+  for (int i = 0; i < kRecord; i += 4) {
+    const Four four = load_four(from + i);
+    for (int l = 0; l < 4; l++) record[i + l] = four.v[l];
+  }
+}
+
+// The gradients of an event: to its products, to its openness and its peepholes.
+struct Shares {
+  Four products, others;
+
+  // From the gradients to its h and c, which are replaced by those to h and c before it.
+  __device__ __forceinline__ Shares(const Real record[kRecord], const Real w[3], Real& to_h, Real& to_c) {
+    Real to_h_before, to_c_before;
+    Cell::template adjoint<Real>(record, record[kRecord - 2], record[kRecord - 1], to_h, to_c, w, products.v, to_h_before,
+                                 to_c_before, others.v[0], others.v + 1);
+    to_h = to_h_before, to_c = to_c_before;
+  }
+  __device__ __forceinline__ void write(const Backward& p, Index event) const {
+    store_four(p.to_products + 4 * event, products);
+    if (kPeephole) {
+      store_four(p.to_others + 4 * event, others);
+    } else {
+      p.to_others[event] = others.v[0];
+    }
+  }
+};
+
+// Rows of the output's gradient, fetched some steps ahead, in the groups of copies that the caller ends. A thread copies, and
+// later reads, its own columns: it needs no barrier.
+constexpr int kAhead = PHASED_AHEAD;
+static_assert(kAhead == Staging::kLate + 1);
+
+struct GradientRows {
+  const Backward& p;
+  Real* ring;
+  Index b;
+  int thread;
+
+  __device__ __forceinline__ void issue(int j) const {
+    if (p.to_output && j >= 0)
+      for (int q = thread; q < p.units; q += kHelperThreads)
+        copy_ahead(ring + j % kAhead * p.pitch + q, p.to_output + j * p.output_step + b * p.output_batch + q, sizeof(Real));
+  }
+  __device__ __forceinline__ Real at(int j, int q) const {
+    return p.to_output && j >= 0 ? ring[j % kAhead * p.pitch + q] : Real(0);
+  }
+
+  // The gradients to start with: those to the final state, and the last step's output.
+  __device__ __forceinline__ void begin(int length, Real* to_h, Real* to_c) const {
+    for (int i = 0; i < kAhead; i++) issue(length - 1 - i);
+    end_of_copies();
+    wait_for_copies<0>();
+    for (int q = thread; q < p.units; q += kHelperThreads) {
+      to_h[q] = (p.to_final_h ? p.to_final_h[b * p.units + q] : Real(0)) + at(length - 1, q);
+      to_c[q] = Cell::has_c && p.to_final_c ? p.to_final_c[b * p.units + q] : Real(0);
+    }
+    issue(length - 1 - kAhead);
+  }
+  __device__ __forceinline__ void end(const Real* to_h, const Real* to_c) const {
+    for (int q = thread; q < p.units; q += kHelperThreads) {
+      if (p.to_h) p.to_h[b * p.units + q] = to_h[q];
+      if (p.to_c) p.to_c[b * p.units + q] = to_c[q];
+    }
+  }
+};
+
+// Two copies of h: a step reads one and writes the other. Both end in zeros, for lanes without columns.
+struct Copies {
+  Real *h, *other, *c;
+
+  static __device__ __forceinline__ int wide(int pitch) { return (pitch + kColumns - 1) / kColumns * kColumns; }
+  __device__ __forceinline__ void swap() {
+    Real* const read = h;
+    h = other, other = read;
+  }
+  __device__ __forceinline__ void begin(const Forward& p, Index b, int thread, int threads) const {
+    for (int q = thread; q < wide(p.pitch); q += threads)
+      h[q] = other[q] = p.initial_h && q < p.units ? p.initial_h[b * p.units + q] : Real(0);
+    for (int q = thread; q < p.units; q += threads) c[q] = p.initial_c ? p.initial_c[b * p.units + q] : Real(0);
+  }
+  // Writes the final state, and zeros to the rest of the output.
+  __device__ __forceinline__ void end(const Forward& p, Index b, int length, int thread) const {
+    for (int q = thread; q < p.units; q += kHelperThreads) {
+      p.final_h[b * p.units + q] = h[q];
+      if (Cell::has_c) p.final_c[b * p.units + q] = c[q];
+      for (Index j = length; j < p.steps; j++) p.output[(j * p.batch + b) * p.units + q] = 0;
+    }
+  }
+};
+
+}  // namespace phased

@@ -1,0 +1,131 @@
+// Forwards over open events of layers whose weights do not fit into shared memory: one team of warps a sequence.
+//
+// A step is a chain of dependent operations: read h, four products, a sum over lanes, the cell, write h, barrier. So it is kept
+// short. Events are assigned to warps in turn, the i-th to warp i % kWarps: a warp loads its next event, and its weights, long
+// before its step. A step reads one copy of h and writes another, so one barrier is enough. Helpers stage the events, write the
+// output, and copy what a step does not change to the other copy.
+#include "steps.h"
+
+namespace phased {
+
+// A team's shared memory: the copies of h, c, and a ring of events.
+struct ForwardMemory {
+  Copies copies;
+  Arrival* ring;
+
+  __device__ ForwardMemory(Real* shared, const Forward& p, int team) {
+    const int wide = Copies::wide(p.pitch), words = 2 * wide + p.pitch + p.ring * int(sizeof(Arrival) / sizeof(Real));
+    copies.h = shared + team * words, copies.other = copies.h + wide, copies.c = copies.other + wide;
+    ring = reinterpret_cast<Arrival*>(copies.c + p.pitch);
+  }
+};
+
+__device__ __forceinline__ void work_forward(const Forward& p, const Team& team, ForwardMemory memory, const Real* weights,
+                                             Index b, int length) {
+  const int pitch = p.pitch, ring = p.ring, lane = team.lane, first_row = int(b * p.steps);
+  const Index first = p.start[b * p.steps];
+  const int count = int(p.start[b * p.steps + length] - first);
+  const bool keeps = p.keeps();
+  Copies at = memory.copies;
+  int i = team.warp, slot = team.warp, due = -1;
+  Arrival event;
+  Part part;
+  const auto fetch = [&] {  // event i, or, after the last, one that is never due
+    event = memory.ring[i < count ? slot : 0];
+    due = i < count ? event.head.row - first_row : -1;
+    part.load(weights, i < count ? event.head.unit : 0, pitch, lane);
+  };
+  team.sync();  // the first events are there
+  if (count) fetch();
+  for (int j = 0; j < length; j++) {
+    while (due == j) {
+      const int unit = event.head.unit;
+      const Real k = event.head.k, h = at.h[unit], c = at.c[unit];
+      const Real sum = product(part, weights, unit, at.h, pitch, lane);
+      Real a[4], w[3] = {}, new_c, record[kRecord];
+      for (int g = 0; g < 4; g++) a[g] = __shfl_sync(kAll, sum, 8 * g) + event.terms[g];
+      peepholes(p.peephole, p.units, unit, w);
+      const Index number = first + i;
+      i += kWarps, slot += kWarps;
+      slot = slot < ring ? slot : slot - ring;
+      fetch();
+      const Real new_h = accept(a, k, h, c, w, new_c, record);  // all lanes alike
+      __syncwarp();  // all lanes have read c
+      if (lane == 0) {
+        at.other[unit] = new_h, at.c[unit] = new_c;
+        if (keeps) write_record(p.tape + kRecord * number, record);
+      }
+    }
+    team.sync();
+    at.swap();
+  }
+}
+
+// A helper has every kHelpers-th word of 32 units.
+__device__ __forceinline__ void help_forward(const Forward& p, const Team& team, ForwardMemory memory, Index b, int length) {
+  const int units = p.units, helper = team.warp - kWarps, lane = team.lane, thread = helper * kLanes + lane,
+            words = (units + 31) / 32;
+  const Index* start = p.start + b * p.steps;
+  const Index first = start[0];
+  // Of 32 steps at a time, lane l knows the l-th: where its events end, and which units it changes.
+  struct Ahead {
+    int end;
+    unsigned changed[kBlocks];
+  };
+  const auto look = [&](int j) {
+    Ahead ahead;
+    ahead.end = int(start[j + lane < length ? j + lane + 1 : length] - first);
+    for (int n = 0, w = helper; n < kBlocks; n++, w += kHelpers)
+      ahead.changed[n] = w < words && j + lane < length ? p.mask[(b * p.steps + j + lane) * words + w] : 0;
+    return ahead;
+  };
+  Copies at = memory.copies;
+  Staging staging(int(start[length] - first), int(p.ring));
+  const auto copy = [&](int from, int slot, int many) { copy_rows(memory.ring + slot, p.arrivals + first + from, many, thread); };
+  staging.issue(0, copy);
+  Ahead now = look(0), next = look(kLanes);
+  staging.settle(1);
+  team.sync();
+  Real* out = p.output + b * units;
+  for (int j = 0; j < length; j++, out += p.batch * units) {
+    const int s = j % kLanes;
+    const int done = __shfl_sync(kAll, now.end, s),
+              soon = __shfl_sync(kAll, s + 1 < kLanes ? now.end : next.end, (s + 1) % kLanes);
+#pragma unroll
+    for (int n = 0; n < kBlocks; n++) {
+      const int q = (helper + n * kHelpers) * 32 + lane;
+      const unsigned changed = __shfl_sync(kAll, now.changed[n], s);
+      if (q < units && !(changed >> lane & 1)) at.other[q] = at.h[q];
+    }
+    for (int w = helper + kBlocks * kHelpers; w < words; w += kHelpers) {  // more words than registers
+      const unsigned changed = p.mask[(b * p.steps + j) * words + w];
+      if (w * 32 + lane < units && !(changed >> lane & 1)) at.other[w * 32 + lane] = at.h[w * 32 + lane];
+    }
+    staging.settle(soon + kWarps);
+    team.sync();
+    at.swap();
+    for (int q = thread; q < units; q += kHelperThreads) out[q] = at.h[q];
+    staging.issue(done, copy);
+    if (s + 1 == kLanes) now = next, next = look(j + 1 + kLanes);
+  }
+  wait_for_copies<0>();
+  at.end(p, b, length, thread);
+}
+
+extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_forward(const Forward p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const Team team;
+  const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
+  const ForwardMemory memory(reinterpret_cast<Real*>(shared), p, team.number);
+  if (b < p.batch) memory.copies.begin(p, b, threadIdx.x % kTeam, kTeam);
+  __syncthreads();
+  if (b >= p.batch) return;
+  const int length = length_of(p, b);
+  if (team.warp < kWarps) {
+    work_forward(p, team, memory, p.wh, b, length);
+  } else {
+    help_forward(p, team, memory, b, length);
+  }
+}
+
+}  // namespace phased

@@ -1,0 +1,15 @@
+"""CUDA kernels for NVIDIA GPUs."""
+
+from phased.ops.contract import Backend
+from phased.ops.cuda.passes import missing, recurrence, refuses
+
+BACKEND = Backend(
+    "cuda",
+    "kernels for NVIDIA GPUs: open units only at leak 0",
+    recurrence,
+    device="cuda",
+    missing=missing,
+    refuses=refuses,
+    accepts_empty_state=True,
+    provides="kernels",
+)

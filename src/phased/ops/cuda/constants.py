@@ -1,0 +1,78 @@
+"""Numbers that the kernels and their host side share. Each is written once, here, and the kernels receive it as a macro.
+
+Sizes of the kernels' structs are computed here too, because memory is allocated by them. The kernels assert each at compile time.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+LANES = 32  # threads of a warp
+COLUMNS = 4 * LANES  # columns of a block of weights: four for each lane
+
+PRODUCTS = 4  # of a unit, in either cell
+GATE = 6  # numbers of a unit's gate, doubles
+GATE_SUMS = 6  # sums over a unit's events: for period, shift and ratio_on, and for three peepholes
+
+STRETCH = 64  # rows for which one block finds the open units
+SUM_THREADS = 128  # threads of a block that sums gradients to weights, one for each column
+RECORD = 8  # numbers of an event on the tape
+ROUNDS = 8  # events of which a warp computes the cell at once, where weights are streamed
+BLOCKS_AT_ONCE = 4  # blocks of a row of weights that a warp has in registers at once, at most
+
+LATE = 4  # groups of asynchronous copies that may be in flight
+AHEAD = LATE + 1  # rows of the output's gradient fetched ahead where weights are streamed: the one in use, and those in flight
+HELD_AHEAD = LATE + 2  # the same where weights are held in shared memory: one more is settled
+
+PARTS = 4  # words of 32 units in a layer whose weights are held in shared memory, at most
+WIDE = PARTS * LANES  # slots for its units
+HELD = WIDE - 1  # units of such a layer, at most: the last slot is for lanes without an event
+ENDS = 8  # steps whose last event the warp that fetches publishes to the others
+LISTED = 4  # steps whose first events are listed
+
+FOUND_BYTES = 16  # the most events of a row and the number of all, before the numbers of each block
+OF_BLOCK_BYTES = 8  # numbers of a block
+
+SHARED = {
+    "lanes": LANES,
+    "columns": COLUMNS,
+    "products": PRODUCTS,
+    "gate": GATE,
+    "gate_sums": GATE_SUMS,
+    "stretch": STRETCH,
+    "sum_threads": SUM_THREADS,
+    "record": RECORD,
+    "rounds": ROUNDS,
+    "blocks_at_once": BLOCKS_AT_ONCE,
+    "late": LATE,
+    "ahead": AHEAD,
+    "held_ahead": HELD_AHEAD,
+    "parts": PARTS,
+    "ends": ENDS,
+    "listed": LISTED,
+    "found_bytes": FOUND_BYTES,
+    "of_block_bytes": OF_BLOCK_BYTES,
+}
+
+
+@cache
+def struct_bytes(size: int) -> dict[str, int]:
+    """Bytes of the kernels' structs, by name, for numbers of `size` bytes."""
+    listed = 4 * LISTED * LANES + 4 * ENDS  # both integers
+    return {
+        "four": 4 * size,
+        "record": RECORD * size,
+        "unit_row": 8,  # unit and row of an event
+        "head": 16,  # unit, row and openness
+        "arrival": 16 + 4 * size,  # a head, and what input and bias add to the products
+        "held_head": 8 if size == 4 else 16,  # unit and openness
+        "held_forward_memory": 5 * WIDE * size + listed,  # two copies of h and of its changes, and c
+        "held_backward_memory": (2 + HELD_AHEAD) * WIDE * size + listed,  # gradients to h, to c, and rows of the output's
+    }
+
+
+def macros(cell: str, real: str, peephole: int, blocks: int, warps: int, helpers: int, threads: int) -> dict[str, str | int]:
+    """The macros that kernels are compiled with: for a cell, a number type and the sizes of the recurrence."""
+    sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
+    structs = {f"{name}_bytes": count for name, count in struct_bytes({"float": 4, "double": 8}[real]).items()}
+    return {"cell": f"phased::{cell}", "real": real, **sizes, **SHARED, **structs}

@@ -1,0 +1,47 @@
+"""The CUDA driver, called directly, and what a GPU offers."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+from typing import Any
+
+import torch
+
+NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+
+
+@cache
+def driver() -> ctypes.CDLL:
+    """The CUDA driver's library, which torch has loaded already."""
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def attach(device: int) -> None:
+    """Make torch's context of a GPU current in this thread: autograd's threads have none before torch's first call in them."""
+    context = ctypes.c_void_p()
+    driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    driver().cuCtxSetCurrent(context)
+
+
+@cache
+def launcher() -> Any:
+    """The driver's cuLaunchKernel."""
+    launch = driver().cuLaunchKernel
+    launch.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
+    return launch
+
+
+@cache
+def shared_memory(device: int) -> int:
+    """Bytes of shared memory that a block may have."""
+    properties: Any = torch.cuda.get_device_properties(device)
+    return int(properties.shared_memory_per_block_optin)
+
+
+@cache
+def architecture(device: int) -> str:
+    """A GPU's kind, as NVRTC names it."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"

@@ -1,0 +1,114 @@
+"""The backward pass on a GPU: all steps in reverse, then gradients to weights, input and gates over all events at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from phased.cell import Weights
+from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS, SUM_THREADS
+from phased.ops.cuda.launch import Call, parts_of_tape, states, wide
+from phased.ops.memory import address, contiguous, contiguous_rows
+from phased.schedule import valid_steps
+
+
+class Backward:
+    """A backward pass over the `count` events on a tape, at most `most` in a step: its arguments and its results."""
+
+    def __init__(
+        self,
+        call: Call,
+        output: Tensor,
+        tape: Tensor,
+        most: int,
+        count: int,
+        to_output: Tensor | None,
+        to_final: Sequence[Tensor | None],
+    ) -> None:
+        self.call, self.output, self.most, self.count = call, output, most, count
+        self.unit, self.row, self.records = parts_of_tape(tape, call.size, call.dense)
+        self.to_output = None if to_output is None else contiguous_rows(to_output)
+        self.to_final = [None if d is None else contiguous(d) for d in to_final]
+        self.to_state = tuple(torch.empty_like(s) for s in call.state)
+
+    def run_steps(self, to_products: int, to_others: int) -> None:
+        """All steps in reverse: the gradients to every event's products, and to its openness and peepholes."""
+        call, to = self.call, self.to_output
+        if call.batch:
+            given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
+            wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
+            call.run("backward", self.count, self.most, *given, *wanted, to_products, to_others, *states(self.to_state))
+
+    def allocate(self) -> tuple[int, ...]:
+        """Allocate the gradients to weights and gates, while the GPU is busy; the kernels' struct Unpacking."""
+        call = self.call
+        ih, hh, bias_ih, bias_hh, peephole = [None if w is None else torch.empty_like(w) for w in call.weights]
+        assert ih is not None
+        assert hh is not None
+        self.to_weights = Weights(ih, hh, bias_ih, bias_hh, peephole)
+        self.to_gate = tuple(call.empty(call.units, dtype=torch.float64) for _ in range(3))
+        matrices = [address(to) for to in (ih, hh, bias_ih, bias_hh)]
+        return call.units, call.features, *matrices, call.gates, *[address(to) for to in (*self.to_gate, peephole)]
+
+    def sparse(self, with_input: bool) -> Tensor | None:
+        """All gradients, over open events; returns the one to the input, if it is wanted."""
+        call, units, features = self.call, self.call.units, self.call.features
+        columns, stretches = units + features + 1, wide(units, features)
+        splits = max(1, min(32, 2048 // (units * stretches)))
+        parted = splits if splits > 1 else 0
+        sizes = (
+            self.count * PRODUCTS * call.size,  # to each event's products
+            self.count * (4 if call.peephole else 1) * call.size,  # to its openness and peepholes
+            parted * GATE_SUMS * units * 8,  # sums for the gates
+            parted * units * PRODUCTS * columns * call.size,  # sums for the weights
+        )
+        parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
+        memory = call.bytes(parts[-1])
+        to_products, to_others, gate_sums, sums = [memory.data_ptr() + part for part in parts[:-1]]
+        self.run_steps(to_products, to_others)
+        initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
+        seen = (call.by_unit, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input, *call.clock)
+        given = (to_products, to_others, *seen, call.batch, call.steps, call.square, call.peephole, sums, gate_sums, call.turns)
+        unpacking = self.allocate()
+        call.launch("event_sums", (units, stretches, splits), SUM_THREADS, *given, *unpacking)
+        if not with_input:
+            return None
+        to_x = call.empty(call.steps, call.batch, features)
+        through = (to_products, call.start, self.unit, call.wx, call.batch, call.steps, features)
+        call.launch("input_gradient", min(-(-call.rows // 8), 65536), 256, *through, to_x.data_ptr())
+        return to_x
+
+    def dense(self, with_input: bool) -> Tensor | None:
+        """The same where every unit has an event at every step: matrix products."""
+        call, units, features, steps, batch = self.call, self.call.units, self.call.features, self.call.steps, self.call.batch
+        to_products = call.empty(batch * steps, PRODUCTS * units)
+        to_others = call.empty(self.count, 4 if call.peephole else 1)
+        if call.lengths is not None:
+            to_products.zero_()  # padding has events too, which no step writes
+        self.run_steps(to_products.data_ptr(), to_others.data_ptr())
+        x = call.input.transpose(0, 1)
+        if call.lengths is not None:  # padding may hold anything, and 0 * NaN is NaN
+            x = torch.where(valid_steps(steps, call.lengths).t().unsqueeze(-1), x, 0)
+        rows = call.empty(batch, steps, units + features + 1)  # [h before | x | 1], the input of every unit
+        if steps:
+            rows[:, 0, :units] = call.state[0] if call.state else 0
+            rows[:, 1:, :units] = self.output[:-1].transpose(0, 1)
+        rows[..., units:-1] = x
+        rows[..., -1] = 1
+        sums = to_products.T @ rows.view(batch * steps, units + features + 1)
+        stretches = 4 * torch.cuda.get_device_properties(call.device).multi_processor_count
+        gate_sums = call.empty(stretches, GATE_SUMS, units, dtype=torch.float64)
+        sizes = (batch, steps, units, float(call.problem.gate.leak), call.square, call.peephole)
+        given = (to_others.data_ptr(), *call.clock, address(call.lengths), call.gates, *sizes)
+        call.launch("dense_gate_sums", stretches, min(256, -(-units // LANES) * LANES), *given, gate_sums.data_ptr())
+        grid = min(-(-sums.numel() // 256), 4096)
+        unpacking = self.allocate()
+        call.launch("unpack", grid, 256, sums.data_ptr(), gate_sums.data_ptr(), stretches, *unpacking)
+        if not with_input:
+            return None
+        first = call.wx - call.schedule.data_ptr()
+        wx = call.schedule[first : first + PRODUCTS * units * features * call.size].view(x.dtype).view(PRODUCTS * units, features)
+        return (to_products @ wx).view(batch, steps, features).transpose(0, 1).contiguous()

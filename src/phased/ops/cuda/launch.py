@@ -1,0 +1,190 @@
+"""A problem as the kernels' arguments: one allocation for its schedule, and the launches that fill and follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO
+from phased.ops.contract import Problem
+from phased.ops.cuda import kernels
+from phased.ops.cuda.constants import FOUND_BYTES, GATE, LANES, OF_BLOCK_BYTES, PRODUCTS, STRETCH, SUM_THREADS, struct_bytes
+from phased.ops.cuda.layout import Plan, blocks, padded, plan
+from phased.ops.memory import address, contiguous, contiguous_rows
+
+LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
+
+REALS = {torch.float32: "float", torch.float64: "double"}
+
+
+class Capacity(NamedTuple):
+    """How many events memory is allocated for: in the batch, on the tape for a backward pass, and in a step."""
+
+    arrivals: int
+    tape: int
+    most: int
+
+
+class Call:
+    """A problem as the kernels' arguments, and its schedule: open units of each row, and weights and gates as units read them.
+
+    The schedule is one allocation; its parts are passed as addresses. A backward pass uses that of its forward pass.
+    """
+
+    def __init__(self, problem: Problem, schedule: Tensor | None = None) -> None:
+        x = problem.input
+        self.problem = problem
+        self.steps, self.batch, self.features = x.shape
+        self.units = problem.weights.hh.shape[1]
+        self.dense = problem.gate.leak > 0
+        self.device = x.device.index
+        self.input = contiguous_rows(x)
+        self.time = problem.time.to(torch.float64).resolve_neg()
+        self.lengths = None if problem.lengths is None else contiguous(problem.lengths)
+        self.state = [contiguous(s) for s in problem.state]
+        self.weights = [None if w is None else contiguous(w) for w in problem.weights]
+        self.rows = self.steps * self.batch
+        self.blocks = -(-self.rows // STRETCH)
+        self.pitch = padded(self.units)
+        self.size = x.element_size()
+        self.square = int(problem.gate.shape == "square")
+        self.peephole = int(problem.weights.peephole is not None)
+        self.added_up = False
+        self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
+        self._common = kernels.common(*self.kind)
+        parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
+        self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
+        base = address(self.schedule)
+        # Of each unit: weights on h (4, pitch), biases (4), weights on x (4, features), gate (of (GATE, units)). The schedule:
+        # numbers of events (struct Found), where a row's events start; zeros (units); which units are open, a bit each, by rows
+        # (rows, words) and by units (32 words, rows / 32). And a counter for every block of columns of a unit's weights: the last
+        # block to finish adds their gradients up.
+        self.wh, self.bias, self.wx, self.gates, self.found, self.start, self.zeros, self.mask, self.by_unit, self.turns = [
+            base + part for part in parts[:-1]
+        ]
+        if self.dense:  # all units have an event in every row
+            self.found = self.start = self.mask = self.by_unit = 0
+        # The times with their strides, by sequence and by step; the input with those by step and by sequence, and its width.
+        self.clock = address(self.time), self.time.stride(1), self.time.stride(0)
+        self.rows_of_input = address(self.input), self.input.stride(0), self.input.stride(1), self.features
+
+    def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: float) -> None:
+        """Run one of the kernels around the recurrence."""
+        if (grid if isinstance(grid, int) else min(grid)) > 0:
+            self._common.launch(name, self.device, grid, block, arguments)
+
+    def run(self, name: str, events: int, most: int, *arguments: float) -> None:
+        """Run the recurrence over so many events, at most so many in a step."""
+        layout = self.plan(name, events, most)
+        threads = -(-layout.block // (4 * LANES)) * 4 * LANES
+        sizes = (self.peephole, blocks(self.units), layout.warps, layout.helpers, threads)
+        compiled = kernels.recurrence(*self.kind, layout.source, *sizes)
+        given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
+        compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared)
+
+    def plan(self, name: str, events: int, most: int) -> Plan:
+        """The layout of the recurrence."""
+        busy = round(events / max(1, self.rows))
+        return plan(
+            f"dense_{name}" if self.dense else name, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device
+        )
+
+    def empty(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Memory on the GPU."""
+        return self.input.new_empty(size, dtype=dtype)
+
+    def bytes(self, *size: int) -> Tensor:
+        """Untyped memory on the GPU."""
+        return self.input.new_empty(size, dtype=torch.uint8)
+
+    def prepare(self) -> None:
+        """Pack weights and gates as the units read them; without a leak, also find the open units of each row."""
+        gate = [contiguous(g) for g in self.problem.gate.parameters()]
+        given = (*map(address, self.weights[:4]), *map(address, gate), SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO)
+        sizes = (self.units, self.features, self.pitch)
+        turns = (self.turns, 0 if self.dense else self.units * wide(self.units, self.features))
+        packing = (*given, *sizes, self.wh, self.wx, self.bias, self.zeros, self.gates, *turns)
+        grid = min(-(-self.units * PRODUCTS * (self.pitch + self.features + 1) // 1024), 1024)
+        if self.dense:
+            self.launch("pack", grid, 256, *packing)
+            return
+        seen = (*self.clock, address(self.lengths), self.batch, self.steps)
+        self.launch("find_open", max(grid, self.blocks), 256, *packing, *seen, self.mask, self.by_unit, self.start, self.found)
+
+    def add_up(self, slot: int = 0, ticket: int = 0) -> None:
+        """Count the events; the kernel reports their number to a ticket's slot, if there is one."""
+        self.launch("add_up", 1, 1024, self.found, self.blocks, slot, ticket)
+        self.added_up = True
+
+    def run_forward(self, capacity: Capacity, slot: int = 0, ticket: int = 0) -> tuple[Tensor, list[Tensor], Tensor]:
+        """All steps: the output, the final state, and the tape.
+
+        If there are more events than the tape's capacity, the tape is not written; the other results are right all the same.
+        Events are counted here unless `add_up` has counted them.
+        """
+        if max(self.rows, capacity.arrivals) > LARGEST:
+            raise ValueError(
+                f"a batch may have {LARGEST} steps and open events in all, got {self.rows} and {capacity.arrivals}. "
+                "Split the batch."
+            )
+        output = self.empty(self.steps, self.batch, self.units)
+        final = [self.empty(self.batch, self.units) for _ in range(self.problem.cell.states)]
+        arrivals = self.bytes(capacity.arrivals, struct_bytes(self.size)["arrival"])
+        tape = self.bytes(capacity.tape, taped(self.size, self.dense))
+        if self.dense and self.lengths is not None:
+            tape.zero_()  # padding has events too, which no step writes
+        unit, row, records = parts_of_tape(tape, self.size, self.dense)
+        sizes = (self.batch, self.steps, self.units, float(self.problem.gate.leak), self.square)
+        lanes = min(LANES, 1 << (self.features - 1).bit_length()) if self.features else 1
+        given = (self.mask, self.start, self.found, *self.rows_of_input, self.wx, self.bias, lanes, unit, row, capacity.tape)
+        counting = (arrivals.data_ptr(), int(self.added_up), slot, ticket)
+        self.launch("fill", self.blocks, 256, *self.clock, self.gates, *sizes, *given, *counting)
+        if self.batch:
+            inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
+            results = (output.data_ptr(), *states(final), records, self.found, capacity.tape)
+            self.run("forward", capacity.tape or capacity.arrivals, capacity.most, *inputs, *results)
+        return output, final, tape
+
+
+def parts_of_schedule(rows: int, units: int, features: int, size: int, dense: bool) -> tuple[int, ...]:
+    """Offsets of the parts that `Call` names, and the size of all. In this order they are aligned without gaps."""
+    words, sparse, rows_of_weights = -(-units // 32), 0 if dense else 1, PRODUCTS * units * size
+    weights = [rows_of_weights * padded(units), rows_of_weights, rows_of_weights * features, GATE * units * 8]
+    found = [sparse * (FOUND_BYTES + OF_BLOCK_BYTES * -(-rows // STRETCH)), sparse * 8 * (rows + 1)]
+    bits = [sparse * 4 * rows * words, sparse * 4 * 32 * words * -(-rows // 32)]
+    turns = sparse * 4 * units * wide(units, features)
+    return tuple(accumulate([*weights, *found, units * size, *bits, turns], initial=0))
+
+
+known_parts = lru_cache(maxsize=256)(parts_of_schedule)
+
+
+def wide(units: int, features: int) -> int:
+    """Blocks of SUM_THREADS columns in a unit's weights, on h and on x, and its bias."""
+    return -(-(units + features + 1) // SUM_THREADS)
+
+
+def taped(size: int, dense: bool) -> int:
+    """Bytes of an event on the tape: its record and, where not every unit has one in every row, its unit and row."""
+    structs = struct_bytes(size)
+    return structs["record"] + (0 if dense else structs["unit_row"])
+
+
+def parts_of_tape(tape: Tensor, size: int, dense: bool) -> tuple[int, int, int]:
+    """Addresses of a tape's units, rows and records; 0 for those it does not have."""
+    base, capacity = tape.data_ptr(), tape.shape[0]
+    if not capacity:
+        return 0, 0, 0
+    units = base + capacity * struct_bytes(size)["record"]
+    return (0, 0, base) if dense else (units, units + 4 * capacity, base)
+
+
+def states(tensors: Sequence[Tensor | None]) -> tuple[int, int]:
+    """Addresses of h and c; 0 for the GRU's c, and for both in an empty state."""
+    h, c = [*tensors, None, None][:2]
+    return address(h), address(c)

@@ -1,0 +1,137 @@
+"""How a recurrence is laid out on a GPU: warps a sequence, sequences a block, and what is in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from phased.ops.cuda import driver
+from phased.ops.cuda.constants import AHEAD, BLOCKS_AT_ONCE, COLUMNS, HELD, LANES, PRODUCTS, ROUNDS, struct_bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed."""
+
+    name: str
+    grid: int
+    warps: int  # of a team
+    helpers: int  # warps of a team that only move data
+    teams: int
+    ring: int  # events of a team in shared memory
+    most: int  # events of a step, at most
+    shared: int  # bytes of a block
+
+    @property
+    def block(self) -> int:
+        """Threads of a block."""
+        return self.teams * (self.warps + self.helpers) * LANES
+
+    @property
+    def source(self) -> str:
+        """The file that has the kernel."""
+        return "dense.cu" if "dense" in self.name else f"{self.name}.cu"
+
+
+@cache
+def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, device: int) -> Plan:
+    """The layout of the kernel `name` for numbers of `size` bytes; `busy` units are open at a step, never more than `most`."""
+    limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    # Several sequences share a block, and its weights, where there are more of them than processors.
+    teams = max(1, min(-(-batch // processors), 4))
+    if not name.startswith("dense"):
+        for fewer in range(teams, 0, -1):
+            held = _held(name, units, batch, busy, most, size, fewer, limit)
+            if held is not None:
+                return held
+    return _by_units(name, units, batch, busy, most, size, teams, limit)
+
+
+def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan | None:
+    """With all weights in shared memory, and one warp for a sequence's steps (held.h); or None, if they do not fit."""
+    words, capacity, many = -(-units // LANES), -(-max(1, most) // LANES) * LANES, teams > 1
+    structs = struct_bytes(size)
+    if units > HELD:
+        return None
+    if name == "forward":
+        dots = 2 if many else next((w for w in (4, 8, 12) if w >= 1.5 * busy), 12)
+        warps, helpers = dots + 2, 1 if many else words
+        fixed, of_event = structs["held_forward_memory"], structs["four"] + structs["held_head"]
+        steps, more = (3 if capacity == LANES else 4), dots
+    else:
+        warps, helpers = 2, min(2, words) if many else words
+        # The products' gradients of two steps; and an event's record and unit.
+        fixed, of_event = structs["held_backward_memory"] + 2 * capacity * structs["four"], structs["record"] + 4
+        steps, more = (2 if capacity == LANES else 4), 0
+    weights = units * (units | 1) * structs["four"]
+
+    def bytes_of(ring: int) -> int:
+        return weights + teams * (fixed + ring * of_event)
+
+    # Events of some steps and one for each warp, while an eighth of the ring is fetched; and a slot for every lane.
+    ring = max(LANES, -(-(steps * most + more) * 8 // 56) * 8)
+    if bytes_of(ring) > limit:
+        return None
+    while ring < 256 and bytes_of(ring + 8) <= limit:
+        ring += 8
+    return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, capacity, bytes_of(ring))
+
+
+def _by_units(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan:
+    """With a warp for each open unit. Dense layers have their weights in shared memory if they fit."""
+    pitch = padded(units)
+    columns = COLUMNS * min(BLOCKS_AT_ONCE, blocks(units))
+    structs = struct_bytes(size)
+    state = (2 * (-(-pitch // columns) * columns) + pitch) * size
+    weights = units * PRODUCTS * pitch * size
+
+    def ring_of(warps: int) -> int:
+        return max(-(-(2 * most + warps) // 14) * 16, ROUNDS * warps)  # two steps' events, one a warp, an eighth in flight
+
+    def bytes_of(warps: int, ring: int) -> int:
+        gradients = (2 + warps + AHEAD) * pitch * size
+        sizes: dict[str, int] = {
+            "forward": state + ring * structs["arrival"],
+            "backward": gradients + ring * (structs["record"] + structs["unit_row"]),
+            "dense_forward": state + 2 * units * structs["arrival"],
+            "dense_backward": gradients + ROUNDS * warps * structs["four"] + 2 * units * structs["record"],
+        }
+        return sizes[name]
+
+    helpers = min(4, -(-units // LANES))
+    limit_of_warps = 16 if blocks(units) == 1 else 12  # so that there are enough registers for all
+    warps = next((w for w in (4, 8, 12) if w >= 1.3 * busy and w <= limit_of_warps), limit_of_warps)
+    while warps > 1 and bytes_of(warps, ring_of(warps)) > limit:
+        warps //= 2
+    least = bytes_of(warps, ring_of(warps))
+    if least > limit:
+        raise ValueError(
+            f"hidden_size={units} needs {least} bytes of a GPU's shared memory where {most} units are open at once, "
+            f'this one has {limit}. Use fewer units, a smaller ratio_on, or backend="adjoint".'
+        )
+    held = name.startswith("dense") and weights + least <= limit
+    available = limit - (weights if held else 0)
+    if teams > 1:
+        helpers = min(2, helpers)
+    while teams > 1 and (teams * bytes_of(warps, ring_of(warps)) > available or teams * (warps + helpers) > 24):
+        if warps > 4:
+            warps -= 4
+        else:
+            teams -= 1
+    ring = ring_of(warps)
+    while ring < 256 and teams * bytes_of(warps, ring + 16) <= available:
+        ring += 16
+    shared = teams * bytes_of(warps, ring) + (weights if held else 0)
+    return Plan(f"{'held' if held else 'streamed'}_{name}", -(-batch // teams), warps, helpers, teams, ring, units, shared)
+
+
+def blocks(units: int) -> int:
+    """Blocks of 128 columns in a row of weights, a power of two up to eight."""
+    return 1 << (min(8, -(-padded(units) // COLUMNS)) - 1).bit_length()
+
+
+def padded(units: int) -> int:
+    """Columns of a row of weights: whole fours."""
+    return -(-units // 4) * 4

@@ -1,0 +1,144 @@
+"""Forward and backward pass by the CUDA kernels: open units only at leak 0, all of them otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phased.ops.contract import Gradients, Problem, Result, constant
+from phased.ops.cuda import kernels
+from phased.ops.cuda.constants import HELD, struct_bytes
+from phased.ops.cuda.count import Count
+from phased.ops.cuda.gradients import Backward
+from phased.ops.cuda.launch import Call, Capacity, known_parts, parts_of_schedule, taped
+from phased.ops.cuda.layout import plan
+from phased.ops.operator import operator
+
+MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
+SMALL = 2**27  # bytes: a batch with at most this much for its events allocates for all units, without the number of events
+
+
+def missing(device: torch.device | None = None) -> str | None:
+    """Why the kernels cannot run on a GPU (None: the current one) and the cure, or None."""
+    return _missing(None if device is None else device.index)
+
+
+@constant
+def _missing(index: int | None) -> str | None:
+    if not torch.cuda.is_available():
+        return kernels.missing(0)
+    return kernels.missing(torch.cuda.current_device() if index is None else index)
+
+
+def refuses(problem: Problem) -> str | None:
+    """Why a layer of so many units, half of them open at once, does not fit the kernels and the cure, or None."""
+    return _too_large(problem.weights.hh.shape[1], problem.input.dtype, problem.input.device.index)
+
+
+@constant
+def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
+    device = torch.cuda.current_device() if index is None else index
+    try:
+        for name in ("forward", "backward", "dense_forward", "dense_backward"):
+            plan(name, units, 1, units // 2, units // 2, torch.finfo(dtype).bits // 8, device)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
+    """Output, final state and, to keep, the schedule, the tape, and how many events there are.
+
+    Memory for events is allocated by their number, which the GPU must count first. While a CUDA graph is recorded this would
+    block, so the capacity is that of all units being open. A small batch allocates that much for its run, and does not block if
+    nothing is kept, or with `guess`: then the tape's capacity is a guess by the last batches. If it is too small, the backward
+    pass repeats the forward pass.
+    """
+    with on(problem.input.device):
+        call = Call(problem)
+        call.prepare()
+        events, most = call.rows * call.units, call.units
+        capacity = Capacity(events, events if keep else 0, most)
+        if not call.dense and events and not torch.cuda.is_current_stream_capturing() and (keep or not small(call)):
+            count = Count(call)
+            expected = count.expected if guess and small(call) else None
+            if expected is not None:
+                capacity = Capacity(events, min(events, expected), most)
+                output, final, tape = call.run_forward(capacity, count.slot, count.ticket)
+                return Result(output, tuple(final), [call.schedule, tape], count.wait)
+            call.add_up(count.slot, count.ticket)
+            most, events = count.wait(call.schedule).tolist()
+            capacity = Capacity(events, events if keep else 0, most)
+        elif not call.dense and call.blocks > MANY:
+            call.add_up()
+        output, final, tape = call.run_forward(capacity)
+        return Result(output, tuple(final), [call.schedule, tape, torch.tensor([most, events], device="cpu")] if keep else [])
+
+
+def begin(problem: Problem) -> Result:
+    """The forward pass of training, which may return before the events are counted."""
+    return forward(problem, keep=True, guess=True)
+
+
+def small(call: Call) -> bool:
+    """Whether to allocate for all units being open instead of waiting for the number of events."""
+    events = call.rows * call.units
+    if call.units > HELD or call.blocks > MANY or events * struct_bytes(call.size)["arrival"] > SMALL:
+        return False
+    return call.plan("forward", events, call.units).name == "held_forward"
+
+
+def on(device: torch.device) -> AbstractContextManager[Any]:
+    """Inside, this GPU is the current one. If it is already, a null context is faster."""
+    return nullcontext() if torch.cuda.current_device() == device.index else torch.cuda.device(device)
+
+
+def backward(
+    problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool
+) -> Gradients:
+    """All gradients from those to the output and the final state; the one to the input only `with_input`."""
+    with on(problem.input.device), torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
+        schedule, tape, numbers = result.saved
+        check_sizes(problem, schedule, tape, numbers)
+        call = Call(problem, schedule)
+        most, count = numbers.tolist()
+        if count > tape.shape[0]:  # the guess was too low: the forward pass is repeated with the true number
+            schedule, tape, numbers = forward(problem, keep=True).saved
+            call = Call(problem, schedule)
+            most, count = numbers.tolist()
+        back = Backward(call, result.output, tape, most, count, to_output, to_final)
+        to_x = (back.dense if call.dense else back.sparse)(with_input)
+        return Gradients(to_x, back.to_state, back.to_weights, back.to_gate)
+
+
+def check_sizes(problem: Problem, schedule: Tensor, tape: Tensor, numbers: Tensor) -> None:
+    """Raise unless the saved tensors have the sizes of this problem's; GPU memory is not read."""
+    steps, batch, features = problem.input.shape
+    units, dense, size = problem.weights.hh.shape[1], problem.gate.leak > 0, problem.input.element_size()
+    rows = steps * batch
+    expected = known_parts(rows, units, features, size, dense)[-1], taped(size, dense), 2
+    if (schedule.numel(), tape.shape[1], numbers.numel()) != expected or not (
+        0 <= int(numbers[0]) <= units and 0 <= int(numbers[1]) <= rows * units
+    ):
+        raise ValueError("saved must be what the forward pass of the same problem saved, got other sizes.")
+
+
+def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
+    """Empty tensors like those `forward` saves, for tracing."""
+    x = problem.input
+    steps, batch, features = x.shape
+    units, dense, size = problem.weights.hh.shape[1], problem.gate.leak > 0, x.element_size()
+    schedule = parts_of_schedule(steps * batch, units, features, size, dense)[-1]
+    events = steps * batch * units if dense else unknown()
+    return [
+        x.new_empty(schedule, dtype=torch.uint8),
+        x.new_empty(events, taped(size, dense), dtype=torch.uint8),
+        torch.empty(2, dtype=torch.int64, device="cpu"),
+    ]
+
+
+recurrence = operator("cuda", forward, backward, saved_like, begin, empty_state=True)

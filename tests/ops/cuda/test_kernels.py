@@ -1,0 +1,73 @@
+"""The GPU's kernels compile, as text for the oldest GPU they know: NVRTC needs no GPU for that."""
+
+import pytest
+
+from phased.ops.cuda import compiler
+from phased.ops.cuda.constants import macros, struct_bytes
+from phased.ops.cuda.kernels import OLDEST
+
+core, _, absent = compiler.cuda_core()
+try:
+    from cuda.bindings import nvrtc
+
+    nvrtc.nvrtcVersion()
+except Exception as error:  # whatever cuda-bindings raises where a library is not found
+    absent = absent or str(error)
+pytestmark = pytest.mark.skipif(absent is not None, reason=f"no NVRTC: {absent}; pip install cuda-core nvidia-cuda-nvrtc")
+
+ARCHITECTURE = "sm_{}{}".format(*OLDEST)
+# Warps, helpers and threads as layout.py chooses them for one sequence a block, and for several.
+SOURCES = {
+    "held_forward.cu": [(14, 4, 640), (4, 1, 640)],
+    "held_backward.cu": [(2, 4, 256), (2, 2, 512)],
+    "streamed_forward.cu": [(8, 4, 384)],
+    "streamed_backward.cu": [(8, 4, 384)],
+    "dense.cu": [(8, 4, 384)],
+}
+SMALLEST = (0, 1, 1, 1, 32)  # peephole, blocks, warps, helpers, threads
+CELLS = [("Lstm", 0), ("Lstm", 1), ("Gru", 0)]
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("cell, peephole", CELLS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_recurrence_compiles(source, cell, peephole, real):
+    for warps, helpers, threads in SOURCES[source]:
+        code = compiler.compiled(ARCHITECTURE, (source,), macros(cell, real, peephole, 1, warps, helpers, threads))
+        assert code.startswith(b"\x7fELF")
+        for way in ("forward", "backward"):
+            assert (way.encode() in code) == (way in source or source == "dense.cu")
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("cell", ["Lstm", "Gru"])
+def test_the_kernels_around_it_compile(cell, real):
+    code = compiler.compiled(ARCHITECTURE, compiler.AROUND, macros(cell, real, *SMALLEST))
+    for kernel in ("pack", "find_open", "add_up", "fill", "event_sums", "dense_gate_sums", "input_gradient", "unpack"):
+        assert f"\0.text.{kernel}\0".encode() in code
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4, 8])
+def test_rows_of_any_length_compile(blocks):
+    for source in ("streamed_forward.cu", "streamed_backward.cu", "dense.cu"):
+        assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", 0, blocks, 12, 4, 512))
+
+
+def test_what_does_not_compile_shows_the_compilers_words():
+    with pytest.raises(RuntimeError, match=r"did not compile for sm_80.*(?s:.*)\"quaternion\" is undefined(?s:.*)adjoint"):
+        compiler.compiled(ARCHITECTURE, compiler.AROUND, macros("Lstm", "float", *SMALLEST) | {"real": "quaternion"})
+
+
+@pytest.mark.parametrize("real, size", [("float", 4), ("double", 8)])
+@pytest.mark.parametrize("name", struct_bytes(4))
+def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, real, size):
+    """The host side allocates memory by these sizes."""
+    wrong = macros("Lstm", real, 0, 1, 4, 4, 256) | {f"{name}_bytes": struct_bytes(size)[name] + 4}
+    sources = (*compiler.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
+    with pytest.raises(RuntimeError, match="static assertion failed"):
+        compiler.compiled(ARCHITECTURE, sources, wrong)
+
+
+def test_every_number_that_python_shares_reaches_a_kernel():
+    text = "".join(path.read_text(encoding="utf-8") for folder in compiler.FOLDERS for path in folder.iterdir())
+    assert [name for name in macros("Lstm", "float", *SMALLEST) if f"PHASED_{name.upper()}" not in text] == []

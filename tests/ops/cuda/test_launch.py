@@ -1,0 +1,194 @@
+"""The arguments that Python passes to the kernels, and how it uses their results. Kernels in NumPy let it run everywhere."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import contract
+from contract import Case, assert_contract, assert_same
+from emulator import KERNELS, Emulator, emulated, parameters
+from phased import PhasedLSTM, ops
+from phased.init import LogUniform
+from phased.ops.cuda import count, driver, kernels, passes, pinned
+from strategies import clocks, poisoned, seeds
+
+GUESSES = {"none": None, "too low": 1, "too high": 10**9}
+
+
+class H200:
+    multi_processor_count = 132
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _a_gpu_in_numpy():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "common", lambda device, cell, real: Emulator(cell, real))
+        patch.setattr(kernels, "recurrence", lambda device, cell, real, source, peephole, *sizes: Emulator(cell, real, peephole))
+        patch.setattr(driver, "shared_memory", lambda device: 232_448)
+        patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+        patch.setattr(torch.cuda, "current_device", lambda: None)
+        patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+        patch.setattr(ops, "choose", lambda name, device, problem: ops.backends()[name])
+        patch.setattr(ops, "require", lambda name: None)
+        patch.setattr(contract, "device_of", lambda backend: torch.device("cpu"))
+        yield
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_double_of_a_kernel_has_its_parameters(name):
+    assert emulated(name) == [parameter for parameter, _ in parameters(name)]
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("shape", ["triangle", "square"])
+@pytest.mark.parametrize("extras", ["plain", "bias", "peephole", "bias and peephole"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_kernels_are_given_what_they_need(cell, leak, shape, extras, dtype):
+    if cell == "gru" and "peephole" in extras:
+        extras = extras.replace("peephole", "")
+    options = {"bias": "bias" in extras, "peephole": "peephole" in extras}
+    assert_contract(Case(cell, leak=leak, shape=shape, dtype=dtype, lengths=[11, 0, 4], **options).poison_padding(), "cuda")
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("hidden, inputs", [(1, 1), (7, 5), (33, 1), (65, 3)])
+def test_whatever_is_guessed_the_reference_is_met(monkeypatch, guess, cell, hidden, inputs):
+    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    case = Case(cell, steps=30, hidden=hidden, inputs=inputs, lengths=[30, 0, 17], peephole=cell == "lstm", ratio=(0.05, 0.3))
+    assert_contract(case.poison_padding(), "cuda")
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("steps", [0, 1, 2])
+@pytest.mark.parametrize("batch", [0, 1, 4])
+@pytest.mark.parametrize("guess", GUESSES)
+def test_empty_and_tiny_batches(monkeypatch, leak, steps, batch, guess):
+    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    assert_contract(Case(steps=steps, batch=batch, leak=leak), "cuda")
+
+
+@pytest.mark.parametrize("hidden", [119, 200])  # weights that are streamed
+def test_layers_that_are_too_large_to_guess_wait(monkeypatch, hidden):
+    monkeypatch.setattr(count.Count, "expected", 1)
+    assert_contract(Case(steps=9, hidden=hidden, ratio=(0.05, 0.3)), "cuda")
+
+
+@settings(max_examples=25)
+@given(
+    seed=seeds,
+    steps=st.integers(1, 90),
+    batch=st.integers(1, 4),
+    hidden=st.integers(1, 40),
+    guess=st.sampled_from([None, 1, 10**9]),
+)
+def test_whatever_is_drawn(seed, steps, batch, hidden, guess):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(count.Count, "expected", guess)
+        assert_contract(Case("lstm", steps, batch, hidden=hidden, seed=seed, ratio=(0.02, 0.5)), "cuda")
+
+
+@pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
+@pytest.mark.parametrize("capturing", [False, True])
+def test_events_may_be_counted_by_one_block_or_by_all(monkeypatch, many, capturing):
+    monkeypatch.setattr(passes, "MANY", many)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    case = Case(steps=100, ratio=(0.02, 0.1))
+    assert_contract(case, "cuda")
+    with poisoned(), torch.no_grad():
+        again = dict(zip(("output", "h_n", "c_n"), case.run("cuda"), strict=True))
+    assert_same(again, case.gradients("reference")[0], case.dtype, "in inference,")
+
+
+def layer_and_batch():
+    torch.manual_seed(0)
+    rnn = PhasedLSTM(3, 20, period=LogUniform(2, 30), ratio_on=0.2, leak=0.0, learn_ratio_on=True, backend="cuda")
+    return rnn, torch.randn(80, 4, 3), clocks(80, 4)
+
+
+def gradients(rnn, x, time, **options):
+    output, (h, c) = rnn(x, time, **options)
+    return torch.autograd.grad(output.square().sum() + h.sum() + c.sum(), list(rnn.parameters()))
+
+
+def test_a_second_batch_does_not_wait(monkeypatch):
+    rnn, x, time = layer_and_batch()
+    count.EXPECTED.clear()
+    waits, wait = [], count.Count.wait
+    monkeypatch.setattr(count.Count, "wait", lambda self, schedule: waits.append(len(waits)) or wait(self, schedule))
+    rnn(x, time)
+    assert len(waits) == 1
+    output, _ = rnn(x, time)
+    assert len(waits) == 1
+    output.sum().backward()
+    assert len(waits) == 2
+
+
+def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch):
+    rnn, x, time = layer_and_batch()
+    expected = gradients(rnn, x, time)
+    monkeypatch.setattr(pinned.Ring, "wait", lambda self, ticket: None)
+    assert all(torch.equal(a, b) for a, b in zip(gradients(rnn, x, time), expected, strict=True))
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+def test_a_graph_can_be_walked_twice_whatever_was_guessed(monkeypatch, guess):
+    rnn, x, time = layer_and_batch()
+    expected = gradients(rnn, x, time)
+    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    output, (h, c) = rnn(x, time)
+    loss = output.square().sum() + h.sum() + c.sum()
+    for _ in range(2):
+        again = torch.autograd.grad(loss, list(rnn.parameters()), retain_graph=True)
+        assert all(torch.equal(a, b) for a, b in zip(again, expected, strict=True))
+
+
+def test_the_fullest_of_the_last_batches_is_expected(monkeypatch):
+    rnn, x, time = layer_and_batch()
+    layer = rnn.period_l0.data_ptr()
+    count.EXPECTED.clear()
+    gradients(rnn, x, time)
+    full = count.EXPECTED[layer]
+    for _ in range(3):
+        gradients(rnn, x, time, lengths=[0] * 4)  # no unit is open
+    assert count.EXPECTED[layer] == pytest.approx(full * count.DECAY**3)
+    gradients(rnn, x, time)
+    assert count.EXPECTED[layer] == full
+    monkeypatch.setattr(count, "LAYERS", 1)
+    gradients(PhasedLSTM(3, 20, leak=0.0, learn_ratio_on=True, backend="cuda"), x, time)
+    assert layer not in count.EXPECTED
+
+
+def test_what_is_saved_for_later_does_not_depend_on_guesses_where_it_is_hooked():
+    rnn, x, time = layer_and_batch()
+    count.EXPECTED.clear()
+    shapes = []
+
+    def look(saved):
+        shapes.append(tuple(saved.shape))
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(look, lambda saved: saved):
+        for _ in range(2):
+            rnn(x, time)[0].sum().backward()
+    half = len(shapes) // 2
+    assert shapes[:half] == shapes[half:]
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_torch_finds_nothing_wrong_with_the_operator(cell, leak):
+    case = Case(cell, steps=4, batch=2, hidden=3, leak=leak, lengths=[4, 2], peephole=cell == "lstm", seed=1)
+    torch.library.opcheck(torch.ops.phased.cuda, case.operator_arguments("cuda", keep=True))
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_traced_it_computes_the_same(leak):
+    torch.compiler.reset()
+    case = Case(leak=leak, lengths=[11, 0, 4])
+    want = case.gradients("cuda")
+    case.run = torch.compile(case.run, fullgraph=True, backend="aot_eager")
+    for a, b in zip(case.gradients("cuda"), want, strict=True):
+        assert_same(a, b, case.dtype, "traced,")

@@ -1,0 +1,38 @@
+"""How the recurrence is laid out on a GPU: it fits, and every sequence has a team."""
+
+import pytest
+import torch
+
+from phased.ops.cuda import driver
+from phased.ops.cuda import layout as layout_of
+
+
+@pytest.mark.parametrize("name", ["forward", "backward", "dense_forward", "dense_backward"])
+@pytest.mark.parametrize("units", [1, 7, 110, 129, 512, 2048])
+@pytest.mark.parametrize("batch", [1, 32, 512])
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, name, units, batch, size):
+    class H200:
+        multi_processor_count = 132
+
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    for busy, most in ((0, 0), (units // 20, units // 8), (units // 20, units), (units, units)):
+        given = (name, units, batch, busy, most, size, 0)
+        all_open = most == units or name.startswith("dense")
+        if (all_open and size * units == 16384) or (most == units and size * units == 8192 and name == "backward"):
+            with pytest.raises(ValueError, match=rf"hidden_size={units} needs .* where {most} units are open.*fewer units"):
+                layout_of.plan.__wrapped__(*given)
+            continue
+        layout = layout_of.plan.__wrapped__(*given)
+        assert layout.shared <= 232_448
+        assert layout.block <= 1024
+        assert layout.grid * layout.teams >= batch
+        assert layout.ring % 8 == 0
+        if layout.source.startswith("held"):  # events of two to four steps, and one a warp, beside the part that is being fetched
+            steps = 4 if most > 32 else {"forward": 3, "backward": 2}[name]
+            assert layout.ring * 7 >= 8 * (steps * most + (layout.warps - 2))
+            assert layout.ring >= 32  # a lane may look at a slot that is not its own, but not beyond the ring
+            assert layout.most >= most
+        else:
+            assert layout.ring * 7 >= 8 * (2 * most + layout.warps) or name.startswith("dense")

@@ -1,0 +1,192 @@
+"""What the kernels compute, on the caller's stream, in graphs, under compilation and autocast, in several processes."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+
+from contract import Case, assert_contract
+from on_gpu import batch, gradients, layer
+from phased import PhasedGRU, PhasedLSTM
+from phased.init import LogUniform
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("hidden", [1, 7, 110, 129, 256, 1024])
+def test_kernels_equal_the_float64_reference_at_every_size(cell, leak, hidden):
+    case = Case(
+        cell,
+        steps=14,
+        batch=3,
+        inputs=5,
+        hidden=hidden,
+        leak=leak,
+        ratio=(0.05, 0.3),
+        lengths=[14, 0, 9],
+        peephole=cell == "lstm",
+    )
+    assert_contract(case.poison_padding(), "cuda")
+    single = replace(case, dtype=torch.float32, lengths=None)
+    assert_contract(single, "cuda")
+
+
+@pytest.mark.parametrize("hidden", [116, 200, 256])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_layers_that_do_not_fit_shared_memory_may_have_every_unit_open(hidden, dtype):
+    assert_contract(Case(steps=40, batch=3, hidden=hidden, ratio=(1.0, 1.0), dtype=dtype), "cuda")
+
+
+@pytest.mark.parametrize("units", [40, 200])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_lengths_on_the_gpu_that_make_no_sense_are_taken_for_the_nearest_that_do(units, leak):
+    rnn, (x, time) = layer(units, leak), batch(20, 3)
+    got = gradients(rnn, x, time, lengths=torch.tensor([-5, 1000, 7], device="cuda"))
+    for a, b in zip(got, gradients(rnn, x, time, lengths=[0, 20, 7]), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("ratio", [(0.02, 0.1), (0.5, 0.9), (1.0, 1.0)])
+def test_many_sequences_share_a_block_and_any_number_of_units_may_be_open(leak, ratio):
+    assert_contract(Case(steps=40, batch=300, hidden=40, leak=leak, ratio=ratio, dtype=torch.float32), "cuda")
+
+
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_the_same_input_gives_the_same_bits(cls, leak):
+    rnn, (x, time) = layer(110, leak, cls), batch(200, 40)
+    once, again = gradients(rnn, x, time), gradients(rnn, x, time)
+    assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_kernels_run_on_the_callers_stream(leak):
+    rnn, (x, time) = layer(leak=leak), batch()
+    expected = gradients(rnn, x, time)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        late = torch.zeros_like(x)
+        torch.cuda._sleep(50_000_000)  # the input is not there yet
+        late.copy_(x)
+        got = gradients(rnn, late, time)
+    stream.synchronize()
+    for a, b in zip(got, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_a_training_step_can_be_recorded_as_a_graph(leak):
+    rnn, (x, time) = layer(leak=leak), batch()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            rnn.zero_grad(set_to_none=True)
+            rnn(x, time)[0].square().sum().backward()
+    torch.cuda.current_stream().wait_stream(stream)
+    rnn.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = rnn(x, time)[0]
+        output.square().sum().backward()
+    new_x, new_time = x.flip(0) + 1, time * 1.7
+    x.copy_(new_x), time.copy_(new_time)  # another schedule, of other events
+    graph.replay()
+    recorded = [output.detach().clone(), *(p.grad.clone() for p in rnn.parameters())]
+    del output  # and with it what of autograd belongs to the graph's stream
+    rnn.zero_grad(set_to_none=True)
+    expected = rnn(new_x, new_time)[0]
+    expected.square().sum().backward()
+    for got, want in zip(recorded, [expected.detach(), *(p.grad for p in rnn.parameters())], strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_a_compiled_layer_computes_the_same(leak):
+    rnn, (x, time) = layer(leak=leak), batch()
+    expected = gradients(rnn, x, time)
+    compiled = torch.compile(rnn, fullgraph=True)
+    rnn.zero_grad()
+    y = x.detach().requires_grad_()
+    output, _ = compiled(y, time)
+    output.square().sum().backward()
+    for got, want in zip([output.detach(), y.grad, *(p.grad for p in rnn.parameters())], expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_autocast_rounds_operands_and_keeps_time_and_states():
+    rnn, (x, time) = layer(110), batch(200, 8)
+    time = time + 1e9
+    full = gradients(rnn, x, time)
+    with torch.autocast("cuda", torch.bfloat16):
+        low = gradients(rnn, x, time)
+    assert low[0].dtype == torch.float32
+    for a, b in zip(low, full, strict=True):
+        error = float((a - b).norm() / b.norm().clamp(min=1e-9))
+        assert error < 0.05
+    assert not torch.equal(low[0], full[0])
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_stacked_and_bidirectional_layers_equal_the_reference(leak):
+    rnn = layer(20, leak, num_layers=2, bidirectional=True)
+    x, time = batch(30, 5)
+    lengths = [30, 0, 7, 29, 12]
+    got = gradients(rnn, x, time, lengths=lengths)
+    rnn.backend = "reference"
+    for a, b in zip(got, gradients(rnn, x, time, lengths=lengths), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_data_parallel_training_reduces_the_gradients(tmp_path):
+    rnn, (x, time) = layer(), batch()
+    expected = gradients(rnn, x, time)[2:]
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'group'}", rank=0, world_size=1)
+    try:
+        rnn.zero_grad()
+        parallel = torch.nn.parallel.DistributedDataParallel(rnn)
+        parallel(x, time)[0].square().sum().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    for a, b in zip([p.grad for p in rnn.parameters()], expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_noncontiguous_input_time_and_gradient_are_read_where_they_are():
+    rnn, (x, time) = layer(batch_first=True), batch()
+    expected = gradients(rnn, x.transpose(0, 1).contiguous(), time.t().contiguous())
+    got = gradients(rnn, x.transpose(0, 1), time.t())
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_million_steps_fit():
+    rnn = layer(110, ratio_on=0.05, period=LogUniform(3, 400))
+    x, time = torch.randn(200_000, 2, 3, device="cuda"), torch.rand(200_000, 2, device="cuda", dtype=torch.float64).cumsum(0)
+    output, _ = rnn(x, time)
+    output.sum().backward()
+    assert all(p.grad.isfinite().all() for p in rnn.parameters())
+
+
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("units", [33, 256])
+def test_without_a_state_a_sequence_starts_from_zeros(cls, units):
+    rnn, (x, time) = layer(units, cls=cls), batch(40)
+    zeros = torch.zeros(1, x.shape[1], units, device="cuda")
+    without, with_zeros = gradients(rnn, x, time), gradients(rnn, x, time, hx=(zeros, zeros) if cls is PhasedLSTM else zeros)
+    for a, b in zip(without, with_zeros, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_thread_that_has_never_used_the_gpu_can_use_the_kernels():
+    rnn, (x, time) = layer(), batch()
+    expected, got = gradients(rnn, x, time)[0], []
+    thread = threading.Thread(target=lambda: got.append(rnn(x, time)[0].detach()))
+    thread.start()
+    thread.join()
+    assert torch.equal(got[0], expected)

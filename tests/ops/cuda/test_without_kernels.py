@@ -1,0 +1,70 @@
+"""Where the kernels cannot run: the reason, the cure, and what runs instead."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from phased import PhasedLSTM, ops
+from phased.ops import fallback
+from phased.ops.cuda import compiler, kernels
+
+gpu = pytest.mark.gpu
+
+
+def unusable(monkeypatch, capability=(9, 0), core=None):
+    """A machine with a GPU, as far as torch tells."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GeForce GTX 1080")
+    monkeypatch.setattr(compiler, "cuda_core", lambda: (object(), object(), core))
+    return kernels.missing.__wrapped__(0)
+
+
+def compiler_without_cuda_core() -> str:
+    code = "import sys; sys.modules['cuda.core'] = None; from phased.ops.cuda.compiler import cuda_core; print(cuda_core()[2])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_without_a_gpu_asking_for_the_kernels_says_why():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(RuntimeError, match=r'backend="cuda" cannot run here: torch sees no CUDA device\..*NVIDIA GPU.*"auto"'):
+        PhasedLSTM(1, 2, backend="cuda")
+
+
+def test_a_gpu_that_is_too_old_is_named(monkeypatch):
+    why = unusable(monkeypatch, capability=(6, 1))
+    assert why.startswith("GeForce GTX 1080 has compute capability 6.1, the kernels need 8.0")
+    assert 'backend="adjoint"' in why
+
+
+def test_missing_cuda_core_names_the_cure(monkeypatch):
+    assert 'pip install "phased[cuda]"' in unusable(monkeypatch, core=compiler_without_cuda_core())
+
+
+def test_a_failed_compilation_shows_the_compilers_words(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("phased's CUDA kernels did not compile for sm_90: line 3: what is this?")
+
+    monkeypatch.setattr(kernels, "common", broken)
+    assert "line 3: what is this?" in unusable(monkeypatch)
+
+
+def test_where_kernels_are_missing_auto_warns_once_and_goes_on(monkeypatch):
+    gone = replace(ops.cuda.BACKEND, missing=lambda device=None: "the test took them away. Give them back.")
+    monkeypatch.setattr(ops, "BACKENDS", (*ops.BACKENDS[:-1], gone))
+    monkeypatch.setattr(fallback, "_WARNED", set())
+    with pytest.warns(UserWarning, match="without its kernels, many times slower: the test took them away"):
+        assert ops.choose("auto", torch.device("cuda")).name == "adjoint"
+    assert ops.choose("auto", torch.device("cuda")).name == "adjoint"  # a second warning would be an error
+
+
+@gpu
+def test_a_layer_too_large_for_the_kernels_runs_without_them_and_says_so():
+    rnn = PhasedLSTM(1, 6000, ratio_on=0.01, leak=0.0, device="cuda")
+    with pytest.warns(UserWarning, match="without its kernels.*hidden_size=6000"):
+        output, _ = rnn(torch.zeros(3, 1, 1, device="cuda"), torch.arange(3, device="cuda").unsqueeze(1))
+    assert output.shape == (3, 1, 6000)
