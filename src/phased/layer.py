@@ -41,7 +41,7 @@ class PhasedRNN(GatedModule):
         period: Setting = init.LogUniform(e, e**6),  # noqa: B008 (a frozen law, not state)
         shift: Setting | None = None,
         ratio_on: Setting = 0.05,
-        leak: float = 1e-3,
+        leak: float = 0.0,
         learn_period: bool | Sequence[bool] = True,
         learn_shift: bool | Sequence[bool] = True,
         learn_ratio_on: bool | Sequence[bool] = False,
