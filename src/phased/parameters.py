@@ -15,6 +15,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 from phased import check, init, tracing
 from phased.cell import Cell, Weights
 from phased.gate import TimeGate
+from phased.openings import Openings
 
 Setting = init.Values | Sequence[init.Values]
 """One for every layer, or a list with one for each."""
@@ -93,6 +94,7 @@ class GatedModule(nn.Module):
     def reset_parameters(self) -> None:
         """Draw every parameter anew: the weights as torch.nn.LSTM does, the gates from their laws."""
         bound = self.hidden_size**-0.5
+        self._openings = Openings()
         with torch.no_grad():
             for (layer, _), names in zip(self._suffixes(), self._names, strict=True):
                 for name, value in zip(names.gate, self._draw_gate(layer), strict=True):
@@ -266,6 +268,7 @@ class GatedModule(nn.Module):
         ]
         if others:
             return
+        self._openings = Openings()
         if local_metadata.get("assign_to_params_buffers", False):
             for name in self._parameters:
                 value = state_dict.get(prefix + name)
