@@ -1,7 +1,11 @@
-"""What is shipped."""
+"""What is shipped, and what `import phased` gives and costs."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import phased
 
 ROOT = Path(__file__).parent.parent
 
@@ -17,3 +21,18 @@ def test_every_tool_of_the_tests_has_a_pinned_version():
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line}
     named = {entry.partition(";")[0].partition(">")[0].strip() for entry in project["optional-dependencies"]["dev"]}
     assert {name for name in named if not name.startswith("phased[")} <= pinned
+
+
+def test_the_names_that_users_need_are_imported_from_the_package_itself():
+    laws, costs = {"LogUniform", "Uniform", "Constant", "aligned"}, {"updates", "openness_cost"}
+    assert set(phased.__all__) == {"PhasedLSTM", "PhasedGRU", "Stream"} | laws | costs
+    assert all(hasattr(phased, name) for name in phased.__all__)
+
+
+def test_importing_the_package_imports_nothing_that_only_training_commands_or_figures_need():
+    heavy = {"lightning", "joblib", "typer", "rich", "matplotlib", "altair", "jinja2", "onnx", "dask"}
+    heavy |= {f"phased.{name}" for name in ("train", "experiments", "report", "bench", "cli", "data", "models")}
+    code = "import sys, phased; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "phased.layer" in imported
+    assert heavy.isdisjoint(imported)
