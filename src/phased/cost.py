@@ -1,4 +1,4 @@
-"""What a layer costs: the updates its units make, as the paper counts them, and a penalty that makes it cheaper."""
+"""The cost of a layer: the updates of its units, as the paper counts them, and a penalty on open gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where periods, shifts and open ratios start: laws to draw them from, or values set by hand."""
+"""Initial periods, shifts and open ratios: laws to draw them from, or given values."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def aligned(interval: float, start: float = 0.0, ratio_on: float = 0.05) -> dict
 
 
 def draw(values: Values, size: int, name: str) -> Tensor:
-    """One float64 value for each unit, from whichever way the user gave them, on the CPU; on meta if the user's are."""
+    """One float64 value for each unit, from a number, a law or a tensor; on the CPU, or on meta if the tensor is."""
     if isinstance(values, Tensor) or callable(values):
         given = check.one_per_unit(values if isinstance(values, Tensor) else values(size), size, name).detach()
         return given.to("meta" if given.is_meta else "cpu", torch.float64, copy=True)

@@ -26,7 +26,7 @@ class PhasedRNN(GatedModule):
     state_names: ClassVar[tuple[str, ...]]
 
     check_time: bool = True
-    """Whether times of CPU tensors are checked: finite, never backwards, not rounded to a standstill. False skips the check."""
+    """Whether times of CPU tensors are checked: finite, never decreasing, not made equal by rounding. Set to False to skip."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class PhasedRNN(GatedModule):
         self.reset_parameters()
 
     def flatten_parameters(self) -> None:
-        """Do nothing: torch.nn.LSTM's method of this name lays weights out for cuDNN, and code written for it may call it."""
+        """Do nothing. torch.nn.LSTM's method of this name lays weights out for cuDNN, and code written for it may call it."""
 
     def __prepare_scriptable__(self) -> Self:
         """Refuse torch.jit.script, which calls this first."""
@@ -191,7 +191,7 @@ class PhasedRNN(GatedModule):
 
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""
-        if not (time.is_cpu and tracing.readable(time)):  # values on a GPU would have to be waited for
+        if not (time.is_cpu and tracing.readable(time)):  # reading values on a GPU would synchronise
             return check.signed(time)
         valid = None if lengths is None else valid_steps(len(time), lengths)
         time = check.signed(time, valid)
@@ -201,7 +201,7 @@ class PhasedRNN(GatedModule):
         return time
 
     def _initial_state(self, hx: Any, batch: int, batched: bool, weight: Tensor) -> State | None:
-        """The states of all layers and directions, each (layers x directions, B, H); None where none were given."""
+        """The states of all layers and directions, each (layers x directions, B, H); None if hx is."""
         if hx is None:
             return None
         count = self.num_layers * self._directions
@@ -219,7 +219,7 @@ class PhasedRNN(GatedModule):
         low: torch.dtype | None,
         working: torch.dtype,
     ) -> tuple[Tensor, State]:
-        """All layers and directions, one after another. Under autocast the operands of products are rounded, nothing else is."""
+        """All layers and directions, one after another. Under autocast only the operands of products are rounded."""
 
         def operand(value: Tensor) -> Tensor:
             rounded = value if low is None else value.to(low)
@@ -252,15 +252,15 @@ class PhasedRNN(GatedModule):
         )
 
     def _backend(self, x: Tensor) -> str:
-        """The layer's backend; for tensors without values the reference, which gives any of them the right shapes."""
+        """The layer's backend; for tensors without values the reference, which computes shapes on every device."""
         if torch.compiler.is_compiling() or not tracing.is_valueless(x):
             return self.backend
         if self.backend != "auto":
-            ops.choose(self.backend, x.device)  # one for another device raises all the same
+            ops.choose(self.backend, x.device)  # a backend for another device raises here, too
         return "reference"
 
     def _forward_packed(self, input: PackedSequence, time: Any, hx: Any, lengths: Any) -> tuple[PackedSequence, Any]:
-        """The same for a PackedSequence: unpacked, run with its lengths, packed again in the same order."""
+        """Unpack a PackedSequence, run it with its lengths, and pack the output in the same order."""
         if lengths is not None:
             raise ValueError("lengths must be None for a PackedSequence, which has its own.")
         check.packed_times(time, input)
@@ -444,7 +444,7 @@ def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return sequences.flip(0)
     steps = sequences.shape[0]
-    lengths = lengths.clamp(max=steps)  # those of a GPU or in a compiled graph are not checked
+    lengths = lengths.clamp(max=steps)  # on a GPU and in a compiled graph they are not checked
     forwards = torch.arange(steps, device=sequences.device).unsqueeze(-1)
     index = torch.where(forwards < lengths, lengths - 1 - forwards, forwards)
     return sequences.gather(0, index.view(*index.shape, *(1,) * (sequences.dim() - 2)).expand_as(sequences))

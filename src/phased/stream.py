@@ -18,7 +18,7 @@ from phased.layer import PhasedRNN
 from phased.ops.stepper import CoreStepper, Stepper, stepper
 
 TIMES = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
-"""Types of a time that need no further look."""
+"""Types of a time that need no conversion."""
 
 
 class Stream:
@@ -123,7 +123,7 @@ class Stream:
 
     def __getstate__(self) -> dict[str, Any]:
         values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core")}
-        # As arrays: what pickles tensors for another process keeps only their addresses, and these tensors end here.
+        # As arrays: torch sends a tensor to another process as shared memory, which would end with these temporary tensors.
         return values | {"state": [s.numpy() for s in self._stepper.state()], "time": self._stepper.time}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ class Stream:
             try:
                 return self._core.push(x, self.input_size, t)
             except (TypeError, ValueError):
-                pass  # the checks below name what is wrong with the event, or take it
+                pass  # the checks below accept the event or say what is wrong with it
         rows = self._events(x)
         time = check_events.moment(t)
         check_events.event(rows, float(time), self.input_size, self._entries, self.time)
@@ -263,5 +263,5 @@ class Stream:
 
 
 def stepper_of(cell: str, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str) -> Stepper:
-    """A stepper made of parts that can be pickled: a cell goes by its name."""
+    """A stepper from parts that can be pickled; the cell is given by its name."""
     return stepper(CELLS[cell], weights, gates, table, backend)
