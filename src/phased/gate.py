@@ -24,7 +24,7 @@ def phase(time: Tensor, period: Tensor, shift: Tensor) -> Tensor:
     """
     tau = period.to(torch.float64)
     cycles = (torch.remainder(time.to(torch.float64), tau) - torch.remainder(shift.to(torch.float64), tau)) / tau
-    phi = cycles - cycles.floor()
+    phi = cycles + (cycles < 0).to(cycles.dtype)  # both remainders are in [0, tau), so cycles is in [-1, 1]
     return phi - (phi >= 1).to(phi.dtype)  # just below a whole cycle it may round up to 1, which is the start of the next
 
 
