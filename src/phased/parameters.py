@@ -52,6 +52,7 @@ class GatedModule(nn.Module):
 
     def _register(self, learned: dict[str, list[bool]], device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Make the parameters, without values."""
+        self._openings = Openings()  # here, too: a subclass may have a reset_parameters of its own
         self._names: list[Names] = []
         self._shapes: dict[str, tuple[int, ...]] = {}
         stacked, units = self.cell.gates * self.hidden_size, self.hidden_size

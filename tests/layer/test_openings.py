@@ -166,6 +166,15 @@ def test_drawn_or_loaded_parameters_start_the_count_anew(anew):
     assert message(rnn).startswith("2 of 7 units")
 
 
+def test_a_subclass_may_draw_its_parameters_itself():
+    class Own(PhasedLSTM):
+        def reset_parameters(self) -> None:
+            for parameter in self.parameters():
+                nn.init.ones_(parameter)
+
+    train(Own(3, 7), 2)
+
+
 def test_the_state_dict_does_not_know_of_the_count():
     rnn = PhasedLSTM(3, 7, **SEVEN)
     before = list(rnn.state_dict())
