@@ -81,12 +81,12 @@ def test_the_stream_with_every_unit_open_is_an_lstm():
 
 @needs_core
 def test_the_command_writes_what_it_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr(cpu, "TABLE", (cpu.Work(2, 10, 1, 4), cpu.Work(2, 20, 1, 4)))
+    monkeypatch.setattr(cpu, "TABLE", (cpu.Work(2, 1000, 1, 4), cpu.Work(2, 1200, 1, 4)))
     file = tmp_path / "made" / "cpu.json"
     result = CliRunner().invoke(app, ["bench", "cpu", "--quick", "--json", str(file)])
     assert result.exit_code == 0, result.output
     measured = json.loads(file.read_text())
-    assert [row["work"]["T"] for row in measured["train"]] == [10, 20]
+    assert [row["work"]["T"] for row in measured["train"]] == [1000, 1200]
     assert measured["machine"]["torch"] == torch.__version__
     assert all(row["sparse"]["median"] > 0 and row["nn.LSTM"]["median"] > 0 for row in measured["train"])
 

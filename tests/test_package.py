@@ -1,7 +1,11 @@
-"""What is shipped."""
+"""What is shipped, and what `import phased` gives and costs."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import phased
 
 ROOT = Path(__file__).parent.parent
 
@@ -25,3 +29,18 @@ def test_a_wheel_has_the_sources_that_are_compiled_at_run_time_and_no_others():
     assert settings["wheel"] == {"packages": ["src/phased"], "exclude": ["phased/kernels/cpu/**"]}
     folders = {path.name for path in (ROOT / "src" / "phased" / "kernels").iterdir()}
     assert folders == {"cpu", "cuda", "shared"}
+
+
+def test_the_names_that_users_need_are_imported_from_the_package_itself():
+    laws, costs = {"LogUniform", "Uniform", "Constant", "aligned"}, {"updates", "openness_cost"}
+    assert set(phased.__all__) == {"PhasedLSTM", "PhasedGRU", "Stream"} | laws | costs
+    assert all(hasattr(phased, name) for name in phased.__all__)
+
+
+def test_importing_the_package_imports_nothing_that_only_training_commands_or_figures_need():
+    heavy = {"lightning", "joblib", "typer", "rich", "matplotlib", "altair", "jinja2", "onnx", "dask"}
+    heavy |= {f"phased.{name}" for name in ("learn", "experiments", "paper", "report", "bench", "cli")}
+    code = "import sys, phased; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "phased.layer" in imported
+    assert heavy.isdisjoint(imported)

@@ -1,8 +1,19 @@
 """Phased LSTM: recurrent layers whose units carry a time gate, for samples at any times."""
 
-from phased.cost import updates
+from phased.cost import openness_cost, updates
+from phased.init import Constant, LogUniform, Uniform, aligned
 from phased.layer import PhasedGRU, PhasedLSTM
 from phased.stream import Stream
 
-__all__ = ["PhasedGRU", "PhasedLSTM", "Stream", "updates"]
+__all__ = [
+    "Constant",
+    "LogUniform",
+    "PhasedGRU",
+    "PhasedLSTM",
+    "Stream",
+    "Uniform",
+    "aligned",
+    "openness_cost",
+    "updates",
+]
 __version__ = "0.1.0"

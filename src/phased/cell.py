@@ -19,7 +19,7 @@ State = tuple[Tensor, ...]
 
 
 class Weights(NamedTuple):
-    """One layer's weights as `torch.nn.LSTM` lays them out, G gates stacked.
+    """One layer's weights as `torch.nn.LSTM` lays them out, the G products of a unit (i, f, g, o for the LSTM) stacked.
 
     ih (G*H, D), hh (G*H, H), biases (G*H,), peephole (3, H).
     """
@@ -31,7 +31,7 @@ class Weights(NamedTuple):
     peephole: Tensor | None = None
 
     def present(self) -> list[Tensor]:
-        """The weights there are, in order; their number says which: 2, +1 with peepholes, +2 with biases."""
+        """The weights that are not None, in order: 2, +2 with biases, +1 with peepholes."""
         return [w for w in self if w is not None]
 
     @staticmethod
@@ -47,7 +47,7 @@ class Weights(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What the units would become, and the gate values their adjoint needs."""
+    """What the units would become, and the values of the cell's own gates (i, f, g, o), which the adjoint needs."""
 
     state: State
     gates: tuple[Tensor, ...]
@@ -74,7 +74,7 @@ class Cell:
 
 
 def products(rows: Tensor, weight: Tensor, bias: Tensor | None, gates: int) -> Tensor:
-    """The products of all rows (B, K) with all units' weights (G*H, K), one slice for each gate: (G, B, H)."""
+    """The products of all rows (B, K) with all units' weights (G*H, K), one slice for each of the cell's own gates: (G, B, H)."""
     stacked = linear(rows, weight, bias)
     return stacked.view(*rows.shape[:-1], gates, weight.shape[0] // gates).movedim(-2, 0)
 

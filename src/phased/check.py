@@ -1,4 +1,4 @@
-"""The border: what users pass is checked here, once, and every message says what was expected, what came and the cure."""
+"""Checks of what users pass to layers. Every message says what was expected, what came and the cure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def number(
     """A finite real number in an interval."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(
-            f"{name} must be a number, got {kind(value)}. Convert it with float(), or torch.as_tensor() for one a unit."
+            f"{name} must be a number, got {kind(value)}. Convert it with float(), or torch.as_tensor() for one value per unit."
         )
     inside = (value > low if low_open else value >= low) and (value < high if high_open else value <= high)
     if not (math.isfinite(value) and inside):
@@ -60,7 +60,7 @@ def interval(name: str, low: Any, high: Any, *, positive: bool = False) -> None:
 
 
 def per_layer(name: str, value: Any, layers: int) -> list[Any]:
-    """A setting for every layer: a list or tuple has one entry for each, anything else serves them all."""
+    """A setting for every layer: a list or tuple has one entry for each; any other value applies to all."""
     if not isinstance(value, (list, tuple)):
         return [value] * layers
     if len(value) != layers:
@@ -226,8 +226,8 @@ def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
 
 
 def clock(time: Tensor, valid: Tensor | None) -> None:
-    """Timestamps (T, B) that are finite and never go backwards, over the steps that count."""
-    # The usual case, in one reading: what rises from a finite number to a finite number is finite.
+    """Timestamps (T, B) that are finite and never decrease, except in padding."""
+    # The usual case in one pass: times that never decrease, from a finite one to a finite one, are all finite.
     if valid is None and time.numel():
         rising, ends = time[1:] >= time[:-1], time[:: max(1, len(time) - 1)]
         if bool(rising.all()) and (not time.is_floating_point() or math.isfinite(ends.abs().max().item())):
@@ -252,7 +252,7 @@ def clock(time: Tensor, valid: Tensor | None) -> None:
 
 
 def resolution(time: Tensor, valid: Tensor | None, open_time: Callable[[], float]) -> None:
-    """Timestamps (T, B) in a dtype below float64 that still tells neighbouring steps apart, as far as values can show it.
+    """Timestamps (T, B) in a dtype below float64 in which rounding has not made neighbouring steps equal.
 
     Equal times are allowed: several events may share one. They are an error where they come from rounding, which is taken as
     certain if all of this holds for neighbouring steps:
@@ -297,7 +297,7 @@ def lengths(value: Any, batch: int, steps: int, device: torch.device) -> Tensor:
         raise TypeError(f"lengths must be whole numbers, got {given.dtype}. {cure}")
     if given.shape != (batch,):
         raise ValueError(f"lengths must have one entry for each sequence, shape ({batch},), got {shape(given)}. {cure}")
-    # Reading values of a GPU tensor would wait for the GPU; a compiled graph cannot branch on them.
+    # Reading values of a GPU tensor would synchronise; a compiled graph cannot branch on them.
     given = given.to(torch.int64)
     if given.is_cpu and batch and tracing.readable(given):
         low, high = int(given.min()), int(given.max())
@@ -335,7 +335,7 @@ def shape(value: Tensor) -> str:
 
 
 def kind(value: Any) -> str:
-    """What was passed, in words short enough for a message."""
+    """The type of a value, and the length of a list or tuple, for a message."""
     return f"{type(value).__name__} of length {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
 
 

@@ -1,4 +1,4 @@
-"""The border of a stream: its events, its table and the values it computes with, checked before anything changes."""
+"""Checks of a stream's events, table and values, before its state changes."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def events(
 
 
 def finite_features(x: Tensor) -> None:
-    """Features of events, (..., D), without NaN and infinity, which would stay in a stream's state for good."""
-    if math.isfinite(float(x.sum())):  # one reading decides for nearly all input; a sum of finite numbers may still overflow
+    """Features of events, (..., D), without NaN and infinity, which would stay in a stream's state."""
+    if math.isfinite(float(x.sum())):  # one pass decides for nearly all input; a sum of finite numbers may still overflow
         return
     bad = ~torch.isfinite(x)
     if bool(bad.any()):
@@ -72,7 +72,7 @@ def finite_features(x: Tensor) -> None:
 
 
 def finite_values(name: str, value: Tensor) -> None:
-    """Parameters or a state that a stream computes with: there, and finite."""
+    """Parameters or a state with values, all of them finite."""
     if value.is_meta:
         raise ValueError(f"{name} must have values, got tensors on the meta device. Load a state_dict or call to_empty() first.")
     if not bool(torch.isfinite(value).all()):

@@ -1,4 +1,4 @@
-"""What a layer costs: the updates its units make, as the paper counts them, and a penalty that makes it cheaper."""
+"""The cost of a layer: the updates of its units, as the paper counts them, and a penalty on open gates."""
 
 from __future__ import annotations
 
@@ -13,9 +13,33 @@ from phased.schedule import count
 
 
 def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
-    """How often each unit is open over each sequence, without a leak: int64 (layers x directions, B, H), unbatched without B.
+    """Count the steps of each sequence at which each unit is open, without a leak; their mean is the paper's updates per neuron.
 
-    time is shaped as for the layer: (T, B), (B, T) with batch_first, or (T,). Its mean is the paper's updates per neuron.
+    Args:
+        rnn: The layer.
+        time: Times as the layer takes them.
+        lengths: Number of steps of each sequence that are data, as the layer takes them. Default: all.
+
+    Shape:
+        With T steps, B sequences, H units, L layers and N directions:
+
+        - time: (T, B); (B, T) if the layer has `batch_first`; (T,) without a batch.
+        - lengths: (B,).
+        - returned: (L * N, B, H); (L * N, H) without a batch.
+
+    Returns:
+        The counts, int64.
+
+    Raises:
+        TypeError: rnn is no PhasedLSTM or PhasedGRU, or time is no tensor of real numbers.
+        ValueError: Shapes or devices do not fit; or, on a CPU, times are not finite or go backwards.
+
+    Example:
+        >>> import torch
+        >>> from phased import PhasedLSTM, updates
+        >>> rnn = PhasedLSTM(3, 2, period=10.0, shift=0.0, ratio_on=0.3)
+        >>> updates(rnn, torch.arange(20))  # open at 0, 1, 2 and at 10, 11, 12
+        tensor([[6, 6]])
     """
     if not isinstance(rnn, PhasedRNN):
         raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
@@ -32,10 +56,25 @@ def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
 
 
 def openness_cost(rnn: PhasedRNN) -> Tensor:
-    """The mean square of the open ratios of all units, a number in (0, 1] with its gradient.
+    """The mean square of the open ratios of all units: a price on updates, to add to a loss.
 
-    Add a multiple of it to a loss, with `learn_ratio_on=True`: training then trades accuracy for updates. The square presses on
-    units that are open much and leaves alone those nearly closed, which a cost of the ratio itself would shut for good.
+    With `learn_ratio_on=True` training then trades accuracy for updates. The gradient of the square is large for units that are
+    open for long and small for those nearly closed. A price on the ratio itself would close these for good.
+
+    Args:
+        rnn: The layer.
+
+    Returns:
+        A float64 scalar in (0, 1] with its gradient to the open ratios.
+
+    Raises:
+        TypeError: rnn is no PhasedLSTM or PhasedGRU.
+
+    Example:
+        >>> from phased import PhasedLSTM, openness_cost
+        >>> rnn = PhasedLSTM(3, 8, ratio_on=0.2, learn_ratio_on=True)
+        >>> round(openness_cost(rnn).item(), 6)
+        0.04
     """
     if not isinstance(rnn, PhasedRNN):
         raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")

@@ -1,4 +1,4 @@
-"""The time gate: in which part of its cycle a unit is, and how far it is open (Eq. 6)."""
+"""The time gate: the phase of a unit in its cycle, and how far the unit is open (Eq. 6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 Shape = Literal["triangle", "square"]
 SHAPES: tuple[str, ...] = get_args(Shape)
 
-# What an optimiser may push a period or an open ratio to; see docs/decisions.md, "The parametrisation of the gate".
+# Bounds of a period and an open ratio, wherever an optimiser moves them: docs/decisions.md, "The parametrisation of the gate".
 SHORTEST_PERIOD, LONGEST_PERIOD = 1e-12, 1e300
 SMALLEST_RATIO = 1e-6
 
@@ -18,20 +18,20 @@ SMALLEST_RATIO = 1e-6
 def phase(time: Tensor, period: Tensor, shift: Tensor) -> Tensor:
     """Position in the cycle, in [0, 1) (Eq. 6, left); the arguments broadcast, the result is float64.
 
-    Whole periods are taken off time and shift before anything else touches them. Those remainders are exact, so the phase is as
-    good as the numbers that came in, however far from zero: float64 UNIX seconds, or integer microseconds up to 2**53.
+    Whole periods are subtracted from time and shift first. Those remainders are exact, so the phase is as exact as its arguments,
+    however far from zero they are: float64 UNIX seconds, or integer microseconds up to 2**53.
     The derivatives are those of (t - s) / tau, exact: -1 / tau for s and -(t - s) / tau**2 for tau.
     """
     tau = period.to(torch.float64)
     cycles = (torch.remainder(time.to(torch.float64), tau) - torch.remainder(shift.to(torch.float64), tau)) / tau
-    phi = cycles - cycles.floor()
-    return phi - (phi >= 1).to(phi.dtype)  # a hair below a whole cycle rounds up to 1, which is the start of the next
+    phi = cycles + (cycles < 0).to(cycles.dtype)  # both remainders are in [0, tau), so cycles is in [-1, 1]
+    return phi - (phi >= 1).to(phi.dtype)  # just below a whole cycle it may round up to 1, which is the start of the next
 
 
 def openness(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "triangle") -> Tensor:
     """How far the gate is open, k (Eq. 6, right). Open means phi < r_on; there the leak plays no part.
 
-    The paper leaves the peak, phi = r_on / 2, to neither slope: it is 1 by continuity, and we count it to the falling one.
+    The paper assigns the peak, phi = r_on / 2, to neither slope: it is 1 by continuity, and we assign it to the falling one.
     A phase or a ratio that is NaN gives NaN.
     """
     rise = 2 * phi / ratio_on
@@ -73,7 +73,7 @@ class _Bounded(torch.autograd.Function):
 
 
 def bounded(value: Tensor, low: float, high: float) -> Tensor:
-    """The value moved into [low, high]; its gradient passes as if it had not been, so what was pushed out can come back."""
+    """The value moved into [low, high]. Its gradient passes unchanged, so a value outside can come back."""
     if not (value.requires_grad and torch.is_grad_enabled()):
         return value.clamp(low, high)
     return _Bounded.apply(value, low, high)  # type: ignore[no-any-return, no-untyped-call]
@@ -105,7 +105,7 @@ class TimeGate(NamedTuple):
         return self.openness(self.phase(time.unsqueeze(-1)))
 
     def bounded(self) -> TimeGate:
-        """The gate these numbers stand for, whatever an optimiser has done to them."""
+        """The gate in force: period and ratio_on moved into their bounds."""
         period = bounded(self.period, SHORTEST_PERIOD, LONGEST_PERIOD)
         return self._replace(period=period, ratio_on=bounded(self.ratio_on, SMALLEST_RATIO, 1.0))
 
@@ -114,11 +114,11 @@ class TimeGate(NamedTuple):
         return [self.period, self.shift, self.ratio_on]
 
     def of(self, unit: Tensor) -> TimeGate:
-        """The gates of the units named, one for each entry of `unit`."""
+        """The gates of some units, one for each index in `unit`."""
         return self._replace(period=self.period[unit], shift=self.shift[unit], ratio_on=self.ratio_on[unit])
 
     def gradients(self, time: Tensor, to_k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What a gradient to k is to period, shift and ratio_on, element by element, in float64."""
+        """The gradients to period, shift and ratio_on, given the gradient to k, element by element, in float64."""
         phi = self.phase(time)
         to_phi, to_ratio = slopes(phi, self.ratio_on, self.leak, self.shape)
         to_k = to_k.to(torch.float64)

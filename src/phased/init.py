@@ -1,4 +1,4 @@
-"""Where periods, shifts and open ratios start: laws to draw them from, or values set by hand."""
+"""Initial periods, shifts and open ratios: laws to draw them from, or given values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,19 @@ Values = float | Law | Tensor
 
 @dataclass(frozen=True)
 class Constant:
-    """The same value for every unit."""
+    """A law that gives every unit the same value.
+
+    Args:
+        value: The value.
+
+    Shape:
+        Called with a number of units H: (H,), float64.
+
+    Example:
+        >>> from phased import Constant
+        >>> Constant(4.0)(3)
+        tensor([4., 4., 4.], dtype=torch.float64)
+    """
 
     value: float
 
@@ -33,7 +45,25 @@ class Constant:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Uniform on [low, high)."""
+    """A law that draws uniformly from [low, high), by torch's global generator.
+
+    Args:
+        low: The smallest value.
+        high: The upper end, not below low.
+
+    Shape:
+        Called with a number of units H: (H,), float64, on the CPU.
+
+    Raises:
+        TypeError: An end is no number.
+        ValueError: An end is not finite, or high is below low.
+
+    Example:
+        >>> from phased import Uniform
+        >>> values = Uniform(10, 20)(1000)
+        >>> bool(((values >= 10) & (values < 20)).all())
+        True
+    """
 
     low: float
     high: float
@@ -48,7 +78,27 @@ class Uniform:
 
 @dataclass(frozen=True)
 class LogUniform:
-    """exp(U(log low, log high)): every octave as likely as the next. The paper's exp(U(a, b)) is LogUniform(e**a, e**b)."""
+    """A law that draws from exp(U(log low, log high)), by torch's global generator: every octave is equally likely.
+
+    The paper's exp(U(a, b)) is LogUniform(e**a, e**b).
+
+    Args:
+        low: The smallest value, above 0.
+        high: The upper end, not below low.
+
+    Shape:
+        Called with a number of units H: (H,), float64, on the CPU.
+
+    Raises:
+        TypeError: An end is no number.
+        ValueError: low is not above 0, an end is not finite, or high is below low.
+
+    Example:
+        >>> from phased import LogUniform
+        >>> values = LogUniform(1, 100)(10_000)
+        >>> bool(((values >= 1) & (values <= 100)).all()), round(float((values < 10).double().mean()), 1)
+        (True, 0.5)
+    """
 
     low: float
     high: float
@@ -64,7 +114,26 @@ class LogUniform:
 def aligned(interval: float, start: float = 0.0, ratio_on: float = 0.05) -> dict[str, float | bool]:
     """Settings for a layer whose gates are fully open at a sensor's samples, start + n * interval, and not learned.
 
-    Use as `PhasedLSTM(..., **aligned(interval=40, start=0))`: half the open time lies before a sample, half after it.
+    Half the open time lies before a sample, half after it.
+
+    Args:
+        interval: Time between two samples of the sensor.
+        start: Time of any sample.
+        ratio_on: Part of the interval for which the gates are open, in (0, 1].
+
+    Returns:
+        Keyword arguments of `PhasedLSTM` and `PhasedGRU`.
+
+    Raises:
+        TypeError: An argument is no number.
+        ValueError: interval is not above 0, or ratio_on is not in (0, 1].
+
+    Example:
+        >>> import torch
+        >>> from phased import PhasedLSTM, aligned
+        >>> rnn = PhasedLSTM(3, 2, **aligned(interval=40, start=7)).eval()
+        >>> rnn.gates()[0](torch.tensor([7.0, 27.0, 47.0])).tolist()
+        [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
     """
     check.number("interval", interval, low=0.0, low_open=True)
     check.number("start", start)
@@ -80,7 +149,7 @@ def aligned(interval: float, start: float = 0.0, ratio_on: float = 0.05) -> dict
 
 
 def draw(values: Values, size: int, name: str) -> Tensor:
-    """One float64 value for each unit, from whichever way the user gave them, on the CPU; on meta if the user's are."""
+    """One float64 value for each unit, from a number, a law or a tensor; on the CPU, or on meta if the tensor is."""
     if isinstance(values, Tensor) or callable(values):
         given = check.one_per_unit(values if isinstance(values, Tensor) else values(size), size, name).detach()
         return given.to("meta" if given.is_meta else "cpu", torch.float64, copy=True)

@@ -26,7 +26,7 @@ class PhasedRNN(GatedModule):
     state_names: ClassVar[tuple[str, ...]]
 
     check_time: bool = True
-    """Whether times of CPU tensors are checked: finite, never backwards, not rounded to a standstill. False skips the check."""
+    """Whether times of CPU tensors are checked: finite, never decreasing, not made equal by rounding. Set to False to skip."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PhasedRNN(GatedModule):
         period: Setting = init.LogUniform(e, e**6),  # noqa: B008 (a frozen law, not state)
         shift: Setting | None = None,
         ratio_on: Setting = 0.05,
-        leak: float = 1e-3,
+        leak: float = 0.0,
         learn_period: bool | Sequence[bool] = True,
         learn_shift: bool | Sequence[bool] = True,
         learn_ratio_on: bool | Sequence[bool] = False,
@@ -92,7 +92,7 @@ class PhasedRNN(GatedModule):
         self.reset_parameters()
 
     def flatten_parameters(self) -> None:
-        """Do nothing: torch.nn.LSTM's method of this name lays weights out for cuDNN, and code written for it may call it."""
+        """Do nothing. torch.nn.LSTM's method of this name lays weights out for cuDNN, and code written for it may call it."""
 
     def __prepare_scriptable__(self) -> Self:
         """Refuse torch.jit.script, which calls this first."""
@@ -108,10 +108,42 @@ class PhasedRNN(GatedModule):
         hx: Tensor | tuple[Tensor, Tensor] | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Any, Any]:
-        """Output and final state, with torch.nn.LSTM's shapes.
+        """Run the layer over sequences of samples.
 
-        time has input's shape without features: integers or floats, one clock for each sequence. `lengths` (one entry for each
-        sequence) marks the rest of a sequence as padding: it keeps the state, and its output is zero.
+        Args:
+            input: Features of every step, a tensor or a `PackedSequence` in the layer's dtype.
+            time: Time of every step, packed if input is: integers or floats, never decreasing. Each sequence has its own clock.
+            hx: Initial state, `(h_0, c_0)` for a PhasedLSTM, `h_0` for a PhasedGRU. Default: zeros.
+            lengths: Number of steps of each sequence that are data. The rest is padding: it changes no state, its output is 0.
+
+        Shape:
+            With T steps, B sequences, D input features, H units, L layers and N directions (1 or 2):
+
+            - input: (T, B, D); (B, T, D) with `batch_first`; (T, D) without a batch.
+            - time: the shape of input without features.
+            - h_0, c_0, h_n, c_n: (L * N, B, H); (L * N, H) without a batch.
+            - lengths: (B,).
+            - output: (T, B, N * H); (B, T, N * H) with `batch_first`; (T, N * H) without a batch.
+
+        Returns:
+            `output, (h_n, c_n)` for a PhasedLSTM, `output, h_n` for a PhasedGRU. output is packed if input is.
+
+        Raises:
+            TypeError: An argument is not a tensor, or has another dtype than the layer.
+            ValueError: Shapes or devices do not fit; or, on a CPU, times are not finite or go backwards.
+            RuntimeError: The call is traced by torch.jit, or transformed by torch.func with a backend other than "reference".
+
+        Warns:
+            UserWarning: In training, some units have opened in no sequence of the first 20 batches.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM
+            >>> rnn = PhasedLSTM(3, 8, num_layers=2, batch_first=True)
+            >>> x, time = torch.randn(4, 50, 3), torch.arange(50.0).expand(4, 50)
+            >>> output, (h_n, c_n) = rnn(x, time, lengths=[50, 20, 31, 7])
+            >>> output.shape, h_n.shape
+            (torch.Size([4, 50, 8]), torch.Size([2, 4, 8]))
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, time, hx, lengths)
@@ -147,6 +179,8 @@ class PhasedRNN(GatedModule):
         working = torch.promote_types(weight.dtype, torch.float32)
         with nullcontext() if low is None else torch.autocast(input.device.type, enabled=False):
             output, final = self._run(operands, x, t, initial, length, low, working)
+        if not torch.compiler.is_compiling() and self._openings.active and self.training and torch.is_grad_enabled():
+            self._openings.watch(operands[0], t, length, self._directions)
         if weight.dtype != working:
             output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
         if not batched:
@@ -157,7 +191,7 @@ class PhasedRNN(GatedModule):
 
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""
-        if not (time.is_cpu and tracing.readable(time)):  # values on a GPU would have to be waited for
+        if not (time.is_cpu and tracing.readable(time)):  # reading values on a GPU would synchronise
             return check.signed(time)
         valid = None if lengths is None else valid_steps(len(time), lengths)
         time = check.signed(time, valid)
@@ -167,7 +201,7 @@ class PhasedRNN(GatedModule):
         return time
 
     def _initial_state(self, hx: Any, batch: int, batched: bool, weight: Tensor) -> State | None:
-        """The states of all layers and directions, each (layers x directions, B, H); None where none were given."""
+        """The states of all layers and directions, each (layers x directions, B, H); None if hx is."""
         if hx is None:
             return None
         count = self.num_layers * self._directions
@@ -185,7 +219,7 @@ class PhasedRNN(GatedModule):
         low: torch.dtype | None,
         working: torch.dtype,
     ) -> tuple[Tensor, State]:
-        """All layers and directions, one after another. Under autocast the operands of products are rounded, nothing else is."""
+        """All layers and directions, one after another. Under autocast only the operands of products are rounded."""
 
         def operand(value: Tensor) -> Tensor:
             rounded = value if low is None else value.to(low)
@@ -218,15 +252,15 @@ class PhasedRNN(GatedModule):
         )
 
     def _backend(self, x: Tensor) -> str:
-        """The layer's backend; for tensors without values the reference, which gives any of them the right shapes."""
+        """The layer's backend; for tensors without values the reference, which computes shapes on every device."""
         if torch.compiler.is_compiling() or not tracing.is_valueless(x):
             return self.backend
         if self.backend != "auto":
-            ops.choose(self.backend, x.device)  # one for another device raises all the same
+            ops.choose(self.backend, x.device)  # a backend for another device raises here, too
         return "reference"
 
     def _forward_packed(self, input: PackedSequence, time: Any, hx: Any, lengths: Any) -> tuple[PackedSequence, Any]:
-        """The same for a PackedSequence: unpacked, run with its lengths, packed again in the same order."""
+        """Unpack a PackedSequence, run it with its lengths, and pack the output in the same order."""
         if lengths is not None:
             raise ValueError("lengths must be None for a PackedSequence, which has its own.")
         check.packed_times(time, input)
@@ -266,9 +300,51 @@ class PhasedRNN(GatedModule):
 class PhasedLSTM(PhasedRNN):
     """`torch.nn.LSTM` whose units carry a time gate: `output, (h_n, c_n) = rnn(input, time, hx=None, lengths=None)`.
 
-    Arguments up to `bidirectional` and all shapes are nn.LSTM's. period, shift and ratio_on take a number, a law of `phased.init`
-    or a tensor with one value per unit, or a list of these with one entry per layer; `shift=None` spreads the units over their
-    own periods. The leak acts in training only.
+    A unit opens once in every period, for the part `ratio_on` of it. A sample that comes while the unit is open updates it;
+    between two open phases its state does not change (Eqs. 6 to 10 of the paper).
+
+    `period`, `shift` and `ratio_on` take a number, a law (`LogUniform`, `Uniform`, `Constant`) or a tensor with one value per
+    unit; a list gives every layer its own. The `learn_*` flags take a bool or a list of them. Periods and shifts have the unit
+    of `time`.
+
+    Args:
+        input_size: Features of a sample.
+        hidden_size: Units of a layer.
+        num_layers: Layers, each with the output of the one below as its input.
+        bias: Whether the layers have biases.
+        batch_first: Whether input, time and output have the batch as their first dimension.
+        dropout: Probability with which outputs of all layers except the last are set to 0 in training.
+        bidirectional: Whether a second set of units runs through the sequences backwards.
+        period: Length of a unit's cycle.
+        shift: Time at which a unit opens. Default: anywhere in the unit's own period, uniformly.
+        ratio_on: Part of the period for which a unit is open, in (0, 1].
+        leak: Slope of the openness while a gate is closed, in training only. Above 0 every unit computes at every step.
+        learn_period: Whether periods are learned.
+        learn_shift: Whether shifts are learned.
+        learn_ratio_on: Whether open ratios are learned.
+        peephole: Whether the input, forget and output gates see the cell state.
+        gate: Shape of the open phase: "triangle" rises and falls, "square" is fully open.
+        backend: "auto", "cpu", "cuda", "adjoint" or "reference"; `phased info` lists those that can run.
+        device: Device of the parameters.
+        dtype: Dtype of the weights. Parameters of time are always float64.
+
+    Shape:
+        Those of `torch.nn.LSTM`, and `time` with input's shape without features: see `forward`.
+
+    Raises:
+        TypeError: An option has the wrong type.
+        ValueError: An option is out of its range.
+        RuntimeError: The backend cannot run here.
+
+    Example:
+        >>> import torch
+        >>> from phased import LogUniform, PhasedLSTM
+        >>> rnn = PhasedLSTM(3, 8, batch_first=True, period=LogUniform(10, 1000))
+        >>> x = torch.randn(4, 200, 3)
+        >>> time = torch.rand(4, 200, dtype=torch.float64).cumsum(1)
+        >>> output, (h_n, c_n) = rnn(x, time)
+        >>> output.shape, h_n.shape, c_n.shape
+        (torch.Size([4, 200, 8]), torch.Size([1, 4, 8]), torch.Size([1, 4, 8]))
     """
 
     cell = LSTM
@@ -276,7 +352,28 @@ class PhasedLSTM(PhasedRNN):
 
     @classmethod
     def from_lstm(cls, lstm: nn.LSTM, **settings: Any) -> Self:
-        """Take over a trained `torch.nn.LSTM`; `settings` are this layer's keyword arguments."""
+        """Make a layer with the sizes, options and weights of a trained `torch.nn.LSTM`.
+
+        Args:
+            lstm: The layer whose weights are copied.
+            settings: Keyword arguments of this layer: `period`, `shift`, `ratio_on`, `leak` and so on.
+
+        Returns:
+            A new layer on the device and in the dtype of lstm. With every gate open it computes what lstm does.
+
+        Raises:
+            TypeError: lstm is no `torch.nn.LSTM`.
+            ValueError: lstm has a projection (`proj_size`).
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM
+            >>> lstm = torch.nn.LSTM(3, 8)
+            >>> rnn = PhasedLSTM.from_lstm(lstm, ratio_on=1.0, gate="square")
+            >>> x, time = torch.randn(20, 4, 3), torch.arange(20).unsqueeze(1).expand(20, 4)
+            >>> torch.allclose(rnn(x, time)[0], lstm(x)[0], atol=1e-6)
+            True
+        """
         if not isinstance(lstm, nn.LSTM):
             raise TypeError(f"lstm must be a torch.nn.LSTM, got {check.kind(lstm)}.")
         if lstm.proj_size:
@@ -288,14 +385,55 @@ class PhasedLSTM(PhasedRNN):
 
 
 class PhasedGRU(PhasedRNN):
-    """`torch.nn.GRU` whose units carry a time gate: `output, h_n = rnn(input, time, hx=None, lengths=None)`; see PhasedLSTM."""
+    """`torch.nn.GRU` whose units carry a time gate: `output, h_n = rnn(input, time, hx=None, lengths=None)`.
+
+    Args:
+        input_size: Features of a sample.
+        hidden_size: Units of a layer.
+        num_layers: Layers; this and all other options are those of `PhasedLSTM`. A GRU has no peepholes.
+
+    Shape:
+        Those of `torch.nn.GRU`, and `time` with input's shape without features: see `forward`.
+
+    Raises:
+        TypeError: An option has the wrong type.
+        ValueError: An option is out of its range, or `peephole` is True.
+        RuntimeError: The backend cannot run here.
+
+    Example:
+        >>> import torch
+        >>> from phased import LogUniform, PhasedGRU
+        >>> rnn = PhasedGRU(3, 8, period=LogUniform(10, 1000))
+        >>> output, h_n = rnn(torch.randn(200, 4, 3), torch.arange(200.0).unsqueeze(1).expand(200, 4))
+        >>> output.shape, h_n.shape
+        (torch.Size([200, 4, 8]), torch.Size([1, 4, 8]))
+    """
 
     cell = GRU
     state_names = ("h_0",)
 
     @classmethod
     def from_gru(cls, gru: nn.GRU, **settings: Any) -> Self:
-        """Take over a trained `torch.nn.GRU`; `settings` are this layer's keyword arguments."""
+        """Make a layer with the sizes, options and weights of a trained `torch.nn.GRU`.
+
+        Args:
+            gru: The layer whose weights are copied.
+            settings: Keyword arguments of this layer: `period`, `shift`, `ratio_on`, `leak` and so on.
+
+        Returns:
+            A new layer on the device and in the dtype of gru. With every gate open it computes what gru does.
+
+        Raises:
+            TypeError: gru is no `torch.nn.GRU`.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedGRU
+            >>> gru = torch.nn.GRU(3, 8)
+            >>> rnn = PhasedGRU.from_gru(gru, period=100.0, ratio_on=0.2)
+            >>> torch.equal(rnn.weight_hh_l0, gru.weight_hh_l0)
+            True
+        """
         if not isinstance(gru, nn.GRU):
             raise TypeError(f"gru must be a torch.nn.GRU, got {check.kind(gru)}.")
         return cls._from(gru, settings)
@@ -306,7 +444,7 @@ def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return sequences.flip(0)
     steps = sequences.shape[0]
-    lengths = lengths.clamp(max=steps)  # those of a GPU or in a compiled graph are not checked
+    lengths = lengths.clamp(max=steps)  # on a GPU and in a compiled graph they are not checked
     forwards = torch.arange(steps, device=sequences.device).unsqueeze(-1)
     index = torch.where(forwards < lengths, lengths - 1 - forwards, forwards)
     return sequences.gather(0, index.view(*index.shape, *(1,) * (sequences.dim() - 2)).expand_as(sequences))

@@ -1,4 +1,4 @@
-"""The parameters of a layer: names and shapes, where they start, what keeps them exact, how they are saved and loaded."""
+"""The parameters of a layer: names, shapes, initial values, conversion, saving and loading."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from torch.nn.utils.weight_norm import WeightNorm
 from phased import check, init, tracing
 from phased.cell import Cell, Weights
 from phased.gate import TimeGate
+from phased.openings import Openings
 
 Setting = init.Values | Sequence[init.Values]
-"""One for every layer, or a list with one for each."""
+"""One value for all layers, or a list with one for each layer."""
 
 GATE = ("period", "shift", "ratio_on")
 PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
 SAVED_SETTINGS = ("gate", "leak", "batch_first")
-"""What a state_dict records beside the parameters: settings that change the output and show in no parameter's name or shape."""
+"""Settings that a state_dict records: they change the output and show in no parameter's name or shape."""
 
 
 class Names(NamedTuple):
@@ -30,7 +31,7 @@ class Names(NamedTuple):
 
     weights: tuple[str, ...]
     peephole: tuple[str, ...]
-    gate: tuple[str, ...]
+    time_gate: tuple[str, ...]
 
 
 class GatedModule(nn.Module):
@@ -51,6 +52,7 @@ class GatedModule(nn.Module):
 
     def _register(self, learned: dict[str, list[bool]], device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Make the parameters, without values."""
+        self._openings = Openings()  # here, too: a subclass may have a reset_parameters of its own
         self._names: list[Names] = []
         self._shapes: dict[str, tuple[int, ...]] = {}
         stacked, units = self.cell.gates * self.hidden_size, self.hidden_size
@@ -65,7 +67,9 @@ class GatedModule(nn.Module):
             self._shapes |= {f"{name}{suffix}": shape for group in groups for name, shape in group.items()}
             for name in (*names.weights, *names.peephole):
                 self.register_parameter(name, nn.Parameter(torch.empty(self._shapes[name], device=device, dtype=dtype)))
-            for name, kind in zip(names.gate, GATE, strict=True):  # time is float64, as are its parameters: docs/decisions.md
+            for name, kind in zip(
+                names.time_gate, GATE, strict=True
+            ):  # time is float64, as are its parameters: docs/decisions.md
                 learn = learned[kind][layer]
                 check.flag(f"learn_{name}", learn)
                 value = torch.empty(units, device=device, dtype=torch.float64)
@@ -93,9 +97,10 @@ class GatedModule(nn.Module):
     def reset_parameters(self) -> None:
         """Draw every parameter anew: the weights as torch.nn.LSTM does, the gates from their laws."""
         bound = self.hidden_size**-0.5
+        self._openings = Openings()
         with torch.no_grad():
             for (layer, _), names in zip(self._suffixes(), self._names, strict=True):
-                for name, value in zip(names.gate, self._draw_gate(layer), strict=True):
+                for name, value in zip(names.time_gate, self._draw_gate(layer), strict=True):
                     self._set(name, value)
             for names in self._names:
                 for name in (*names.weights, *names.peephole):
@@ -106,7 +111,7 @@ class GatedModule(nn.Module):
                         self._set(name, nn.init.uniform_(torch.empty_like(self._current(name)), -bound, bound))
 
     def _draw_gate(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Period, shift and ratio_on of a layer's units; where no shift was given, anywhere in a unit's own period."""
+        """Period, shift and ratio_on of a layer's units; by default shifts are uniform over each unit's own period."""
         period_law, shift_law, ratio_law = (self._gate_starts[name][layer] for name in GATE)
         period = init.draw(period_law, self.hidden_size, "period")
         check.periods(period)
@@ -117,7 +122,7 @@ class GatedModule(nn.Module):
         return period, shift.to(period.device) * period if whole_period else shift, ratio_on
 
     def _set(self, name: str, value: Tensor) -> None:
-        """Give a parameter a value; one that is computed from others receives it through these."""
+        """Set a parameter; one that is computed from others is set through them."""
         own = self._parameters.get(name)
         if own is None:  # pruned, or normalised by torch's older spectral_norm
             own = self._parameters.get(f"{name}_orig")
@@ -133,7 +138,7 @@ class GatedModule(nn.Module):
             self._value(name).copy_(value)  # a plain tensor, as remove_parametrizations may leave it
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move and convert as any module does, but round no parameter of time: it stays float64."""
+        """Move and convert like any module, except that parameters of time stay float64."""
         timed = [tensor for name, tensor in (*self.named_parameters(), *self.named_buffers()) if is_of_time(name)]
         gradients = [tensor.grad for tensor in timed if tensor.grad is not None]
         exact = {id(tensor) for tensor in (*timed, *gradients)}
@@ -157,14 +162,14 @@ class GatedModule(nn.Module):
         return self._operands()[1]
 
     def shortest_open_time(self) -> float:
-        """For how long the unit that closes first stays open, in units of time."""
+        """The shortest open time of all units, period * ratio_on."""
         with torch.no_grad():
             return min(float((gate.period * gate.ratio_on).min()) for gate in self.gates())
 
     def _operands(self) -> tuple[list[TimeGate], list[Weights]]:
-        """The gates' parameters as they are, and the weights, of each layer and direction; a set that does not fit raises.
+        """The gates, not yet bounded, and the weights of each layer and direction; parameters that do not fit raise.
 
-        Values can be replaced behind the layer's back: by load_state_dict(assign=True), functional_call or `.data = ...`.
+        load_state_dict(assign=True), functional_call and `.data = ...` replace parameters without a check.
         """
         shapes = self._shapes
         like = self._value("weight_ih_l0")
@@ -191,12 +196,12 @@ class GatedModule(nn.Module):
             bias_ih, bias_hh = biases or (None, None)
             peephole = torch.stack([weight(name) for name in names.peephole]) if names.peephole else None
             sets.append(Weights(ih, hh, bias_ih, bias_hh, peephole))
-            period, shift, ratio_on = [time_parameter(name) for name in names.gate]
+            period, shift, ratio_on = [time_parameter(name) for name in names.time_gate]
             gates.append(TimeGate(period, shift, ratio_on, leak, self.gate))
         return gates, sets
 
     def _value(self, name: str) -> Tensor:
-        """A parameter, or what a parametrisation computes in its place; get_parameter finds only the first, and slowly."""
+        """A parameter, or what a parametrisation computes in its place; get_parameter is slow and finds parameters only."""
         found = self._parameters.get(name)
         if found is None:
             found = getattr(self, name)
@@ -208,10 +213,10 @@ class GatedModule(nn.Module):
         return self._value(name)
 
     def _renew(self) -> None:
-        """Compute anew what torch's older weight_norm, spectral_norm and prune compute only before a forward pass.
+        """Recompute what torch's older weight_norm, spectral_norm and prune compute only before a forward pass.
 
-        Without this, gates() and weights() would return what the last forward pass used: before the last step of an optimiser,
-        or of another dtype.
+        Without this, gates() and weights() would return the values of the last forward pass: from before the last step of an
+        optimiser, or of another dtype.
         """
         for hook in self._older_hooks().values():
             if isinstance(hook, SpectralNorm):
@@ -230,7 +235,7 @@ class GatedModule(nn.Module):
         return hooks
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles, without what older hooks compute: torch copies no tensor that belongs to a graph."""
+        """Without the parameters that older hooks compute: torch copies no tensor that belongs to a graph."""
         computed = self._older_hooks()
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
@@ -255,7 +260,7 @@ class GatedModule(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load nothing into a layer of other settings; what is assigned to a parameter of time becomes float64."""
+        """Load nothing if the saved settings are others; values assigned to parameters of time become float64."""
         saved = local_metadata.get("settings") or {}  # files of earlier versions and of torch's own layers have none
         own = {name: getattr(self, name) for name in SAVED_SETTINGS}
         others = [name for name in SAVED_SETTINGS if saved.get(name, own[name]) != own[name]]
@@ -266,6 +271,7 @@ class GatedModule(nn.Module):
         ]
         if others:
             return
+        self._openings = Openings()
         if local_metadata.get("assign_to_params_buffers", False):
             for name in self._parameters:
                 value = state_dict.get(prefix + name)
@@ -274,13 +280,13 @@ class GatedModule(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def extra_repr(self) -> str:
-        """Sizes, what differs from the defaults, and where the gates are now."""
+        """Sizes, options that differ from their defaults, and the range of the gates' parameters."""
         parts = [f"{self.input_size}, {self.hidden_size}"]
         defaults: dict[str, Any] = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
         defaults |= {"peephole": False, "gate": "triangle", "backend": "auto"}
         parts += [f"{name}={getattr(self, name)!r}" for name, default in defaults.items() if getattr(self, name) != default]
-        for kind, names in zip(GATE, zip(*(names.gate for names in self._names), strict=True), strict=True):
-            with torch.enable_grad():  # a value computed without it would look as if it were not learned
+        for kind, names in zip(GATE, zip(*(names.time_gate for names in self._names), strict=True), strict=True):
+            with torch.enable_grad():  # a value computed without it has requires_grad=False
                 values = [self._current(name) for name in names]
             parts.append(f"{kind}={spread(values)}{' learned' if any(v.requires_grad for v in values) else ''}")
         return ", ".join([*parts, f"leak={self.leak:g}"])

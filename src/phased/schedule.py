@@ -10,7 +10,7 @@ from torch import Tensor
 
 from phased.gate import TimeGate
 
-# Phases looked at together: bounds the float64 scratch memory to 32 MiB, whatever the length of the sequences.
+# Phases computed together: bounds each float64 intermediate to 32 MiB, whatever the length of the sequences.
 CHUNK = 1 << 22
 
 

@@ -20,15 +20,36 @@ from phased.ops.cpu.stepper import CoreStepper
 from phased.ops.stepper import stepper
 
 TIMES = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
-"""Types of a time that need no further look."""
+"""Types of a time that need no conversion."""
 
 
 class Stream:
     """One sequence through a PhasedLSTM or PhasedGRU, event by event, as the layer computes it in eval.
 
     The weights are copied when the stream is made; `copy()` makes more streams that share them. numpy in gives numpy out, tensors
-    in give tensors out. With `table`, (entries, input_size), events are indices into it, and cost no input product at all.
-    One stream serves one thread at a time; different streams are free to run in different threads.
+    in give tensors out. One thread at a time may use a stream; different streams may run in different threads.
+
+    Args:
+        rnn: The layer, not bidirectional.
+        table: Inputs by index. If given, an event is an index into it, and its product with the weights is looked up.
+
+    Shape:
+        - table: (entries, input_size).
+
+    Raises:
+        TypeError: rnn is no PhasedLSTM or PhasedGRU, or table is no tensor of floats.
+        ValueError: rnn is bidirectional or has values that are not finite, or table does not fit it.
+
+    Example:
+        >>> import torch
+        >>> from phased import PhasedLSTM, Stream
+        >>> rnn = PhasedLSTM(3, 8).eval()
+        >>> stream = Stream(rnn)
+        >>> x, time = torch.randn(50, 3), torch.arange(50.0)
+        >>> for event, t in zip(x, time):
+        ...     h = stream.push(event, t)
+        >>> torch.allclose(h, rnn(x, time)[0][-1], atol=1e-6)
+        True
     """
 
     def __init__(self, rnn: PhasedRNN, table: Tensor | None = None) -> None:
@@ -64,11 +85,33 @@ class Stream:
         self._core = stepper.core if isinstance(stepper, CoreStepper) and self._entries is None else None
 
     def reset(self) -> None:
-        """Forget everything: zero states, and any time may come next."""
+        """Set the states to zero; the next event may have any time.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> stream = Stream(PhasedLSTM(3, 8))
+            >>> h = stream.push(torch.randn(3), 1e6)
+            >>> stream.reset()
+            >>> h = stream.push(torch.randn(3), 0.0)
+        """
         self._stepper.restore(tuple(torch.zeros_like(s) for s in self._stepper.state()), -math.inf)
 
     def copy(self) -> Stream:
-        """Another stream with the same weights, which are shared, and its own copy of the state and time."""
+        """Make another stream on the same weights, with its own copy of the state and the time.
+
+        Returns:
+            The new stream.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> first = Stream(PhasedLSTM(3, 8))
+            >>> second = first.copy()
+            >>> h = first.push(torch.randn(3), 5.0)
+            >>> first.time, second.time
+            (5.0, None)
+        """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._start(self._stepper.copy())
@@ -82,7 +125,7 @@ class Stream:
 
     def __getstate__(self) -> dict[str, Any]:
         values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core")}
-        # As arrays: what pickles tensors for another process keeps only their addresses, and these tensors end here.
+        # As arrays: torch sends a tensor to another process as shared memory, which would end with these temporary tensors.
         return values | {"state": [s.numpy() for s in self._stepper.state()], "time": self._stepper.time}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
@@ -92,7 +135,28 @@ class Stream:
 
     @property
     def state(self) -> Any:
-        """A copy of the state as the layer takes it for an unbatched sequence: (h, c), or h for the GRU, each (layers, H)."""
+        """A copy of the state, as the layer takes it for an unbatched sequence; assign one to set it.
+
+        Shape:
+            - h, c: (L, H), for L layers of H units.
+
+        Returns:
+            `(h, c)` for a PhasedLSTM, `h` for a PhasedGRU.
+
+        Raises:
+            TypeError: A state that is assigned has another type or dtype.
+            ValueError: A state that is assigned has another shape, or values that are not finite.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> rnn = PhasedLSTM(3, 8)
+            >>> stream, other = Stream(rnn), Stream(rnn)
+            >>> outputs = stream.run(torch.randn(50, 3), torch.arange(50.0))
+            >>> other.state = stream.state
+            >>> torch.equal(other.state[0], stream.state[0])
+            True
+        """
         state = self._stepper.state()
         return state if len(state) > 1 else state[0]
 
@@ -106,17 +170,49 @@ class Stream:
 
     @property
     def time(self) -> float | None:
-        """The time of the last event, or None before the first."""
+        """The time of the last event, or None before the first.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> stream = Stream(PhasedLSTM(3, 8))
+            >>> outputs = stream.run(torch.randn(2, 3), torch.tensor([1.0, 2.5]))
+            >>> stream.time
+            2.5
+        """
         time = self._stepper.time
         return None if time == -math.inf else time
 
     def push(self, x: Any, t: float) -> Any:
-        """Take one event, features x (input_size,) or an index, at time t; the output of the last layer, (H,)."""
+        """Take one event.
+
+        Args:
+            x: Its features, or its index if the stream has a table: a tensor, an array or a list.
+            t: Its time, not before that of the last event.
+
+        Shape:
+            - x: (input_size,), or () for an index.
+            - returned: (H,).
+
+        Returns:
+            The output of the last layer: a tensor if x is one, otherwise an array.
+
+        Raises:
+            TypeError: x or t are no real numbers, or x is no int64 index where the stream has a table.
+            ValueError: x has another shape, x or t are not finite, or t is before the last event. The state stays as it was.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> stream = Stream(PhasedLSTM(3, 8))
+            >>> stream.push(torch.randn(3), 0.5).shape
+            torch.Size([8])
+        """
         if self._core is not None and type(x) is np.ndarray and type(t) in TIMES:  # the short path
             try:
                 return self._core.push(x, self.input_size, t)
             except (TypeError, ValueError):
-                pass  # the checks below name what is wrong with the event, or take it
+                pass  # the checks below accept the event or say what is wrong with it
         rows = self._events(x)
         time = check_events.moment(t)
         check_events.event(rows, float(time), self.input_size, self._entries, self.time)
@@ -124,10 +220,30 @@ class Stream:
         return h if isinstance(x, Tensor) else h.numpy()
 
     def run(self, x: Any, t: Any) -> Any:
-        """Take many events, features (N, input_size) or indices (N,), at times (N,); the outputs, (N, H).
+        """Take many events, or none: a wrong event anywhere raises first, and Ctrl-C leaves the stream as it was.
 
-        All events are taken or none: a bad one anywhere is found before any is taken, and an interrupted run (Ctrl-C) leaves the
-        stream as it was.
+        Args:
+            x: Features of the events, or indices if the stream has a table: a tensor, an array or a list.
+            t: Times of the events, never decreasing and not before the last event.
+
+        Shape:
+            - x: (N, input_size), or (N,) for indices.
+            - t: (N,).
+            - returned: (N, H).
+
+        Returns:
+            The outputs of the last layer after each event: a tensor if x is one, otherwise an array.
+
+        Raises:
+            TypeError: x or t are no real numbers, or x is no int64 indices where the stream has a table.
+            ValueError: Shapes do not fit, values are not finite, or times go backwards.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedGRU, Stream
+            >>> stream = Stream(PhasedGRU(3, 8))
+            >>> stream.run(torch.randn(100, 3), torch.arange(100.0)).shape
+            torch.Size([100, 8])
         """
         rows, times = self._events(x), check_events.numbers("time", t)
         check_events.events(rows, times, self.input_size, self._entries, self.time, lambda: self._open_time)
@@ -149,5 +265,5 @@ class Stream:
 
 
 def stepper_of(cell: str, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str) -> Stepper:
-    """A stepper made of parts that can be pickled: a cell goes by its name."""
+    """A stepper from parts that can be pickled; the cell is given by its name."""
     return stepper(CELLS[cell], weights, gates, table, backend)

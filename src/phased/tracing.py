@@ -1,4 +1,4 @@
-"""What surrounds a call: whether tensors have values to read, and tracers and transforms that would not see a backend's work."""
+"""Tracers and transforms around a call: whether values may be read, and which of them a backend refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 def readable(tensor: Tensor) -> bool:
     """Whether Python may branch on the tensor's values.
 
-    Not without any, nor in a graph that is being compiled, inside a torch.func transform, or while a dispatch mode watches.
+    False for tensors without values, while a graph is compiled, inside a torch.func transform and under a dispatch mode.
     """
     return not (
         torch.compiler.is_compiling()
@@ -30,9 +30,9 @@ def is_valueless(tensor: Tensor) -> bool:
 
 
 def refuse_tracers(layer: str, backend: str) -> None:
-    """Raise under torch.jit.trace, and under torch.func unless autograd records every step, as backend "reference" lets it.
+    """Raise under torch.jit.trace, and under torch.func unless the backend is "reference", where autograd records every step.
 
-    Backends other than the reference write into memory that these do not watch: a traced graph would return it uninitialised.
+    Other backends write into memory that tracers do not record: a traced graph would return it uninitialised.
     """
     if torch._C._is_tracing():
         raise RuntimeError(
@@ -44,12 +44,12 @@ def refuse_tracers(layer: str, backend: str) -> None:
 
 
 def in_forward_mode() -> bool:
-    """Whether a level of forward-mode differentiation is open; in a compiled graph the compiler answers for it."""
+    """Whether a level of forward-mode differentiation is open; False while a graph is compiled, where the compiler handles it."""
     return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
 
 
 def refuse_tangents(layer: str, backend: str, tensors: Iterable[Tensor]) -> None:
-    """Raise if a tensor has a tangent, which only the reference carries on."""
+    """Raise if a tensor has a tangent, which only the reference propagates."""
     unpack: Any = forward_ad.unpack_dual
     if backend != "reference" and any(unpack(tensor).tangent is not None for tensor in tensors):
         raise RuntimeError(_reference_only("Forward-mode derivatives (torch.autograd.forward_ad)", layer, backend))

@@ -124,7 +124,14 @@ def test_by_default_the_paper_learns_period_and_shift_and_fixes_the_ratio():
     assert rnn.shift_l0.requires_grad
     assert not rnn.ratio_on_l0.requires_grad
     assert (rnn.ratio_on_l0 == 0.05).all()
-    assert rnn.leak == 0.001
+
+
+@each_layer
+def test_by_default_nothing_leaks_in_training_either(make):
+    rnn = make(2, 4)
+    assert rnn.training
+    assert rnn.leak == 0
+    assert all(gate.leak == 0 for gate in rnn.gates())
 
 
 @pytest.mark.parametrize("name", ["period", "shift", "ratio_on"])

@@ -1,0 +1,165 @@
+"""Which units have not opened in a layer's first training batches, and the warning about them."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phased import tracing
+from phased.gate import TimeGate
+from phased.schedule import CHUNK, valid_steps
+
+BATCHES = 20
+"""Training batches after which a unit that has not opened is reported."""
+
+# How many times, spread over the first batch, are compared before all of them. By default a unit is open for a twentieth of its
+# period: nearly all units open at one of the first 128 times, and nearly all others at one of the next 2,048.
+SPREAD = (128, 2048)
+# Phases computed together on a CPU: below the size from which torch starts threads, and their intermediates fit the L2 cache.
+AT_ONCE = (1 << 15) - 1
+# Gaps between samples that the suggested periods are computed from.
+GAPS = 1 << 20
+
+
+class Openings:
+    """The units of a layer that have opened in no training batch yet; `active` until all have opened or BATCHES are over.
+
+    On a GPU the first and the last batch synchronise; those between accumulate a mask on the device.
+    """
+
+    def __init__(self) -> None:
+        self.active = True
+        self.batches = 0
+        self._closed: list[_Closed] = []
+
+    @torch.no_grad()
+    def watch(self, gates: Sequence[TimeGate], time: Tensor, lengths: Tensor | None, directions: int) -> None:
+        """Take the times (T, B) of a training batch into account; after the last batch, warn of units that have not opened.
+
+        A batch without samples does not count, nor does one of single steps: that is a part of longer sequences.
+        """
+        if len(time) < 2 or not time.numel() or not _readable(time):
+            return
+        times, valid = _samples(time, lengths)
+        if not times.numel():
+            return
+        in_force = [gate._replace(leak=0.0).bounded() for gate in gates]
+        first = not self.batches
+        self.batches += 1
+        last = self.batches == BATCHES
+        if first:
+            self._closed = [_Closed(gate) for gate in in_force]
+        for closed, gate in zip(self._closed, in_force, strict=True):
+            for count in (*SPREAD, len(times)) if first else (len(times),):
+                some = slice(None, None, max(1, len(times) // count))
+                closed.compare(gate, times[some], None if valid is None else valid[some])
+                if first or last:
+                    closed.drop()
+        self.active = not last and any(len(closed.units) for closed in self._closed)
+        if last and any(len(closed.units) for closed in self._closed):
+            leak = max(gate.leak for gate in gates)
+            warnings.warn(self._message(in_force, leak, time, lengths, directions), stacklevel=_callers_level())
+
+    def _message(self, gates: Sequence[TimeGate], leak: float, time: Tensor, lengths: Tensor | None, directions: int) -> str:
+        counts, ratios = [], []
+        for index, (closed, gate) in enumerate(zip(self._closed, gates, strict=True)):
+            if len(closed.units):
+                backwards = " backwards" if index % directions else ""
+                counts.append(f"{len(closed.units)} of {gate.period.numel()} units of layer {index // directions}{backwards}")
+                ratios.append(float(gate.ratio_on[closed.units].min()))
+        effect = "they learn through the leak alone" if leak > 0 else "they learn nothing"
+        periods = suggested_periods(time, lengths, min(ratios))
+        example = f", e.g. {periods}" if periods else ""
+        other = "a larger ratio_on" if leak > 0 else "a larger ratio_on, or leak=1e-3, with which closed gates learn as well"
+        return (
+            f"{', '.join(counts)} have opened in no sequence of the first {BATCHES} training batches: no sample falls into "
+            f"their open time, so {effect}. Choose periods that fit the data's own times{example}; or {other}."
+        )
+
+
+class _Closed:
+    """Units of one layer and direction that were closed when last read, and whether each has opened since."""
+
+    def __init__(self, gate: TimeGate) -> None:
+        self.units = torch.arange(gate.period.numel(), device=gate.period.device)
+        self.opened = torch.zeros(gate.period.numel(), dtype=torch.bool, device=gate.period.device)
+
+    def compare(self, gate: TimeGate, times: Tensor, valid: Tensor | None) -> None:
+        """Compare the units with times (N,), of which `valid` are samples; on a CPU, stop when all units have opened."""
+        if not len(self.units):
+            return
+        self.units, self.opened = self.units.to(times.device), self.opened.to(times.device)  # the layer may have moved
+        begin = 0
+        while begin < len(times) and len(self.units):
+            chunk = slice(begin, begin + max(1, (AT_ONCE if times.is_cpu else CHUNK) // len(self.units)))
+            some = gate.of(self.units.unsqueeze(-1))
+            is_open = some.is_open(some.phase(times[chunk]))
+            self.opened |= (is_open if valid is None else is_open & valid[chunk]).any(-1)
+            begin = chunk.stop
+            if times.is_cpu:
+                self.drop()
+
+    def drop(self) -> None:
+        """Forget the units that have opened; this reads the mask, which synchronises with a GPU."""
+        if bool(self.opened.any()):
+            self.units = self.units[~self.opened]
+            self.opened = torch.zeros_like(self.units, dtype=torch.bool)
+
+
+def suggested_periods(time: Tensor, lengths: Tensor | None, ratio_on: float) -> str:
+    """A law whose units open at samples like these, as keyword arguments of a layer; empty if the times give none.
+
+    From the period that stays open for two median gaps between samples to the median span of a sequence. If that range is
+    narrow, the law covers two octaves below the span, with a larger open ratio.
+    """
+    time = time[:, : max(1, GAPS // len(time))].cpu()
+    ends = torch.full((time.shape[1],), len(time)) if lengths is None else lengths[: time.shape[1]].cpu().clamp(1, len(time))
+    inside = valid_steps(len(time), ends)[1:]
+    gaps = (time[1:] - time[:-1])[inside].to(torch.float64)
+    spans = (time.gather(0, (ends - 1).unsqueeze(0))[0] - time[0]).to(torch.float64)
+    gaps, spans = gaps[gaps > 0], spans[spans > 0]
+    if not len(gaps) or not len(spans):
+        return ""
+    gap, span = float(gaps.median()), float(spans.median())
+    if not math.isfinite(gap + span):
+        return ""
+    low = 2 * gap / ratio_on
+    if 2 * low <= span:
+        return f"period=LogUniform({_digits(low)}, {_digits(span)})"
+    larger = min(1.0, 8 * gap / span)
+    return f"period=LogUniform({_digits(span / 4)}, {_digits(span)}), ratio_on={_digits(larger)}"
+
+
+def _digits(value: float) -> str:
+    """A number with three significant digits, without an exponent where it is short: 1000, not 1e+03."""
+    return f"{float(f'{value:.3g}'):.15g}"
+
+
+def _samples(time: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The times of a batch (T, B) in one dimension; with lengths, samples alone on a CPU, or which ones are samples on a GPU."""
+    if lengths is None:
+        return (time if time.is_contiguous() else time.t()).flatten(), None
+    valid = valid_steps(len(time), lengths)
+    return (time[valid], None) if time.is_cpu else (time.flatten(), valid.flatten())
+
+
+def _readable(time: Tensor) -> bool:
+    """Whether values may be read, now or in a later call: outside of tracers, transforms and captured CUDA graphs."""
+    if not tracing.readable(time) or tracing.in_forward_mode():
+        return False
+    return not (time.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def _callers_level() -> int:
+    """The stacklevel, for the function that calls this, of the first frame outside of torch and of the layer itself."""
+    frame: Any = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("torch.", "phased.layer", __name__)):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -1,0 +1,306 @@
+"""Units that never open: a layer in training finds them in its first batches and warns once, with periods that fit the data."""
+
+import copy
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call, grad
+from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.checkpoint import checkpoint
+
+from layers import Layer, each_direction, each_layer
+from phased import PhasedLSTM, updates
+from phased.init import LogUniform
+from phased.openings import BATCHES, suggested_periods
+from strategies import BACKENDS, clocks, f64
+
+SEVEN = {"period": f64([4.0, 4.0, 1e6, 4.0, 1e6, 4.0, 4.0]), "shift": f64([0.0, 1.0, 5e5, 2.0, 5e5, 3.0, 0.5]), "ratio_on": 0.5}
+"""Seven units, of which 2 and 4 are closed for the first half million units of time."""
+NEVER = "units of layer .* have opened in no sequence of the first 20 training batches"
+
+
+def train(rnn: nn.Module, batches: int, time: Tensor | None = None, **options: Any) -> None:
+    time = clocks(30, 4) if time is None else time
+    for _ in range(batches):
+        rnn(torch.randn(*time.shape, 3), time, **options)[0].square().sum().backward()
+
+
+def message(rnn: Layer, time: Tensor | None = None, **options: Any) -> str:
+    with pytest.warns(UserWarning, match=NEVER) as caught:
+        train(rnn, BATCHES, time, **options)
+    assert len(caught) == 1
+    return str(caught[0].message)
+
+
+@each_layer
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_units_that_never_open_are_counted_in_one_warning_after_twenty_batches(make, backend):
+    rnn = make(3, 7, backend=backend, **SEVEN)
+    train(rnn, 19)
+    with pytest.warns(UserWarning, match=r"^2 of 7 units of layer 0 have opened in no .* so they learn nothing\. Choose"):
+        train(rnn, 1)
+    train(rnn, 30)  # a second warning would be an error here
+
+
+@each_layer
+@each_direction
+def test_the_search_is_over_with_the_first_batch_in_which_every_unit_opens(make, bidirectional):
+    rnn = make(3, 110, 2, bidirectional=bidirectional)
+    train(rnn, 1, clocks(400, 4, span=1000.0))
+    assert rnn._openings.batches == 1
+    assert not rnn._openings.active
+
+
+def test_it_is_the_units_with_no_update_that_are_counted():
+    torch.manual_seed(3)
+    rnn = PhasedLSTM(3, 50, period=LogUniform(0.01, 10))
+    time = torch.arange(60).unsqueeze(1).expand(60, 2)
+    closed = int((updates(rnn, time).sum((0, 1)) == 0).sum())
+    assert 0 < closed < 50
+    assert message(rnn, time).startswith(f"{closed} of 50 units of layer 0 ")
+
+
+@pytest.mark.parametrize("opens_in, warns", [(20, False), (21, True)])
+def test_a_unit_may_open_in_any_of_the_twenty_batches(opens_in, warns):
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for batch in range(1, 25):
+            train(rnn, 1, clocks(30, 4) + (6e5 if batch == opens_in else 0.0))
+    assert len(caught) == warns
+
+
+def test_evaluation_and_calls_without_gradients_are_not_counted():
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    x, time = torch.randn(30, 4, 3), clocks(30, 4)
+    rnn.eval()
+    for _ in range(25):
+        rnn(x, time)
+    rnn.train()
+    with torch.no_grad():
+        for _ in range(25):
+            rnn(x, time)
+    assert rnn._openings.batches == 0
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (30, 0), (1, 4)])
+def test_batches_without_samples_and_single_steps_are_not_counted(shape):
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    train(rnn, 25, torch.zeros(shape))
+    train(rnn, 5, clocks(30, 4), lengths=[0, 0, 0, 0])
+    assert rnn._openings.batches == 0
+
+
+def test_with_a_leak_the_warning_is_about_the_gate_all_the_same():
+    text = message(PhasedLSTM(3, 7, leak=0.1, **SEVEN))
+    assert text.startswith("2 of 7 units of layer 0 ")
+    assert "they learn through the leak alone" in text
+    assert "leak=" not in text
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_padding_opens_no_unit(packed, batch_first):
+    rnn = PhasedLSTM(3, 7, batch_first=batch_first, **SEVEN)
+    lengths = torch.tensor([30, 12, 0, 7]) if not packed else torch.tensor([30, 12, 1, 7])
+    time = clocks(30, 4)
+    time[torch.arange(30).unsqueeze(1) >= lengths] = 6e5  # here units 2 and 4 would be open
+    time = time.T if batch_first else time
+    x, options = torch.randn(*time.shape, 3), {} if packed else {"lengths": lengths}
+    if packed:
+        x, time = (pack_padded_sequence(value, lengths, batch_first, enforce_sorted=False) for value in (x, time))
+    for _ in range(BATCHES - 1):
+        rnn(x, time, **options)
+    with pytest.warns(UserWarning, match="^2 of 7 units"):
+        rnn(x, time, **options)
+
+
+def test_every_layer_and_direction_is_counted_for_itself():
+    period = [torch.where(torch.arange(5) < n, 1e6, 4.0) for n in (3, 0, 1)]
+    rnn = PhasedLSTM(3, 5, 3, bidirectional=True, period=period, shift=[5e5, 0.0, 5e5], ratio_on=0.4)
+    with torch.no_grad():
+        rnn.period_l2_reverse.fill_(4.0)
+    text = message(rnn, clocks(90, 4))
+    assert text.startswith("3 of 5 units of layer 0, 3 of 5 units of layer 0 backwards, 1 of 5 units of layer 2 have opened in")
+
+
+def test_a_gate_that_is_nan_counts_as_open():
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    with torch.no_grad():
+        rnn.period_l0[2] = float("nan")
+    assert message(rnn).startswith("1 of 7 units")
+
+
+def test_gates_count_as_the_recurrence_bounds_them():
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    with torch.no_grad():
+        rnn.ratio_on_l0.fill_(5.0)  # always open
+    train(rnn, 1)
+    assert not rnn._openings.active
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda rnn: pickle.loads(pickle.dumps(rnn))], ids=["deepcopy", "pickle"])
+def test_copies_go_on_where_the_layer_was(duplicate):
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    train(rnn, 12)
+    other = duplicate(rnn)
+    for layer in (rnn, other):
+        train(layer, 7)
+        with pytest.warns(UserWarning, match="^2 of 7 units"):
+            train(layer, 1)
+        train(duplicate(layer), 25)  # warned of already
+
+
+@pytest.mark.parametrize("anew", [PhasedLSTM.reset_parameters, lambda rnn: rnn.load_state_dict(rnn.state_dict())], ids=str)
+def test_drawn_or_loaded_parameters_start_the_count_anew(anew):
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    train(rnn, 19)
+    anew(rnn)
+    assert rnn._openings.batches == 0
+    assert message(rnn).startswith("2 of 7 units")
+
+
+def test_a_subclass_may_draw_its_parameters_itself():
+    class Own(PhasedLSTM):
+        def reset_parameters(self) -> None:
+            for parameter in self.parameters():
+                nn.init.ones_(parameter)
+
+    train(Own(3, 7), 2)
+
+
+def test_the_state_dict_does_not_know_of_the_count():
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    before = list(rnn.state_dict())
+    train(rnn, 3)
+    assert list(rnn.state_dict()) == before == [name for name, _ in rnn.named_parameters()]
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["layer", "model"])
+def test_the_warning_points_at_the_users_call(wrapped):
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    model = nn.DataParallel(rnn) if wrapped else rnn
+    with pytest.warns(UserWarning, match=NEVER) as caught:
+        train(model, BATCHES)
+    assert Path(caught[0].filename) == Path(__file__)
+
+
+CLOCKS = {
+    "whole numbers": torch.arange(200).unsqueeze(1).expand(200, 4),
+    "microseconds since 1970": 1_700_000_000_000_000 + torch.randint(0, 10**9, (500, 4)).sort(0).values,
+    "irregular": clocks(300, 4, span=2.5),
+    "a few samples": clocks(10, 4),
+    "two samples": torch.tensor([[0.0], [1.0]]),
+    "several events at a time": torch.arange(100).repeat_interleave(3).unsqueeze(1),
+    "float32": clocks(100, 4, span=1e6).float(),
+}
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+@pytest.mark.parametrize("ratio_on", [0.05, 0.3])
+def test_a_layer_with_the_periods_of_the_message_does_not_warn(name, ratio_on):
+    time = CLOCKS[name]
+    text = message(PhasedLSTM(3, 60, period=1e-4, shift=5e-5, ratio_on=1e-6), time)
+    assert "e.g. period=LogUniform(" in text
+    settings = suggested_periods(time, None, ratio_on)
+    fitting = {"ratio_on": ratio_on} | eval(f"dict({settings})", {"LogUniform": LogUniform})
+    train(PhasedLSTM(3, 200, **fitting), BATCHES + 1, time)
+
+
+def test_the_suggested_periods_are_those_of_the_samples_and_not_of_their_padding():
+    time = torch.arange(1000.0).unsqueeze(1).repeat(1, 3)
+    lengths = torch.tensor([100, 200, 300])
+    time[torch.arange(1000).unsqueeze(1) >= lengths] = float("nan")
+    assert suggested_periods(time, lengths, 0.1) == "period=LogUniform(20, 199)"
+    assert suggested_periods(time[:200, 1:2], None, 0.05) == "period=LogUniform(40, 199)"
+    assert suggested_periods(time[:20, :1], None, 0.05) == "period=LogUniform(4.75, 19), ratio_on=0.421"
+
+
+def test_times_that_stand_still_suggest_no_period():
+    text = message(PhasedLSTM(3, 2, period=4.0, shift=2.0, ratio_on=0.1), torch.zeros(5, 2))
+    assert "that fit the data's own times; or a larger ratio_on" in text
+
+
+def test_what_cannot_be_read_is_not_counted():
+    rnn = PhasedLSTM(3, 7, backend="reference", dtype=torch.float64, **SEVEN)
+    x, time = torch.randn(30, 4, 3, dtype=torch.float64), clocks(30, 4)
+    values = {name: value.detach() for name, value in rnn.named_parameters()}
+    grad(lambda p: functional_call(rnn, p, (x, time))[0].sum())(values)
+    with forward_ad.dual_level():
+        rnn(x, time)
+    assert rnn._openings.batches == 0
+
+
+def test_a_compiled_layer_does_not_count():
+    torch.compiler.reset()
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    compiled = torch.compile(rnn, fullgraph=True, backend="aot_eager")
+    train(compiled, 3)
+    assert rnn._openings.batches == 0
+    train(rnn, 1)  # the count is no reason to compile again
+    with torch.compiler.set_stance("fail_on_recompile"):
+        train(compiled, 1)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_activation_checkpoints_work_while_units_are_looked_for(reentrant):
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    x = torch.randn(30, 4, 3, requires_grad=True)
+    checkpoint(lambda x: rnn(x, clocks(30, 4))[0], x, use_reentrant=reentrant, preserve_rng_state=True).sum().backward()
+    assert rnn._openings.active
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_only_the_first_and_the_last_batch_synchronise():
+    settings = SEVEN | {"device": "cuda"}
+    rnn = PhasedLSTM(3, 7, **settings)
+    x, time = torch.randn(30, 4, 3, device="cuda"), clocks(30, 4).cuda()
+    lengths = torch.tensor([30, 12, 0, 7], device="cuda")
+    rnn(x, time, lengths=lengths)
+    gates = [gate.bounded() for gate in rnn.gates()]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(18):
+            rnn._openings.watch(gates, time, lengths, 1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert rnn._openings.batches == 19
+    with pytest.warns(UserWarning, match="^2 of 7 units"):
+        rnn(x, time, lengths=lengths)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_healthy_layer_is_done_after_one_batch_and_capture_counts_for_nothing():
+    rnn = PhasedLSTM(3, 110, device="cuda")
+    x, time = torch.randn(400, 4, 3, device="cuda"), clocks(400, 4, span=1000.0).cuda()
+    rnn(x, time)
+    assert not rnn._openings.active
+    rnn.reset_parameters()
+    openings = rnn._openings
+    rnn.eval()
+    rnn(x, time)
+    gates = [gate.bounded() for gate in rnn.gates()]
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        time + 1  # torch warns of a graph without work
+        openings.watch(gates, time, None, 1)
+    assert openings.batches == 0
+
+
+@pytest.mark.gpu
+def test_a_layer_that_moves_to_a_gpu_goes_on_with_its_count():
+    rnn = PhasedLSTM(3, 7, **SEVEN)
+    train(rnn, 10)
+    rnn.cuda()
+    x, time = torch.randn(30, 4, 3, device="cuda"), clocks(30, 4).cuda()
+    for _ in range(9):
+        rnn(x, time)
+    with pytest.warns(UserWarning, match="^2 of 7 units"):
+        rnn(x, time)
