@@ -40,9 +40,11 @@ class Work:
         return x, time, torch.randn(self.T, self.B, self.H, generator=generator).div_(self.T)
 
     def layer(self, leak: float, backend: str = "cpu") -> PhasedLSTM:
-        """A layer with the default periods, exp U(1, 6)."""
+        """A layer with the default periods, exp U(1, 6), after its first batches, in which it looks for units that never open."""
         torch.manual_seed(0)
-        return PhasedLSTM(self.D, self.H, period=LogUniform(e, e**6), ratio_on=self.ratio_on, leak=leak, backend=backend)
+        rnn = PhasedLSTM(self.D, self.H, period=LogUniform(e, e**6), ratio_on=self.ratio_on, leak=leak, backend=backend)
+        rnn._openings.active = False
+        return rnn
 
 
 TABLE = (Work(32, 125, 1, 110), Work(32, 1000, 1, 110), Work(32, 3000, 41, 110), Work(32, 1000, 41, 256))

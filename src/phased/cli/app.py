@@ -104,7 +104,7 @@ def run(
         raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
     with plain_errors():
         check_scale(scale)
-    options = parse_options(name, context.args)
+    options = parse_options(name, context.args) if context.args else {}
     if name in catalogue.drawn():
         draw(name, out or Path("out"))
         return

@@ -14,7 +14,7 @@ from phased.cli.table import table
 from phased.experiments.record import LAST
 from phased.experiments.run import Run
 from phased.experiments.sweep import Summary, sweep
-from phased.experiments.watch import Event
+from phased.experiments.workers import Event
 
 
 def train(

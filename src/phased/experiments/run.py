@@ -17,12 +17,11 @@ from phased import check, files
 from phased.experiments.fields import Malformed
 from phased.experiments.record import Gates, Record, parse
 from phased.layer import PhasedRNN
-from phased.learn import checkpoint
 from phased.learn.batch import Task
 from phased.learn.device import make_fabric
 from phased.learn.loop import Progress, Trained, Training, fit
 from phased.learn.model import Model
-from phased.learn.store import CHECKPOINT
+from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.machine import device_name, processor
 
 if TYPE_CHECKING:
@@ -94,6 +93,10 @@ class Run:
     def file(self, out: Path) -> Path:
         """The file with the run's record."""
         return out / self.experiment / f"{self.name}.jsonl"
+
+    def study_file(self, out: Path) -> Path:
+        """The file with the records of the whole study, where they are gathered."""
+        return out / f"{self.study or self.experiment}.jsonl"
 
     def folder(self, out: Path) -> Path:
         """Where its checkpoint and its log lie, beside the record."""
@@ -235,7 +238,7 @@ CURE = "Choose another folder, or move it away to run it again."
 
 def trained(run: Run, out: Path) -> Model:
     """The network of a run as its last checkpoint has it, in eval."""
-    state = checkpoint.load(run.folder(out) / CHECKPOINT)
+    state = load_checkpoint(run.folder(out) / CHECKPOINT)
     if state is None or "model" not in state:
         raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. Run it first.")
     model = run.build()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import islice
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from phased import check, files
 from phased.experiments import catalogue
-from phased.experiments.folder import Reading, read_file, study_file
+from phased.experiments.folder import Reading, read_file
 from phased.experiments.record import Record
 from phased.experiments.run import SCALES, NoRecord, Run, compare, finished, write
-from phased.experiments.watch import Event, Watch, one_by_one, watching
-from phased.experiments.workers import Worker, carry_out, clear_mark
+from phased.experiments.watch import watching
+from phased.experiments.workers import Event, Watch, Worker, carry_out, clear_mark
 from phased.learn.device import check_device
 from phased.machine import cores
 
@@ -85,7 +85,7 @@ def sweep(
     check.size("jobs", jobs)
     if cluster is None:
         check_device(device)
-    report = one_by_one(progress or (lambda event: None))
+    report = progress or (lambda event: None)
     for place in {run.file(out).parent for run in runs}:
         files.writable(place)
     summary = Summary()
@@ -109,12 +109,9 @@ def sweep(
     here = jobs == 1 and cluster is None
     threads = max(1, cores() // jobs) if jobs > 1 and not cluster else None
     worker = Worker(out.resolve(), device, threads, watch=report if here else None)
-    with (
-        unwatched() if here else watching(waiting, out, report) as look,
-        closing(carry_out(waiting, worker, jobs, cluster)) as ends,
-    ):
+    news = nullcontext(report) if here else watching(waiting, out, report)
+    with news as report_end, closing(carry_out(waiting, worker, jobs, cluster)) as ends:
         for run, state, record, reason in ends:
-            look()  # its last epoch before its end
             if state == "failed":
                 summary.failed[run.name] = reason
             elif state == "skipped":
@@ -125,22 +122,15 @@ def sweep(
                 summary.done.append(run)
             if record is not None:
                 summary.records[run.name] = record
-            report(Event(run, state, message=reason))
+            report_end(Event(run, state, message=reason))
     return summary
-
-
-@contextmanager
-def unwatched() -> Iterator[Callable[[], None]]:
-    """In place of `watching`, for runs in this process: these report their epochs themselves."""
-    yield lambda: None
 
 
 def gathered_records(runs: Sequence[Run], out: Path) -> dict[str, Record]:
     """By name, the records of these runs that lie in their studies' files; a ValueError for one of other settings."""
     found: dict[str, Record] = {}
     wanted = {run.name: run for run in runs}
-    for study in {run.study or run.experiment for run in runs}:
-        path = study_file(out, study)
+    for path in {run.study_file(out) for run in runs}:
         if not path.exists():
             continue
         reading = Reading([], [])

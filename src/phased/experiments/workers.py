@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -17,9 +17,24 @@ from phased.experiments.lock import locked
 from phased.experiments.orphan import end_with
 from phased.experiments.record import Record
 from phased.experiments.run import Run, execute, finished
-from phased.experiments.watch import Event, State, Watch
+from phased.learn.store import Epoch
 
 ERROR, STARTED = "error.txt", "started"
+
+
+State = Literal["skipped", "busy", "running", "done", "failed"]
+
+
+class Event(NamedTuple):
+    """News of a run: an epoch is over ("running"), another sweep does it ("busy"), or its end; `message` says why it failed."""
+
+    run: Run
+    state: State
+    epoch: Epoch | None = None
+    message: str = ""
+
+
+Watch = Callable[[Event], None]
 
 
 class Ended(NamedTuple):

@@ -19,7 +19,7 @@ from torch.nn import functional
 from phased import check
 from phased.learn import loader
 from phased.learn.batch import Batch, Task
-from phased.learn.model import Model, check_model
+from phased.learn.model import Model
 from phased.learn.store import Epoch, Store
 
 if TYPE_CHECKING:
@@ -131,6 +131,17 @@ def fit(
             if progress is not None and fabric.is_global_zero:
                 progress(curve[-1])
     return Trained(curve, resumed)
+
+
+def check_model(model: object) -> None:
+    """A TypeError for what cannot be trained."""
+    lacking = [name for name in ("forward", "updates", "penalty") if not callable(getattr(model, name, None))]
+    if not isinstance(model, nn.Module) or lacking:
+        without = f" without {', '.join(lacking)}" if isinstance(model, nn.Module) else ""
+        raise TypeError(
+            f"model must be a torch module with forward(batch), updates(batch) and penalty(), got {check.kind(model)}{without}. "
+            f"Make it a subclass of phased.learn.Model."
+        )
 
 
 class Share(NamedTuple):

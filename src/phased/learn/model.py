@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from phased import check
 from phased.learn.batch import Batch
 
 
@@ -35,14 +34,3 @@ class Model(nn.Module):
     def penalty(self) -> Tensor | None:
         """What `Training.openness_cost` multiplies and adds to the loss; None for a network without time gates."""
         return None
-
-
-def check_model(model: object) -> None:
-    """A TypeError for what cannot be trained."""
-    lacking = [name for name in ("forward", "updates", "penalty") if not callable(getattr(model, name, None))]
-    if not isinstance(model, nn.Module) or lacking:
-        without = f" without {', '.join(lacking)}" if isinstance(model, nn.Module) else ""
-        raise TypeError(
-            f"model must be a torch module with forward(batch), updates(batch) and penalty(), got {check.kind(model)}{without}. "
-            f"Make it a subclass of phased.learn.Model."
-        )

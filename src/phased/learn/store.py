@@ -1,21 +1,27 @@
-"""The checkpoint and the log of a training, in a folder."""
+"""The checkpoint and the log of a training, in a folder: whole, and with a digest that finds every bit that has changed."""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import nn
 
 from phased import files
-from phased.learn import checkpoint
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 CHECKPOINT, LOG = "checkpoint.pt", "epochs.ndjson"
+CURE = "Choose another folder, or delete it to start anew."
+
+# The last record of the zip archive that torch writes, 22 bytes, begins so. Checkpoints without a digest end with it.
+END_OF_ZIP = b"PK\x05\x06"
+END_SIZE = 22
 
 
 class Epoch(NamedTuple):
@@ -40,7 +46,7 @@ class Store:
         if self.fabric.is_global_zero:
             files.writable(self.folder)
             files.remove_parts(self.folder)
-            state = checkpoint.load(self.folder / CHECKPOINT)
+            state = load_checkpoint(self.folder / CHECKPOINT)
         state = self.fabric.broadcast(state)
         if state is None:
             return []
@@ -74,7 +80,7 @@ class Store:
         if self.fabric.is_global_zero:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             points = [tuple(epoch) for epoch in curve]
-            checkpoint.save(self.folder / CHECKPOINT, {**state, "curve": points, "identity": self.identity})
+            save_checkpoint(self.folder / CHECKPOINT, {**state, "curve": points, "identity": self.identity})
             self._write_log(curve)
         self.fabric.barrier()
 
@@ -84,4 +90,29 @@ class Store:
             files.write_whole(self.folder / LOG, lines.encode())
 
 
-CURE = "Choose another folder, or delete it to start anew."
+def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
+    """Write tensors, numbers, texts, lists and dicts of them, and the digest. `torch.load` reads the file too."""
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    files.write_whole(path, files.seal(buffer.getvalue()))
+
+
+def load_checkpoint(path: Path) -> dict[str, Any] | None:
+    """What `save_checkpoint` wrote, on the CPU; None if there is no such file. Nothing in it is executed."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OSError(f"cannot read '{path}': {files.reason(error)}. Move it away to start anew.") from error
+    try:
+        body = data if data[-END_SIZE:].startswith(END_OF_ZIP) else files.unseal(data)
+    except files.Damaged as error:
+        raise ValueError(f"'{path}' is damaged, or not a checkpoint: {error}. Delete it to start anew.") from error
+    try:
+        state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch names no exception of its own for a file it cannot read
+        raise ValueError(f"'{path}' is not a checkpoint that torch can read. Delete it to start anew.") from error
+    if not isinstance(state, dict):
+        raise ValueError(f"'{path}' must hold the dict of a checkpoint, got {type(state).__name__}. Delete it to start anew.")
+    return state
