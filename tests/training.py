@@ -17,12 +17,12 @@ from phased.cost import openness_cost
 from phased.experiments import run as run_module
 from phased.experiments.network import NetworkConfig
 from phased.experiments.run import Run
-from phased.learn import checkpoint
 from phased.learn.batch import Batch, Samples, Split, generator, padded
 from phased.learn.loader import Place, ahead
 from phased.learn.loop import Training
 from phased.learn.model import Model, Updates
 from phased.learn.readout import Readout
+from phased.learn.store import load_checkpoint
 from phased.paper.frequency.task import Sines
 
 SMALL = Sines(points=(5, 12), duration=(5.0, 20.0))
@@ -80,7 +80,7 @@ def same_numbers(line: dict[str, Any]) -> dict[str, Any]:
 
 def weights(run: Run, out: Path) -> dict[str, Any]:
     """The checkpoint's parameters and Adam's averages, as bytes."""
-    state = checkpoint.load(run.folder(out) / "checkpoint.pt")
+    state = load_checkpoint(run.folder(out) / "checkpoint.pt")
     assert state is not None
     averages = {
         f"{n}.{key}": value

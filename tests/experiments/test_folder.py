@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from phased.experiments.folder import gather, read, study_file
+from phased.experiments.folder import gather, read
 from phased.experiments.record import parse
 from phased.experiments.sweep import sweep
 from phased.report.groups import groups
@@ -156,29 +156,45 @@ def test_files_that_are_not_all_records_are_left_as_they_are_with_a_warning(some
     assert set(files_in(some)) == {"adding.jsonl", "frequency.jsonl", "sparsity.jsonl", "mixed.jsonl", "notes.txt"}
 
 
-@pytest.mark.parametrize("new", [0, 2])
-def test_a_study_file_that_is_not_all_records_loses_none_of_its_lines(some, result, put, new):
-    """It lies where the study's records go, of new runs too."""
+def test_a_study_file_that_is_not_all_records_stays_and_runs_that_would_go_there_stay_where_they_are(some, result, put):
     gather(some)
     file = some / "frequency.jsonl"
     file.write_text(file.read_text() + '{"experiment": "freq')
-    lines = set(file.read_text().splitlines())
-    put(some, *(result(seed=50 + seed, epochs=2) for seed in range(new)))
+    before = files_in(some)
     with pytest.warns(UserWarning, match=r"frequency\.jsonl', line 8: skipped"):
         gather(some)
-    assert lines <= set(file.read_text().splitlines())
-    with pytest.warns(UserWarning, match=r"frequency\.jsonl', line \d+: skipped"):
-        assert len(read(some).records) == 10 + new
+    assert files_in(some) == before
+    put(some, *(result(seed=50 + seed, epochs=2) for seed in range(2)))
+    before = files_in(some)
+    with (
+        pytest.warns(UserWarning, match=r"frequency\.jsonl', line 8: skipped"),
+        pytest.raises(
+            ValueError, match=r"frequency\.jsonl' must have a record in every line, or records would be lost\. Mend it"
+        ),
+    ):
+        gather(some)
+    assert files_in(some) == before
 
 
-def test_a_study_whose_name_leads_out_of_the_folder_is_gathered_inside_it(result, put, tmp_path):
+def test_a_study_whose_name_leads_out_of_the_folder_stays_where_it_is(result, put, tmp_path):
     """Records may come from anywhere, and say anything."""
     put(tmp_path / "results", result(epochs=2))
-    (tmp_path / "results" / "odd.jsonl").write_text(json.dumps(result(epochs=2, study="../elsewhere", seed=1)) + "\n")
+    odd = tmp_path / "results" / "odd.jsonl"
+    odd.write_text(json.dumps(result(epochs=2, study="../elsewhere", seed=1)) + "\n")
     before = lines_in(tmp_path / "results")
-    gather(tmp_path / "results")
+    with pytest.warns(UserWarning, match=r"odd\.jsonl': skipped, it has a study whose name is not fit for a file"):
+        gather(tmp_path / "results")
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    assert odd.exists()
     assert lines_in(tmp_path / "results") == before
+
+
+def test_records_of_one_name_with_different_settings_are_both_kept(result, put, tmp_path):
+    put(tmp_path / "a", result(epochs=2))
+    put(tmp_path / "b", result(epochs=3))
+    before = lines_in(tmp_path)
+    assert gather(tmp_path) == {tmp_path / "frequency.jsonl": 2}
+    assert lines_in(tmp_path) == before
 
 
 def test_gathering_a_folder_that_is_not_there_is_an_error_with_the_cure(tmp_path):
@@ -234,7 +250,7 @@ def test_a_gathered_run_without_its_checkpoint_is_not_run_again(tmp_path):
 def test_a_sweep_looks_into_the_file_of_the_runs_own_study(tmp_path):
     run = replace(tiny_run(epochs=1), study="small")
     execute(run, tmp_path)
-    assert gather(tmp_path) == {study_file(tmp_path, "small"): 1}
+    assert gather(tmp_path) == {tmp_path / "small.jsonl": 1}
     assert sweep([run], tmp_path, device="cpu").skipped == [run]
 
 
@@ -247,11 +263,21 @@ def test_nothing_starts_beside_a_gathered_record_of_other_settings(tmp_path):
         sweep([tiny_run(seed=7), tiny_run(epochs=2)], tmp_path, progress=lambda event: pytest.fail("something started"))
 
 
+def test_of_two_gathered_records_of_one_name_the_one_with_the_runs_settings_counts(tmp_path):
+    for epochs in (1, 2):
+        execute(tiny_run(epochs=epochs), tmp_path / str(epochs))
+        gather(tmp_path / str(epochs))
+    both = [(tmp_path / epochs / "tiny.jsonl").read_text() for epochs in "12"]
+    (tmp_path / "tiny.jsonl").write_text("".join(both))
+    assert len(sweep([tiny_run(epochs=1)], tmp_path, device="cpu").skipped) == 1
+    assert len(sweep([tiny_run(epochs=2)], tmp_path, device="cpu").skipped) == 1
+
+
 def test_a_damaged_line_in_a_studys_file_stops_no_sweep_and_stays(tmp_path):
     run, other = tiny_run(epochs=1), tiny_run(epochs=1, seed=1)
     execute(run, tmp_path)
     gather(tmp_path)
-    file = study_file(tmp_path, "tiny")
+    file = tmp_path / "tiny.jsonl"
     file.write_text(file.read_text() + "cut o")
     before = file.read_bytes()
     with pytest.warns(UserWarning, match=r"tiny\.jsonl', line 2: skipped, it is cut off"):

@@ -14,7 +14,7 @@ import pytest
 
 from phased.experiments.lock import locked
 from phased.experiments.sweep import sweep
-from phased.experiments.watch import Event
+from phased.experiments.workers import Event
 from phased.learn.store import LOG
 from training import SMALL, Slow, execute, same_numbers, tiny_run
 

@@ -11,7 +11,8 @@ from distributed import LocalCluster
 from phased.experiments.descriptor import Study
 from phased.experiments.record import parse
 from phased.experiments.sweep import runs_of, sweep
-from phased.experiments.watch import Event, Log
+from phased.experiments.watch import Log
+from phased.experiments.workers import Event
 from phased.learn.store import LOG
 from training import SMALL, Deadly, Failing, execute, same_numbers, tiny_run
 

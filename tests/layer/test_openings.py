@@ -257,6 +257,7 @@ def test_activation_checkpoints_work_while_units_are_looked_for(reentrant):
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_on_a_gpu_only_the_first_and_the_last_batch_synchronise():
     settings = SEVEN | {"device": "cuda"}
     rnn = PhasedLSTM(3, 7, **settings)
@@ -264,8 +265,8 @@ def test_on_a_gpu_only_the_first_and_the_last_batch_synchronise():
     lengths = torch.tensor([30, 12, 0, 7], device="cuda")
     rnn(x, time, lengths=lengths)
     gates = [gate.bounded() for gate in rnn.gates()]
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         for _ in range(18):
             rnn._openings.watch(gates, time, lengths, 1)
     finally:

@@ -95,7 +95,7 @@ WRONG = {
     "no stream": (lambda: Batch({}, torch.zeros(7)), "a batch must have at least one stream, got none."),
     "lengths of two dimensions": (
         lambda: Batch.of(torch.zeros(3, 7), torch.zeros(3, 7), LENGTHS[:, None], torch.zeros(7)),
-        "lengths of stream 'input' must have shape (7,), got (7, 1).",
+        "lengths of stream 'input' must have shape (sequences,), got (7, 1).",
     ),
     "lengths of another stream": (
         lambda: Batch({"a": stream(3), "b": stream(3, 6)}, torch.zeros(7)),

@@ -17,13 +17,12 @@ import torch
 from phased import PhasedLSTM, files
 from phased.experiments.network import NetworkConfig
 from phased.experiments.run import Run
-from phased.learn import checkpoint
-from phased.learn.batch import Batch
+from phased.learn.batch import Batch, Split
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.model import Model
 from phased.learn.readout import Readout
-from phased.learn.store import CHECKPOINT, LOG, Epoch
+from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
 from phased.paper.adding.task import Adding
 from phased.paper.frequency.task import Sines
 from training import (
@@ -340,24 +339,39 @@ class Answering(Model):
 
 
 @pytest.mark.parametrize(
-    "task, shape, of_y",
+    "task, shape, wanted",
     [
-        (SMALL, (7, 2), "(8,)"),
-        (SMALL, (8, 2, 1), "(8,)"),
-        (SMALL, (12, 8, 2), "(8,)"),
-        (SMALL, (), "(8,)"),
-        (SMALL, (8,), "(8,)"),  # classes, but one number a sequence
-        (Adding(length=(10, 12)), (8, 1), "(8,)"),  # numbers, but classes
-        (SIGNS, (8, 2), "(9, 8)"),
-        (SIGNS, (9, 8), "(9, 8)"),
+        (SMALL, (7, 2), "(8, classes), as y are classes"),
+        (SMALL, (8, 2, 1), "(8, classes), as y are classes"),
+        (SMALL, (12, 8, 2), "(8, classes), as y are classes"),
+        (SMALL, (), "(8, classes), as y are classes"),
+        (SMALL, (8,), "(8, classes), as y are classes"),
+        (Adding(length=(10, 12)), (8, 1), "(8), as y are numbers"),
+        (SIGNS, (8, 2), "(9, 8, classes), as y are classes"),
+        (SIGNS, (9, 8), "(9, 8, classes), as y are classes"),
     ],
 )
-def test_an_answer_of_another_shape_is_named(tmp_path, fabric, task, shape, of_y):
+def test_an_answer_of_another_shape_is_named(tmp_path, fabric, task, shape, wanted):
     with pytest.raises(ValueError) as caught:
         fit(task, Answering(*shape), SHORT, tmp_path, fabric)
     got = str(shape).replace("'", "")
-    assert f"the model's answer must have the shape of y, {of_y}" in str(caught.value)
+    assert f"the model's answer must have shape {wanted}" in str(caught.value)
     assert f"got {got}" in str(caught.value)
+
+
+@dataclass(frozen=True)
+class Unlabelled(Signs):
+    """No label counts."""
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        batch = super().batch(seed, split, epoch, index, size)
+        return replace(batch, mask=torch.zeros_like(batch.mask))
+
+
+def test_an_epoch_without_any_label_is_an_error(tmp_path, fabric):
+    model = Readout(PhasedLSTM(1, 4, period=2.0, ratio_on=0.9), 2, every_step=True)
+    with pytest.raises(ValueError, match="at least one label must count in an epoch, got none"):
+        fit(Unlabelled(), model, STEPS, tmp_path, fabric)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
@@ -522,7 +536,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint_intact(tmp_path, unbrok
     monkeypatch.setattr(files.os, "fsync", fills_up)
     with pytest.raises(OSError, match=r"No space left on device; the one before it is intact. Make room"):
         execute(run, tmp_path)
-    state = checkpoint.load(run.folder(tmp_path) / CHECKPOINT)
+    state = load_checkpoint(run.folder(tmp_path) / CHECKPOINT)
     assert len(state["curve"]) == 2
     monkeypatch.undo()
     assert same_numbers(execute(run, tmp_path)) == unbroken["phased"][0]
@@ -557,7 +571,7 @@ def test_two_processes_train_as_one_does(tmp_path):
             assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
             assert two["test"] == one["test"]
             assert two["updates"] == one["updates"]
-        states = [checkpoint.load(run.folder(tmp_path / folder) / CHECKPOINT)["model"] for folder in ("alone", "together")]
+        states = [load_checkpoint(run.folder(tmp_path / folder) / CHECKPOINT)["model"] for folder in ("alone", "together")]
         for name, value in states[0].items():
             torch.testing.assert_close(states[1][name], value, rtol=1e-3, atol=1e-5, msg=f"{run.name}: {name}")
 

@@ -81,7 +81,6 @@ def test_the_same_words_in_two_studies_are_two_groups(result):
     [
         ({"lr": 1e-3}, {"lr": 1e-4}, ["lr 0.0001", "lr 0.001"]),
         ({"epochs": 12}, {"epochs": 30}, ["epochs 12", "epochs 30"]),
-        ({}, {"extra": True}, ["", "extra"]),
         ({"task": {"points": [1, 2]}}, {"task": {"points": [1, 3]}}, ["points (1, 2)", "points (1, 3)"]),
         ({"lr": 1, "batch": 8}, {"lr": 2, "batch": 16}, ["batch 8, lr 1", "batch 16, lr 2"]),
     ],
@@ -93,6 +92,18 @@ def test_records_of_one_place_with_different_settings_are_never_averaged_and_nam
     assert [group.seeds for group in found] == [[0, 1], [0, 1]]
     for group in found:
         assert len({record.settings.get("lr") for record in group.records}) == 1
+
+
+def test_a_setting_that_older_records_do_not_have_separates_none(result):
+    (group,) = groups(made(result(seed=0), result(seed=1, extra=True)))
+    assert (group.label, group.seeds) == ("Phased LSTM, leak 0.001", [0, 1])
+
+
+def test_records_with_two_values_of_a_new_setting_are_never_averaged_whatever_older_ones_lie_beside_them(result):
+    found = groups(made(result(seed=0), result(seed=1, extra=1), result(seed=2, extra=2)))
+    for group in found:
+        assert len({record.settings["extra"] for record in group.records if "extra" in record.settings}) <= 1
+    assert sorted(seed for group in found for seed in group.seeds) == [0, 1, 2]
 
 
 def test_settings_that_say_where_a_run_was_made_set_nothing_apart(result):

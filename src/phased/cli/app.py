@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from phased import __version__
-from phased.cli.errors import RESUMES, fail, need, plain_errors, writable
-from phased.cli.options import options_help, parse_options
+from phased.cli.errors import RESUMES, fail, need, plain_errors, plain_warnings, writable
+from phased.cli.options import name_first, options_help, parse_options
 from phased.experiments import catalogue
 from phased.experiments.run import check_scale
 
@@ -81,8 +81,9 @@ def demo(out: Out = Path("out")) -> None:
     need("altair", "figures")
     from phased.cli.demo import demo as show
 
-    with plain_errors(RESUMES):
-        summary = show(Console(), writable(out))
+    console = Console()
+    with plain_errors(RESUMES), plain_warnings(console):
+        summary = show(console, writable(out))
     if summary.failed:
         raise typer.Exit(1)
 
@@ -100,11 +101,12 @@ def run(
     only: Only = "*",
 ) -> None:
     """Compute an experiment of the paper: draw it, or train what is missing of it."""
+    name, arguments = name_first(name, context.args, ABOUT)
     if name not in ABOUT:
         raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
     with plain_errors():
         check_scale(scale)
-    options = parse_options(name, context.args) if context.args else {}
+    options = parse_options(name, arguments) if arguments else {}
     if name in catalogue.drawn():
         draw(name, out or Path("out"))
         return
@@ -116,13 +118,13 @@ def run(
     from phased.cli.train import train
     from phased.experiments.sweep import runs_of
 
-    folder = out or Path("results")
-    with plain_errors(RESUMES):
+    console, folder = Console(), out or Path("results")
+    with plain_errors(RESUMES), plain_warnings(console):
         runs = runs_of(name, scale, range(seeds), only, options)
-        summary = train(Console(), runs, writable(folder), jobs, cluster, device)
+        summary = train(console, runs, writable(folder), jobs, cluster, device)
     if summary.failed:
         raise typer.Exit(1)
-    Console().print(f"To look at it: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)
+    console.print(f"To look at it: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)
 
 
 @app.command()
@@ -167,11 +169,10 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
 @app.command()
 def gather(results: Results = Path("results")) -> None:
     """Move the results of single runs into one sorted file a study, as they are kept under version control."""
-    from phased.cli.report import printed_warnings
     from phased.experiments.folder import gather as into_studies
 
     console = Console()
-    with plain_errors(), printed_warnings(console):
+    with plain_errors(), plain_warnings(console):
         for file, count in into_studies(results).items():
             console.print(f"  {file}: {count}", soft_wrap=True, markup=False, highlight=False)
 

@@ -57,7 +57,10 @@ def demo(console: Console, out: Path) -> Summary:
 
 def chosen() -> Demo:
     """What the first experiment with a demo has."""
-    return next(experiment.demo for experiment in catalogue.experiments().values() if experiment.demo is not None)
+    for experiment in catalogue.experiments().values():
+        if experiment.demo is not None:
+            return experiment.demo
+    raise ValueError("an experiment must have a demo, got none with one. Give a descriptor a `demo`.")
 
 
 def stream(console: Console, runs: Sequence[Run], results: Path, events: Events) -> None:

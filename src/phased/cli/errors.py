@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -30,6 +31,22 @@ def plain_errors(when_stopped: str = "") -> Iterator[None]:
         fail(str(error))
     except KeyboardInterrupt:
         fail(f"stopped. {when_stopped}".strip(), STOPPED)
+
+
+@contextmanager
+def plain_warnings(console: Console) -> Iterator[None]:
+    """Inside, warnings are printed in yellow, each once, and without the line of code they come from."""
+    printed: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in printed:
+            printed.add(str(message))
+            console.print(str(message), style="yellow", soft_wrap=True, markup=False, highlight=False)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import typer
 
 from phased.experiments import catalogue
 from phased.experiments.descriptor import Option
+
+
+def name_first(name: str, arguments: Sequence[str], known: Collection[str]) -> tuple[str, list[str]]:
+    """The study's name and the other arguments, where an option of its own stands before it.
+
+    Of `--periods authors frequency` the command, which does not know the option, takes "--periods" for the name.
+    """
+    named = [argument for argument in arguments if argument in known]
+    if not name.startswith("-") or len(named) != 1:
+        return name, list(arguments)
+    return named[0], [argument for argument in (name, *arguments) if argument != named[0]]
 
 
 def parse_options(name: str, arguments: Sequence[str]) -> dict[str, str]:

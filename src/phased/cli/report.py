@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
+from phased.cli.errors import plain_warnings
 from phased.experiments.folder import Reading, read
 from phased.report.drawing.growth import save_growth
 from phased.report.drawing.pictures import save_pictures
@@ -18,7 +16,7 @@ from phased.report.html.page import save_page
 
 def report(console: Console, results: Path, out: Path) -> list[Path]:
     """The files written. What is not a result is named on the console and on the page."""
-    with printed_warnings(console):
+    with plain_warnings(console):
         reading = read(results)
         files = save_report(reading, results, out)
         bench = results / "bench" / "cpu.json"
@@ -32,13 +30,3 @@ def report(console: Console, results: Path, out: Path) -> list[Path]:
 def save_report(reading: Reading, results: Path, out: Path) -> list[Path]:
     """The page and the pictures of what was read."""
     return [save_page(reading, results, out), *save_pictures(reading.records, out)]
-
-
-@contextmanager
-def printed_warnings(console: Console) -> Iterator[None]:
-    """Warnings raised inside are printed, in yellow and without the line of code they come from."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        console.print(str(warning.message), style="yellow", soft_wrap=True, markup=False, highlight=False)

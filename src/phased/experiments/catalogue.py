@@ -20,7 +20,7 @@ def experiments() -> dict[str, Experiment]:
         for module in iter_modules(package.__path__)
         if module.ispkg and hasattr(import_module(f"{PLACE}.{module.name}"), "EXPERIMENT")
     ]
-    names = [name for experiment in found for name in commands(experiment)]
+    names = [name for experiment in found for name in {experiment.name, *commands(experiment)}]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"names of experiments and studies must be different from each other, got {', '.join(twice)} twice.")

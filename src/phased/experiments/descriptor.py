@@ -172,4 +172,6 @@ class Experiment:
 
     def figure_runs(self) -> list[tuple[str, str]]:
         """Model and condition of every bar or curve in the paper's figure."""
-        return [(kind.name, condition) for condition in self.conditions for kind in self.models] if self.number else []
+        if not (self.number and self.studies):
+            return []
+        return [(kind.name, condition) for condition in self.conditions for kind in self.models]

@@ -27,8 +27,7 @@ class Reading(NamedTuple):
 
 def read(folder: Path) -> Reading:
     """Every record in the `*.jsonl` files under a folder, in the order of their paths; each thing skipped has one warning."""
-    if not folder.is_dir():
-        raise NotADirectoryError(f"there is no folder '{folder}'. Name the one that `phased run` wrote its results to.")
+    check_folder(folder)
     reading = Reading([], [])
     found, unlisted = reader.find(folder, SUFFIX)
     for closed, reason in unlisted.items():
@@ -36,6 +35,12 @@ def read(folder: Path) -> Reading:
     for file in found:
         read_file(file, reading)
     return reading
+
+
+def check_folder(folder: Path) -> None:
+    """An error with the cure if there is no such folder."""
+    if not folder.is_dir():
+        raise NotADirectoryError(f"there is no folder '{folder}'. Name the one that `phased run` wrote its results to.")
 
 
 def read_file(file: Path, reading: Reading) -> None:
@@ -65,16 +70,12 @@ def _filled_lines(file: Path) -> Iterator[tuple[int, bytes]]:
         raise reader.Unreadable("it is empty")
 
 
-def study_file(folder: Path, study: str) -> Path:
-    """Where the records of a study lie when they are gathered."""
-    return folder / f"{study}{SUFFIX}"
-
-
 def gather(folder: Path) -> dict[Path, int]:
     """Move the records of single runs into one file a study, sorted by name; the files written, with their numbers of records.
 
     A run with several records of the same settings keeps the latest. Files that are not all records are left as they are.
     """
+    check_folder(folder)
     by_study: dict[str, dict[tuple[str, ...], Record]] = {}
     sources: list[Path] = []
     for file in reader.find(folder, SUFFIX)[0]:
@@ -90,11 +91,13 @@ def gather(folder: Path) -> dict[Path, int]:
             key = record.name, record.scale, json.dumps(record.settings, sort_keys=True)
             if key not in kept or record.date >= kept[key].date:
                 kept[key] = record
-    written = {}
-    for study, records in sorted(by_study.items()):
-        path = study_file(folder, study)
+    paths = {study: folder / f"{study}{SUFFIX}" for study in sorted(by_study)}
+    for path in paths.values():
         if path.exists() and path not in sources:
             raise ValueError(f"'{path}' must have a record in every line, or records would be lost. Mend it, or move it away.")
+    written = {}
+    for study, path in paths.items():
+        records = by_study[study]
         files.write_whole(path, "".join(records[key].line() for key in sorted(records)).encode())
         written[path] = len(records)
     for file in sources:

@@ -135,9 +135,16 @@ def gathered_records(runs: Sequence[Run], out: Path) -> dict[str, Record]:
             continue
         reading = Reading([], [])
         read_file(path, reading)
+        others: dict[str, ValueError] = {}
         for record in reading.records:
             run = wanted.get(record.name)
-            if run is not None and record.scale == run.scale:
+            if run is None or record.scale != run.scale:
+                continue
+            try:
                 compare(run, record, path)
                 found[record.name] = record
+            except ValueError as error:  # another record of the name may be the one
+                others[record.name] = error
+        for name in others.keys() - found.keys():
+            raise others[name]
     return found

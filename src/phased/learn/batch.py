@@ -57,6 +57,8 @@ class Batch:
         if not self.streams:
             raise ValueError("a batch must have at least one stream, got none.")
         for name, (x, time, lengths) in self.streams.items():
+            if lengths.dim() != 1:
+                raise ValueError(f"lengths of stream {name!r} must have shape (sequences,), got {tuple(lengths.shape)}.")
             if lengths.shape != (self.size,):
                 raise ValueError(f"lengths of stream {name!r} must have shape ({self.size},), got {tuple(lengths.shape)}.")
             if time.dim() != 2 or time.shape[1] != self.size:

@@ -195,7 +195,7 @@ def train_once(module: Any, optimizer: Any, shares: Iterator[Share], training: T
         fabric.backward(loss)
         fabric.clip_gradients(module, optimizer, max_norm=training.clip, error_if_nonfinite=False)
         optimizer.step()
-    return ratio(total, count, fabric)
+    return mean(total, count, fabric)
 
 
 @torch.no_grad()
@@ -212,16 +212,20 @@ def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> tuple[floa
             gated = True
             made += updates.made
             possible += updates.possible
-    return ratio(score, count, fabric), ratio(made, possible, fabric) if gated else None
+    test = mean(score, count, fabric)
+    if not gated:
+        return test, None
+    above, below = summed(made, possible, fabric)
+    return test, above / below if below else math.nan
 
 
 def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """The answers that have a label, and the labels: (N, classes) and (N,), or to predict numbers (N,) and (N,)."""
-    if answer.shape[: batch.y.dim()] != batch.y.shape or answer.dim() > batch.y.dim() + 1:
-        raise ValueError(
-            f"the model's answer must have the shape of y, {tuple(batch.y.shape)}, then classes if y are classes, "
-            f"got {tuple(answer.shape)}."
-        )
+    classes = not batch.y.is_floating_point()
+    if answer.shape[: batch.y.dim()] != batch.y.shape or answer.dim() != batch.y.dim() + classes:
+        shape = ", ".join([*map(str, batch.y.shape), *(["classes"] if classes else [])])
+        what = "classes" if classes else "numbers"
+        raise ValueError(f"the model's answer must have shape ({shape}), as y are {what}, got {tuple(answer.shape)}.")
     return (answer, batch.y) if batch.mask is None else (answer[batch.mask], batch.y[batch.mask])
 
 
@@ -239,11 +243,22 @@ def sum_of_scores(answer: Tensor, batch: Batch) -> Tensor:
     return (answer.argmax(-1) == y).sum() if answer.dim() == 2 else functional.mse_loss(answer, y, reduction="sum")
 
 
-def ratio(above: Tensor, below: Tensor | int, fabric: Fabric) -> float:
-    """One sum over another, both over all processes."""
+def mean(total: Tensor, labels: int, fabric: Fabric) -> float:
+    """The mean over all labels of all processes."""
+    above, below = summed(total, labels, fabric)
+    if not below:
+        raise ValueError(
+            "at least one label must count in an epoch, got none: the masks of all its batches are False everywhere."
+        )
+    return above / below
+
+
+def summed(above: Tensor, below: Tensor | int, fabric: Fabric) -> tuple[float, float]:
+    """Both numbers, summed over all processes."""
     parts = torch.stack([above, torch.as_tensor(below, dtype=above.dtype, device=above.device)])
     sums: Any = fabric.all_reduce(parts, reduce_op="sum")
-    return float(sums[0] / sums[1])
+    first, second = sums.tolist()
+    return first, second
 
 
 def epoch_seed(seed: int, epoch: int, rank: int) -> int:

@@ -20,7 +20,8 @@ class Model(nn.Module):
     """A network that can be trained by `phased.learn.fit`: a torch module with three methods.
 
     `forward` is required. `updates` and `penalty` are for networks with time gates; as they stand here, they say there are none.
-    Any module with these three methods will do; it need not be a subclass.
+    Any module with these three methods will do; it need not be a subclass. A checkpoint knows its model by its `repr`: numbers
+    that no submodule shows go into `extra_repr`.
     """
 
     def forward(self, batch: Batch) -> Tensor:

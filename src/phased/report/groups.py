@@ -207,15 +207,18 @@ def apart(members: Sequence[Record]) -> list[tuple[str, list[Record]]]:
     """Records of one place by their settings, with what is different in words.
 
     Normally all are alike, and there is nothing to say. Files of schema 1 have no variant, and a user may have changed settings
-    without a name for it: no mean is taken over such runs. A setting that not all of them have is new, and separates none.
+    without a name for it: no mean is taken over such runs. A setting that some do not have is new, and separates none by that.
     """
     settings = [_compared_settings(record) for record in members]
-    common = sorted(set.intersection(*(set(one) for one in settings)))
-    different = [key for key in common if len({frozen(one[key]) for one in settings}) > 1]
+    values_of: defaultdict[str, set[str]] = defaultdict(set)
+    for one in settings:
+        for key, value in one.items():
+            values_of[key].add(frozen(value))
+    different = sorted(key for key, values in values_of.items() if len(values) > 1)
     alike: defaultdict[str, list[Record]] = defaultdict(list)
     words: dict[str, str] = {}
     for record, one in zip(members, settings, strict=True):
-        values = {key: one[key] for key in different}
+        values = {key: one.get(key) for key in different}
         alike[frozen(values)].append(record)
         words[frozen(values)] = names.settings(values)
     return [(words[values], same) for values, same in alike.items()]
@@ -256,6 +259,7 @@ def _order(group: Group) -> tuple[Any, ...]:
         _place(group.condition, list(about.conditions)),
         _place(group.model, [kind.name for kind in about.models]),
         natural(group.variant),
+        _place(group.study, [study.name for study in about.studies]),
     )
 
 

@@ -24,11 +24,12 @@ class Look(NamedTuple):
 
 def colour(group: Group) -> str:
     """The colour of a group's model: the same in every figure; its variants are shades of it."""
-    kinds = [kind.name for kind in group.experiment.models]
-    if group.model not in kinds:
-        return OTHERS[0]
-    own = group.experiment.models[kinds.index(group.model)].colour
-    return own or OTHERS[kinds.index(group.model) % len(OTHERS)]
+    own = next((kind.colour for kind in group.experiment.models if kind.name == group.model), None)
+    if own is not None:
+        return own
+    without = [kind.name for kind in group.experiment.models if kind.colour is None]
+    place = without.index(group.model) if group.model in without else len(without)
+    return OTHERS[place % len(OTHERS)]
 
 
 def by_variant(groups: Sequence[Group]) -> list[Look]:

@@ -46,15 +46,20 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
 def of_leaks(of: Sequence[Group]) -> str:
     """A row for runs that differ in the leak alone."""
     verdict = {True: "yes", False: "no", None: "one seed"}
+    pairs = leak_pairs(of)
+    leaks = sorted({pair.leaking.settings["leak"] for pair in pairs}) or [0.001]
     rows = []
-    for pair in leak_pairs(of):
+    for pair in pairs:
         group = pair.without
         what = [group.experiment.name, group.experiment.condition(group.condition, short=True)]
         if group.data:
             what.append(group.data_words)
+        if len(leaks) > 1:
+            what.append(f"leak {pair.leaking.settings['leak']:g}")
         sides = (measured(side.test, group.experiment.metric) for side in (pair.without, pair.leaking))
         rows.append([literal(", ".join(what)), *sides, verdict[pair.within_spread]])
-    return table(("task", "leak 0", "leak 0.001", "within the spread"), rows)
+    with_leak = f"leak {leaks[0]:g}" if len(leaks) == 1 else "with the leak"
+    return table(("task", "leak 0", with_leak, "within the spread"), rows)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

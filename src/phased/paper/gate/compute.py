@@ -78,21 +78,21 @@ def run(numbers: Figure2 | None = None) -> Traces:
     return Traces(numbers, run_rhythm(numbers.rhythm), run_ramp(numbers.ramp))
 
 
-def run_rhythm(settings: Rhythm) -> RhythmTrace:
+def run_rhythm(numbers: Rhythm) -> RhythmTrace:
     """Eq. 6 over time, for each unit."""
-    time = clock(settings.duration, settings.interval)
-    period = torch.tensor(settings.period, dtype=torch.float64)
-    shift = torch.tensor(settings.shift, dtype=torch.float64)
-    gate = TimeGate(period, shift, torch.full_like(period, settings.ratio_on))
+    time = clock(numbers.duration, numbers.interval)
+    period = torch.tensor(numbers.period, dtype=torch.float64)
+    shift = torch.tensor(numbers.shift, dtype=torch.float64)
+    gate = TimeGate(period, shift, torch.full_like(period, numbers.ratio_on))
     return RhythmTrace(time.numpy(), gate(time).numpy())
 
 
-def run_ramp(settings: Ramp) -> RampTrace:
+def run_ramp(numbers: Ramp) -> RampTrace:
     """A layer whose units copy their input while they are open watches a ramp."""
-    rnn = copying_layer(settings)
-    time = clock(settings.duration, settings.interval)
-    ramp = settings.height * time / settings.duration
-    zeros = torch.zeros(1, len(settings.period), dtype=torch.float64)
+    rnn = copying_layer(numbers)
+    time = clock(numbers.duration, numbers.interval)
+    ramp = numbers.height * time / numbers.duration
+    zeros = torch.zeros(1, len(numbers.period), dtype=torch.float64)
 
     def advance(j: int, state: State) -> State:
         after: State
@@ -105,15 +105,15 @@ def run_ramp(settings: Ramp) -> RampTrace:
     return RampTrace(time.numpy(), ramp.numpy(), gate(time).detach().numpy(), cell)
 
 
-def copying_layer(settings: Ramp) -> PhasedLSTM:
+def copying_layer(numbers: Ramp) -> PhasedLSTM:
     """A PhasedLSTM whose proposal is its input: input gate open, forget gate shut, candidate tanh(x), nothing recurrent."""
-    units = len(settings.period)
+    units = len(numbers.period)
     rnn = PhasedLSTM(
         1,
         units,
-        period=torch.tensor(settings.period, dtype=torch.float64),
-        shift=settings.shift,
-        ratio_on=settings.ratio_on,
+        period=torch.tensor(numbers.period, dtype=torch.float64),
+        shift=numbers.shift,
+        ratio_on=numbers.ratio_on,
         dtype=torch.float64,
     )
     silence(rnn)

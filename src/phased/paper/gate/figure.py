@@ -23,14 +23,14 @@ def draw_gate(traces: Traces) -> Figure:
 
 
 def _draw_rhythm(axes: Axes, traces: Traces) -> None:
-    settings, rhythm = traces.numbers.rhythm, traces.rhythm
+    numbers, rhythm = traces.numbers.rhythm, traces.rhythm
     feet = _stack(axes, rhythm.time, rhythm.openness, spacing=1.7)
-    tau, s, r_on = settings.period[-1], settings.shift[-1], settings.ratio_on
+    tau, s, r_on = numbers.period[-1], numbers.shift[-1], numbers.ratio_on
     edges = (0.0, s, s + tau, s + tau + r_on * tau)
     for start, end, label in zip(edges, edges[1:], ("$s$", r"$\tau$", r"$r_{on}\,\tau$"), strict=False):
         distance(axes, start, end, -0.4, label)
         drop_line(axes, end, -0.4, 0.0)
-    axes.set_xlim(0.0, settings.duration)
+    axes.set_xlim(0.0, numbers.duration)
     axes.set_ylim(-1.1, feet[0] + 1.1)
     axes.set_yticks([tick for foot in feet for tick in (foot, foot + 1)], ["0", "1"] * len(feet))
     axes.set_ylabel("openness $k$ of three units")
@@ -39,26 +39,26 @@ def _draw_rhythm(axes: Axes, traces: Traces) -> None:
 
 
 def _draw_ramp(x_axes: Axes, k_axes: Axes, c_axes: Axes, traces: Traces) -> None:
-    settings, ramp = traces.numbers.ramp, traces.ramp
+    numbers, ramp = traces.numbers.ramp, traces.ramp
     x_axes.plot(ramp.time, ramp.ramp, color=INK)
     feet = _stack(k_axes, ramp.time, ramp.openness, spacing=1.35)
     c_axes.plot(ramp.time, ramp.ramp, color=FAINT, linewidth=2.6)
     for c, colour in zip(ramp.cell.T, UNITS, strict=True):
         c_axes.plot(ramp.time, c, color=colour)
-    c_axes.set_xlim(0.0, settings.duration)
+    c_axes.set_xlim(0.0, numbers.duration)
     middle = len(ramp.time) // 2
     c_axes.annotate(
         "input", (ramp.time[middle], ramp.ramp[middle]), xytext=(-8, 6), textcoords="offset points", color=QUIET, ha="right"
     )
-    c_axes.text(settings.duration, 0.0, f"$r_{{on}}$ = {settings.ratio_on:g}, same $s$", color=QUIET, ha="right")
-    end_labels(k_axes, [foot + 0.4 for foot in feet], [rf"$\tau$ = {tau:g} ms" for tau in settings.period], UNITS)
+    c_axes.text(numbers.duration, 0.0, f"$r_{{on}}$ = {numbers.ratio_on:g}, same $s$", color=QUIET, ha="right")
+    end_labels(k_axes, [foot + 0.4 for foot in feet], [rf"$\tau$ = {tau:g} ms" for tau in numbers.period], UNITS)
     k_axes.set_yticks([])
     k_axes.spines["left"].set_visible(False)
     k_axes.set_ylabel("gate $k$", labelpad=18)
     for axes, name in ((x_axes, "input $x$"), (c_axes, "cell $c$")):
         axes.set_ylabel(name)
-        axes.set_yticks([0.0, settings.height])
-        axes.set_ylim(-0.06 * settings.height, 1.06 * settings.height)
+        axes.set_yticks([0.0, numbers.height])
+        axes.set_ylim(-0.06 * numbers.height, 1.06 * numbers.height)
     c_axes.set_xlabel("time (ms)")
     panel(x_axes, "b", "An open gate lets the input into the cell")
 
