@@ -157,7 +157,9 @@ def test_copies_go_on_where_the_layer_was(duplicate):
         train(duplicate(layer), 25)  # warned of already
 
 
-@pytest.mark.parametrize("anew", [PhasedLSTM.reset_parameters, lambda rnn: rnn.load_state_dict(rnn.state_dict())], ids=str)
+@pytest.mark.parametrize(
+    "anew", [PhasedLSTM.reset_parameters, lambda rnn: rnn.load_state_dict(rnn.state_dict())], ids=["drawn", "loaded"]
+)
 def test_drawn_or_loaded_parameters_start_the_count_anew(anew):
     rnn = PhasedLSTM(3, 7, **SEVEN)
     train(rnn, 19)
