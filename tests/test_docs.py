@@ -1,4 +1,4 @@
-"""What docs/paper.md names exists, and it leaves no equation, figure or table of the paper out."""
+"""What docs/paper.md names exists, and it leaves no equation, figure or table of the paper out; prose has a width."""
 
 import ast
 import re
@@ -61,3 +61,13 @@ def test_every_equation_figure_and_row_of_the_table_has_a_place():
     for figure in range(1, 7):
         assert re.search(rf"^\| {figure}[a-c]", figures, re.MULTILINE), f"Figure {figure}"
     assert "## Table 1" in TEXT
+
+
+def test_prose_is_no_wider_than_140_columns():
+    files = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+    wide = []
+    for file in files:
+        text = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        prose = (line for line in text.splitlines() if not line.startswith(("|", "![")))
+        wide += [f"{file.name}: {line}" for line in prose if len(line) > 140]
+    assert wide == []
