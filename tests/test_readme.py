@@ -1,4 +1,4 @@
-"""The README's code runs, from its first block to its last, as a reader would type it; tables are what was measured."""
+"""The code of README and guides runs, from the first block to the last, as a reader would type it; tables are what was measured."""
 
 import re
 from pathlib import Path
@@ -14,10 +14,11 @@ needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="sour
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "training.md"], ids=lambda page: page.name)
+def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))
-    assert blocks, f"{README} shows no Python code"
+    assert blocks, f"{page} shows no Python code"
     assert len(blocks) == len(re.findall(r"^\s*```\s*(?:python|py)\b", text, re.MULTILINE)), (
         "a block is spelt so that it is not run"
     )
@@ -25,8 +26,8 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pyte
     namespace: dict[str, object] = {"__name__": "readme"}
     for block in blocks:
         first_line = text.count("\n", 0, block.start()) + 1
-        code = "\n" * first_line + block.group(1)  # a traceback then names the README's own line
-        exec(compile(code, str(README), "exec"), namespace)
+        code = "\n" * first_line + block.group(1)  # a traceback then names the page's own line
+        exec(compile(code, str(page), "exec"), namespace)
 
 
 @needs_results
