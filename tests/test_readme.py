@@ -1,4 +1,4 @@
-"""The code of README and guides runs, from the first block to the last, as a reader would type it; tables are what was measured."""
+"""The code of README and guides runs, block after block, as a reader would type it; tables are what was measured."""
 
 import re
 from pathlib import Path
