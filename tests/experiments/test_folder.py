@@ -148,7 +148,7 @@ def test_files_that_are_not_all_records_are_left_as_they_are_with_a_warning(some
     mixed.write_text(json.dumps(result(seed=77, epochs=2)) + "\n" + rest)
     (some / "notes.txt").write_text("of mine")
     before = mixed.read_bytes()
-    with pytest.warns(UserWarning, match=r"mixed\.jsonl.*: skipped, .*left as it is"):
+    with pytest.warns(UserWarning, match=r"mixed\.jsonl.*: skipped, .*was not changed"):
         written = gather(some)
     assert mixed not in written
     assert mixed.read_bytes() == before
@@ -169,7 +169,7 @@ def test_a_study_file_that_is_not_all_records_stays_and_runs_that_would_go_there
     with (
         pytest.warns(UserWarning, match=r"frequency\.jsonl', line 8: skipped"),
         pytest.raises(
-            ValueError, match=r"frequency\.jsonl' must have a record in every line, or records would be lost\. Mend it"
+            ValueError, match=r"frequency\.jsonl' must have a record in every line, or some would be lost\. Repair it"
         ),
     ):
         gather(some)
@@ -182,7 +182,7 @@ def test_a_study_whose_name_leads_out_of_the_folder_stays_where_it_is(result, pu
     odd = tmp_path / "results" / "odd.jsonl"
     odd.write_text(json.dumps(result(epochs=2, study="../elsewhere", seed=1)) + "\n")
     before = lines_in(tmp_path / "results")
-    with pytest.warns(UserWarning, match=r"odd\.jsonl': skipped, it has a study whose name is not fit for a file"):
+    with pytest.warns(UserWarning, match=r"odd\.jsonl': skipped, it has a study whose name cannot be a file name"):
         gather(tmp_path / "results")
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
     assert odd.exists()

@@ -107,7 +107,7 @@ def test_sigterm_stops_the_command_as_ctrl_c_does_and_the_same_command_goes_on(t
     parent.send_signal(signal.SIGTERM)
     _, told = parent.communicate(timeout=60)
     assert parent.returncode == 130
-    assert "stopped. Finished runs are kept, and the same command goes on with the others." in told
+    assert "stopped. Finished runs are kept, and the same command continues with the others." in told
     assert "Traceback" not in told
     assert left(workers) == []
     finished = {path: path.stat().st_mtime_ns for path in results.glob("*.jsonl")}

@@ -203,7 +203,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
             {"name": "adding", "options": {"periods": "paper"}},
             "'adding' must be run without the option 'periods', which it does not have",
         ),
-        ({"options": {"period": "paper"}}, "which it does not have. Its options are: periods."),
+        ({"options": {"period": "paper"}}, "which it does not support. Its options are: periods."),
         ({"name": "adding", "options": {"periods": "paper"}}, "It has no options of its own."),
         ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are:\nfrequency-asynchronous-phased"),
     ],

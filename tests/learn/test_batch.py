@@ -85,7 +85,7 @@ def test_labels_are_counted_where_the_mask_has_them():
 
 
 def test_the_answers_steps_may_be_other_than_the_streams():
-    """A label belongs to a step of the model's answer, which may have a clock of its own."""
+    """A label belongs to a step of the model's output, which may have times of its own."""
     batch = Batch.of(*stream(3), torch.zeros(5, 7), torch.ones(5, 7, dtype=torch.bool))
     assert batch.labels == 35
 

@@ -341,21 +341,21 @@ class Answering(Model):
 @pytest.mark.parametrize(
     "task, shape, wanted",
     [
-        (SMALL, (7, 2), "(8, classes), as y are classes"),
-        (SMALL, (8, 2, 1), "(8, classes), as y are classes"),
-        (SMALL, (12, 8, 2), "(8, classes), as y are classes"),
-        (SMALL, (), "(8, classes), as y are classes"),
-        (SMALL, (8,), "(8, classes), as y are classes"),
-        (Adding(length=(10, 12)), (8, 1), "(8), as y are numbers"),
-        (SIGNS, (8, 2), "(9, 8, classes), as y are classes"),
-        (SIGNS, (9, 8), "(9, 8, classes), as y are classes"),
+        (SMALL, (7, 2), "(8, classes), because y holds classes"),
+        (SMALL, (8, 2, 1), "(8, classes), because y holds classes"),
+        (SMALL, (12, 8, 2), "(8, classes), because y holds classes"),
+        (SMALL, (), "(8, classes), because y holds classes"),
+        (SMALL, (8,), "(8, classes), because y holds classes"),
+        (Adding(length=(10, 12)), (8, 1), "(8), because y holds numbers"),
+        (SIGNS, (8, 2), "(9, 8, classes), because y holds classes"),
+        (SIGNS, (9, 8), "(9, 8, classes), because y holds classes"),
     ],
 )
 def test_an_answer_of_another_shape_is_named(tmp_path, fabric, task, shape, wanted):
     with pytest.raises(ValueError) as caught:
         fit(task, Answering(*shape), SHORT, tmp_path, fabric)
     got = str(shape).replace("'", "")
-    assert f"the model's answer must have shape {wanted}" in str(caught.value)
+    assert f"the model's output must have shape {wanted}" in str(caught.value)
     assert f"got {got}" in str(caught.value)
 
 
@@ -470,7 +470,7 @@ def test_a_finished_training_is_not_repeated(tmp_path, fabric):
         ({"settings": replace(SHORT, batch=4)}, "batch is 8 there, 4 here"),
         ({"task": Sines()}, 'task is "Sines'),
         ({"network": NetworkConfig(units=5, leak=0.25)}, "model is 'Readout"),
-        ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than the 1 asked for"),
+        ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than epochs=1"),
     ],
 )
 def test_the_checkpoint_of_another_training_is_not_taken_over(tmp_path, fabric, other, message):

@@ -283,7 +283,7 @@ def test_a_second_run_skips_everything(toy, results):
     before = {file: file.read_bytes() for file in results.rglob("*") if file.is_file()}
     told = toy.call("run", "toy", "--scale", "quick", "--seeds", 2, "--device", "cpu", "--out", results)
     assert told.exit_code == 0, told.output
-    assert "There already, and not run again: 16." in told.output
+    assert "Finished before, not run again: 16." in told.output
     assert {file: file.read_bytes() for file in results.rglob("*") if file.is_file()} == before
 
 
@@ -367,7 +367,7 @@ def test_gathered_the_toy_is_one_file_that_runs_and_reports_find(toy, results, r
     for arguments, count in ((("toy", "--scale", "quick"), 16), (("toy",), 16), (("toy-wide",), 2)):
         told = toy.call("run", *arguments, "--seeds", 2, "--device", "cpu", "--out", results)
         assert told.exit_code == 0, told.output
-        assert f"There already, and not run again: {count}." in told.output
+        assert f"Finished before, not run again: {count}." in told.output
     assert len(list(results.rglob("*.jsonl"))) == 2, "nothing was run"
     told = toy.call("report", "--results", results, "--out", tmp_path / "again")
     assert told.exit_code == 0, told.output
