@@ -81,7 +81,7 @@ def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
     folder = tmp_path / "new" / "folder"
     result = call("demo", "--out", folder)
     assert result.exit_code == 0, result.output
-    for expected in ("phased-leak0-seed0", "bn-lstm-seed0", "-lstm-seed0", "Stream.push", "us an event", "bench cpu"):
+    for expected in ("phased-leak0-seed0", "bn-lstm-seed0", "-lstm-seed0", "Stream.push", "us per event", "bench cpu"):
         assert expected in result.output
     assert str(folder / "report.html") in result.output
     assert (folder / "report.html").stat().st_size > 100_000

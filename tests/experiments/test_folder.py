@@ -1,4 +1,4 @@
-"""Folders of records: what is no record is named and left alone, and gathering loses nothing."""
+"""Folders of records: files that are not records are named and not changed, and gathering loses no record."""
 
 import json
 import shutil
@@ -168,16 +168,14 @@ def test_a_study_file_that_is_not_all_records_stays_and_runs_that_would_go_there
     before = files_in(some)
     with (
         pytest.warns(UserWarning, match=r"frequency\.jsonl', line 8: skipped"),
-        pytest.raises(
-            ValueError, match=r"frequency\.jsonl' must have a record in every line, or some would be lost\. Repair it"
-        ),
+        pytest.raises(ValueError, match=r"frequency\.jsonl' must have a record in every line, or some would be lost\. Repair it"),
     ):
         gather(some)
     assert files_in(some) == before
 
 
 def test_a_study_whose_name_leads_out_of_the_folder_stays_where_it_is(result, put, tmp_path):
-    """Records may come from anywhere, and say anything."""
+    """Records are untrusted: a study may have any name."""
     put(tmp_path / "results", result(epochs=2))
     odd = tmp_path / "results" / "odd.jsonl"
     odd.write_text(json.dumps(result(epochs=2, study="../elsewhere", seed=1)) + "\n")

@@ -1,4 +1,4 @@
-"""Sweeps that are killed, stopped, or started twice: no worker stays behind, nothing finished is lost, nothing is done twice."""
+"""Sweeps that are killed, stopped, or started twice: no worker survives, no finished run is lost, no run is executed twice."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def until(condition, what: str) -> None:
 
 
 def left(workers: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that are alive after ten seconds; they are killed then."""
+    """The processes that are still alive after ten seconds; these are then killed."""
     _, alive = psutil.wait_procs(workers, timeout=10)
     for worker in alive:
         worker.kill()

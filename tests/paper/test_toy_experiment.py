@@ -192,7 +192,7 @@ def package(folder: Path, name: str, **modules: str) -> None:
 
 @contextmanager
 def experiments_in(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Inside, packages in this folder are experiments too; afterwards nothing of them is left."""
+    """Packages in this folder are experiments too; afterwards they are removed again."""
     before = set(sys.modules)
     patch.setattr(phased.paper, "__path__", [*phased.paper.__path__, str(folder)])
     catalogue.experiments.cache_clear()
@@ -215,8 +215,8 @@ def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def fresh_command(patch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """The command as a new process would have it: it lists the experiments when it is imported."""
-    patch.setattr(phased.cli, "app", phased.cli.app)  # to have it back afterwards
+    """The command, imported again as in a new process: it lists the experiments on import."""
+    patch.setattr(phased.cli, "app", phased.cli.app)  # restored afterwards
     patch.delitem(sys.modules, "phased.cli.app")
     app = importlib.import_module("phased.cli.app").app
     runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
@@ -415,7 +415,7 @@ def test_the_other_experiments_are_as_they_were(toy):
     ]
 
 
-# Folders that are no experiments, or one too many
+# Folders that are not experiments, or that have a name twice
 
 
 def descriptor(name: str, **more: str) -> str:
@@ -452,13 +452,13 @@ def test_a_folder_without_a_descriptor_and_a_module_are_no_experiments(added):
 # No experiment is named outside of its folder
 
 SOURCE = Path(phased.cli.__file__).parents[1]
-# Names that are words of the language, too: a text may contain them, and these may be them.
+# Names of experiments that are also ordinary words, which a text may contain.
 COMMON = {"gate", "memory", "schedule", "weights", "ranges"}
 OTHER_MEANINGS = {("cli/bench.py", "memory"), ("experiments/network.py", "weights")}
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    """All strings of a module that are no docstrings."""
+    """All strings of a module that are not docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     first = [node.body[0] for node in ast.walk(tree) if isinstance(node, documented) and node.body]
     docstrings = {id(statement.value) for statement in first if isinstance(statement, ast.Expr)}

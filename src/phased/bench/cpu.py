@@ -21,7 +21,7 @@ from phased.ops.cpu import passes as cpu
 
 @dataclass(frozen=True)
 class Work:
-    """A batch of B sequences of T steps of D features through H units; steps lie 0 to 2 apart, 1 on average."""
+    """A batch of B sequences of T steps of D features through H units; steps are 0 to 2 apart, 1 on average."""
 
     B: int
     T: int

@@ -71,7 +71,7 @@ def stream(console: Console, runs: Sequence[Run], results: Path, events: Events)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        rows = table("", "way", "updates of a unit", "us an event")
+        rows = table("", "way", "updates of a unit", "us per event")
         with torch.inference_mode():
             for name, share, call in contestants(gated, plain, events):
                 rows.add_row(name, f"{share:.1%} of the events", f"{1e6 * seconds(call):.2f}")
@@ -101,8 +101,8 @@ def contestants(gated: PhasedRNN, plain: Baseline, events: Events) -> list[tuple
 
     rows = torch.from_numpy(np.concatenate([events.x, events.time[:, None]], axis=1).astype(np.float32))
     return [
-        ("Phased LSTM, Stream.push: a call an event", opened, push_all),
-        ("LSTM, nn.LSTMCell: a call an event", 1.0, cell(plain.lstm, rows)),
+        ("Phased LSTM, Stream.push: one call per event", opened, push_all),
+        ("LSTM, nn.LSTMCell: one call per event", 1.0, cell(plain.lstm, rows)),
         ("Phased LSTM, Stream.run: all in one call", opened, run_all),
         ("LSTM, nn.LSTM: all in one call", 1.0, lambda: plain.lstm(rows)),
     ]

@@ -85,7 +85,7 @@ class Batch:
         if self.mask is None:
             if self.y.shape != (self.size,):
                 raise ValueError(
-                    f"y must have shape ({self.size},), one label a sequence, got {tuple(self.y.shape)}. "
+                    f"y must have shape ({self.size},), one label per sequence, got {tuple(self.y.shape)}. "
                     f"Pass a mask, (steps, {self.size}) bool, if every step has a label."
                 )
         elif self.y.shape != self.mask.shape or self.y.dim() != 2 or self.y.shape[1] != self.size:
