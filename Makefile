@@ -1,4 +1,4 @@
-# `make demo` and `make test` need only Python 3.11 or newer and make; everything else goes into .venv beside this file.
+# `make demo` and `make test` need only Python 3.11 or newer and make; everything else is installed in .venv beside this file.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= out
 
-# One worker per core, but never dozens that each import torch; one torch thread per worker, or they fight for the cores.
+# One worker per core, at most 8, because each imports torch; one torch thread per worker, so that workers do not compete for cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
@@ -27,11 +27,11 @@ lint: $(STAMP)  ## style, types and import contracts only
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP)  ## rewrite the code in the project's style
+format: $(STAMP)  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## remove what building, testing and the demo left behind
+clean:  ## remove the files made by builds, tests and the demo
 	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
@@ -42,6 +42,6 @@ distclean: clean  ## clean, and remove .venv too
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/phased/kernels/cpu/*) $(wildcard src/phased/kernels/shared/*)
 	@command -v $(PYTHON) >/dev/null || { echo "phased needs Python 3.11 or newer, but '$(PYTHON)' was not found. Name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "phased needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu its parts come with: sudo apt install python3-venv" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu install it with: sudo apt install python3-venv" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	@touch $@

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say, on work small enough for a test; no test asserts a speed."""
+"""The benchmarks run on small problems and report what they measured; no test asserts a speed."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ def test_contestants_take_turns_and_the_first_call_of_a_turn_does_not_count(monk
     clock, calls = [0.0], []
 
     def call(name, seconds, first):
-        """A contestant that is slower the first time it is its turn."""
+        """A contestant that is slower in its first turn."""
 
         def run():
             clock[0] += first if not calls or calls[-1] != name else seconds

@@ -81,13 +81,13 @@ def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
     folder = tmp_path / "new" / "folder"
     result = call("demo", "--out", folder)
     assert result.exit_code == 0, result.output
-    for expected in ("phased-leak0-seed0", "bn-lstm-seed0", "-lstm-seed0", "Stream.push", "us an event", "bench cpu"):
+    for expected in ("phased-leak0-seed0", "bn-lstm-seed0", "-lstm-seed0", "Stream.push", "us per event", "bench cpu"):
         assert expected in result.output
     assert str(folder / "report.html") in result.output
     assert (folder / "report.html").stat().st_size > 100_000
     assert len(list((folder / "results" / "frequency").glob("*.jsonl"))) == 3
     again = call("demo", "--out", folder)
-    assert "There already, and not run again: 3." in again.output
+    assert "Finished before, not run again: 3." in again.output
 
 
 @pytest.mark.usefixtures("tiny")
@@ -149,7 +149,7 @@ def test_an_option_of_a_study_reaches_its_runs(call, tmp_path, spelt):
     assert line["name"] == "frequency-asynchronous-bn-lstm-paper-seed0-quick"
     assert line["command"] == f"phased run frequency --periods paper --scale quick --seeds 1 --only {line['name']}"
     again = call("run", "frequency", "--scale", "quick", "--seeds", 1, "--only", line["name"], *spelt, "--out", tmp_path)
-    assert "There already, and not run again: 1." in again.output
+    assert "Finished before, not run again: 1." in again.output
 
 
 @pytest.mark.usefixtures("nothing_may_run")
@@ -203,7 +203,7 @@ def test_gather_moves_results_into_one_file_a_study_which_runs_and_reports_find(
     assert [file.name for file in (tmp_path / "results").rglob("*.jsonl")] == ["frequency.jsonl"]
     again = call(*arguments)
     assert again.exit_code == 0, again.output
-    assert "There already, and not run again: 3." in again.output
+    assert "Finished before, not run again: 3." in again.output
     assert call("gather", "--results", tmp_path / "results").output == result.output
     report = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
     assert report.exit_code == 0, report.output
@@ -215,7 +215,7 @@ def test_gather_names_what_it_leaves(call, tmp_path, result, put):
     (tmp_path / "broken.jsonl").write_text('{"experiment": "freq')
     told = call("gather", "--results", tmp_path)
     assert told.exit_code == 0
-    assert "broken.jsonl', line 1: skipped, it is cut off or not JSON. The file was left as it is." in told.output
+    assert "broken.jsonl', line 1: skipped, it is cut off or not JSON. The file was not changed." in told.output
     assert f"{tmp_path / 'frequency.jsonl'}: 1" in told.output
     assert (tmp_path / "broken.jsonl").read_text() == '{"experiment": "freq'
 
@@ -290,7 +290,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_before_anything_is_computed(ca
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert "cannot write to the folder '/proc/phased'" in result.output
-    assert "Choose another folder. It was chosen by --out." in result.output
+    assert "Choose another folder. It was set by --out." in result.output
 
 
 # Disks and what lies on them

@@ -1,4 +1,4 @@
-"""Test material for training: tiny tasks and runs, and ways to die. Imported by name in child processes too."""
+"""Test material for training: tiny tasks and runs, and runs that fail or are killed. Child processes import it by name too."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def tiny_run(task: Any = SMALL, model: Any = "phased", epochs: int = 3, seed: in
 
 
 def first_batch(seed: int, at: list[Place]) -> torch.Tensor:
-    """The input of a first batch, made ahead by a worker."""
+    """The input of a first batch, prefetched by a worker."""
     return next(ahead(Sines(), seed, at, workers=1)).samples.x
 
 
@@ -62,7 +62,7 @@ class Deadly(Sines):
 
 @dataclass(frozen=True)
 class Exploding(Sines):
-    """Its second epoch has no numbers in it."""
+    """Its second epoch consists of nan."""
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         batch = super().batch(seed, split, epoch, index, size)
@@ -73,7 +73,7 @@ class Exploding(Sines):
 
 
 def same_numbers(line: dict[str, Any]) -> dict[str, Any]:
-    """Of a result, what must not depend on when, or in how many pieces, it was run."""
+    """The parts of a result that do not depend on the time of the run or on interruptions."""
     curve = [{key: value for key, value in epoch.items() if key != "seconds"} for epoch in line["curve"]]
     return {**{key: line[key] for key in ("name", "settings", "updates")}, "gates": line.get("gates"), "curve": curve}
 
@@ -99,7 +99,7 @@ def execute(run: Run, out: Path) -> dict[str, Any]:
 
 
 def killed_while_writing(run: Run, out: Path, write: int) -> None:
-    """Dies in the middle of its n-th write of a file, half of which is on the disk by then."""
+    """Kills the process in the middle of its n-th write of a file, after half of it."""
     synced, count = os.fsync, 0
 
     def sync(handle: int) -> None:
@@ -142,7 +142,7 @@ class Slow(Sines):
 
 @dataclass(frozen=True)
 class Signs:
-    """Is each sample positive? Some steps have a label; in the place of the others' there is `poison`."""
+    """Is each sample positive? Some steps have a label; the others have `poison` as their label."""
 
     poison: int = 0
     share: float = 0.5  # of the steps
@@ -161,7 +161,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class EveryStep:
-    """A network that answers at every step; its gates are open."""
+    """A network with an output at every step; its gates are open."""
 
     model: str = "phased"
     units: int = 6
@@ -178,7 +178,7 @@ class EveryStep:
 
 @dataclass(frozen=True)
 class TwoSensors:
-    """Two sensors, each with a clock of its own, show a number each, and noise; is their sum positive?"""
+    """Two sensors, each with its own times, measure a number with noise; is the sum of the two numbers positive?"""
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         random = generator(0x2, seed, split, epoch, index, size)
@@ -193,7 +193,7 @@ class TwoSensors:
 
 
 class TwoClocks(Model):
-    """A layer for each of two sensors; the answer is read off both last states."""
+    """A layer for each of two sensors; the output is computed from both last states."""
 
     def __init__(self, units: int = 6) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whatever stops the writing: a kill, a full disk, a power cut."""
+"""Atomic writing of files: a kill, a full disk or a power cut leaves the old file or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEAL_SIZE = len(SEAL) + 2 * hashlib.sha256().digest_size
 
 
 def writable(folder: Path, room: int = 1) -> Path:
-    """The folder, made if need be; an OSError that names it and the cure if so many bytes cannot be written there."""
+    """The folder, created if it does not exist; an OSError with its name and the cure if `room` bytes cannot be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -33,9 +33,9 @@ def writable(folder: Path, room: int = 1) -> Path:
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file aside, make sure it is on the disk, and put it in place: a reader finds the old one or the new one.
+    """Write and sync a temporary file, then rename it: a reader finds the old file or the new one.
 
-    Its permissions are `mode` less the umask. The name aside cannot be guessed and must be new, so that no link is followed.
+    Its permissions are `mode` less the umask. The temporary name is random and must not exist, so that no link is followed.
     """
     part = path.with_name(f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
     try:
@@ -56,7 +56,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that a new name in a folder is on the disk too, where the system and the file system have a way to do that."""
+    """Sync a folder, so that a new name in it is on the disk, where the system supports it."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         with suppress(OSError):
@@ -65,7 +65,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what killed writers left behind; no other process may be writing in the folder."""
+    """Remove temporary files of killed processes; no other process may be writing in the folder."""
     for part in folder.glob(f"{PREFIX}*{SUFFIX}"):
         part.unlink(missing_ok=True)
 
@@ -75,12 +75,12 @@ class Damaged(ValueError):
 
 
 def seal(data: bytes) -> bytes:
-    """The data with its SHA-256 behind it: readers of zip archives and of ELF files ignore what follows the end."""
+    """The data followed by its SHA-256; readers of zip archives and ELF files ignore such trailing bytes."""
     return data + SEAL + digest(data)
 
 
 def unseal(data: bytes) -> bytes:
-    """What was sealed; `Damaged` if a bit of it, or of its seal, has changed since."""
+    """The data of `seal`; `Damaged` if a bit of it or of its digest has changed."""
     if not data[-SEAL_SIZE:].startswith(SEAL):
         raise Damaged("it must end with its SHA-256, and does not")
     body, kept = data[:-SEAL_SIZE], data[-SEAL_SIZE + len(SEAL) :]
@@ -95,10 +95,10 @@ def digest(data: bytes) -> bytes:
 
 
 def full(error: OSError) -> bool:
-    """Whether there is too little room, rather than no permission."""
+    """Whether the error means too little space."""
     return error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in its words."""
+    """The operating system's message."""
     return error.strerror or str(error)

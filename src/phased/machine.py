@@ -10,7 +10,7 @@ import torch
 
 
 def processor() -> str:
-    """The processor's name and number of cores, as far as the system tells."""
+    """The processor's name and number of cores, as far as the system reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -20,7 +20,7 @@ def processor() -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""Folders of records: what is no record is named and left alone, and gathering loses nothing."""
+"""Folders of records: files that are not records are named and not changed, and gathering loses no record."""
 
 import json
 import shutil
@@ -148,7 +148,7 @@ def test_files_that_are_not_all_records_are_left_as_they_are_with_a_warning(some
     mixed.write_text(json.dumps(result(seed=77, epochs=2)) + "\n" + rest)
     (some / "notes.txt").write_text("of mine")
     before = mixed.read_bytes()
-    with pytest.warns(UserWarning, match=r"mixed\.jsonl.*: skipped, .*left as it is"):
+    with pytest.warns(UserWarning, match=r"mixed\.jsonl.*: skipped, .*was not changed"):
         written = gather(some)
     assert mixed not in written
     assert mixed.read_bytes() == before
@@ -168,21 +168,19 @@ def test_a_study_file_that_is_not_all_records_stays_and_runs_that_would_go_there
     before = files_in(some)
     with (
         pytest.warns(UserWarning, match=r"frequency\.jsonl', line 8: skipped"),
-        pytest.raises(
-            ValueError, match=r"frequency\.jsonl' must have a record in every line, or records would be lost\. Mend it"
-        ),
+        pytest.raises(ValueError, match=r"frequency\.jsonl' must have a record in every line, or some would be lost\. Repair it"),
     ):
         gather(some)
     assert files_in(some) == before
 
 
 def test_a_study_whose_name_leads_out_of_the_folder_stays_where_it_is(result, put, tmp_path):
-    """Records may come from anywhere, and say anything."""
+    """Records are untrusted: a study may have any name."""
     put(tmp_path / "results", result(epochs=2))
     odd = tmp_path / "results" / "odd.jsonl"
     odd.write_text(json.dumps(result(epochs=2, study="../elsewhere", seed=1)) + "\n")
     before = lines_in(tmp_path / "results")
-    with pytest.warns(UserWarning, match=r"odd\.jsonl': skipped, it has a study whose name is not fit for a file"):
+    with pytest.warns(UserWarning, match=r"odd\.jsonl': skipped, it has a study whose name cannot be a file name"):
         gather(tmp_path / "results")
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
     assert odd.exists()

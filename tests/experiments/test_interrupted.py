@@ -1,4 +1,4 @@
-"""Sweeps that are killed, stopped, or started twice: no worker stays behind, nothing finished is lost, nothing is done twice."""
+"""Sweeps that are killed, stopped, or started twice: no worker survives, no finished run is lost, no run is executed twice."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def until(condition, what: str) -> None:
 
 
 def left(workers: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that are alive after ten seconds; they are killed then."""
+    """The processes that are still alive after ten seconds; these are then killed."""
     _, alive = psutil.wait_procs(workers, timeout=10)
     for worker in alive:
         worker.kill()
@@ -107,7 +107,7 @@ def test_sigterm_stops_the_command_as_ctrl_c_does_and_the_same_command_goes_on(t
     parent.send_signal(signal.SIGTERM)
     _, told = parent.communicate(timeout=60)
     assert parent.returncode == 130
-    assert "stopped. Finished runs are kept, and the same command goes on with the others." in told
+    assert "stopped. Finished runs are kept, and the same command continues with the others." in told
     assert "Traceback" not in told
     assert left(workers) == []
     finished = {path: path.stat().st_mtime_ns for path in results.glob("*.jsonl")}

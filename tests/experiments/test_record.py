@@ -1,4 +1,4 @@
-"""Records are read as written, in this schema and in older ones; what is none is refused by name."""
+"""Records are read as written, in this schema and in older ones; other content raises an error that names the field."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def any_record(draw):
 
 
 def plain(value: Any) -> Any:
-    """The same with a text for nan, so that it is equal to itself."""
+    """The value with a string in place of nan, which is not equal to itself."""
     if isinstance(value, Record):
         return plain({field.name: getattr(value, field.name) for field in fields(value)})
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Runs: a stable name, one line of JSON, and a network that can be had back."""
+"""Runs: a stable name, one line of JSON, and a network that can be loaded again."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Sweeps: what is missing is run, what fails is reported, and nothing takes anything else down."""
+"""Sweeps: missing runs are executed, failures are reported, and a failing run does not stop others."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def test_one_job_in_this_process_reports_every_epoch_once_before_its_end_and_no_
 
 
 def test_several_jobs_survive_a_failed_run_and_a_killed_process(tmp_path):
-    """The killed process takes its pool with it; whoever was in it finishes all the same, with the numbers of a run alone."""
+    """A killed process breaks its pool; the other runs in it still finish, with the results of a run alone."""
     good = [tiny_run(seed=seed) for seed in range(4)]
     bad, deadly = tiny_run(task=FAILING, seed=5), tiny_run(task=DEADLY, seed=6)
     told: list[Event] = []
@@ -203,7 +203,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
             {"name": "adding", "options": {"periods": "paper"}},
             "'adding' must be run without the option 'periods', which it does not have",
         ),
-        ({"options": {"period": "paper"}}, "which it does not have. Its options are: periods."),
+        ({"options": {"period": "paper"}}, "which it does not support. Its options are: periods."),
         ({"name": "adding", "options": {"periods": "paper"}}, "It has no options of its own."),
         ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are:\nfrequency-asynchronous-phased"),
     ],

@@ -1,4 +1,4 @@
-"""LSTM and BN-LSTM: time is a feature, padding is nothing."""
+"""LSTM and BN-LSTM: time is a feature, padding is ignored."""
 
 import pytest
 import torch
@@ -16,12 +16,12 @@ OTHER = Sines().batch(0, "train", 1, 1, 8)
 
 
 def last(model: Baseline, batch: Batch) -> torch.Tensor:
-    """The output at each sequence's last real step, (B, H)."""
+    """The output at each sequence's last valid step, (B, H)."""
     return model(*batch.samples)[1].squeeze(0)
 
 
 def padded_with(batch: Batch, steps: int, rubbish: float) -> Batch:
-    """The same sequences behind more padding, and something in all of it."""
+    """The same sequences with more padding, filled with other numbers."""
 
     def extend(tensor):
         longer = torch.cat([tensor, tensor.new_zeros(steps, *tensor.shape[1:])])
@@ -33,7 +33,7 @@ def padded_with(batch: Batch, steps: int, rubbish: float) -> Batch:
 
 
 def real_steps(batch: Batch) -> torch.Tensor:
-    """Features and times of all real steps, (steps, 2), sequence after sequence."""
+    """Features and times of all valid steps, (steps, 2), sequence after sequence."""
     features = torch.cat([batch.samples.x, batch.samples.time.float().unsqueeze(-1)], -1)
     return torch.cat([features[:length, b] for b, length in enumerate(batch.samples.lengths)])
 
@@ -100,7 +100,7 @@ def test_normalising_the_input_is_torchs_batch_norm_over_the_real_steps():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_normalising_the_term_is_torchs_batch_norm_of_the_products(training):
-    """A loop over steps with nn.BatchNorm1d on the input-to-hidden products of all real steps says the same."""
+    """Equal to a loop over steps with nn.BatchNorm1d on the input-to-hidden products of all valid steps."""
     units = 4
     model, norm = Baseline(1, units, "term"), nn.BatchNorm1d(4 * units)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Batches: shapes that fit, shares for several processes, and other devices; of one stream or of several."""
+"""Batches of one stream or of several: checks of shapes, shares for several processes, other devices."""
 
 import pickle
 from dataclasses import FrozenInstanceError
@@ -16,7 +16,7 @@ def stream(steps: int, size: int = 7, *features: int) -> Samples:
 
 
 def two_streams(size: int = 7) -> Batch:
-    """Two sensors, each with its own clock, and a label a step of one of them."""
+    """Two sensors, each with its own times, and a label per step of one of them."""
     y = torch.randint(5, (9, size))
     return Batch({"ears": stream(9, size, 3), "eyes": stream(4, size, 1, 2, 2)}, y, torch.rand(9, size) < 0.5)
 
@@ -85,7 +85,7 @@ def test_labels_are_counted_where_the_mask_has_them():
 
 
 def test_the_answers_steps_may_be_other_than_the_streams():
-    """A label belongs to a step of the model's answer, which may have a clock of its own."""
+    """A label belongs to a step of the model's output, which may have times of its own."""
     batch = Batch.of(*stream(3), torch.zeros(5, 7), torch.ones(5, 7, dtype=torch.bool))
     assert batch.labels == 35
 
@@ -119,11 +119,11 @@ WRONG = {
     ),
     "labels of other sequences": (
         lambda: Batch.of(*stream(3), torch.zeros(6)),
-        "y must have shape (7,), one label a sequence, got (6,). Pass a mask, (steps, 7) bool, if every step has a label.",
+        "y must have shape (7,), one label per sequence, got (6,). Pass a mask, (steps, 7) bool, if every step has a label.",
     ),
     "labels a step without a mask": (
         lambda: Batch.of(*stream(3), torch.zeros(3, 7)),
-        "y must have shape (7,), one label a sequence, got (3, 7). Pass a mask, (steps, 7) bool, if every step has a label.",
+        "y must have shape (7,), one label per sequence, got (3, 7). Pass a mask, (steps, 7) bool, if every step has a label.",
     ),
     "a mask of another shape": (
         lambda: Batch.of(*stream(3), torch.zeros(3, 7), torch.ones(2, 7, dtype=torch.bool)),

@@ -1,4 +1,4 @@
-"""Checkpoints: what was saved comes back, or an error says that it does not."""
+"""Checkpoints: loading returns what was saved, or raises an error."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Batches made ahead: the same numbers whoever makes them."""
+"""Prefetched batches: the same numbers with any number of workers."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def test_the_global_random_numbers_are_left_alone():
 
 
 def test_workers_run_ahead_in_joblibs_processes_too():
-    """Their way of starting processes is not one that torch can use by itself."""
+    """torch cannot use the default start method of joblib's processes."""
     here = [next(ahead(Sines(), seed, AT)).samples.x for seed in (0, 1)]
     there = Parallel(n_jobs=2, backend="loky")(delayed(first_batch)(seed, AT) for seed in (0, 1))
     assert all(torch.equal(a, b) for a, b in zip(here, there, strict=True))

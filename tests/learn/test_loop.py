@@ -1,4 +1,4 @@
-"""Training: one loop, whose numbers do not depend on what interrupts it or on how many processes share the work."""
+"""The training loop: its results depend neither on interruptions nor on the number of processes."""
 
 import errno
 import json
@@ -48,7 +48,7 @@ SIGNS = Signs()
 
 @pytest.fixture(scope="module")
 def children():
-    """Processes that start at once, because their server has imported everything; run like a script's, not like pytest's."""
+    """Processes that start quickly, because their fork server has imported everything."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["phased.experiments.sweep", "lightning.fabric"])
     return context
@@ -60,7 +60,7 @@ def fabric():
 
 
 def test_the_loss_falls(tmp_path, fabric):
-    """Two waves far apart, a handful of units, a second of training."""
+    """Short waves, 32 units, a second of training."""
     task = Sines(periods="authors", points=(20, 30), duration=(20.0, 30.0))
     model = NetworkConfig(units=32, leak=0.0, ratio_on=0.3, period=(1.0, 2.0)).build(task, 0)
     curve = fit(task, model, Training(epochs=12, train=640, test=100, rate=1e-2), tmp_path, fabric).curve
@@ -174,12 +174,12 @@ def test_a_loss_that_is_no_number_ends_the_training_and_says_so(tmp_path, fabric
     assert len((tmp_path / LOG).read_text().splitlines()) == 1
 
 
-# Labels a step, and models of all kinds
+# Labels per step, and models of all kinds
 
 
 @dataclass(frozen=True)
 class Numbers(Signs):
-    """The samples themselves are wanted; in the place of labels that do not count there is nan."""
+    """The labels are the samples themselves; labels that do not count are nan."""
 
     classes: int | None = None
 
@@ -190,7 +190,7 @@ class Numbers(Signs):
 
 
 class Words:
-    """Indices, the same all along a sequence: are they below five? Padding has one that no table has."""
+    """Is the index, constant along a sequence, below five? Padding has an index that is out of range."""
 
     def batch(self, seed, split, epoch, index, size):
         batch = SIGNS.batch(seed, split, epoch, index, size)
@@ -200,13 +200,13 @@ class Words:
 
 
 def every_step(folder, fabric, task=SIGNS, **training):
-    """The curve and the network of a training with labels a step."""
+    """The curve and the network of a training with labels per step."""
     model = EveryStep(units=12).build(task, 0)
     return fit(task, model, replace(STEPS, **training), folder, fabric).curve, model
 
 
 def numbers(curve):
-    """Of a curve, what must not depend on the clock."""
+    """The parts of a curve that do not depend on the time it took."""
     return [(point.epoch, point.loss, point.test, point.updates) for point in curve]
 
 
@@ -289,7 +289,7 @@ def test_a_model_without_a_penalty_has_no_price(tmp_path, fabric):
 
 def test_any_module_with_the_three_methods_is_trained(tmp_path, fabric):
     class Mine(torch.nn.Module):
-        """No subclass of Model."""
+        """Not a subclass of Model."""
 
         def __init__(self):
             super().__init__()
@@ -328,7 +328,7 @@ def test_what_is_no_model_is_refused_before_anything_is_written(tmp_path, fabric
 
 
 class Answering(Model):
-    """Answers zeros of a shape."""
+    """Returns zeros of a shape."""
 
     def __init__(self, *shape):
         super().__init__()
@@ -341,21 +341,21 @@ class Answering(Model):
 @pytest.mark.parametrize(
     "task, shape, wanted",
     [
-        (SMALL, (7, 2), "(8, classes), as y are classes"),
-        (SMALL, (8, 2, 1), "(8, classes), as y are classes"),
-        (SMALL, (12, 8, 2), "(8, classes), as y are classes"),
-        (SMALL, (), "(8, classes), as y are classes"),
-        (SMALL, (8,), "(8, classes), as y are classes"),
-        (Adding(length=(10, 12)), (8, 1), "(8), as y are numbers"),
-        (SIGNS, (8, 2), "(9, 8, classes), as y are classes"),
-        (SIGNS, (9, 8), "(9, 8, classes), as y are classes"),
+        (SMALL, (7, 2), "(8, classes), because y holds classes"),
+        (SMALL, (8, 2, 1), "(8, classes), because y holds classes"),
+        (SMALL, (12, 8, 2), "(8, classes), because y holds classes"),
+        (SMALL, (), "(8, classes), because y holds classes"),
+        (SMALL, (8,), "(8, classes), because y holds classes"),
+        (Adding(length=(10, 12)), (8, 1), "(8), because y holds numbers"),
+        (SIGNS, (8, 2), "(9, 8, classes), because y holds classes"),
+        (SIGNS, (9, 8), "(9, 8, classes), because y holds classes"),
     ],
 )
 def test_an_answer_of_another_shape_is_named(tmp_path, fabric, task, shape, wanted):
     with pytest.raises(ValueError) as caught:
         fit(task, Answering(*shape), SHORT, tmp_path, fabric)
     got = str(shape).replace("'", "")
-    assert f"the model's answer must have shape {wanted}" in str(caught.value)
+    assert f"the model's output must have shape {wanted}" in str(caught.value)
     assert f"got {got}" in str(caught.value)
 
 
@@ -397,7 +397,7 @@ def test_denormal_numbers_are_flushed_inside_and_only_there():
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
-    """A run nobody interrupts, of every model: its result and its weights."""
+    """An uninterrupted run of every model: its result and its weights."""
     results = {}
     for model in ("phased", "bn-lstm"):
         out = tmp_path_factory.mktemp(model)
@@ -425,7 +425,7 @@ def test_killed_at_any_moment_and_resumed_it_gives_the_unbroken_runs_bits(tmp_pa
         child = children.Process(target=slowly, args=(run, tmp_path))
         child.start()
         wait_for_epoch(run.folder(tmp_path) / LOG, draw.randint(least, least + 1))
-        time.sleep(draw.uniform(0.0, 0.06))  # an epoch, or a little more: somewhere in it, or in its checkpoint
+        time.sleep(draw.uniform(0.0, 0.06))  # about an epoch: in training, or in a checkpoint
         child.kill()
         child.join()
         assert child.exitcode == -signal.SIGKILL
@@ -434,7 +434,7 @@ def test_killed_at_any_moment_and_resumed_it_gives_the_unbroken_runs_bits(tmp_pa
     assert weights(run, tmp_path) == unbroken[model][1]
 
 
-# What is synced, in turn: a checkpoint, its folder, a log, its folder. 1 to 4 come before the first epoch.
+# The calls of fsync are, in turn, for a checkpoint, its folder, a log, its folder. Calls 1 to 4 come before the first epoch.
 @pytest.mark.parametrize("write", [1, 2, 5, 9, 15])
 def test_killed_while_it_writes_a_checkpoint_it_resumes_with_the_unbroken_runs_bits(tmp_path, children, unbroken, write):
     run = tiny_run(epochs=6)
@@ -470,7 +470,7 @@ def test_a_finished_training_is_not_repeated(tmp_path, fabric):
         ({"settings": replace(SHORT, batch=4)}, "batch is 8 there, 4 here"),
         ({"task": Sines()}, 'task is "Sines'),
         ({"network": NetworkConfig(units=5, leak=0.25)}, "model is 'Readout"),
-        ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than the 1 asked for"),
+        ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than epochs=1"),
     ],
 )
 def test_the_checkpoint_of_another_training_is_not_taken_over(tmp_path, fabric, other, message):
@@ -488,7 +488,7 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path, fabric):
 
 
 def test_fabrics_advice_to_round_products_is_not_repeated_at_every_start(caplog):
-    """It advises so on each start on a GPU with tensor cores; following it would change the numbers."""
+    """Lightning advises a lower precision on each start on a GPU with tensor cores, which would change the results."""
     from lightning.fabric.utilities.rank_zero import rank_zero_info, rank_zero_warn
 
     make_fabric("cpu")
@@ -552,7 +552,7 @@ def test_a_folder_that_cannot_be_written_to_is_found_out_before_training(tmp_pat
 
 
 def test_two_processes_train_as_one_does(tmp_path):
-    """39 sequences in batches of 8: shares of unequal size, and batch norm over both; labels a step, of some shares none."""
+    """39 sequences in batches of 8: unequal shares, batch norm over both processes, and shares without any label."""
     runs = [tiny_run(model=model, epochs=2) for model in ("phased", "lstm", "bn-lstm")]
     runs = [replace(run, training=replace(run.training, train=39)) for run in runs]
     term = replace(runs[-1], network=replace(runs[-1].network, normalise="term"), tag="term")
@@ -562,7 +562,7 @@ def test_two_processes_train_as_one_does(tmp_path):
         for run in runs[:1]
     ]
     runs = [*runs, term, *labels]
-    # A partial, because Fabric looks for modules inside of arguments, and cannot take frozen dataclasses apart.
+    # A partial, because Fabric searches arguments for modules, and fails at frozen dataclasses.
     make_fabric("cpu", devices=2, strategy="ddp_spawn").launch(partial(train_together, runs=runs, out=tmp_path / "together"))
     assert sorted(file.name for file in tmp_path.glob("together/rank*")) == ["rank 0 of 2", "rank 1 of 2"]
     for run in runs:

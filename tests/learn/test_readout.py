@@ -1,4 +1,4 @@
-"""Networks: what is said of a sequence is said at its last real step."""
+"""Networks: the output for a sequence is that of its last valid step."""
 
 import math
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_off_is_refused():
 
 
 def ragged(x: torch.Tensor, poison: float) -> Batch:
-    """A batch of samples x (T, B, ...), with something in all padding that no encoder may see."""
+    """A batch of samples x (T, B, ...), with values in the padding that no encoder may receive."""
     steps, size = x.shape[:2]
     lengths = torch.tensor([steps, 1, steps // 2, steps - 1])[:size]
     time = torch.rand(steps, size, dtype=torch.float64).cumsum(0)
@@ -113,12 +113,12 @@ def images() -> tuple[Batch, nn.Module]:
 
 
 def words() -> tuple[Batch, nn.Module]:
-    """Indices, and in their padding one that the table does not have."""
+    """Indices, with an index out of range in the padding."""
     return ragged(torch.randint(20, (9, 4)), 20), nn.Embedding(20, 3)
 
 
 class Seeing(nn.Module):
-    """Remembers how many samples it was given."""
+    """Records how many samples it received."""
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The adding task, held to what the paper says of it."""
+"""The adding task has the properties that the paper states."""
 
 import pytest
 import torch

@@ -16,7 +16,7 @@ def found() -> list[Group]:
     return [group for group in committed if len(set(group.seeds)) == 5]
 
 
-# What the figures have, where a study beyond them has something else.
+# The settings of the figures, to exclude the studies beyond them.
 USUAL = {"openness_cost": 0.0, "normalise": "input", "leak": 0.0, "peephole": False, "task.periods": "paper", "weights": "torch"}
 USUAL_OF = {"frequency": {"period": "exp U(1, 3)", "learn_ratio_on": True}}
 

@@ -272,7 +272,7 @@ def test_memory_is_perfect_while_the_gate_is_closed():
     t = torch.arange(4000, dtype=torch.float64) / 100
     _, (_, c_before) = rnn(torch.randn(4000, 1, dtype=torch.float64), t, (torch.zeros_like(c_0), c_0))
     asleep = (gate(t) == 0).all(0)
-    assert not asleep.any()  # everyone opened within two periods
+    assert not asleep.any()  # every unit opened within two periods
     for unit in range(6):
         closed = gate(t)[:, unit] == 0
         held = t[closed & (t > 20)]

@@ -1,4 +1,4 @@
-"""The pictures say what the result says."""
+"""The figures show the numbers of the result."""
 
 import matplotlib as mpl
 import numpy as np

@@ -1,4 +1,4 @@
-"""The frequency tasks, held to what the paper says of them."""
+"""The frequency tasks have the properties that the paper states."""
 
 import math
 
@@ -98,7 +98,7 @@ def test_numbers_durations_and_starts_fill_what_the_paper_allows(condition):
     spans = last - first
     assert 10 < spans.min() < 16
     assert 115 < spans.max() <= 125
-    if condition == "asynchronous":  # how many there are says nothing about how long it takes
+    if condition == "asynchronous":  # the number of samples is independent of the duration
         assert abs(np.corrcoef(points, spans)[0, 1]) < 0.3
     else:
         np.testing.assert_allclose(spans, points - (0.1 if condition == "high" else 1.0))

@@ -1,4 +1,4 @@
-"""Figure 2, held to what its caption says."""
+"""Figure 2 has the properties that its caption states."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Eq. 11, held to its closed form."""
+"""Eq. 11 agrees with its closed form."""
 
 import numpy as np
 import pytest

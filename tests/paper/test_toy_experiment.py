@@ -192,7 +192,7 @@ def package(folder: Path, name: str, **modules: str) -> None:
 
 @contextmanager
 def experiments_in(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Inside, packages in this folder are experiments too; afterwards nothing of them is left."""
+    """Packages in this folder are experiments too; afterwards they are removed again."""
     before = set(sys.modules)
     patch.setattr(phased.paper, "__path__", [*phased.paper.__path__, str(folder)])
     catalogue.experiments.cache_clear()
@@ -215,8 +215,8 @@ def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def fresh_command(patch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """The command as a new process would have it: it lists the experiments when it is imported."""
-    patch.setattr(phased.cli, "app", phased.cli.app)  # to have it back afterwards
+    """The command, imported again as in a new process: it lists the experiments on import."""
+    patch.setattr(phased.cli, "app", phased.cli.app)  # restored afterwards
     patch.delitem(sys.modules, "phased.cli.app")
     app = importlib.import_module("phased.cli.app").app
     runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
@@ -283,7 +283,7 @@ def test_a_second_run_skips_everything(toy, results):
     before = {file: file.read_bytes() for file in results.rglob("*") if file.is_file()}
     told = toy.call("run", "toy", "--scale", "quick", "--seeds", 2, "--device", "cpu", "--out", results)
     assert told.exit_code == 0, told.output
-    assert "There already, and not run again: 16." in told.output
+    assert "Finished before, not run again: 16." in told.output
     assert {file: file.read_bytes() for file in results.rglob("*") if file.is_file()} == before
 
 
@@ -367,7 +367,7 @@ def test_gathered_the_toy_is_one_file_that_runs_and_reports_find(toy, results, r
     for arguments, count in ((("toy", "--scale", "quick"), 16), (("toy",), 16), (("toy-wide",), 2)):
         told = toy.call("run", *arguments, "--seeds", 2, "--device", "cpu", "--out", results)
         assert told.exit_code == 0, told.output
-        assert f"There already, and not run again: {count}." in told.output
+        assert f"Finished before, not run again: {count}." in told.output
     assert len(list(results.rglob("*.jsonl"))) == 2, "nothing was run"
     told = toy.call("report", "--results", results, "--out", tmp_path / "again")
     assert told.exit_code == 0, told.output
@@ -415,7 +415,7 @@ def test_the_other_experiments_are_as_they_were(toy):
     ]
 
 
-# Folders that are no experiments, or one too many
+# Folders that are not experiments, or that have a name twice
 
 
 def descriptor(name: str, **more: str) -> str:
@@ -452,13 +452,13 @@ def test_a_folder_without_a_descriptor_and_a_module_are_no_experiments(added):
 # No experiment is named outside of its folder
 
 SOURCE = Path(phased.cli.__file__).parents[1]
-# Names that are words of the language, too: a text may contain them, and these may be them.
+# Names of experiments that are also ordinary words, which a text may contain.
 COMMON = {"gate", "memory", "schedule", "weights", "ranges"}
 OTHER_MEANINGS = {("cli/bench.py", "memory"), ("experiments/network.py", "weights")}
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    """All strings of a module that are no docstrings."""
+    """All strings of a module that are not docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     first = [node.body[0] for node in ast.walk(tree) if isinstance(node, documented) and node.body]
     docstrings = {id(statement.value) for statement in first if isinstance(statement, ast.Expr)}

@@ -1,4 +1,4 @@
-"""Whatever lies in the folder of results, the page and the pictures are made of the good ones; the rest is named."""
+"""With any other files in the folder of results, page and pictures show the valid results; other files are named."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from phased.report import markdown
 from phased.report.drawing.pictures import save_pictures
 from records import page_of
 
-# Beyond the few seconds that any of these takes: something blocks, or reads a file that has no end.
+# Longer than any of these tests takes: a test that blocks or reads an endless file fails.
 SECONDS = 120
 
 
@@ -40,7 +40,7 @@ def folder(result, put, tmp_path):
 
 
 def skipped(folder) -> list[str]:
-    """The warnings about a folder, of which the page shows the same, beside its good result."""
+    """The warnings about a folder; the page shows the same messages, and the valid result."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         reading = read(folder)
@@ -99,7 +99,7 @@ def test_a_file_without_permission_is_skipped_by_name(folder, monkeypatch):
     (folder / "locked.jsonl").touch()
     really = os.open
 
-    # The tests may run as a user whom no permission stops.
+    # The tests may run as root, to which permissions do not apply.
     def refuse(path, *args, **more):
         if str(path).endswith("locked.jsonl"):
             raise PermissionError(13, "Permission denied")

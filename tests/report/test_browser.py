@@ -10,7 +10,7 @@ from records import page_of
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright; install it with: pip install playwright")
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 800}
-# A page made by this project, opened without a network: no sandbox is needed, and nothing is to be asked of the outside.
+# The page is our own and opened offline: no sandbox and no network access is needed.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -49,7 +49,7 @@ class Visit:
             self.complaints.append(f"asked for {address}")
 
     def draw_all(self) -> None:
-        """Charts are drawn when they come near: visit each."""
+        """Scroll to each chart: a chart is drawn when it comes near the viewport."""
         for box in self.page.query_selector_all(".chart"):
             box.scroll_into_view_if_needed()
         self.page.wait_for_function("document.querySelectorAll('.chart:not([data-drawn])').length === 0", timeout=20_000)

@@ -1,4 +1,4 @@
-"""The gates of a trained layer, shown as the layer has them."""
+"""The gates of a trained layer are shown as the layer computes them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Numbers over seeds: runs that differ in nothing but their seed are one group, and each is counted once."""
+"""Groups: runs that differ only in their seed are one group, and each run is counted once."""
 
 import math
 import random

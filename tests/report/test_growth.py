@@ -1,4 +1,4 @@
-"""The figure of a benchmark's growth, and what a broken benchmark file leaves behind: a warning that names it."""
+"""The figure of a benchmark's growth, and the warning that names a broken benchmark file."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The page is whole in itself, says what it shows and what is missing, and changes only with its results."""
+"""The page is self-contained, states what it shows and what is missing, and changes only with its results."""
 
 import html
 import json
@@ -104,7 +104,7 @@ def test_a_run_made_again_is_counted_once_and_told(result):
     early, late = result(end=0.7), result(end=0.9)
     late["date"] = "2027-01-01"
     text = words(render(made(early, late), []))
-    assert "Older results of runs that were made again are not counted: 1." in text
+    assert "Not counted, because the same runs have newer results: 1." in text
 
 
 def test_text_in_results_stays_text(result):

@@ -1,4 +1,4 @@
-"""The pictures redrawn from results show their numbers, and own up to how many there are."""
+"""The pictures drawn from results show their numbers and the number of seeds."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A figure's files are whole or not there."""
+"""A figure's files are written atomically."""
 
 import errno
 import os

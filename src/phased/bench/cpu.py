@@ -1,4 +1,4 @@
-"""Training and inference on a CPU against torch.nn.LSTM: time, memory, growth, and where sparse stops to pay."""
+"""Training and inference on a CPU against torch.nn.LSTM: time, memory, growth, and the break-even of sparse and dense."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phased.ops.cpu import passes as cpu
 
 @dataclass(frozen=True)
 class Work:
-    """A batch of B sequences of T steps of D features through H units; steps lie 0 to 2 apart, 1 on average."""
+    """A batch of B sequences of T steps of D features through H units; steps are 0 to 2 apart, 1 on average."""
 
     B: int
     T: int
@@ -40,7 +40,7 @@ class Work:
         return x, time, torch.randn(self.T, self.B, self.H, generator=generator).div_(self.T)
 
     def layer(self, leak: float, backend: str = "cpu") -> PhasedLSTM:
-        """A layer with the default periods, exp U(1, 6), after its first batches, in which it looks for units that never open."""
+        """A layer with the default periods, exp U(1, 6), without the check of the first batches for units that never open."""
         torch.manual_seed(0)
         rnn = PhasedLSTM(self.D, self.H, period=LogUniform(e, e**6), ratio_on=self.ratio_on, leak=leak, backend=backend)
         rnn._openings.active = False
@@ -74,7 +74,7 @@ def infer(rnn: nn.Module, *inputs: Tensor) -> Callable[[], None]:
 
 
 def training(work: Work, rounds: int, reference: bool) -> dict[str, Timing]:
-    """A training step: ours sparse, ours with the paper's leak, nn.LSTM and, if asked for, the reference loop."""
+    """A training step: ours sparse, ours with the paper's leak, nn.LSTM and, optionally, the reference loop."""
     x, time, gradient = work.data()
     contestants: dict[str, Callable[[], None]] = {
         "sparse": train(work.layer(0.0), gradient, x, time),
@@ -82,7 +82,7 @@ def training(work: Work, rounds: int, reference: bool) -> dict[str, Timing]:
         "nn.LSTM": train(nn.LSTM(work.D, work.H), gradient, x),
     }
     timings = compare(contestants, rounds)
-    if reference:  # far slower: two rounds tell enough
+    if reference:  # far slower: two rounds are enough
         timings |= compare({"reference": train(work.layer(1e-3, "reference"), gradient, x, time)}, 2)
     return timings
 
@@ -113,7 +113,7 @@ def growth(rounds: int) -> Iterator[tuple[str, Work, float, float]]:
 
 
 def break_even(rounds: int) -> list[dict[str, float]]:
-    """A training step at leak 0 by open units and by whole products, as ratio_on grows."""
+    """A training step at leak 0 by the sparse and by the dense path, as ratio_on grows."""
     rows = []
     for ratio in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0):
         work = Work(32, 300, 8, 110, ratio)
@@ -144,7 +144,7 @@ def peak_memory(work: Work, model: str) -> float:
 
 
 def report_memory(work: Work, model: str) -> None:
-    """The other side of `peak_memory`: run in the fresh process, on Linux."""
+    """Print the number for `peak_memory`; runs in the fresh process, on Linux only."""
     x, time, gradient = work.data()
     small = Work(1, 8, work.D, work.H)
     build: Any = {"sparse": lambda w: w.layer(0.0), "nn.LSTM": lambda w: nn.LSTM(w.D, w.H)}[model]

@@ -1,4 +1,4 @@
-"""Training and inference on an NVIDIA GPU against torch.nn.LSTM, there cuDNN: time, memory, longest sequence, and the floor."""
+"""Training and inference on an NVIDIA GPU against torch.nn.LSTM (cuDNN): time, memory, long sequences, lower bounds of work."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SPARSE = (
 )
 WIDER = (Work(32, 1000, 41, 110), Work(32, 1000, 41, 256))  # more features
 LEAKY = (Work(32, 1000, 1, 110), Work(128, 1000, 1, 110), Work(512, 1000, 1, 110))
-HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128))  # cuDNN's best: float16 at a size it likes
+HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128))  # cuDNN's fastest case: float16, 128 units
 MEMORY = (Work(32, 1000, 1, 110), Work(32, 10_000, 1, 110))
 LONGEST = tuple(Work(8, steps, 1, 110) for steps in (1_000, 10_000, 100_000, 1_000_000))
 
 
 def gpu() -> dict[str, Any]:
-    """What a measurement on a GPU depends on, for its record."""
+    """The GPU and the versions that affect a measurement, for its record."""
     return {
         "gpu": torch.cuda.get_device_name(),
         "cuda": torch.version.cuda,
@@ -40,17 +40,17 @@ def gpu() -> dict[str, Any]:
 
 
 def driver_version() -> int:
-    """The newest CUDA that the driver knows, as 1000 * major + 10 * minor."""
+    """The newest CUDA version that the driver supports, as 1000 * major + 10 * minor."""
     version = ctypes.c_int()
     driver().cuDriverGetVersion(ctypes.byref(version))
     return version.value
 
 
 def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int, alone: bool = False) -> dict[str, Timing]:
-    """Time each in turn, round by round.
+    """Time each contestant in turn, round by round.
 
-    A turn is a call that does not count, then calls for a twentieth of a second, one after another as a training loop makes them;
-    the GPU is idle before the first and after the last, and all together count once. `alone`, it is idle around each of them.
+    A turn is one call that is not timed, then calls for 0.05 s, one after another as in a training loop. The GPU is synchronised
+    before the first and after the last of them, and their mean is one measurement. With `alone`, it is synchronised after each.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for run in contestants.values():
@@ -78,7 +78,7 @@ def on_gpu(work: Work) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def training(work: Work, leak: float, rounds: int, reference: bool = False, alone: bool = False) -> dict[str, Timing]:
-    """A training step, ours and nn.LSTM's in float32; if asked for, the reference loop's."""
+    """A training step, ours and nn.LSTM's in float32; optionally the reference loop's."""
     x, moments, gradient = on_gpu(work)
     timings = compare(
         {
@@ -88,7 +88,7 @@ def training(work: Work, leak: float, rounds: int, reference: bool = False, alon
         rounds,
         alone,
     )
-    if reference:  # far slower: one call tells enough
+    if reference:  # far slower: one round is enough
         timings |= compare({"reference": train(work.layer(leak, "reference").cuda(), gradient, x, moments)}, 1)
     return timings
 
@@ -116,7 +116,7 @@ def inference(work: Work, rounds: int, alone: bool = False) -> dict[str, Timing]
 
 
 def kernel_time(work: Work, leak: float) -> float:
-    """Seconds the GPU itself is at work in a training step of ours: the rest is Python and launches."""
+    """Seconds of GPU time in a training step of ours; the rest of the step is Python and launches."""
     x, moments, gradient = on_gpu(work)
     step = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
     step()
@@ -128,7 +128,7 @@ def kernel_time(work: Work, leak: float) -> float:
 
 
 def floor(work: Work) -> dict[str, float]:
-    """What a training step must do at least, for open units: multiply-adds, bytes of weights read, and dependent steps."""
+    """Lower bounds of a training step over open units: multiply-adds, bytes of weights read, dependent steps."""
     events = work.B * work.T * work.H * work.ratio_on
     columns = work.H + work.D + 1
     return {
@@ -140,7 +140,7 @@ def floor(work: Work) -> dict[str, float]:
 
 
 def peak_memory(work: Work, model: str) -> float:
-    """Bytes a training step adds at its peak to what holds the input and the output's gradient; not the first, which differs."""
+    """Peak bytes of a training step, beyond the input and the output's gradient; measured at the second step."""
     x, moments, gradient = on_gpu(work)
     layer: nn.Module = work.layer(0.0, "cuda").cuda() if model == "ours" else nn.LSTM(work.D, work.H).cuda()
     step = train(layer, gradient, *((x, moments) if model == "ours" else (x,)))
@@ -165,5 +165,5 @@ def longest() -> Iterator[tuple[Work, float, float]]:
 
 
 def row(work: Work, timings: Mapping[str, Timing], **more: Any) -> dict[str, Any]:
-    """A line of the record."""
+    """One row of the result."""
     return {"work": asdict(work)} | {name: asdict(timing) for name, timing in timings.items()} | more

@@ -1,10 +1,10 @@
-"""Measuring as on another CPU: this project's core and PyTorch, held to one instruction set. onnxruntime keeps its own choice."""
+"""Measuring as on another CPU: restricts phased's core and PyTorch to one instruction set; onnxruntime is not restricted."""
 
 from __future__ import annotations
 
 import os
 
-# What PyTorch, oneDNN and MKL read when they are loaded. They have no SSE2 kernels: their least is SSE4.
+# Environment variables that PyTorch, oneDNN and MKL read when loaded. They have no SSE2 kernels; their lowest set is SSE4.
 PEERS = {
     "avx512": {},
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
@@ -16,15 +16,15 @@ NAMES = ("PHASED_INSTRUCTION_SET", *PEERS["avx2"])
 
 
 def variables(instructions: str) -> dict[str, str]:
-    """The variables that hold a new process to an instruction set."""
+    """The variables that restrict a new process to an instruction set."""
     return {"PHASED_INSTRUCTION_SET": instructions, **PEERS[instructions]}
 
 
 def environment(instructions: str) -> dict[str, str]:
-    """This process's environment with these variables and none of another instruction set."""
+    """This process's environment with the variables of this instruction set, and of no other."""
     return {name: value for name, value in os.environ.items() if name not in NAMES} | variables(instructions)
 
 
 def held() -> dict[str, str]:
-    """The variables that are set: for the record of a measurement."""
+    """The variables that are set in this process, for the record of a measurement."""
     return {name: os.environ[name] for name in NAMES if name in os.environ}

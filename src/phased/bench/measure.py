@@ -1,4 +1,4 @@
-"""How a time is taken: warm, in rounds that give every contestant the same weather, as a median with its spread."""
+"""Timing: after a warm-up, in rounds that alternate between contestants, as a median with quartiles."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from phased.ops.cpu.core import core
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a call takes: the median of the rounds, and their quartiles."""
+    """Seconds per call: the median and the quartiles."""
 
     median: float
     low: float
@@ -31,16 +31,16 @@ class Timing:
 
     @staticmethod
     def of(seconds: list[float]) -> Timing:
-        """From the seconds of each round."""
+        """From several measurements, in seconds."""
         low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
         return Timing(median(seconds), low, high)
 
 
 def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Timing]:
-    """Time each in turn, round by round: the same weather for all.
+    """Time each contestant in turn, round by round, so that changes of the machine's speed affect all of them.
 
-    A turn is a call that does not count, then calls for a twentieth of a second, at least one. So, as in a training loop, each
-    finds the caches as its own last call left them.
+    A turn is one call that is not timed, then timed calls for 0.05 s, at least one. So, as in a training loop, the caches are
+    those of the contestant's own previous call.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     collecting = gc.isenabled()
@@ -64,7 +64,7 @@ def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[s
 
 @contextmanager
 def same_terms(threads: int | None = None) -> Iterator[None]:
-    """Inside, denormal numbers are flushed and all have as many threads; afterwards everything is as before."""
+    """Flush denormal numbers and set the number of threads, the same for all contestants; both are restored afterwards."""
     flushed = bool((torch.full((1,), 1e-310, dtype=torch.float64) * 1 == 0).item())
     before = torch.get_num_threads()
     torch.set_flush_denormal(True)
@@ -77,7 +77,7 @@ def same_terms(threads: int | None = None) -> Iterator[None]:
 
 
 def machine() -> dict[str, Any]:
-    """What a measurement depends on, for its record."""
+    """Versions, machine and settings that affect a measurement, for its record."""
     return {
         "phased": phased.__version__,
         "torch": torch.__version__,

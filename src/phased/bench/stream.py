@@ -1,4 +1,4 @@
-"""Events one by one on one core: the time an event takes, against the ways others have to take one."""
+"""Time per event of a stream on one core, against nn.LSTM, nn.LSTMCell and onnxruntime."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def events(count: int) -> tuple[Any, Any]:
 
 
 def per_event(run: Callable[[], Any], count: int, rounds: int) -> Timing:
-    """Seconds an event takes."""
+    """Seconds per event."""
     timing = compare({"it": run}, rounds)["it"]
     return Timing(timing.median / count, timing.low / count, timing.high / count)
 
 
 def ours(units: int, count: int, rounds: int, dense: bool = False) -> Timing:
-    """`Stream.run`; dense: the same core with every unit open, which is an LSTM."""
+    """`Stream.run`; with `dense`, the same core with every unit open, which is an LSTM."""
     stream = Stream(layer(units, 1.0, "square") if dense else layer(units))
     x, t = events(count)
 
@@ -49,7 +49,7 @@ def ours(units: int, count: int, rounds: int, dense: bool = False) -> Timing:
 
 
 def looked_up(units: int, count: int, rounds: int) -> Timing:
-    """`Stream.run` on indices into a table, as an event camera's pixels: the input product is folded into it."""
+    """`Stream.run` on indices into a table, such as an event camera's pixels; the table holds the input products."""
     generator = torch.Generator().manual_seed(0)
     stream = Stream(layer(units), table=torch.randn(2 * 34 * 34, FEATURES, generator=generator))
     index = torch.randint(2 * 34 * 34, (count,), generator=generator).numpy()
@@ -77,7 +77,7 @@ def pushed(units: int, count: int, rounds: int) -> Timing:
 
 
 def lstm_sequence(units: int, count: int, rounds: int) -> Timing:
-    """nn.LSTM over the whole sequence at once, which no stream can do: it knows the future."""
+    """nn.LSTM over the whole sequence in one call, which needs all events in advance."""
     rnn = nn.LSTM(FEATURES, units).eval()
     x = torch.from_numpy(events(count)[0]).unsqueeze(1)
 
@@ -103,7 +103,7 @@ def lstm_cell(units: int, count: int, rounds: int) -> Timing:
 
 
 def onnx_step(units: int, count: int, rounds: int) -> Timing | None:
-    """onnxruntime's LSTM, one step a call; None where it is not installed."""
+    """onnxruntime's LSTM, one step per call; None if it is not installed."""
     try:
         import onnxruntime
         from onnx import TensorProto, helper
@@ -138,7 +138,7 @@ def onnx_step(units: int, count: int, rounds: int) -> Timing | None:
 
 
 def flatness(units: int = 110) -> Iterator[tuple[int, float]]:
-    """Seconds an event takes in streams of ever more events, taken a thousand at a time."""
+    """Seconds per event in longer and longer streams, a thousand events per call."""
     at_a_time = 1_000
     for count in (1_000, 10_000, 100_000, 1_000_000):
         stream = Stream(layer(units))

@@ -1,4 +1,4 @@
-"""The tables of times in README and docs, made of what `phased bench` wrote: `python -m phased.bench.tables results/bench`."""
+"""The tables of times in README and docs, from the files of `phased bench`: `python -m phased.bench.tables results/bench`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Row = Mapping[str, Any]
 
 
 def work(row: Row) -> str:
-    """What was worked on: batch, steps, features, units."""
+    """The size of the problem: batch, steps, features, units."""
     size = row["work"]
     return f"B{size['B']} T{size['T']:,} D{size['D']} H{size['H']}"
 
 
 def ms(row: Row, who: str, digits: int = 1) -> str:
-    """A contestant's median."""
+    """The median of a contestant."""
     return f"{1e3 * row[who]['median']:.{digits}f} ms"
 
 
@@ -30,7 +30,7 @@ def times(row: Row, peer: str, own: str) -> str:
 
 
 def memory(row: Row, own: str) -> tuple[str, str, str, str]:
-    """The work, our bytes, the LSTM's, and our share of them."""
+    """The cells of a row: the problem, our memory, nn.LSTM's, and the ratio."""
     used = row["bytes"]
     return (
         f"peak memory of a training step, {work(row)}",
@@ -61,7 +61,7 @@ def cpu(result: Row) -> str:
 
 
 def stream(result: Row) -> str:
-    """An event of a stream."""
+    """Time per event of a stream."""
     events = {name: timing["median"] for name, timing in result["H110"].items() if timing}
     own = events["Stream.run"]
     rows = [[name, f"{1e6 * event:.2f}", "" if event is own else f"{event / own:.1f}x"] for name, event in events.items()]

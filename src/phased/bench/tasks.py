@@ -1,4 +1,4 @@
-"""What the paper's synthetic tasks cost: a training step of each, ours, an LSTM's and a plain PyTorch loop's, on this machine."""
+"""Time of a training step of each of the paper's synthetic tasks: ours, nn.LSTM's and a plain PyTorch loop's."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from phased.paper.frequency.task import Sines
 
 @dataclass(frozen=True)
 class Figure:
-    """A task of the paper's, and how many epochs of it a run has; an epoch is 157 training steps of 32 sequences."""
+    """A task of the paper, and the epochs of a run; an epoch is 157 training steps of 32 sequences."""
 
     name: str
     task: Task
     epochs: int
     network: NetworkConfig = NetworkConfig()  # noqa: RUF009 (frozen)
-    learned: float = 0.25  # about where open ratios end that are learned
+    learned: float = 0.25  # about the mean open ratio after training
 
     @property
     def steps(self) -> int:
@@ -47,7 +47,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Contestant:
-    """A network on a task; `plain` is the loop that PyTorch alone would run."""
+    """A network on a task; with `plain`, it runs the reference loop in plain PyTorch."""
 
     name: str
     network: NetworkConfig
@@ -55,7 +55,7 @@ class Contestant:
 
 
 def contestants(figure: Figure) -> list[Contestant]:
-    """Ours as training begins and, where the open ratio is learned, as it ends; with the paper's leak; and the others."""
+    """Ours with the open ratio at the start and, if learned, at the end of training; with the paper's leak; and the peers."""
     network = figure.network
     free = {"leak": 0.0}
     found = [Contestant(f"leak 0, r_on {network.ratio_on:g}", changed(network, **free))]
@@ -70,7 +70,7 @@ def contestants(figure: Figure) -> list[Contestant]:
 
 
 def changed(network: NetworkConfig, **numbers: Any) -> NetworkConfig:
-    """The network with other numbers."""
+    """The network with some settings replaced."""
     return NetworkConfig(**{**vars(network), **numbers})
 
 
@@ -83,7 +83,7 @@ def build(figure: Figure, contestant: Contestant) -> Readout:
 
 
 def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Timing:
-    """Seconds of a training step, optimiser included: a round to warm up, then rounds of eight; the loop has two of one."""
+    """Seconds of a training step with the optimiser: one round to warm up, then rounds of 8 steps (plain loop: 2 rounds of 1)."""
     fabric, training = make_fabric(device), Training()
     model = build(figure, contestant)
     optimizer: Any = torch.optim.Adam(model.parameters())
@@ -101,6 +101,6 @@ def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Ti
 
 
 def wait(device: torch.device) -> None:
-    """Until a GPU has done all it was given."""
+    """Synchronise with the GPU, if it is one."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

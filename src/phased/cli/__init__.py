@@ -1,4 +1,4 @@
-"""The `phased` command. It needs the extra `cli`; this module does not, so that it can say so."""
+"""The `phased` command. It needs the extra `cli`; this module does not, and prints how to install it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the `phased` command; without typer and rich, say how to get them."""
+    """Run the `phased` command; without typer and rich, exit with the command that installs them."""
     try:
         from phased.cli.app import app
     except ModuleNotFoundError as error:

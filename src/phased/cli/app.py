@@ -33,21 +33,21 @@ Scale = Annotated[
         help="paper, or quick: minutes on two cores. Applies, like the options below, to trained experiments only.",
     ),
 ]
-Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="How many: 0 to N - 1.")]
+Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="Number of seeds: 0 to N - 1.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same time on this machine.")]
-Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler, whose workers do the runs.")]
+Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
-Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs with such names, as a shell picks files.")]
+Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
 What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream or tasks.", show_default=False)]
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write what was measured to this file.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Less of it, for a first look.")]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
 Instructions = Annotated[
     str | None,
-    typer.Option("--instructions", metavar="SET", help="Hold all that is measured to avx512, avx2 or baseline (SSE)."),
+    typer.Option("--instructions", metavar="SET", help="Restrict phased and PyTorch to avx512, avx2 or baseline (SSE)."),
 ]
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder with what was measured.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for the pictures; made if it is not there.")]
-Into = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The folder it goes to: results, or out for pictures.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the results.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
+Into = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to: results, or out for pictures.")]
 
 
 def print_version(wanted: bool) -> None:
@@ -67,7 +67,7 @@ def phased(version: Version = False) -> None:
 
 @app.command()
 def info() -> None:
-    """Print versions, the machine, and which backends can run here, and why the others cannot."""
+    """Print versions, the machine, the available backends, and why the others are not available."""
     from phased.cli.info import describe
 
     Console().print(describe())
@@ -75,7 +75,7 @@ def info() -> None:
 
 @app.command()
 def demo(out: Out = Path("out")) -> None:
-    """Train networks on samples at random times, stream events through one, and make a page of it."""
+    """Train networks on samples at random times, stream events through them, and make a page of the results."""
     need("lightning", "train")
     need("matplotlib", "figures")
     need("altair", "figures")
@@ -100,7 +100,7 @@ def run(
     device: Device = "auto",
     only: Only = "*",
 ) -> None:
-    """Compute an experiment of the paper: draw it, or train what is missing of it."""
+    """Run an experiment of the paper: draw it, or train the runs that have no result yet."""
     name, arguments = name_first(name, context.args, ABOUT)
     if name not in ABOUT:
         raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
@@ -124,12 +124,12 @@ def run(
         summary = train(console, runs, writable(folder), jobs, cluster, device)
     if summary.failed:
         raise typer.Exit(1)
-    console.print(f"To look at it: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)
+    console.print(f"To see the results: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)
 
 
 @app.command()
 def bench(what: What, json: Json = None, quick: Quick = False, instructions: Instructions = None) -> None:
-    """Measure against peers in one run, and print the ratios."""
+    """Measure against other implementations in one run, and print the ratios."""
     from phased.cli.bench import bench_cpu, bench_cuda, bench_stream, bench_tasks, write
     from phased.ops import backends
 
@@ -156,7 +156,7 @@ def bench(what: What, json: Json = None, quick: Quick = False, instructions: Ins
 
 @app.command()
 def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
-    """Draw what was measured and trained, and make one page of it; nothing is computed anew."""
+    """Draw the results and make one page of them; nothing is trained or measured."""
     need("altair", "figures")
     with plain_errors():
         folder = writable(out)
@@ -168,7 +168,7 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
 
 @app.command()
 def gather(results: Results = Path("results")) -> None:
-    """Move the results of single runs into one sorted file a study, as they are kept under version control."""
+    """Move the results of single runs into one sorted file per study, the form for version control."""
     from phased.experiments.folder import gather as into_studies
 
     console = Console()
@@ -178,7 +178,7 @@ def gather(results: Results = Path("results")) -> None:
 
 
 def hold_to(instructions: str, command: list[str]) -> None:
-    """Unless this process was started under an instruction set already, run the command in one that is, and exit."""
+    """Unless this process is restricted to the instruction set, run the command in one that is, and exit."""
     from phased.bench.instructions import environment, held, variables
     from phased.ops.cpu.core import core
 
@@ -191,7 +191,7 @@ def hold_to(instructions: str, command: list[str]) -> None:
 
 
 def draw(name: str, out: Path) -> None:
-    """Compute an experiment without training and print what it found and wrote; what could stop it is checked first."""
+    """Compute an experiment without training; print its finding and the files it wrote."""
     need("matplotlib", "figures")
     with plain_errors():
         folder = writable(out)
@@ -203,5 +203,5 @@ def draw(name: str, out: Path) -> None:
     console.print(f"[bold]{name}[/]  {experiment.about}", highlight=False)
     console.print(drawn.finding, highlight=False)
     for file in drawn.files:
-        # Not wrapped: a path is there to be copied.
+        # Not wrapped, so that the path can be copied.
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)

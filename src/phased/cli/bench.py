@@ -1,4 +1,4 @@
-"""`phased bench`: measures, prints tables of ratios, and writes what it measured."""
+"""`phased bench`: measures, prints tables of ratios, and writes the measurements."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from phased.files import write_whole
 
 
 def write(path: Path, result: dict[str, Any]) -> None:
-    """The result as JSON; the file is whole or not there."""
+    """Write the result as JSON, atomically."""
     write_whole(path, (json.dumps(result, indent=1) + "\n").encode())
 
 
 def milliseconds(timing: Timing | None) -> str:
-    """A median; its quartiles are in the file."""
+    """The median; the quartiles are in the file."""
     return "-" if timing is None else f"{1e3 * timing.median:.2f}"
 
 
 def ratio(peer: Timing | None, own: Timing) -> str:
-    """How many times faster than a peer."""
+    """How many times faster than a peer, as text."""
     return "-" if peer is None else f"{peer.median / own.median:.1f}x"
 
 
@@ -91,7 +91,7 @@ def bench_cpu(console: Console, quick: bool) -> dict[str, Any]:
 
 @same_terms(threads=1)
 def bench_stream(console: Console, quick: bool) -> dict[str, Any]:
-    """Events one by one, one core."""
+    """Time per event of a stream, on one core."""
     rounds = 3 if quick else 11
     count = 2_000 if quick else 20_000
     result: dict[str, Any] = {"machine": machine(), "rounds": rounds, "events": count}
@@ -223,7 +223,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
 
 @same_terms()
 def bench_tasks(console: Console, quick: bool) -> dict[str, Any]:
-    """A training step of each of the paper's synthetic tasks, and what a run of them comes to."""
+    """A training step of each of the paper's synthetic tasks, and the time of a whole run."""
     rounds = 2 if quick else 9
     on_gpu = torch.cuda.is_available()
     result: dict[str, Any] = {"machine": machine() | (cuda.gpu() if on_gpu else {}), "rounds": rounds, "tasks": []}

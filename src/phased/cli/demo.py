@@ -1,4 +1,4 @@
-"""`phased demo`: networks trained on one task, the trained layers at work event by event, and a page to look at."""
+"""`phased demo`: trains networks on one task, streams events through them, and makes a page of the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVENTS = 20_000
 
 
 def demo(console: Console, out: Path) -> Summary:
-    """Train, stream, draw; prints at each step what it does and found."""
+    """Train, stream and draw; prints each step and its result."""
     results = out / "results"
     shown = chosen()
     runs = runs_of(shown.study, "quick", [0])
@@ -39,9 +39,9 @@ def demo(console: Console, out: Path) -> Summary:
     summary = train(console, runs, results)
     if summary.failed:
         return summary
-    console.print("\n[bold]2. At work[/]: events of one sequence through the trained layers, on one core.", highlight=False)
+    console.print("\n[bold]2. Streaming[/]: events of one sequence through the trained layers, on one core.", highlight=False)
     stream(console, runs, results, shown.events(EVENTS))
-    console.print("\n[bold]3. To look at[/]", highlight=False)
+    console.print("\n[bold]3. Page and pictures[/]", highlight=False)
     with console.status("drawing"):
         files = save_report(read(results), results, out)
     for file in files:
@@ -56,22 +56,22 @@ def demo(console: Console, out: Path) -> Summary:
 
 
 def chosen() -> Demo:
-    """What the first experiment with a demo has."""
+    """The demo of the first experiment that has one."""
     for experiment in catalogue.experiments().values():
         if experiment.demo is not None:
             return experiment.demo
-    raise ValueError("an experiment must have a demo, got none with one. Give a descriptor a `demo`.")
+    raise ValueError("at least one experiment must have a demo, got none. Add a `demo` to a descriptor.")
 
 
 def stream(console: Console, runs: Sequence[Run], results: Path, events: Events) -> None:
-    """Time of an event: the trained layer with time gates as a stream, and a trained LSTM as a cell and as a layer."""
+    """Time per event: the trained layer with time gates as a stream, and a trained LSTM as a cell and as a layer."""
     layers = [layer(run, results) for run in runs]
     gated = next(rnn for rnn in layers if isinstance(rnn, PhasedRNN))
     plain = next(rnn for rnn in layers if isinstance(rnn, Baseline) and rnn.norm is None)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        rows = table("", "way", "updates of a unit", "us an event")
+        rows = table("", "way", "updates of a unit", "us per event")
         with torch.inference_mode():
             for name, share, call in contestants(gated, plain, events):
                 rows.add_row(name, f"{share:.1%} of the events", f"{1e6 * seconds(call):.2f}")
@@ -86,7 +86,7 @@ def layer(run: Run, results: Path) -> Any:
 
 
 def contestants(gated: PhasedRNN, plain: Baseline, events: Events) -> list[tuple[str, float, Callable[[], Any]]]:
-    """What is timed: a name, the share of the events at which a unit is updated, and a function that takes all events."""
+    """What is timed: a name, the mean share of events that update a unit, and a function that processes all events."""
     opened = float(updates(gated, torch.from_numpy(events.time)).double().mean()) / len(events.time)
     live = Stream(gated)
 
@@ -101,15 +101,15 @@ def contestants(gated: PhasedRNN, plain: Baseline, events: Events) -> list[tuple
 
     rows = torch.from_numpy(np.concatenate([events.x, events.time[:, None]], axis=1).astype(np.float32))
     return [
-        ("Phased LSTM, Stream.push: a call an event", opened, push_all),
-        ("LSTM, nn.LSTMCell: a call an event", 1.0, cell(plain.lstm, rows)),
+        ("Phased LSTM, Stream.push: one call per event", opened, push_all),
+        ("LSTM, nn.LSTMCell: one call per event", 1.0, cell(plain.lstm, rows)),
         ("Phased LSTM, Stream.run: all in one call", opened, run_all),
         ("LSTM, nn.LSTM: all in one call", 1.0, lambda: plain.lstm(rows)),
     ]
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """Seconds an event takes: the best of three."""
+    """Seconds per event: the best of three."""
     best = float("inf")
     for _ in range(3):
         begin = time.perf_counter()
@@ -119,7 +119,7 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def cell(lstm: torch.nn.LSTM, events: Tensor) -> Callable[[], None]:
-    """The same weights in an LSTMCell, called for every event."""
+    """A function that calls an LSTMCell with the same weights for every event."""
     made = torch.nn.LSTMCell(lstm.input_size, lstm.hidden_size).eval()
     made.load_state_dict({name: getattr(lstm, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")})
 
@@ -132,5 +132,5 @@ def cell(lstm: torch.nn.LSTM, events: Tensor) -> Callable[[], None]:
 
 
 def me() -> str:
-    """This command, as it can be typed here."""
+    """The name of this command, as it can be typed."""
     return "phased" if shutil.which("phased") else sys.argv[0]

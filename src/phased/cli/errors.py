@@ -1,4 +1,4 @@
-"""What can go wrong with a command, said in plain words and without a traceback."""
+"""Errors of commands, printed as a message without a traceback."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rich.console import Console
 from phased import files
 
 STOPPED = 130  # as a shell reports Ctrl-C
-RESUMES = "Finished runs are kept, and the same command goes on with the others."
+RESUMES = "Finished runs are kept, and the same command continues with the others."
 
 
 @contextmanager
 def plain_errors(when_stopped: str = "") -> Iterator[None]:
-    """Inside, what is wrong with options, files or the disk is printed without a traceback; so is Ctrl-C, and SIGTERM."""
+    """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, and exit."""
     try:
         with stopped_by_sigterm():
             yield
@@ -35,7 +35,7 @@ def plain_errors(when_stopped: str = "") -> Iterator[None]:
 
 @contextmanager
 def plain_warnings(console: Console) -> Iterator[None]:
-    """Inside, warnings are printed in yellow, each once, and without the line of code they come from."""
+    """Print warnings in yellow, each once, without their line of code."""
     printed: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -51,8 +51,8 @@ def plain_warnings(console: Console) -> Iterator[None]:
 
 @contextmanager
 def stopped_by_sigterm() -> Iterator[None]:
-    """Inside, SIGTERM, which batch systems and containers send, raises KeyboardInterrupt: files are closed and workers end."""
-    if threading.current_thread() is not threading.main_thread():  # signals are for the main thread
+    """Raise KeyboardInterrupt at SIGTERM, which batch systems and containers send, so that files are closed and workers end."""
+    if threading.current_thread() is not threading.main_thread():  # signal handlers can be set in the main thread only
         yield
         return
     before = signal.signal(signal.SIGTERM, _interrupt)
@@ -67,11 +67,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def writable(folder: Path, option: str = "--out") -> Path:
-    """The folder, made if need be; if nothing can be written there an OSError that names it and the option that chose it."""
+    """The folder, created if it does not exist; an OSError that names the folder and the option if it cannot be written to."""
     try:
         return files.writable(folder)
     except OSError as error:
-        raise OSError(f"{error} It was chosen by {option}.") from error
+        raise OSError(f"{error} It was set by {option}.") from error
 
 
 def need(module: str, extra: str) -> None:

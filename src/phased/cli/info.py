@@ -1,4 +1,4 @@
-"""What `phased info` tells: versions, the machine, and which backends can run on it."""
+"""`phased info`: versions, the machine, and the available backends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phased.ops import backends
 
 
 def describe() -> RenderableType:
-    """Everything a bug report should start with."""
+    """The information that belongs in a bug report."""
     facts = Table.grid(padding=(0, 2))
     for name, value in (versions() | machine()).items():
         facts.add_row(Text(name, style="bold"), Text(value))
@@ -24,7 +24,7 @@ def describe() -> RenderableType:
 
 
 def versions() -> dict[str, str]:
-    """The versions that decide what a run computes."""
+    """The versions that affect the results of a run."""
     return {
         "phased": __version__,
         "python": platform.python_version(),

@@ -11,9 +11,9 @@ from phased.experiments.descriptor import Option
 
 
 def name_first(name: str, arguments: Sequence[str], known: Collection[str]) -> tuple[str, list[str]]:
-    """The study's name and the other arguments, where an option of its own stands before it.
+    """The study's name and the other arguments, if an option of the study comes before its name.
 
-    Of `--periods authors frequency` the command, which does not know the option, takes "--periods" for the name.
+    The command does not declare options of studies, so for `--periods authors frequency` it parses "--periods" as the name.
     """
     named = [argument for argument in arguments if argument in known]
     if not name.startswith("-") or len(named) != 1:
@@ -22,7 +22,7 @@ def name_first(name: str, arguments: Sequence[str], known: Collection[str]) -> t
 
 
 def parse_options(name: str, arguments: Sequence[str]) -> dict[str, str]:
-    """The options among the arguments that the command itself does not know; the study checks their values."""
+    """The options of the study among the arguments; their values are checked later."""
     found: dict[str, str] = {}
     left = list(arguments)
     study = catalogue.studies().get(name)
@@ -43,7 +43,7 @@ def parse_options(name: str, arguments: Sequence[str]) -> dict[str, str]:
 
 
 def options_help() -> str:
-    """A line for each option of studies."""
+    """One line of help for each option of the studies."""
     found: dict[tuple[str, Option], list[str]] = {}
     for study in catalogue.studies().values():
         for name, option in study.options.items():

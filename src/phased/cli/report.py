@@ -1,4 +1,4 @@
-"""`phased report`: one reading of a folder, and every figure and the page made of it."""
+"""`phased report`: reads a folder of results once, and makes all figures and the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phased.report.html.page import save_page
 
 
 def report(console: Console, results: Path, out: Path) -> list[Path]:
-    """The files written. What is not a result is named on the console and on the page."""
+    """Write figures and page, and return the files. Skipped files are named on the console and on the page."""
     with plain_warnings(console):
         reading = read(results)
         files = save_report(reading, results, out)
@@ -28,5 +28,5 @@ def report(console: Console, results: Path, out: Path) -> list[Path]:
 
 
 def save_report(reading: Reading, results: Path, out: Path) -> list[Path]:
-    """The page and the pictures of what was read."""
+    """Write the page and the pictures of the records."""
     return [save_page(reading, results, out), *save_pictures(reading.records, out)]

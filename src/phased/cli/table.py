@@ -6,7 +6,7 @@ from rich.table import Table
 
 
 def table(title: str, *columns: str) -> Table:
-    """A plain table, numbers to the right."""
+    """A plain table; all columns except the first are right-aligned."""
     made = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(columns):
         made.add_column(column, justify="right" if i else "left", overflow="fold")

@@ -1,4 +1,4 @@
-"""`phased run` for what is trained: bars while it runs, a table when it is done, and what failed."""
+"""`phased run` for experiments with training: progress bars, then a table of results and failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phased.experiments.workers import Event
 def train(
     console: Console, runs: Sequence[Run], out: Path, jobs: int = 1, cluster: str | None = None, device: str = "auto"
 ) -> Summary:
-    """Run what is missing, with a bar for all of it and one for each run at work."""
+    """Execute the runs that have no record, with a progress bar for all of them and one for each active run."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -53,7 +53,7 @@ def train(
 
 
 def show(console: Console, summary: Summary) -> None:
-    """The runs there are now, and those that failed."""
+    """Print the results, and the runs that failed."""
     rows = table("", "run", f"test, last {LAST} epochs", "updates", "seconds")
     for run in (*summary.skipped, *summary.done):
         record = summary.records[run.name]
@@ -61,6 +61,6 @@ def show(console: Console, summary: Summary) -> None:
         rows.add_row(run.name, f"{record.test:.4f}" if math.isfinite(record.test) else "-", opened, f"{record.wall:.0f}")
     console.print(rows)
     if summary.skipped:
-        console.print(f"There already, and not run again: {len(summary.skipped)}.", highlight=False)
+        console.print(f"Finished before, not run again: {len(summary.skipped)}.", highlight=False)
     for name, reason in summary.failed.items():
         console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)

@@ -1,1 +1,1 @@
-"""What experiments share: their descriptors, a run and its record, and sweeps over many runs. The experiments are in `paper`."""
+"""What all experiments share: descriptors, runs, records and sweeps. The experiments themselves are in `phased.paper`."""

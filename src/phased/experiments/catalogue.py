@@ -1,4 +1,4 @@
-"""Every experiment there is: each folder of `phased.paper` that has an EXPERIMENT. Adding a folder adds an experiment."""
+"""The list of experiments: each folder of `phased.paper` with an EXPERIMENT. Adding a folder adds an experiment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACE = "phased.paper"
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """All descriptors by their names, in the order of their places."""
+    """All descriptors by name, ordered by `place`."""
     package = import_module(PLACE)
     found = [
         import_module(f"{PLACE}.{module.name}").EXPERIMENT
@@ -28,22 +28,22 @@ def experiments() -> dict[str, Experiment]:
 
 
 def experiment(name: str) -> Experiment:
-    """The descriptor of this name; for results of an experiment that is not known here, one with defaults."""
+    """The descriptor of this name; a default one if there is none, for results of unknown experiments."""
     return experiments().get(name) or Experiment(name, name, models=(PHASED,))
 
 
 def studies() -> dict[str, Study]:
-    """All studies that can be trained, by their names."""
+    """All studies by name."""
     return {study.name: study for experiment in experiments().values() for study in experiment.studies}
 
 
 def drawn() -> dict[str, Experiment]:
-    """All experiments that are computed and drawn without training."""
+    """All experiments without training, by name: those with `draw`."""
     return {experiment.name: experiment for experiment in experiments().values() if experiment.draw is not None}
 
 
 def commands(experiment: Experiment) -> dict[str, str]:
-    """What `phased run` takes for this experiment, and a line about each."""
+    """The names that `phased run` accepts for this experiment, each with a line of help."""
     if experiment.studies:
         return {study.name: study.about for study in experiment.studies}
     return {experiment.name: experiment.about}

@@ -1,4 +1,4 @@
-"""What an experiment says of itself: its runs, and all that commands, figures and the page need to know about it."""
+"""Descriptor of an experiment: its runs, and what commands, figures and the report page show about it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Metric = Literal["accuracy", "error"]
 ChartName = Literal["bars", "learning", "updates", "gates"]
-SEEDS = 5  # of each bar and curve of the paper
+SEEDS = 5  # behind each bar and curve of the paper
 
 
 class Words(NamedTuple):
-    """What a condition is called where people read it: in full, and where there is little room."""
+    """The label of a condition: full, and short where space is limited."""
 
     full: str
     short: str
 
 
 class Kind(NamedTuple):
-    """A kind of network: its name in records, what it is called, and its colour in every figure; None takes the next free one."""
+    """A kind of network: its name in records, its label, and its colour in all figures; None for the next free colour."""
 
     name: str
     label: str
@@ -45,7 +45,7 @@ LSTM = Kind("lstm", "LSTM", "#6b7178")
 
 @dataclass(frozen=True)
 class Claim:
-    """A number of the paper; `low` and `high` differ where its plot allows no finer reading."""
+    """A number of the paper after `epochs` epochs; `low` and `high` differ where its plot cannot be read more precisely."""
 
     low: float
     high: float
@@ -53,12 +53,12 @@ class Claim:
 
     @property
     def value(self) -> float:
-        """The middle of what can be read off."""
+        """The middle of `low` and `high`."""
         return (self.low + self.high) / 2
 
 
 class Clock(NamedTuple):
-    """Times at which samples come, (T,), their unit, and what they are in words."""
+    """Sample times (T,), their unit, and a description."""
 
     time: Array
     unit: str
@@ -66,19 +66,19 @@ class Clock(NamedTuple):
 
 
 def random_clock(duration: float, samples: int, unit: str) -> Clock:
-    """Samples at random times, the same on every call."""
+    """Random sample times, the same on every call."""
     time = np.sort(np.random.default_rng(0).uniform(0.0, duration, samples))
     return Clock(time, unit, f"{samples} samples at random times")
 
 
 def hundred_random_times(record: Record) -> Clock:
-    """A clock for layers of which nothing else is known."""
+    """The default clock, for experiments without one of their own."""
     return random_clock(100.0, 100, "units of time")
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a study, `--name VALUE` of `phased run`: what it does, and its values if they are few."""
+    """An option of a study, `--name VALUE` of `phased run`: its help, and its values; () if any value is allowed."""
 
     about: str
     values: tuple[str, ...] = ()
@@ -86,9 +86,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Study:
-    """Runs that answer one question together: `phased run <name>`.
+    """A set of runs that answers one question: `phased run <name>`.
 
-    `runs(scale, seeds, **options)` lists them. A study named like its experiment is the one that the paper's figure shows.
+    `runs(scale, seeds, **options)` lists the runs. The study with the name of its experiment is the paper's figure.
     """
 
     name: str
@@ -98,14 +98,14 @@ class Study:
 
 
 class Drawn(NamedTuple):
-    """The files that an experiment without training wrote, and its finding in one sentence."""
+    """The files written by an experiment without training, and its finding in one sentence."""
 
     files: list[Path]
     finding: str
 
 
 class Events(NamedTuple):
-    """Events of one sequence, for streams: features (N, D) float32, and their times (N,)."""
+    """The events of one sequence: features (N, D) float32, and times (N,)."""
 
     x: NDArray[np.float32]
     time: Array
@@ -113,43 +113,43 @@ class Events(NamedTuple):
 
 @dataclass(frozen=True)
 class Demo:
-    """What `phased demo` does with an experiment: trains a study at the quick scale, then streams events through its networks."""
+    """`phased demo` of an experiment: it trains a study at the quick scale, then streams events through the networks."""
 
     study: str
-    question: str  # in one sentence, for people
-    events: Callable[[int], Events]  # so many of them, always the same
+    question: str  # in one sentence
+    events: Callable[[int], Events]  # as many as given, always the same
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure, table or claim of the paper, or one beyond it.
+    """One figure, table or claim of the paper, or a question beyond it.
 
-    What is trained has `studies`; what is only computed and drawn has `draw`. Only `name`, `title` and one of the two are needed.
+    An experiment with training has `studies`, one without has `draw`. Only `name`, `title` and one of the two are required.
     """
 
     name: str
     title: str
-    number: str = ""  # in the paper: "Fig. 3"; "" beyond it
-    place: int = 100  # on the page and in lists, from low to high
-    about: str = ""  # a line for `phased run --help`; the studies' own take its place
+    number: str = ""  # of the figure or equation in the paper, "Fig. 3"; "" beyond the paper
+    place: int = 100  # its order on the page and in lists, ascending
+    about: str = ""  # a line for `phased run --help`; not used if there are studies
     studies: Sequence[Study] = ()
     draw: Callable[[Path], Drawn] | None = None
     demo: Demo | None = None
 
     models: Sequence[Kind] = ()
     conditions: Mapping[str, Words] = field(default_factory=dict)
-    data: Mapping[str, str] = field(default_factory=dict)  # versions of the data in words; "" is the usual one
+    data: Mapping[str, str] = field(default_factory=dict)  # labels of the versions of the data; "" is the default version
 
     metric: Metric = "accuracy"
-    chance: float | None = None  # the metric of guessing
-    levels: Mapping[str, float] = field(default_factory=dict)  # other values of the metric to compare with, by what they mean
+    chance: float | None = None  # the metric of random guessing
+    levels: Mapping[str, float] = field(default_factory=dict)  # further reference values of the metric, by their meaning
 
-    finding: str = ""  # what the paper says of it, in our words
+    finding: str = ""  # what the paper reports, in our words
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)  # the paper's numbers, by model and condition
 
     charts: Sequence[ChartName] = ("learning", "gates")
-    updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all of them
-    clock: Callable[[Record], Clock] = hundred_random_times  # times like those a run was trained on
+    updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
+    clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
 
     def __post_init__(self) -> None:
         check.choice("metric", self.metric, ("accuracy", "error"))
@@ -162,11 +162,11 @@ class Experiment:
         return f"{self.number}: {self.title}" if self.number else self.title
 
     def label(self, model: str) -> str:
-        """What a model is called."""
+        """The label of a model."""
         return next((kind.label for kind in self.models if kind.name == model), model)
 
     def condition(self, name: str, short: bool = False) -> str:
-        """A condition in words."""
+        """The label of a condition."""
         words = self.conditions.get(name, Words(name, name))
         return words.short if short else words.full
 

@@ -1,4 +1,4 @@
-"""Fields of a JSON object that may hold anything: each has the type and range expected of it, or is refused by name."""
+"""Reading fields of untrusted JSON: a field of the wrong type or range raises an error with its name."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from phased.experiments import reader
 T = TypeVar("T")
 NAN = float("nan")
 
-LARGEST = 3.5e38  # of a number: what networks compute is float32; sums and squares of such numbers stay finite in float64
+LARGEST = 3.5e38  # magnitude of a number: the largest float32, so that sums and squares stay finite in float64
 LONGEST_TEXT = 10_000  # characters
-DEEPEST = 20  # objects and lists in each other
+DEEPEST = 20  # levels of nested objects and lists
 LARGEST_OBJECT = 100_000  # characters of JSON
 
 
 class Malformed(ValueError):
-    """Why a text is not what was expected."""
+    """The input is not of the expected form; the message says why."""
 
 
 def load(text: bytes | str) -> dict[str, Any]:
-    """A JSON object; the numbers NaN and Infinity are let through, as Python writes them."""
+    """A JSON object; NaN and Infinity are accepted, as Python writes them."""
     if len(text) > reader.LONGEST_LINE:
         raise Malformed(f"it is longer than {reader.LONGEST_LINE >> 20} MiB")
     try:
@@ -32,7 +32,7 @@ def load(text: bytes | str) -> dict[str, Any]:
         raise Malformed("it is cut off or not JSON") from error
     except RecursionError as error:
         raise Malformed("it is nested too deeply to be read") from error
-    except ValueError as error:  # Python reads no integer of more than some thousand digits
+    except ValueError as error:  # Python limits the digits of an integer that it parses
         raise Malformed("it holds an integer too long to be read") from error
     if not isinstance(found, dict):
         raise Malformed(f"it holds {type(found).__name__}, expected an object")
@@ -44,14 +44,14 @@ def get(found: Mapping[str, Any], key: str, kind: type[T]) -> T:
     if key not in found:
         raise Malformed(f"it has no '{key}'")
     value = found[key]
-    # JSON's true is an int to Python, and no number here.
+    # In Python a bool is an int; here it is not a number.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise Malformed(f"'{key}' must be of type {kind.__name__}, got {type(value).__name__}")
     return value
 
 
 def text(found: Mapping[str, Any], key: str) -> str:
-    """A text; what cannot be printed is escaped."""
+    """A string; characters that cannot be printed are escaped."""
     return _text(get(found, key, str), key)
 
 
@@ -72,7 +72,7 @@ def integer(found: Mapping[str, Any], key: str, low: int, high: int) -> int:
 
 
 def number(found: Mapping[str, Any], key: str) -> float:
-    """A number of at most LARGEST; null stands for one that was not finite, and is nan, as are NaN and Infinity."""
+    """A number of magnitude at most LARGEST. null, which stands for a number that was not finite, NaN and Infinity give nan."""
     if key not in found:
         raise Malformed(f"it has no '{key}'")
     value = found[key]
@@ -88,7 +88,7 @@ def number(found: Mapping[str, Any], key: str) -> float:
 
 
 def share(found: Mapping[str, Any], key: str) -> float | None:
-    """A part of one; None without it."""
+    """A number from 0 to 1; None if the field is missing or null."""
     if found.get(key) is None:
         return None
     value = number(found, key)
@@ -106,7 +106,7 @@ def positive(found: Mapping[str, Any], key: str) -> float:
 
 
 def numbers(value: Any, key: str) -> tuple[float, ...]:
-    """A list of numbers; nan for each that is not finite or larger than LARGEST."""
+    """A list of numbers; nan for those that are null, not finite or larger than LARGEST."""
     if not isinstance(value, list):
         raise Malformed(f"'{key}' must hold lists of numbers, got {type(value).__name__}")
     for each in value:
@@ -116,7 +116,7 @@ def numbers(value: Any, key: str) -> tuple[float, ...]:
 
 
 def nested(found: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """An object of any fields, of bounded depth and size; what cannot be printed is escaped."""
+    """An object with any fields, of bounded depth and size; characters that cannot be printed are escaped."""
     made: dict[str, Any] = _plain(get(found, key, dict), key, 1)
     size = len(json.dumps(made))
     if size > LARGEST_OBJECT:
@@ -139,5 +139,5 @@ def _plain(value: Any, key: str, depth: int) -> Any:
 
 
 def _short(value: float) -> str:
-    """A number in a few characters; an integer of any length."""
+    """A number in a few characters, even an integer of thousands of digits."""
     return f"{value:g}" if abs(value) < 1e300 else f"a number of about 10^{len(str(abs(int(value)))) - 1}"

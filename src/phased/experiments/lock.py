@@ -1,4 +1,4 @@
-"""One process at a time: a file whose lock the system releases when the process that holds it ends, however it ends."""
+"""File locks between processes; the operating system releases a lock when its process ends, even if it was killed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-INTERVAL = 0.2  # seconds between two tries
+INTERVAL = 0.2  # seconds between two attempts
 
 
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Yield whether the lock was taken; while it is held the file exists. With `wait`, block until it is free."""
+    """Yield whether the lock was acquired; the file exists while it is held. With `wait`, block until it is free."""
     file = acquire(path)
     while file is None and wait:
         time.sleep(INTERVAL)
@@ -24,13 +24,13 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
         yield file is not None
     finally:
         if file is not None:
-            if os.name == "posix":  # Windows removes no open file; an unlocked one that stays is harmless
+            if os.name == "posix":  # Windows cannot remove an open file; a remaining unlocked file is harmless
                 path.unlink(missing_ok=True)
             file.close()
 
 
 def acquire(path: Path) -> BinaryIO | None:
-    """The file, locked; None if another process holds the lock."""
+    """Open and lock the file; None if another process holds the lock."""
     while True:
         file = path.open("ab")
         if not lock(file):
@@ -38,11 +38,11 @@ def acquire(path: Path) -> BinaryIO | None:
             return None
         if is_at(file, path):
             return file
-        file.close()  # the process that held the lock removed the file after it was opened here
+        file.close()  # the previous holder removed the file after it was opened here
 
 
 def is_at(file: BinaryIO, path: Path) -> bool:
-    """Whether the open file is the one of this name."""
+    """Whether the path still names the open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -69,6 +69,6 @@ else:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks: two sweeps of one folder then do not exclude each other
+        except OSError:  # a file system without locks: two sweeps may then do the same run
             return True
         return True

@@ -1,4 +1,4 @@
-"""The configuration of a network: the numbers that make one of the three models of the paper, and the model they make."""
+"""NetworkConfig: the settings of one of the paper's three models, from which the model is built."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ FIRST_WEIGHTS: tuple[str, ...] = get_args(FirstWeights)
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """One recurrent layer and a linear one. What has no meaning for a model is left at its default."""
+    """A recurrent layer and a linear layer. Settings that do not apply to a model keep their defaults."""
 
     model: ModelName = "phased"
-    units: int = 110  # the paper's, in all three tasks
-    # The Phased LSTM's gates. Periods start at exp U(a, b): for waves (1, 3) in the authors' code, (0, 3) in the paper's text.
-    # The open ratio is learned there.
+    units: int = 110  # as in the paper, in all three tasks
+    # The Phased LSTM's gates. Periods are initialised to exp U(a, b): for waves (1, 3) in the authors' code, (0, 3) in the
+    # paper's text. For waves the open ratio is learned.
     period: tuple[float, float] = (1.0, 3.0)
     ratio_on: float = 0.05
     learn_ratio_on: bool = True
     leak: float = 1e-3
-    # Without: the baselines have none, and the paper wants all else equal.
+    # False: the baselines have no peepholes, and in the paper all else is equal.
     peephole: bool = False
-    # The BN-LSTM's: what the authors' code does.
+    # Of the BN-LSTM; the default is that of the authors' code.
     normalise: Normalised = "input"
-    # The baselines' time feature is in ms, or steps, over this.
+    # Of the baselines: their time feature, in ms or steps, is divided by this.
     time_unit: float = 1.0
-    # "normal" is the authors': N(0, 0.1) everywhere, no bias but -0.1 for the input gate.
+    # Initial weights. "normal" is the authors' choice: N(0, 0.1), and biases 0, except -0.1 for the input gate.
     weights: FirstWeights = "torch"
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class NetworkConfig:
         check.choice("weights", self.weights, FIRST_WEIGHTS)
 
     def settings(self) -> dict[str, Any]:
-        """All that has a meaning for this model, for the record."""
+        """The settings that apply to this model, for the record."""
         low, high = self.period
         gated = {name: getattr(self, name) for name in ("ratio_on", "learn_ratio_on", "leak", "peephole")}
         own: dict[str, dict[str, Any]] = {
@@ -58,7 +58,7 @@ class NetworkConfig:
         return {"model": self.model, "units": self.units, "weights": self.weights, **own[self.model]}
 
     def build(self, task: Any, seed: int) -> Readout:
-        """The network for a task's features and classes, drawn from the seed; torch's own random numbers stay as they were."""
+        """The network for a task's features and classes, initialised from the seed; torch's random state is restored."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = Readout(self._layer(task.features), task.classes)
@@ -83,7 +83,7 @@ class NetworkConfig:
 
 @torch.no_grad()
 def draw_normal(rnn: nn.Module) -> None:
-    """Weights from N(0, 0.1), peepholes too; biases 0, but -0.1 for the input gate, the first quarter. Time gates stay."""
+    """Weights and peepholes from N(0, 0.1); biases 0, except -0.1 for the input gate. Time gates do not change."""
     for name, values in rnn.named_parameters():
         if name.startswith("weight"):
             nn.init.normal_(values, std=0.1)

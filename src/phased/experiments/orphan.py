@@ -1,4 +1,4 @@
-"""A worker process ends soon after the process that started it, even if that one was killed and could not stop its workers."""
+"""Ending worker processes soon after their parent process, even if the parent was killed and could not stop them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 import threading
 import time
 
-INTERVAL = 1.0  # seconds between two looks
+INTERVAL = 1.0  # seconds between two checks
 
 
 def end_with(parent: int) -> None:
-    """Watch the parent process from a thread, and end this process when the parent is gone. A checkpoint loses nothing by it."""
+    """Start a thread that ends this process when the parent process has ended. Checkpoints stay intact."""
     threading.Thread(target=_watch, args=(parent,), name="watch the parent", daemon=True).start()
 
 
@@ -26,7 +26,7 @@ if sys.platform == "win32":
     SYNCHRONIZE, FOREVER = 0x00100000, 0xFFFFFFFF
 
     def wait_for_end(parent: int) -> None:
-        """Return when the parent is gone. Here a process keeps its parent's number when that is gone, so it takes a handle."""
+        """Return when the parent has ended. On Windows the parent's id does not change then, so a handle is needed."""
         handle = ctypes.windll.kernel32.OpenProcess(SYNCHRONIZE, False, parent)
         if handle:
             ctypes.windll.kernel32.WaitForSingleObject(handle, FOREVER)
@@ -34,6 +34,6 @@ if sys.platform == "win32":
 else:
 
     def wait_for_end(parent: int) -> None:
-        """Return when the parent is gone: the system then gives its children another parent."""
+        """Return when the parent has ended: the system then changes the parent's id."""
         while os.getppid() == parent:
             time.sleep(INTERVAL)

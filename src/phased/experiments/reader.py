@@ -1,4 +1,4 @@
-"""Reading a folder in which anything may lie: regular files only, of bounded size, one line in memory at a time."""
+"""Reading a folder with arbitrary content: only regular files of bounded size, one line in memory at a time."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ LONGEST_LINE = 2**24  # bytes, 16 MiB: a run of a hundred thousand epochs
 
 
 class Unreadable(Exception):
-    """Why a file is not read."""
+    """A file cannot be read; the message says why."""
 
 
 def skip(place: str, reason: object) -> str:
-    """Warn that what lies at a place is skipped, and return the warning's sentence."""
-    sentence = f"{place}: skipped, {reason}. The file was left as it is."
+    """Warn that a file or line is skipped, and return the message."""
+    sentence = f"{place}: skipped, {reason}. The file was not changed."
     warnings.warn(sentence, stacklevel=3)
     return sentence
 
 
 def quoted(path: Path) -> str:
-    """A path between quotes, on one line: it may come from another machine, with a name of any bytes."""
+    """A path in quotes, on one line; its name may contain any bytes."""
     return f"'{printable(str(path))}'"
 
 
 def printable(text: str) -> str:
-    """The text with Python's escapes for what cannot be printed: control characters, line breaks, lone surrogates."""
+    """The text with control characters, line breaks and lone surrogates escaped as in Python."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
 
 
 def find(folder: Path, suffix: str) -> tuple[list[Path], dict[Path, str]]:
-    """Every name under a folder with this suffix, sorted; and why other folders in it cannot be listed.
+    """All paths under a folder with this suffix, sorted; and the folders that cannot be listed, with the reason.
 
-    Links to folders are not followed, so a link to a parent is no endless loop.
+    Links to folders are not followed, so a link to a parent causes no endless loop.
     """
     found: list[Path] = []
     unlisted: dict[Path, str] = {}
@@ -62,7 +62,7 @@ def find(folder: Path, suffix: str) -> tuple[list[Path], dict[Path, str]]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file and their numbers, from 1; one longer than LONGEST_LINE comes cut to a byte more than that."""
+    """The lines of a file and their numbers, from 1; a longer line is cut to LONGEST_LINE + 1 bytes."""
     with _opened(path) as file:
         number, left = 0, LARGEST_FILE
         # The size is bounded here too: the file may grow while it is read.
@@ -76,7 +76,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def content(path: Path) -> bytes:
-    """All of a file that is no larger than LONGEST_LINE."""
+    """The content of a file of at most LONGEST_LINE bytes."""
     with _opened(path, LONGEST_LINE) as file:
         return file.read(LONGEST_LINE)
 
@@ -86,11 +86,11 @@ def _opened(path: Path, largest: int | None = None) -> Iterator[BinaryIO]:
     largest = LARGEST_FILE if largest is None else largest
     try:
         state = path.stat()
-        # Before it is opened: opening a FIFO can block, and opening a device can act on it.
+        # Checked before opening: opening a FIFO can block, and opening a device can change its state.
         if not stat.S_ISREG(state.st_mode):
             raise Unreadable(f"it cannot be read: expected a regular file, got a {_kind(state.st_mode)}")
         if state.st_size > largest:
-            raise Unreadable(f"it has {state.st_size} bytes, more than {largest >> 20} MiB. Split it to have it read")
+            raise Unreadable(f"it has {state.st_size} bytes, more than {largest >> 20} MiB. Split it into smaller files")
         with open(path, "rb", opener=_without_blocking) as file:
             yield file
     except OSError as error:
@@ -98,7 +98,7 @@ def _opened(path: Path, largest: int | None = None) -> Iterator[BinaryIO]:
 
 
 def _without_blocking(path: str, flags: int) -> int:
-    """Open a file that may have become a FIFO since it was looked at; Windows has neither."""
+    """Open without blocking: the file may have been replaced by a FIFO since the check. Windows has no FIFOs."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

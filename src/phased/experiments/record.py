@@ -1,4 +1,4 @@
-"""The record of a run: what it was, its learning curve, and what it ran on; one line of JSON."""
+"""The record of a run, one line of JSON: settings, learning curve, gates, versions and machine."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from phased.experiments.fields import Malformed
 from phased.learn.store import Epoch
 
 SCHEMA = 2
-"""The form that records are written in. Schema 1 had no study, variant, data and schema; older forms are read for good."""
+"""The version of the format of records. Schema 1 has no study, variant, data and schema. Every older schema can be read."""
 
-LAST = 5  # epochs a result is the mean of: one test has 500 sequences, and is good to half a percent only
+LAST = 5  # a result is the mean over this many epochs: one test has 500 sequences, which gives an accuracy to half a percent only
 
-# Bounds of what is believed to be a record; all are far beyond any real run.
+# Bounds of the values in a record, far above those of any real run.
 MOST_EPOCHS = 10**9
 MOST_UNITS = 10_000
 LARGEST_SEED = 2**64
 
 
 class Gates(NamedTuple):
-    """The gates of a network, one value a unit, in the order of layers and units."""
+    """The gates of a network, one value per unit, ordered by layer and unit."""
 
     period: tuple[float, ...]
     shift: tuple[float, ...]
@@ -34,10 +34,10 @@ class Gates(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What one run leaves. Numbers that were not finite are nan, and null in JSON.
+    """The result of one run. Numbers that were not finite are nan, and null in JSON.
 
     A run belongs to an experiment and one of its studies, has a condition, a scale and a version of the data, and trains a model.
-    `variant` says in words what sets it apart from other runs of that model. Runs that differ in the seed alone share all these.
+    `variant` is a label that distinguishes it from other runs of that model. Runs that differ only in the seed share all these.
     """
 
     experiment: str
@@ -49,14 +49,14 @@ class Record:
     settings: Mapping[str, Any]
     curve: tuple[Epoch, ...]
     wall: float  # seconds
-    updates: float | None  # the part of all units' steps that are updates, on the test set; None without time gates
+    updates: float | None  # share of open units among all units x steps, on the test set; None without time gates
     versions: Mapping[str, Any]
     machine: Mapping[str, Any]
     date: str
     command: str
-    before: Gates | None = None  # training
-    after: Gates | None = None
-    study: str = ""  # "" in an older file: the experiment's own
+    before: Gates | None = None  # before training
+    after: Gates | None = None  # after training
+    study: str = ""  # "" (schema 1) becomes the name of the experiment
     variant: str = ""
     data: str = ""
     schema: int = SCHEMA
@@ -67,22 +67,22 @@ class Record:
 
     @property
     def test(self) -> float:
-        """The test metric's mean over the last epochs, each on fresh sequences: no epoch is picked by how well it did."""
+        """The mean test metric of the last epochs, each on new sequences; no epoch is selected by its result."""
         return _mean([epoch.test for epoch in self.curve[-LAST:]])
 
     @property
     def loss(self) -> float:
-        """The training loss's mean over the same epochs: of sequences as fresh as the test's, but with the leak acting."""
+        """The mean training loss of the same epochs, also on new sequences, with the leak."""
         return _mean([epoch.loss for epoch in self.curve[-LAST:]])
 
     @property
     def device(self) -> str:
-        """What it ran on: the accelerator, or the processor where there was none."""
+        """The device: the accelerator, or the processor where there was none."""
         device = str(self.machine.get("device", "unknown"))
         return str(self.machine.get("processor", "CPU")) if device == "cpu" else device
 
     def line(self) -> str:
-        """One line of JSON, in the present schema."""
+        """One line of JSON, in the current schema."""
         found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("before", "after")}
         found |= {"schema": SCHEMA, "curve": [epoch._asdict() for epoch in self.curve]}
         if self.before is not None and self.after is not None:
@@ -92,7 +92,7 @@ class Record:
 
 
 def parse(line: bytes | str) -> Record:
-    """The record in a line of JSON; `Malformed` says what else it is. Keys that an older schema had not have their defaults."""
+    """The record in a line of JSON; `Malformed` if it is not one. Keys that an older schema lacks get their defaults."""
     found = json_fields.load(line)
     schema = json_fields.integer({"schema": 1} | found, "schema", 1, 10**9)
     if schema > SCHEMA:
@@ -117,7 +117,7 @@ def parse(line: bytes | str) -> Record:
 
 
 def finite(value: Any) -> Any:
-    """The same with None for every number that is not finite."""
+    """The value with None in place of every number that is not finite."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -145,7 +145,7 @@ def _epoch(point: dict[str, Any]) -> Epoch:
 
 
 def _gates(gates: Any) -> tuple[Gates, Gates] | tuple[None, None]:
-    """Gates before and after training; None where a record has none, or where training drove them out of all bounds."""
+    """Gates before and after training; None where a record has none, or where a value is not finite or a period not positive."""
     if not gates:
         return None, None
     try:

@@ -1,4 +1,4 @@
-"""Run: one training of one network on one task, and the record that it leaves."""
+"""Run: one training of one network on one task, and how its record is written."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ SCALES: tuple[str, ...] = get_args(Scale)
 
 
 class Configuration(Protocol):
-    """The numbers that make a network: a frozen dataclass."""
+    """The settings of a network; a frozen dataclass."""
 
     @property
     def model(self) -> str:
-        """The kind of network, by the name that the experiment's descriptor has for it."""
+        """The kind of network: a name in `Experiment.models`."""
         ...
 
     def settings(self) -> dict[str, Any]:
-        """All numbers that have a meaning for this model."""
+        """All settings that apply to this model."""
         ...
 
     def build(self, task: Any, seed: int) -> Model:
@@ -50,7 +50,7 @@ class Configuration(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that decides a run's numbers, and where it belongs; see `Record`."""
+    """Everything that determines the results of a run, and its place among other runs; see `Record`."""
 
     experiment: str
     condition: str
@@ -58,15 +58,15 @@ class Run:
     task: Task
     network: Configuration
     training: Training
-    study: str = ""  # "" for the experiment's own
-    variant: str = ""  # in words, as figures and tables have it
-    tag: str = ""  # the same in a name: "leak0-price0.1"
+    study: str = ""  # "" for the study with the name of the experiment
+    variant: str = ""  # the label in figures and tables
+    tag: str = ""  # the variant in file names: "leak0-price0.1"
     data: str = ""
-    options: dict[str, str] = field(default_factory=dict, hash=False)  # that `phased run` needs to make it
+    options: dict[str, str] = field(default_factory=dict, hash=False)  # of `phased run`, to repeat the run
 
     @property
     def name(self) -> str:
-        """Readable, the same in every session, and fit for a file: frequency-asynchronous-phased-leak0.001-seed0."""
+        """A readable, stable name that can be a file name: frequency-asynchronous-phased-leak0.001-seed0."""
         condition = re.sub(r"exp\((.*),(.*)\)", r"exp\1to\2", self.condition)
         scale = "" if self.scale == "paper" else self.scale
         parts = self.experiment, condition, self.network.model, self.tag, f"seed{self.training.seed}", scale
@@ -74,18 +74,18 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All numbers of the run, as they are written to its record."""
+        """All settings of the run, as they are written to its record."""
         return settings_of(self.network, self.training, self.task)
 
     @property
     def default_settings(self) -> dict[str, Any]:
-        """The same with every number at its default, except the model."""
+        """The settings with every field at its default, except the model."""
         network = defaults(self.network, keep=("model",))
         return settings_of(network, defaults(self.training), defaults(self.task))
 
     @property
     def command(self) -> str:
-        """The command that makes this run and no other."""
+        """The command that runs exactly this run."""
         options = "".join(f" --{name} {value}" for name, value in self.options.items())
         seeds = f"--seeds {self.training.seed + 1}"
         return f"phased run {self.study or self.experiment}{options} --scale {self.scale} {seeds} --only {self.name}"
@@ -95,11 +95,11 @@ class Run:
         return out / self.experiment / f"{self.name}.jsonl"
 
     def study_file(self, out: Path) -> Path:
-        """The file with the records of the whole study, where they are gathered."""
+        """The file with the records of the whole study, after `phased gather`."""
         return out / f"{self.study or self.experiment}.jsonl"
 
     def folder(self, out: Path) -> Path:
-        """Where its checkpoint and its log lie, beside the record."""
+        """The folder of its checkpoint and its log, beside the record."""
         return out / self.experiment / self.name
 
     def build(self) -> Model:
@@ -108,7 +108,7 @@ class Run:
 
 
 def settings_of(network: Any, training: Training, task: Any) -> dict[str, Any]:
-    """Settings as JSON gives them back: tuples are lists."""
+    """Settings as JSON returns them: tuples are lists."""
     described = {"name": type(task).__name__, **vars(task)}
     settings: dict[str, Any] = json.loads(json.dumps({**network.settings(), **asdict(training), "task": described}))
     return settings
@@ -137,10 +137,10 @@ def execute(
     workers: int | None = None,
     fabric: Fabric | None = None,
 ) -> Record:
-    """Train, or go on training, and write the record.
+    """Train, or resume training, and write the record.
 
-    `fabric`, launched by the caller, takes the place of `device`. By default batches are made ahead for a GPU only: a CPU has its
-    cores busy.
+    `fabric`, launched by the caller, replaces `device`. By default batches are prefetched only when training on a GPU: on a CPU
+    training itself uses the cores.
     """
     fabric = fabric or make_fabric(device)
     model = run.build()
@@ -155,7 +155,7 @@ def execute(
 
 
 def gates(model: torch.nn.Module) -> Gates | None:
-    """Period, shift and open ratio of every unit as they are in force; None for a model without gates."""
+    """Period, shift and open ratio of every unit; None for a model without time gates."""
     layers = [gate for module in model.modules() if isinstance(module, PhasedRNN) for gate in module.gates()]
     if not layers:
         return None
@@ -163,7 +163,7 @@ def gates(model: torch.nn.Module) -> Gates | None:
 
 
 def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | None, device: torch.device) -> Record:
-    """The record of a run that is over."""
+    """The record of a finished run."""
     return Record(
         experiment=run.experiment,
         study=run.study,
@@ -188,12 +188,12 @@ def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | No
 
 
 def write(path: Path, record: Record) -> None:
-    """One line of JSON, or no file."""
+    """Write the record as one line of JSON, atomically."""
     files.write_whole(path, record.line().encode())
 
 
 def read(path: Path) -> Record | None:
-    """What `write` wrote; None if there is no such file, NoRecord if something else lies there."""
+    """The record in a file; None if there is no such file, NoRecord if its content is not a record."""
     try:
         return parse(path.read_bytes())
     except FileNotFoundError:
@@ -203,11 +203,11 @@ def read(path: Path) -> Record | None:
 
 
 class NoRecord(ValueError):
-    """A file lies where a record should, and is none."""
+    """The file in the place of a record is not one."""
 
 
 def finished(run: Run, out: Path) -> Record | None:
-    """The record of a run, if it has one; a ValueError if it is of other settings, NoRecord if its file holds something else."""
+    """The record of a run, or None; a ValueError if its settings are others, NoRecord if its file is not a record."""
     path = run.file(out)
     record = read(path)
     if record is not None:
@@ -216,7 +216,7 @@ def finished(run: Run, out: Path) -> Record | None:
 
 
 def compare(run: Run, record: Record, path: Path) -> None:
-    """A ValueError if the record is of other settings. Settings that an older file does not have had their defaults."""
+    """Raise a ValueError if the record has other settings. Settings that an older record lacks count as their defaults."""
     here, there = run.settings, filled(record.settings, run.default_settings)
     for name in sorted(here.keys() | there.keys()):
         if there.get(name) != here.get(name):
@@ -225,7 +225,7 @@ def compare(run: Run, record: Record, path: Path) -> None:
 
 
 def filled(settings: Any, default: dict[str, Any]) -> dict[str, Any]:
-    """Settings with defaults for what they lack, inside too."""
+    """Settings with defaults for missing keys, also in nested dicts."""
     inner = {
         key: filled(value, default[key]) if isinstance(value, dict) and isinstance(default.get(key), dict) else value
         for key, value in settings.items()
@@ -237,7 +237,7 @@ CURE = "Choose another folder, or move it away to run it again."
 
 
 def trained(run: Run, out: Path) -> Model:
-    """The network of a run as its last checkpoint has it, in eval."""
+    """The network of a run from its last checkpoint, in eval mode."""
     state = load_checkpoint(run.folder(out) / CHECKPOINT)
     if state is None or "model" not in state:
         raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. Run it first.")
@@ -247,5 +247,5 @@ def trained(run: Run, out: Path) -> Model:
 
 
 def check_scale(scale: str) -> None:
-    """One of the two."""
+    """Raise a ValueError if there is no such scale."""
     check.choice("scale", scale, SCALES)

@@ -1,4 +1,4 @@
-"""Many runs: over the cores of this machine by joblib, or over the workers of a dask cluster; finished ones are not run again."""
+"""Sweeps: many runs, on the cores of this machine by joblib or on a dask cluster. Finished runs are skipped."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MOST_SEEDS, LISTED = 10_000, 100
 
 @dataclass
 class Summary:
-    """The runs of a sweep by how they ended; a failed one with the reason and the file that has its traceback.
+    """The runs of a sweep by their outcome; failed ones by name, with the reason and the file of the traceback.
 
-    `records` has those of done and skipped runs by name.
+    `records` has the records of done and skipped runs by name.
     """
 
     done: list[Run] = field(default_factory=list)
@@ -42,7 +42,7 @@ def runs_of(
     only: str = "*",
     options: Mapping[str, str] | None = None,
 ) -> list[Run]:
-    """The runs of a study; `only` picks runs by their names, as a shell would, and `options` are the study's own."""
+    """The runs of a study; `only` selects runs by name, with shell wildcards, and `options` are those of the study."""
     known = catalogue.studies()
     check.choice("experiment", name, list(known))
     check.choice("scale", scale, SCALES)
@@ -57,7 +57,7 @@ def runs_of(
     for option, value in (options or {}).items():
         if option not in study.options:
             others = f"Its options are: {', '.join(study.options)}." if study.options else "It has no options of its own."
-            raise ValueError(f"'{name}' must be run without the option '{option}', which it does not have. {others}")
+            raise ValueError(f"'{name}' must be run without the option '{option}', which it does not support. {others}")
         if study.options[option].values:
             check.choice(option, value, study.options[option].values)
     runs = study.runs(scale, numbers, **(options or {}))
@@ -76,11 +76,11 @@ def sweep(
     device: str = "auto",
     progress: Watch | None = None,
 ) -> Summary:
-    """Run what has no record yet: `jobs` at a time here, or on the dask cluster at this address.
+    """Run what has no record yet: `jobs` runs at a time on this machine, or on the dask cluster at this address.
 
-    A run that fails leaves a traceback beside its checkpoint, and the others go on; so they do if a file that is no record lies
-    where a run's should: it is left as it is. A run that another sweep is doing comes last, and is done only if it has no record
-    when that one ends. Nothing starts if the folder cannot be written to or has records of other settings.
+    A run that fails writes a traceback beside its checkpoint, and the other runs continue. A run also fails if its record's file
+    has other content, which is not changed. Runs that another sweep is executing come last, and are run only if they have no
+    record when that sweep ends. No run starts if the folder cannot be written to or has records with other settings.
     """
     check.size("jobs", jobs)
     if cluster is None:
@@ -103,7 +103,7 @@ def sweep(
     for run in summary.skipped:
         report(Event(run, "skipped"))
     for run in waiting:
-        clear_mark(run, out)  # of an earlier sweep: it must not be taken for one of this sweep
+        clear_mark(run, out)  # of an earlier sweep, which must not be mistaken for one of this sweep
     if not waiting:
         return summary
     here = jobs == 1 and cluster is None
@@ -117,7 +117,7 @@ def sweep(
             elif state == "skipped":
                 summary.skipped.append(run)
             elif state == "done":
-                if record is not None and not run.file(out).exists():  # a worker elsewhere, which does not share our folder
+                if record is not None and not run.file(out).exists():  # the worker does not share this folder
                     write(run.file(out), record)
                 summary.done.append(run)
             if record is not None:
@@ -127,7 +127,7 @@ def sweep(
 
 
 def gathered_records(runs: Sequence[Run], out: Path) -> dict[str, Record]:
-    """By name, the records of these runs that lie in their studies' files; a ValueError for one of other settings."""
+    """The records of these runs in the files of their studies, by name; a ValueError if one has other settings."""
     found: dict[str, Record] = {}
     wanted = {run.name: run for run in runs}
     for path in {run.study_file(out) for run in runs}:
@@ -143,7 +143,7 @@ def gathered_records(runs: Sequence[Run], out: Path) -> dict[str, Record]:
             try:
                 compare(run, record, path)
                 found[record.name] = record
-            except ValueError as error:  # another record of the name may be the one
+            except ValueError as error:  # another record of the same name may have the right settings
                 others[record.name] = error
         for name in others.keys() - found.keys():
             raise others[name]

@@ -1,4 +1,4 @@
-"""News of runs in other processes or on other machines: their logs are watched, and each epoch is reported once."""
+"""Progress of runs in other processes or on other machines: their logs are polled, and each epoch is reported once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phased.learn.store import LOG, Epoch
 
 @contextmanager
 def watching(runs: Sequence[Run], out: Path, report: Watch, interval: float = 0.5) -> Iterator[Watch]:
-    """Inside, each new epoch in the logs of these runs is reported. What is yielded reports other events, in order with them.
+    """Report each new epoch in the logs of these runs. The function it yields reports other events, in order with the epochs.
 
     `report` is called by one thread at a time.
     """
@@ -36,7 +36,7 @@ def watching(runs: Sequence[Run], out: Path, report: Watch, interval: float = 0.
 
     def report_in_order(event: Event) -> None:
         with turn:
-            look()  # a run's last epoch comes before its end
+            look()  # a run's last epoch is reported before its end
             report(event)
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -49,22 +49,22 @@ def watching(runs: Sequence[Run], out: Path, report: Watch, interval: float = 0.
 
 
 class Log:
-    """The epochs of a run as its log has them, each reported once."""
+    """The epochs in a run's log, each returned once."""
 
     def __init__(self, run: Run, path: Path) -> None:
         self.run, self.path = run, path
         self.version, self.reported = (0, 0), 0
 
     def news(self) -> list[Epoch]:
-        """The epochs since the last call; a log that has not changed is not read."""
+        """The epochs since the last call; an unchanged log is not read."""
         try:
             status = self.path.stat()
-            version = status.st_mtime_ns, status.st_size  # two epochs may end within one tick of the file system's clock
+            version = status.st_mtime_ns, status.st_size  # the size too: two epochs may have the same modification time
             if version == self.version:
                 return []
             lines = self.path.read_text().splitlines()
             fresh = [Epoch(**json.loads(line)) for line in lines[self.reported :]]
-        except (OSError, ValueError, TypeError, RecursionError):  # not there yet, or no log; the run writes it anew
+        except (OSError, ValueError, TypeError, RecursionError):  # no log yet, or not a valid one; the run will write it again
             return []
         self.version, self.reported = version, len(lines)
         return fresh

@@ -1,4 +1,4 @@
-"""Where runs are done: in this process, in several of this machine by joblib, or by the workers of a dask cluster."""
+"""Executing runs: in this process, in several processes by joblib, or on the workers of a dask cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ State = Literal["skipped", "busy", "running", "done", "failed"]
 
 
 class Event(NamedTuple):
-    """News of a run: an epoch is over ("running"), another sweep does it ("busy"), or its end; `message` says why it failed."""
+    """A change in the state of a run: after an epoch ("running"), "busy" in another sweep, or ended; `message` is an error."""
 
     run: Run
     state: State
@@ -38,7 +38,7 @@ Watch = Callable[[Event], None]
 
 
 class Ended(NamedTuple):
-    """How a run ended: "done" with its record, "failed" with a reason, "skipped": it had one, "busy": in another sweep."""
+    """The outcome of a run: "done", "skipped" (it has a record already), "failed" with a reason, or "busy" in another sweep."""
 
     run: Run
     state: State
@@ -48,28 +48,28 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker has to know besides the run. It takes a run and always returns; only a kill stops it."""
+    """Executes runs. An error in a run is returned as its outcome, not raised."""
 
     out: Path
     device: str
-    threads: int | None  # None leaves torch as it is: alone it has the machine, and a cluster knows its own machines
-    wait: bool = False  # for another process that does the same run, until it ends
-    watch: Watch | None = None  # called after every epoch; for runs in this process only
+    threads: int | None  # None keeps torch's default: for a single job, and on a cluster
+    wait: bool = False  # block while another process executes the same run
+    watch: Watch | None = None  # called after every epoch; only for runs in this process
 
     def __call__(self, run: Run, number: int) -> Ended:
-        """Run it, unless another process does; the run's number picks one of several GPUs."""
+        """Execute a run, unless another process does; its number selects one of several GPUs."""
         with ONE_AT_A_TIME:
             folder = run.folder(self.out)
             try:
                 files.writable(folder)
                 with locked(folder / STARTED, self.wait) as free:
                     return self._run(run, number) if free else Ended(run, "busy")
-            except Exception as error:  # whatever it is, it must not take other runs down
+            except Exception as error:  # an error of any kind must not stop other runs
                 return Ended(run, "failed", reason=self._report(folder, error))
 
     def _run(self, run: Run, number: int) -> Ended:
         record = finished(run, self.out)
-        if record is not None:  # another sweep has done it since this one looked
+        if record is not None:  # another sweep has finished it since this one started
             return Ended(run, "skipped", record)
         (run.folder(self.out) / ERROR).unlink(missing_ok=True)
         if self.threads is not None:
@@ -86,19 +86,19 @@ class Worker:
         return f"{type(error).__name__}: {error} (traceback in '{folder / ERROR}')"
 
 
-# Threads, and torch's random numbers, belong to a whole process: a dask worker with several threads runs one after another.
+# torch's number of threads and random state are per process, so a dask worker with several threads executes one run at a time.
 ONE_AT_A_TIME = threading.Lock()
 
 
 def spread(device: str, number: int) -> str:
-    """Of several GPUs, each run takes the next; on one, all share it."""
+    """The device of a run: runs take the GPUs in turn."""
     if device in {"auto", "cuda"} and torch.cuda.is_available():
         return f"cuda:{number % torch.cuda.device_count()}"
     return device
 
 
 def clear_mark(run: Run, out: Path) -> bool:
-    """Remove the mark that a process left which was killed during the run; whether there was one."""
+    """Remove the mark of a process that was killed during the run; returns whether there was one."""
     mark = run.folder(out) / STARTED
     if not mark.exists():
         return False
@@ -107,7 +107,7 @@ def clear_mark(run: Run, out: Path) -> bool:
 
 
 def carry_out(runs: Sequence[Run], worker: Worker, jobs: int, cluster: str | None) -> Generator[Ended, None, None]:
-    """The ends of runs in their order, here or on a cluster. First all runs that no other sweep is doing, then the rest."""
+    """The outcomes of runs as they end. First all runs that no other sweep is executing, then the others."""
     busy: list[Run] = []
     for end in on_cluster(runs, worker, cluster) if cluster else locally(runs, worker, jobs):
         if end.state == "busy":
@@ -118,7 +118,7 @@ def carry_out(runs: Sequence[Run], worker: Worker, jobs: int, cluster: str | Non
 
 
 def locally(runs: Sequence[Run], worker: Worker, jobs: int) -> Iterator[Ended]:
-    """On this machine, in the order they end. One job needs no other process; several have one each."""
+    """Outcomes on this machine, as runs end. One job runs in this process, several in a process each."""
     if jobs == 1:
         yield from (worker(run, 0) for run in runs)
         return
@@ -129,7 +129,7 @@ def locally(runs: Sequence[Run], worker: Worker, jobs: int) -> Iterator[Ended]:
                 del numbered[end.run.name]
                 yield end
         except killed():
-            # A killed process takes its pool along. What was at work is now run alone: the culprit then dies by itself.
+            # A killed process breaks the whole pool. Runs that had started are repeated one by one, so that only one fails.
             suspects = [name for name, (run, _) in numbered.items() if clear_mark(run, worker.out)]
             for name in suspects or list(numbered):
                 run, number = numbered.pop(name)
@@ -137,7 +137,7 @@ def locally(runs: Sequence[Run], worker: Worker, jobs: int) -> Iterator[Ended]:
 
 
 def alone(run: Run, number: int, worker: Worker) -> Ended:
-    """One run in a process of its own; if that is killed, this run has failed and nothing else."""
+    """Execute one run in a process of its own; if the process is killed, only this run fails."""
     try:
         return next(pooled([(run, number)], worker, 2))
     except killed() as error:
@@ -145,7 +145,7 @@ def alone(run: Run, number: int, worker: Worker) -> Ended:
 
 
 def pooled(numbered: Sequence[tuple[Run, int]], worker: Worker, jobs: int) -> Iterator[Ended]:
-    """Through joblib's processes, at least two and no more than there are runs. They end with this process."""
+    """Outcomes from joblib's processes: at least two, at most one per run. They end with this process."""
     from joblib import Parallel, delayed
 
     pool = Parallel(
@@ -161,7 +161,7 @@ def pooled(numbered: Sequence[tuple[Run, int]], worker: Worker, jobs: int) -> It
 
 
 def killed() -> type[Exception]:
-    """What joblib raises when one of its processes is gone."""
+    """The exception that joblib raises when one of its processes was killed."""
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     error: type[Exception] = BrokenProcessPool
@@ -169,7 +169,7 @@ def killed() -> type[Exception]:
 
 
 def on_cluster(runs: Sequence[Run], worker: Worker, address: str) -> Iterator[Ended]:
-    """On a dask cluster, in the order they end. A run whose worker dies is tried on others, and goes on from its checkpoint."""
+    """Outcomes on a dask cluster, as runs end. A run whose worker dies is repeated on another, from its checkpoint."""
     from distributed import Client, as_completed
 
     try:

@@ -1,4 +1,4 @@
-"""Training, for experiments and users alike: batches of irregular sequences, models, and the one training loop."""
+"""Training, for experiments and users alike: batches of irregular sequences, models, and the training loop."""
 
 from phased.learn.batch import Batch, Samples, Split, Task
 from phased.learn.device import make_fabric

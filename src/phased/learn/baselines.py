@@ -1,4 +1,4 @@
-"""The paper's baselines: LSTM and batch-normalised LSTM, which see the time as one more input feature."""
+"""The paper's baselines: LSTM and batch-normalised LSTM, with the time as an additional input feature."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ NORMALISED: tuple[str, ...] = get_args(Normalised)
 
 
 class Baseline(nn.Module):
-    """torch.nn.LSTM over features and time, with the call and the shapes of a PhasedLSTM.
+    """torch.nn.LSTM over features and time, with the signature and the shapes of a PhasedLSTM.
 
-    `normalise` makes it a BN-LSTM: "input" normalises features and time (the authors' code), "term" what they are multiplied to
-    before the recurrent term is added (the work the paper cites). `time_unit` divides the time.
+    Args:
+        features: size of the input, without the time.
+        units: size of the hidden state.
+        normalise: None for an LSTM. "input" normalises features and time, as the authors' code does; "term" normalises the
+            input-to-hidden term, before the recurrent term is added, as in the work that the paper cites.
+        time_unit: the time is divided by this.
     """
 
     def __init__(self, features: int, units: int, normalise: Normalised | None = None, time_unit: float = 1.0) -> None:
@@ -28,21 +32,21 @@ class Baseline(nn.Module):
         check.number("time_unit", time_unit, low=0.0, low_open=True)
         self.lstm = nn.LSTM(features + 1, units)
         self.norm = None if normalise is None else BatchNorm(features + 1 if normalise == "input" else 4 * units)
-        if normalise == "term":  # normalising takes every constant off, and the norm has a bias of its own
+        if normalise == "term":  # the normalisation removes any constant, and has a bias of its own
             self.lstm.get_parameter("bias_ih_l0").requires_grad_(False).zero_()
         self.hidden_size, self.normalise, self.time_unit = units, normalise, time_unit
 
     def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The output (T, B, H), and that of each sequence's last real step, (1, B, H).
+        """The output (T, B, H), and the output at each sequence's last valid step, (1, B, H).
 
-        Padding is computed too, and its output means nothing: it comes after everything that counts.
+        Padding is computed too, and its output is undefined: it comes after all valid steps and does not affect them.
         """
         x = torch.cat([input, (time / self.time_unit).to(input.dtype).unsqueeze(-1)], -1)
         output, _ = self._run(x, lengths)
         return output, output[lengths - 1, torch.arange(len(lengths), device=x.device)].unsqueeze(0)
 
     def extra_repr(self) -> str:
-        """What torch does not print by itself."""
+        """The settings, for `repr`."""
         return f"normalise={self.normalise!r}, time_unit={self.time_unit:g}"
 
     def _run(self, x: Tensor, lengths: Tensor) -> Any:
@@ -51,7 +55,7 @@ class Baseline(nn.Module):
         if self.normalise == "input":
             scale, offset = self.norm(x, lengths)
             return self.lstm(x * scale + offset)
-        # W x normalised is another W times x, and another bias: no term has to be computed to be normalised.
+        # Normalising W x is the same as scaling the rows of W and adding a bias, so W x itself is not computed here.
         weight = self.lstm.get_parameter("weight_ih_l0")
         scale, offset = self.norm(x, lengths, weight)
         normalised = {"weight_ih_l0": weight * scale.unsqueeze(-1), "bias_ih_l0": offset}
@@ -59,9 +63,9 @@ class Baseline(nn.Module):
 
 
 class BatchNorm(nn.Module):
-    """torch.nn.BatchNorm1d over all real steps of all sequences, of all processes; padding counts for nothing.
+    """torch.nn.BatchNorm1d over the valid steps of all sequences and of all processes; padding is ignored.
 
-    In training with the batch's own mean and variance, in eval with their running averages.
+    Training uses the mean and variance of the batch, eval their running averages.
     """
 
     running_mean: Tensor
@@ -76,7 +80,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(features))
 
     def forward(self, x: Tensor, lengths: Tensor, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The scale and offset that normalise x (T, B, D), each (D,); or with a weight (F, D) its product with x, each (F,)."""
+        """Scale and offset that normalise x (T, B, D), each (D,); with a weight (F, D) those for weight @ x, each (F,)."""
         if self.training:
             mean, variance = self._measure(x, lengths, weight)
         else:
@@ -85,7 +89,7 @@ class BatchNorm(nn.Module):
         return scale, self.bias - mean * scale
 
     def _measure(self, x: Tensor, lengths: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-        """This batch's mean and variance; the running averages are moved towards them."""
+        """This batch's mean and variance; also updates the running averages."""
         count, mean, covariance = moments(x, lengths)
         if weight is None:
             variance = covariance.diagonal()
@@ -100,7 +104,7 @@ class BatchNorm(nn.Module):
 
 
 def moments(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """How many real steps x (T, B, D) has, over all processes, and their mean (D,) and covariance (D, D); float64."""
+    """Number of valid steps of x (T, B, D) over all processes, their mean (D,) and covariance (D, D); float64."""
     features = x.shape[-1]
     real = x[valid_steps(len(x), lengths)].double()
     sums = torch.cat([real.new_tensor([len(real)]), real.sum(0), (real.T @ real).flatten()])
@@ -112,7 +116,7 @@ def moments(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _Summed(torch.autograd.Function):
-    """The sum over all processes; its gradient is the sum of theirs."""
+    """The sum over all processes; the gradient is summed over all processes too."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Batch: ragged sequences of samples with their times, from one sensor or several, and what is to be learned from them."""
+"""Batch: ragged sequences of samples with their times, from one sensor or several, and their labels."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ from phased import check
 Split = Literal["train", "test"]
 SPLITS: tuple[str, ...] = get_args(Split)
 Array = NDArray[np.float64]
-ONLY = "input"  # the name of a batch's stream where it has only one
+ONLY = "input"  # the name of the stream of a batch with one stream
 
 
 class Samples(NamedTuple):
-    """One stream: B sequences of up to T samples, each sequence with its own clock. After a sequence's end everything is zero."""
+    """One stream: B padded sequences of up to T samples, each sequence with its own times.
 
-    x: Tensor  # features (T, B, ...), floating point, or indices (T, B), int64
-    time: Tensor  # (T, B)
-    lengths: Tensor  # (B,) int64
+    Args:
+        x: features (T, B, ...), floating point, or indices (T, B), int64.
+        time: the time of each sample, (T, B).
+        lengths: the number of samples of each sequence, (B,) int64. Later steps are padding, by convention zero.
+    """
+
+    x: Tensor
+    time: Tensor
+    lengths: Tensor
 
     def to(self, device: torch.device | str) -> Samples:
-        """The same on another device."""
+        """A copy on another device."""
         return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
 
 
@@ -37,11 +43,19 @@ class Batch:
 
     Args:
         streams: samples by the name of their sensor, all of the same B sequences. Each stream has its own times and lengths.
-        y: (B,), one label a sequence, or (T, B), one a step of the model's answer.
-        mask: None with one label a sequence; with one a step the steps whose label counts, (T, B) bool. The rest is ignored.
+        y: one label per sequence, (B,), or one label per step of the model's output, (T, B).
+        mask: None with one label per sequence. With one per step, (T, B) bool: True where the label counts; others are ignored.
 
     Raises:
-        ValueError: shapes do not fit each other.
+        ValueError: the shapes do not match, there is no stream, or the mask is not bool.
+
+    Example:
+        >>> import torch
+        >>> from phased.learn import Batch
+        >>> time = torch.rand(20, 4, dtype=torch.float64).cumsum(0)
+        >>> batch = Batch.of(torch.randn(20, 4, 3), time, lengths=torch.tensor([20, 7, 12, 20]), y=torch.tensor([0, 9, 3, 3]))
+        >>> batch.size
+        4
     """
 
     streams: Mapping[str, Samples]
@@ -50,7 +64,7 @@ class Batch:
 
     @classmethod
     def of(cls, x: Tensor, time: Tensor, lengths: Tensor, y: Tensor, mask: Tensor | None = None) -> Batch:
-        """A batch with one stream."""
+        """A batch with one stream; for the arguments see `Samples` and `Batch`."""
         return cls({ONLY: Samples(x, time, lengths)}, y, mask)
 
     def __post_init__(self) -> None:
@@ -71,7 +85,7 @@ class Batch:
         if self.mask is None:
             if self.y.shape != (self.size,):
                 raise ValueError(
-                    f"y must have shape ({self.size},), one label a sequence, got {tuple(self.y.shape)}. "
+                    f"y must have shape ({self.size},), one label per sequence, got {tuple(self.y.shape)}. "
                     f"Pass a mask, (steps, {self.size}) bool, if every step has a label."
                 )
         elif self.y.shape != self.mask.shape or self.y.dim() != 2 or self.y.shape[1] != self.size:
@@ -83,29 +97,29 @@ class Batch:
 
     @property
     def samples(self) -> Samples:
-        """The one stream; an error if there are several."""
+        """The only stream; a ValueError if there are several."""
         if len(self.streams) > 1:
             raise ValueError(f"the batch must have one stream here, got {', '.join(map(repr, self.streams))}. Use batch.streams.")
         return next(iter(self.streams.values()))
 
     @property
     def size(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         return len(next(iter(self.streams.values())).lengths)
 
     @property
     def labels(self) -> int:
-        """How many labels count."""
+        """The number of labels that count."""
         return self.size if self.mask is None else int(self.mask.sum())
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same on another device."""
+        """A copy on another device."""
         streams = {name: samples.to(device) for name, samples in self.streams.items()}
         mask = None if self.mask is None else self.mask.to(device, non_blocking=True)
         return Batch(streams, self.y.to(device, non_blocking=True), mask)
 
     def share(self, rank: int, world: int) -> Batch:
-        """The sequences of one of `world` processes; together they have each sequence once."""
+        """The sequences of process `rank` of `world` processes; each sequence belongs to exactly one process."""
         mine = slice(rank, None, world)
         streams = {name: Samples(x[:, mine], time[:, mine], lengths[mine]) for name, (x, time, lengths) in self.streams.items()}
         if self.mask is None:
@@ -114,22 +128,22 @@ class Batch:
 
 
 class Task(Protocol):
-    """What a network is trained on: sequences without end, each a function of the numbers that name it and of nothing else."""
+    """What a network is trained on: an unlimited number of batches, each a pure function of the arguments of `batch`."""
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """Batch number `index` of an epoch, with `size` sequences: the same numbers on every call, in any order of calls."""
+        """Batch number `index` of an epoch, with `size` sequences. Equal arguments give equal batches, in any order of calls."""
         ...
 
 
 def generator(task: int, seed: int, split: Split, epoch: int, index: int, size: int) -> np.random.Generator:
-    """The random numbers of one batch: a stream of its own for each combination of these numbers."""
+    """The random generator of one batch: each combination of the arguments has an independent stream."""
     check.choice("split", split, SPLITS)
     check.size("size", size)
     return np.random.default_rng(np.random.SeedSequence([task, seed, SPLITS.index(split), epoch, index, size]))
 
 
 def padded(x: Array, time: Array, lengths: NDArray[np.int64], y: NDArray[np.generic]) -> Batch:
-    """A batch from x (T, B, D), time (T, B), lengths (B,) and y (B,), with zeros wherever a sequence is over."""
+    """A batch from x (T, B, D), time (T, B), lengths (B,) and y (B,), with zeros after the end of each sequence."""
     real = np.arange(len(time))[:, None] < lengths
     return Batch.of(
         torch.from_numpy((x * real[..., None]).astype(np.float32)),

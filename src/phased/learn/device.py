@@ -14,18 +14,30 @@ if TYPE_CHECKING:
 
 
 def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> Fabric:
-    """Fabric for "auto" (CUDA if there is any, else the CPU), "cpu", "cuda" or "cuda:1"; the options are Fabric's own."""
+    """A Lightning Fabric for `fit`.
+
+    Args:
+        device: "auto" (CUDA if available, else the CPU), "cpu", "cuda" or one GPU by its number, "cuda:1".
+        devices: the number of processes, as `Fabric` takes it; ignored where `device` has a number.
+        options: further arguments of `Fabric`, such as `strategy` or `num_nodes`.
+
+    Returns:
+        The Fabric, not launched.
+
+    Raises:
+        ValueError: there is no such device.
+    """
     from lightning.fabric import Fabric
     from lightning_utilities.core import rank_zero
 
     kind, index = check_device(device)
-    # On each start it advises to round float32 products to tensor cores' precision, which would change the numbers.
+    # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
     rank_zero.log.setLevel(logging.WARNING)
     return Fabric(accelerator=kind, devices=[int(index)] if index else devices, **options)
 
 
 def check_device(device: str) -> tuple[str, str]:
-    """Which kind it is, "cpu" or "cuda", and its number if there is one; a ValueError if there is no such device here."""
+    """The type, "cpu" or "cuda", and the number or ""; a ValueError if there is no such device."""
     kind, colon, index = device.partition(":")
     check.choice("device", kind, ("auto", "cpu", "cuda"))
     if colon and kind != "cuda":
@@ -35,7 +47,7 @@ def check_device(device: str) -> tuple[str, str]:
     if kind == "auto":
         kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device must be 'cpu' here, got 'cuda', which PyTorch does not find. Use 'auto' to take what there is.")
+        raise ValueError("device must be 'cpu' here, got 'cuda', which PyTorch does not find. Use 'auto' or 'cpu'.")
     if index and int(index) >= torch.cuda.device_count():
         raise ValueError(f"device must be at most 'cuda:{torch.cuda.device_count() - 1}' here, got {device!r}.")
     return kind, index

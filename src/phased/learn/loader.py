@@ -1,4 +1,4 @@
-"""Batches made ahead of the trainer, by other processes; the same numbers whatever their number."""
+"""Batches prefetched by worker processes; their number does not change the batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phased.machine import cores
 
 
 class Place(NamedTuple):
-    """Where in the training a batch is used, and its size."""
+    """The position of a batch in the training, and its size."""
 
     split: Split
     epoch: int
@@ -24,14 +24,14 @@ class Place(NamedTuple):
 
 
 def sizes(sequences: int, batch: int) -> list[int]:
-    """The sizes of the batches of an epoch: all `batch`, but the last where it does not come out even."""
+    """The sizes of the batches of an epoch: all are `batch`, except that the last may be smaller."""
     check.size("sequences", sequences)
     check.size("batch", batch)
     return [min(batch, sequences - begin) for begin in range(0, sequences, batch)]
 
 
 def places(epochs: Iterable[int], train: int, test: int, batch: int) -> list[Place]:
-    """All batches of these epochs in the order they are used: an epoch is its training, then its test."""
+    """All batches of these epochs in the order they are used: in each epoch training, then test."""
     splits: list[tuple[Split, int]] = [("train", train), ("test", test)]
     return [
         Place(split, epoch, number, size)
@@ -42,7 +42,7 @@ def places(epochs: Iterable[int], train: int, test: int, batch: int) -> list[Pla
 
 
 class Batches(Dataset[Batch]):
-    """A task's batches as a data set of torch, one for each place."""
+    """A task's batches as a torch data set, one for each place."""
 
     def __init__(self, task: Task, seed: int, at: list[Place]) -> None:
         self.task, self.seed, self.at = task, seed, at
@@ -55,17 +55,17 @@ class Batches(Dataset[Batch]):
 
 
 def ahead(task: Task, seed: int, at: list[Place], workers: int = 0) -> Iterator[Batch]:
-    """The batches in order. Workers start once and run ahead, over the ends of epochs too; without any, each is made when due."""
-    # A process that may not have children of its own, such as a dask worker, makes its batches itself.
+    """The batches in order. Workers start once and prefetch across epochs; without workers each batch is made when needed."""
+    # Daemonic processes, such as dask workers, may not have child processes.
     workers = 0 if multiprocessing.current_process().daemon else min(workers, cores())
     loader: DataLoader[Any] = DataLoader(
         Batches(task, seed, at),
         batch_size=None,
         num_workers=workers,
-        # By name: the default inside joblib's processes is one that torch cannot use.
+        # Named explicitly: torch cannot use the default start method of joblib's processes.
         multiprocessing_context=("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn") if workers else None,
         worker_init_fn=_one_thread if workers else None,
-        generator=torch.Generator(),  # or it would draw from the global one
+        generator=torch.Generator(),  # otherwise the loader would draw from the global generator
     )
     return iter(loader)
 

@@ -1,4 +1,4 @@
-"""The one training loop."""
+"""The training loop."""
 
 from __future__ import annotations
 
@@ -28,17 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. An epoch is `train` new sequences, and a test on `test` more."""
+    """The settings of a training with Adam. Every epoch trains and tests on new sequences.
+
+    Args:
+        epochs: number of epochs.
+        train: training sequences per epoch.
+        test: test sequences per epoch.
+        batch: sequences per batch.
+        rate: learning rate. The default is Adam's, and the authors'.
+        clip: largest norm of the gradients. The period's gradient grows with time, so a bound is needed.
+        openness_cost: factor of `Model.penalty`, which is added to the loss (`phased.openness_cost`).
+        seed: seed of the batches and of torch's random numbers.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
 
     epochs: int = 70
     train: int = 5000
     test: int = 500
     batch: int = 32
-    # Adam's default, and the authors'.
     rate: float = 1e-3
-    # The norm that gradients are scaled down to. The period's gradient grows with time, so some bound is needed.
     clip: float = 1.0
-    # How much of the open ratios' mean square is added to the loss (`phased.cost.openness_cost`).
     openness_cost: float = 0.0
     seed: int = 0
 
@@ -52,14 +63,14 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """The learning curve, and how many of its epochs an earlier run had left in a checkpoint."""
+    """The learning curve, and how many of its epochs come from the checkpoint of an earlier, interrupted call."""
 
     curve: list[Epoch]
     resumed: int
 
     @property
     def wall(self) -> float:
-        """Seconds spent on all epochs, those before an interruption included."""
+        """Seconds spent on all epochs, including those before an interruption."""
         return math.fsum(epoch.seconds for epoch in self.curve)
 
 
@@ -75,26 +86,29 @@ def fit(
     progress: Progress | None = None,
     workers: int = 0,
 ) -> Trained:
-    """Train a model in place, or go on where a checkpoint in the folder left off.
+    """Train a model in place, or resume from the checkpoint in the folder.
 
-    Every epoch ends with a checkpoint and a line in the log; a run that was killed and resumed gives an unbroken one's numbers.
-    Batches are pure functions of the seed, and each epoch seeds torch anew, so weights, Adam's averages and the curve are all
-    there is to keep.
+    Every epoch ends with a checkpoint and a line in the log. A training that was killed and resumed gives the same numbers as
+    one that was not: batches are pure functions of the seed, and torch is seeded again for each epoch, so a checkpoint holds
+    only the weights, the optimiser's state and the learning curve.
 
     Args:
-        task: makes the batches, by number.
-        model: what is trained; see `phased.learn.Model`.
-        training: for how long, and how.
-        folder: for the checkpoint and the log; made if need be.
-        fabric: where to train (`phased.learn.make_fabric`).
-        progress: called with every finished epoch, in the process that called `fit`.
-        workers: processes that make batches ahead; 0 makes each when it is needed.
+        task: makes the batches.
+        model: the network to train; see `phased.learn.Model`.
+        training: the settings.
+        folder: for the checkpoint and the log; created if it does not exist.
+        fabric: the device or devices to train on (`phased.learn.make_fabric`).
+        progress: called after every epoch, in the first process.
+        workers: processes that prefetch batches; 0 makes each batch when it is needed.
 
     Returns:
-        The learning curve, epochs of an earlier, interrupted call included.
+        The learning curve, including the epochs of an earlier, interrupted call.
 
     Raises:
-        ValueError: the folder holds the checkpoint of another training, or batches are too small for the number of processes.
+        TypeError: the model lacks one of the methods of `phased.learn.Model`.
+        ValueError: the checkpoint in the folder is damaged, of another training or of more epochs; a batch has fewer sequences
+            than there are processes; no label of an epoch counts; or the model's output does not have the shape of the labels.
+        OSError: the folder cannot be written to.
         FloatingPointError: the loss is not finite.
     """
     check_model(model)
@@ -105,13 +119,13 @@ def fit(
             f"Choose train and test as multiples of batch."
         )
     identity = {"task": repr(task), "model": repr(model), **asdict(training)}
-    del identity["epochs"]  # more epochs are more of the same training
+    del identity["epochs"]  # a training may be continued with more epochs
     optimizer: Any = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=training.rate)
     module, optimizer = fabric.setup(Unopened(model), optimizer)
     store = Store(folder, identity, fabric)
     curve = store.resume(model, optimizer, training.epochs)
     resumed = len(curve)
-    if not curve:  # a disk that is full is found out before the work
+    if not curve:  # a full disk is noticed before the first epoch
         store.make_room(model)
         store.keep(model, optimizer, curve)
     epochs = range(resumed + 1, training.epochs + 1)
@@ -134,7 +148,7 @@ def fit(
 
 
 def check_model(model: object) -> None:
-    """A TypeError for what cannot be trained."""
+    """Raise a TypeError if the model cannot be trained."""
     lacking = [name for name in ("forward", "updates", "penalty") if not callable(getattr(model, name, None))]
     if not isinstance(model, nn.Module) or lacking:
         without = f" without {', '.join(lacking)}" if isinstance(model, nn.Module) else ""
@@ -145,7 +159,7 @@ def check_model(model: object) -> None:
 
 
 class Share(NamedTuple):
-    """A process's share of a batch, how many labels it has, and how many the whole batch has."""
+    """One process's part of a batch, the number of its labels, and the number of labels of the whole batch."""
 
     batch: Batch
     labels: int
@@ -153,40 +167,40 @@ class Share(NamedTuple):
 
 
 class Opaque:
-    """A batch that Fabric cannot look into: under mixed precision it would round times to half precision."""
+    """Hides a batch from Fabric, which under mixed precision would round its times to half precision."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
 
 
 class Unopened(nn.Module):
-    """Takes the batch out again and calls the model."""
+    """Takes the batch out of its `Opaque` and calls the model."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, opaque: Opaque) -> Tensor:
-        """The model's answer."""
+        """The model's output."""
         answer: Tensor = self.model(opaque.batch)
         return answer
 
 
 def shared(batch: Batch, fabric: Fabric) -> Share:
-    """This process's share of a batch, on its device. Labels are counted before it goes there."""
+    """This process's part of a batch, on its device. Labels are counted before the copy, which avoids a synchronisation."""
     share = batch if fabric.world_size == 1 else batch.share(fabric.global_rank, fabric.world_size)
     return Share(share.to(fabric.device), share.labels, batch.labels)
 
 
 def train_once(module: Any, optimizer: Any, shares: Iterator[Share], training: Training, fabric: Fabric) -> float:
-    """One pass over these batches; the mean loss over all labels of all processes."""
+    """Train on these batches; returns the mean loss over all labels of all processes."""
     module.train()
     total, count = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
     for batch, labels, whole in shares:
         loss = sum_of_losses(module(Opaque(batch)), batch)
         total += loss.detach()
         count += labels
-        # Fabric's processes average their gradients: times their number, it is the gradient of the whole batch's mean.
+        # Fabric averages the gradients of all processes. Times their number, this is the gradient of the whole batch's mean loss.
         loss = loss * (fabric.world_size / max(1, whole))
         penalty = module.model.penalty() if training.openness_cost else None
         if penalty is not None:
@@ -200,7 +214,7 @@ def train_once(module: Any, optimizer: Any, shares: Iterator[Share], training: T
 
 @torch.no_grad()
 def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> tuple[float, float | None]:
-    """Accuracy or mean squared error without a leak, and the part of the units' steps that are updates."""
+    """Accuracy or mean squared error in eval, and the share of open units among all units x steps; None without time gates."""
     module.eval()
     score, made, possible = torch.zeros(3, dtype=torch.float64, device=fabric.device)
     count, gated = 0, False
@@ -220,17 +234,17 @@ def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> tuple[floa
 
 
 def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The answers that have a label, and the labels: (N, classes) and (N,), or to predict numbers (N,) and (N,)."""
+    """Outputs whose label counts, and these labels: (N, classes) and (N,), or (N,) and (N,) for a regression."""
     classes = not batch.y.is_floating_point()
     if answer.shape[: batch.y.dim()] != batch.y.shape or answer.dim() != batch.y.dim() + classes:
         shape = ", ".join([*map(str, batch.y.shape), *(["classes"] if classes else [])])
         what = "classes" if classes else "numbers"
-        raise ValueError(f"the model's answer must have shape ({shape}), as y are {what}, got {tuple(answer.shape)}.")
+        raise ValueError(f"the model's output must have shape ({shape}), because y holds {what}, got {tuple(answer.shape)}.")
     return (answer, batch.y) if batch.mask is None else (answer[batch.mask], batch.y[batch.mask])
 
 
 def sum_of_losses(answer: Tensor, batch: Batch) -> Tensor:
-    """Over all labels: cross entropy of classes, squared error of numbers."""
+    """Sum over all labels of the cross entropy of classes or the squared error of numbers."""
     answer, y = labelled(answer, batch)
     if answer.dim() == 2:
         return functional.cross_entropy(answer, y, reduction="sum")
@@ -238,7 +252,7 @@ def sum_of_losses(answer: Tensor, batch: Batch) -> Tensor:
 
 
 def sum_of_scores(answer: Tensor, batch: Batch) -> Tensor:
-    """Over all labels: 1 for each class that is right, squared error of numbers."""
+    """Number of correct classes, or sum of the squared errors of numbers."""
     answer, y = labelled(answer, batch)
     return (answer.argmax(-1) == y).sum() if answer.dim() == 2 else functional.mse_loss(answer, y, reduction="sum")
 
@@ -262,13 +276,13 @@ def summed(above: Tensor, below: Tensor | int, fabric: Fabric) -> tuple[float, f
 
 
 def epoch_seed(seed: int, epoch: int, rank: int) -> int:
-    """Where torch's random numbers start in an epoch: a resumed run draws what an unbroken one would."""
+    """Seed of torch's random numbers in an epoch: a resumed run draws the same numbers as an uninterrupted one."""
     return int(np.random.SeedSequence([seed, epoch, rank]).generate_state(1)[0])
 
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Inside, denormal numbers are zero: gradients from the last step alone fade into them, and they cost 30 times the time."""
+    """Flush denormal numbers to zero: gradients decay to them over many steps, and they are 30 times slower to compute with."""
     before = bool((torch.full((1,), 1e-310, dtype=torch.float64) * 1 == 0).item())
     torch.set_flush_denormal(True)
     try:

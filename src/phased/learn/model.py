@@ -1,4 +1,4 @@
-"""Model: what the training loop needs to know of a network."""
+"""Model: what the training loop requires of a network."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phased.learn.batch import Batch
 
 
 class Updates(NamedTuple):
-    """How many updates of units were made, and how many there would be with every unit at every step; both are numbers."""
+    """The number of updates of units, and the number with every unit open at every step; both are scalars."""
 
     made: Tensor
     possible: Tensor
@@ -19,19 +19,26 @@ class Updates(NamedTuple):
 class Model(nn.Module):
     """A network that can be trained by `phased.learn.fit`: a torch module with three methods.
 
-    `forward` is required. `updates` and `penalty` are for networks with time gates; as they stand here, they say there are none.
-    Any module with these three methods will do; it need not be a subclass. A checkpoint knows its model by its `repr`: numbers
-    that no submodule shows go into `extra_repr`.
+    `forward` is required. `updates` and `penalty` are for networks with time gates; the defaults return None. A module with these
+    three methods can be trained without being a subclass. A checkpoint identifies its model by `repr(model)`, so settings that no
+    submodule prints belong in `extra_repr`.
     """
 
     def forward(self, batch: Batch) -> Tensor:
-        """The answer: (B, classes), or (B,) to predict a number; with a label a step (T, B, classes) or (T, B)."""
+        """The output for a batch.
+
+        Args:
+            batch: the sequences; a model may not use their labels.
+
+        Returns:
+            (B, classes), or (B,) to predict a number. With one label per step, (T, B, classes) or (T, B).
+        """
         raise NotImplementedError
 
     def updates(self, batch: Batch) -> Updates | None:
-        """The updates that this batch takes in eval; None for a network without time gates."""
+        """The number of updates that this batch takes in eval; None for a network without time gates."""
         return None
 
     def penalty(self) -> Tensor | None:
-        """What `Training.openness_cost` multiplies and adds to the loss; None for a network without time gates."""
+        """The term that is added to the loss, times `Training.openness_cost`; None for a network without time gates."""
         return None

@@ -1,4 +1,4 @@
-"""Readout: an encoder of single samples, a recurrent layer, and a linear layer on its output."""
+"""Readout: an optional encoder of samples, a recurrent layer, and a linear layer on its output."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from phased.schedule import valid_steps
 
 
 class Readout(Model):
-    """A classifier, or a regression, of sequences from one stream.
+    """A model that classifies sequences of one stream, or predicts a number for each.
 
     Args:
-        rnn: a PhasedLSTM, a PhasedGRU or a Baseline; one-directional, with the steps first.
-        classes: how many classes there are; None to predict a number.
-        encoder: a module from samples (N, ...) to the layer's features (N, D), applied to every real sample and to no padding: an
-            `nn.Embedding` of indices, a convolutional network of images. None passes samples on as they are.
-        every_step: answer at every step instead of once, at each sequence's last real step.
+        rnn: a PhasedLSTM, a PhasedGRU or a Baseline; unidirectional, with batch_first=False.
+        classes: the number of classes; None to predict a number.
+        encoder: a module from samples (N, ...) to the layer's features (N, D), applied to all samples and not to padding: for
+            example an `nn.Embedding` of indices, or a convolutional network. None passes the samples to the layer unchanged.
+        every_step: give an output at every step, instead of one at each sequence's last valid step.
 
     Shape:
-        The answer is (B, classes), or (B,) to predict a number; with `every_step` (T, B, classes) or (T, B).
+        The output is (B, classes), or (B,) to predict a number; with `every_step` (T, B, classes) or (T, B).
+
+    Raises:
+        TypeError: rnn is another kind of layer.
+        ValueError: rnn is bidirectional or has batch_first=True.
 
     Example:
         >>> import torch
@@ -53,11 +57,11 @@ class Readout(Model):
         self.classes, self.every_step = classes, every_step
 
     def forward(self, batch: Batch) -> Tensor:
-        """What the network says of each sequence at its end, or at every step."""
+        """The output at each sequence's last valid step, or at every step."""
         samples = batch.samples
         output, final = self.rnn(self.encoded(samples), samples.time, lengths=samples.lengths)
         h = final[0] if isinstance(final, tuple) else final
-        # Of the top layer: padding has kept its state.
+        # h[-1] is the top layer's state at the last valid step: padding does not change it.
         y: Tensor = self.linear(output if self.every_step else h[-1])
         return y.squeeze(-1) if self.classes is None else y
 
@@ -68,11 +72,11 @@ class Readout(Model):
         real = valid_steps(len(samples.x), samples.lengths)
         features: Tensor = self.encoder(samples.x[real])
         if features.dim() != 2:
-            raise ValueError(f"encoder must give features of shape ({int(real.sum())}, D), got {tuple(features.shape)}.")
+            raise ValueError(f"encoder must return features of shape ({int(real.sum())}, D), got {tuple(features.shape)}.")
         return features.new_zeros(*real.shape, *features.shape[1:]).masked_scatter(real.unsqueeze(-1), features)
 
     def updates(self, batch: Batch) -> Updates | None:
-        """Updates of the layer's units."""
+        """The number of updates of the layer's units."""
         rnn, samples = self.rnn, batch.samples
         if not isinstance(rnn, PhasedRNN):
             return None
@@ -80,5 +84,5 @@ class Readout(Model):
         return Updates(made, samples.lengths.sum() * rnn.num_layers * rnn.hidden_size)
 
     def penalty(self) -> Tensor | None:
-        """The price of open gates."""
+        """`phased.openness_cost` of the layer; None for a Baseline."""
         return openness_cost(self.rnn) if isinstance(self.rnn, PhasedRNN) else None

@@ -1,4 +1,4 @@
-"""The checkpoint and the log of a training, in a folder: whole, and with a digest that finds every bit that has changed."""
+"""The checkpoint and the log of a training. Both are written atomically; a digest detects a damaged checkpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CHECKPOINT, LOG = "checkpoint.pt", "epochs.ndjson"
 CURE = "Choose another folder, or delete it to start anew."
 
-# The last record of the zip archive that torch writes, 22 bytes, begins so. Checkpoints without a digest end with it.
+# The last 22 bytes of the zip archive that torch writes begin with this. Checkpoints without a digest end with these bytes.
 END_OF_ZIP = b"PK\x05\x06"
 END_SIZE = 22
 
@@ -28,20 +28,20 @@ class Epoch(NamedTuple):
     """One point of a learning curve."""
 
     epoch: int
-    loss: float  # mean over the training sequences, penalties not included
+    loss: float  # mean over the training labels, without penalties
     test: float  # accuracy, or the mean squared error of a regression
     seconds: float  # training and test
-    updates: float | None  # open updates per unit and step on the test set; None where there are no gates
+    updates: float | None  # per unit and step on the test set; None without time gates
 
 
 class Store:
-    """The checkpoint and the log of a training in a folder; the first process writes, all get what it reads."""
+    """The checkpoint and the log of a training in a folder. The first process reads and writes, and broadcasts what it read."""
 
     def __init__(self, folder: Path, identity: dict[str, Any], fabric: Fabric) -> None:
         self.folder, self.identity, self.fabric = folder, identity, fabric
 
     def resume(self, model: nn.Module, optimizer: Any, epochs: int) -> list[Epoch]:
-        """Put model and optimiser where the checkpoint has them; its curve, empty if there is none."""
+        """Load model and optimiser from the checkpoint, if there is one; returns its learning curve, or an empty list."""
         state = None
         if self.fabric.is_global_zero:
             files.writable(self.folder)
@@ -53,10 +53,10 @@ class Store:
         self._compare(state)
         curve = [Epoch(*point) for point in state["curve"]]
         if len(curve) > epochs:
-            raise ValueError(f"'{self.folder / CHECKPOINT}' has {len(curve)} epochs, more than the {epochs} asked for. {CURE}")
+            raise ValueError(f"'{self.folder / CHECKPOINT}' has {len(curve)} epochs, more than epochs={epochs}. {CURE}")
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        self._write_log(curve)  # a kill after the checkpoint and before the log leaves it an epoch short
+        self._write_log(curve)  # a process killed between checkpoint and log leaves the log one epoch short
         return curve
 
     def _compare(self, state: dict[str, Any]) -> None:
@@ -70,13 +70,13 @@ class Store:
                 raise ValueError(f"'{path}' is of another training: {name} is {there.get(name)!r} there, {here!r} here. {CURE}")
 
     def make_room(self, model: nn.Module) -> None:
-        """Find out whether there is room for two checkpoints, the old one and the new: weights and Adam's two averages each."""
+        """Raise an OSError if two checkpoints, the old and the new, do not fit; each has the weights and Adam's two averages."""
         if self.fabric.is_global_zero:
             size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
             files.writable(self.folder, room=2 * 3 * size)
 
     def keep(self, model: nn.Module, optimizer: Any, curve: Sequence[Epoch]) -> None:
-        """Write checkpoint and log; when this returns, a kill loses nothing."""
+        """Write checkpoint and log; both are on the disk when this returns."""
         if self.fabric.is_global_zero:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             points = [tuple(epoch) for epoch in curve]
@@ -91,14 +91,14 @@ class Store:
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write tensors, numbers, texts, lists and dicts of them, and the digest. `torch.load` reads the file too."""
+    """Write a dict of tensors, numbers, strings, lists and dicts, followed by its digest. `torch.load` can read the file too."""
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)
     files.write_whole(path, files.seal(buffer.getvalue()))
 
 
 def load_checkpoint(path: Path) -> dict[str, Any] | None:
-    """What `save_checkpoint` wrote, on the CPU; None if there is no such file. Nothing in it is executed."""
+    """What `save_checkpoint` wrote, on the CPU; None if there is no such file. No code from the file is executed."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -111,7 +111,7 @@ def load_checkpoint(path: Path) -> dict[str, Any] | None:
         raise ValueError(f"'{path}' is damaged, or not a checkpoint: {error}. Delete it to start anew.") from error
     try:
         state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
-    except Exception as error:  # torch names no exception of its own for a file it cannot read
+    except Exception as error:  # torch raises exceptions of many types for a file it cannot read
         raise ValueError(f"'{path}' is not a checkpoint that torch can read. Delete it to start anew.") from error
     if not isinstance(state, dict):
         raise ValueError(f"'{path}' must hold the dict of a checkpoint, got {type(state).__name__}. Delete it to start anew.")

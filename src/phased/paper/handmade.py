@@ -1,4 +1,4 @@
-"""Setting an LSTM's weights by hand, so that its gates do what an experiment assumes of them."""
+"""Setting an LSTM's weights by hand, for experiments that need gates with fixed values."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Rows(NamedTuple):
 
 
 def rows(units: int) -> Rows:
-    """Where each gate's rows are, for this number of units."""
+    """The rows of each gate, for this number of units."""
     return Rows(*(slice(n * units, (n + 1) * units) for n in range(4)))
 
 
 @torch.no_grad()
 def silence(lstm: torch.nn.Module) -> None:
-    """Set the weights and biases to zero; time gates are left as they are."""
+    """Set the weights and biases to zero; time gates do not change."""
     for name, values in lstm.named_parameters():
         if name.startswith(("weight", "bias")):
             values.zero_()

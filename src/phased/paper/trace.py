@@ -1,4 +1,4 @@
-"""What a layer's cell state was at every step of a sequence; layers themselves return only the last one."""
+"""The cell state of a layer at every step of a sequence; a layer returns only the last one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 def cell_states(advance: Callable[[int, State], State], start: State, steps: int) -> Array:
     """The cell state before the first step and after each one, (steps + 1, H).
 
-    `advance(j, (h, c))` runs the layer over step j alone; carrying the state from call to call changes no number.
+    `advance(j, (h, c))` runs the layer over step j alone; the result is the same as in one call over all steps.
     """
     states = [start]
     with torch.no_grad():

@@ -1,1 +1,1 @@
-"""Records in, figures, tables and one page out. Nothing here computes a result, and nothing names an experiment."""
+"""Figures, tables and one page from records. No module here computes a result or names an experiment."""

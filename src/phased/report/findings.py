@@ -1,4 +1,4 @@
-"""What the report says beside the figures: what a leak changes, what runs cost, what is missing and how to make it."""
+"""What the report states beside the figures: the effect of the leak, the time of runs, and missing runs with their commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phased.report.groups import Group, Spread, frozen, gather, spread
 
 
 class LeakPair(NamedTuple):
-    """The same runs with and without a leak; `faster` is how many times shorter an epoch is without, on the same device."""
+    """The same runs with and without a leak; `faster` is how many times shorter an epoch is without it, on the same device."""
 
     without: Group
     leaking: Group
@@ -24,18 +24,18 @@ class LeakPair(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """How much higher the metric is without the leak."""
+        """The metric without the leak minus the metric with it."""
         return self.without.test.mean - self.leaking.test.mean
 
     @property
     def within_spread(self) -> bool | None:
-        """Whether the difference is no larger than the larger standard deviation; None where a side has one seed only."""
+        """Whether the difference is at most the larger standard deviation; None if one of the groups has only one seed."""
         sides = self.without.test.deviation, self.leaking.test.deviation
         return None if sides[0] is None or sides[1] is None else abs(self.difference) <= max(sides[0], sides[1])
 
 
 def leak_pairs(of: Sequence[Group]) -> list[LeakPair]:
-    """Groups that differ in the leak alone, one of them without."""
+    """Pairs of groups that differ only in the leak, one of them without."""
 
     def rest(group: Group) -> str:
         settings = {key: value for key, value in group.settings.items() if key.rpartition(".")[2] not in {"leak", "name"}}
@@ -57,13 +57,13 @@ def _faster(one: Group, other: Group) -> float | None:
 
 
 def epoch_seconds(runs: Sequence[Record]) -> float:
-    """The mean over runs of the median time of an epoch."""
+    """The median time of an epoch of each run, averaged over runs."""
     times = (spread(point.seconds for point in run.curve).values for run in runs)
     return spread(float(np.median(each)) for each in times if each).mean
 
 
 class Cost(NamedTuple):
-    """The time runs of one experiment and model took on one device."""
+    """The time that the runs of one experiment and model took on one device."""
 
     experiment: Experiment
     scale: str
@@ -74,7 +74,7 @@ class Cost(NamedTuple):
 
 
 def costs(records: Sequence[Record]) -> list[Cost]:
-    """Wall time over conditions and seeds, by experiment, model and device; runs made on two devices count on both."""
+    """Wall time over conditions and seeds, by experiment, model and device; a run repeated on another device counts for both."""
     gathered: defaultdict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
     for group in gather(records):
         for record in group.records:
@@ -86,7 +86,7 @@ def costs(records: Sequence[Record]) -> list[Cost]:
 
 
 class Missing(NamedTuple):
-    """What a figure of the paper still lacks at the paper's scale, and the command that makes it."""
+    """The runs that a figure of the paper still lacks at the paper's scale, and the command that runs them."""
 
     experiment: Experiment
     lacks: list[str]
@@ -94,13 +94,13 @@ class Missing(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """How much of the figure has fewer seeds than the paper's."""
+        """How many bars or curves of the figure have fewer seeds than in the paper."""
         of = names.counted(len(self.experiment.figure_runs()), "line")
         return f"{len(self.lacks)} of its {of} have fewer than {SEEDS} seeds at the paper's scale"
 
 
 def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
-    """Bars and curves of the paper's trained experiments with fewer than its five seeds at its scale."""
+    """Bars and curves of the paper with fewer than five seeds at the paper's scale."""
     found = []
     for experiment in catalogue.experiments().values():
         best = dict.fromkeys(experiment.figure_runs(), 0)
@@ -119,5 +119,5 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
 
 
 def command(experiment: Experiment, folder: str = "results") -> str:
-    """The command that runs what an experiment lacks at the paper's scale; finished runs are skipped."""
+    """The command for an experiment's missing runs at the paper's scale; finished runs are skipped."""
     return f"phased run {experiment.studies[0].name} --scale paper --seeds {SEEDS} --out {folder}"

@@ -1,4 +1,4 @@
-"""From records to numbers: the same run under several seeds is one group, with a mean and a spread."""
+"""Groups of records: runs that differ only in the seed, with their mean and spread."""
 
 from __future__ import annotations
 
@@ -23,61 +23,61 @@ from phased.report import names
 T = TypeVar("T")
 Array = NDArray[np.float64]
 
-# Settings that say where a run was made, or repeat what its record says elsewhere.
+# Settings that describe the machine, or repeat other fields of the record.
 NOT_COMPARED = {"seed", "seeds", "name", "experiment", "model", "condition", "scale", "device", "workers", "jobs", "threads"}
 
-# Of a learning curve: more than a figure can show, and few enough for a page.
+# Of a learning curve: as fine as a figure can show, and few enough for the size of the page.
 MOST_POINTS = 2000
 
-# The page's own sections and tables: no section of results may have such a name.
+# Ids of the page's own sections, which no section of results may have.
 NOT_A_KEY = {"charts", "cost", "leak", "missing", "runs", "skipped", "specs"}
 
-# Of networks with time gates under one condition: fewer are no comparison of accuracy against updates.
+# Settings of networks with time gates under one condition, below which accuracy against updates is not drawn.
 FEWEST_SETTINGS = 3
 
 
 @dataclass(frozen=True)
 class Spread:
-    """One number from several seeds. A seed whose number is not finite is counted as lost, and is in no mean."""
+    """One number from several seeds. Seeds whose number is not finite are counted in `lost`, and left out of the mean."""
 
     values: tuple[float, ...]
     lost: int = 0
 
     @property
     def n(self) -> int:
-        """The seeds in the mean."""
+        """The number of seeds in the mean."""
         return len(self.values)
 
     @property
     def mean(self) -> float:
-        """Their mean; nan without a seed."""
+        """The mean; nan without a seed."""
         return float(np.mean(self.values)) if self.values else math.nan
 
     @property
     def deviation(self) -> float | None:
-        """The sample standard deviation (n - 1); None where one seed has no spread."""
+        """The sample standard deviation (n - 1); None with fewer than two seeds."""
         return float(np.std(self.values, ddof=1)) if self.n > 1 else None
 
     @property
     def low(self) -> float:
-        """The least of them."""
+        """The minimum."""
         return min(self.values, default=math.nan)
 
     @property
     def high(self) -> float:
-        """The greatest of them."""
+        """The maximum."""
         return max(self.values, default=math.nan)
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """The spread of these numbers."""
+    """Separate finite numbers from those that are not."""
     every = list(values)
     finite = tuple(value for value in every if math.isfinite(value))
     return Spread(finite, lost=len(every) - len(finite))
 
 
 class Curve(NamedTuple):
-    """A learning curve over seeds: at each epoch the mean, the least and the greatest, each (epochs,)."""
+    """A learning curve over seeds: mean, minimum and maximum at each epoch, each (epochs,)."""
 
     epoch: Array
     mean: Array
@@ -87,7 +87,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seed; `variant`, from their records, sets them apart from others of the model."""
+    """Runs that differ only in their seed; `variant`, from their records, distinguishes them from other runs of the model."""
 
     experiment: Experiment
     study: str
@@ -105,27 +105,27 @@ class Group:
 
     @property
     def section(self) -> tuple[str, str, str]:
-        """What may be compared in one figure: one experiment at one scale on one version of the data."""
+        """Groups of one section are compared in one figure: one experiment, scale and version of the data."""
         return self.experiment.name, self.scale, self.data
 
     @property
     def key(self) -> str:
-        """The section's name in files and addresses, before `keys` sets equal ones apart: frequency, adding-quick."""
+        """The section's name in file names and URLs, before `keys` makes it unique: frequency, adding-quick."""
         return names.slug("-".join(part for part in self.section if part not in {"paper", ""}))
 
     @property
     def data_words(self) -> str:
-        """Which version of the data, in words."""
+        """The label of the version of the data."""
         return self.experiment.data.get(self.data, self.data)
 
     @property
     def seeds(self) -> list[int]:
-        """Which seeds it has."""
+        """The seeds of its records."""
         return [record.seed for record in self.records]
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings its runs share."""
+        """The settings that its runs share."""
         return {key: value for key, value in flat(self.records[0].settings).items() if key.rpartition(".")[2] != "seed"}
 
     @property
@@ -135,31 +135,31 @@ class Group:
 
     @property
     def epochs(self) -> int:
-        """How long its runs trained."""
+        """The largest number of epochs of its runs."""
         return max(record.curve[-1].epoch for record in self.records)
 
     @property
     def test(self) -> Spread:
-        """The test metric at the end, as `Record.test` has it."""
+        """The test metric after training (`Record.test`)."""
         return spread(record.test for record in self.records)
 
     @property
     def loss(self) -> Spread:
-        """The training loss at the end, as `Record.loss` has it."""
+        """The training loss at the end of training (`Record.loss`)."""
         return spread(record.loss for record in self.records)
 
     @property
     def updates(self) -> Spread:
-        """The part of its units' steps that are updates, on the test set; all of them in a model without time gates."""
+        """The share of open units among all units x steps, on the test set; 1 for a model without time gates."""
         return spread(1.0 if record.updates is None else record.updates for record in self.records)
 
     @property
     def claim(self) -> Claim | None:
-        """What the paper has for it."""
+        """The paper's number for it."""
         return self.experiment.claims.get((self.model, self.condition))
 
     def curve(self, field: str = "test") -> Curve:
-        """One field of the learning curve at the epochs all its seeds have; of very many, evenly spread ones."""
+        """One field of the learning curve at the epochs that all seeds have; at most MOST_POINTS evenly spaced ones."""
         runs = [{point.epoch: getattr(point, field) for point in record.curve} for record in self.records]
         epochs = evenly(sorted(set.intersection(*(set(run) for run in runs))), MOST_POINTS)
         points = [spread(run[epoch] for run in runs) for epoch in epochs]
@@ -171,17 +171,17 @@ GroupKey = tuple[str, str, str, str, str, str, str]
 
 
 def place_of(record: Record) -> GroupKey:
-    """All that a record says of the group it belongs to."""
+    """The fields of a record that identify its group."""
     return record.experiment, record.study, record.scale, record.data, record.model, record.condition, record.variant
 
 
 def groups(records: Iterable[Record]) -> list[Group]:
-    """Records gathered over seeds, in the order of experiments, conditions and models; each run is counted once."""
+    """Groups of records, ordered by experiment, condition and model; of repeated runs only the newest record counts."""
     return gather(list(records), newest)
 
 
 def gather(records: Sequence[Record], of_a_seed: Callable[[Sequence[Record]], list[Record]] = list) -> list[Group]:
-    """Records in groups, as they say themselves where they belong; `of_a_seed` picks from those of one group and seed."""
+    """Groups of records; `of_a_seed` selects from the records of one group and seed."""
     places: defaultdict[GroupKey, list[Record]] = defaultdict(list)
     for record in records:
         places[place_of(record)].append(record)
@@ -199,15 +199,15 @@ def gather(records: Sequence[Record], of_a_seed: Callable[[Sequence[Record]], li
 
 
 def newest(records: Sequence[Record]) -> list[Record]:
-    """Of several records of one run, the one of the latest date; of equals the last."""
+    """Of several records of one run the one with the latest date; the last one if dates are equal."""
     return [max(enumerate(records), key=lambda numbered: (numbered[1].date, numbered[0]))[1]]
 
 
 def apart(members: Sequence[Record]) -> list[tuple[str, list[Record]]]:
-    """Records of one place by their settings, with what is different in words.
+    """Records of one `place_of`, separated by their settings, each with a description of what differs.
 
-    Normally all are alike, and there is nothing to say. Files of schema 1 have no variant, and a user may have changed settings
-    without a name for it: no mean is taken over such runs. A setting that some do not have is new, and separates none by that.
+    Normally the settings are equal, and the description is empty. They differ in files of schema 1, which have no variant, and
+    where a user changed settings without changing the variant. A setting that some records lack does not separate them.
     """
     settings = [_compared_settings(record) for record in members]
     values_of: defaultdict[str, set[str]] = defaultdict(set)
@@ -225,12 +225,12 @@ def apart(members: Sequence[Record]) -> list[tuple[str, list[Record]]]:
 
 
 def _compared_settings(record: Record) -> dict[str, Any]:
-    """The settings in which runs of one group are alike."""
+    """The settings that are equal in all runs of a group."""
     return {key: value for key, value in flat(record.settings).items() if key.rpartition(".")[2] not in NOT_COMPARED}
 
 
 def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
-    """Settings without nesting: {"gate": {"leak": 0}} is {"gate.leak": 0}."""
+    """Settings without nesting: {"gate": {"leak": 0}} becomes {"gate.leak": 0}."""
     found: dict[str, Any] = {}
     for key, value in settings.items():
         found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
@@ -238,7 +238,7 @@ def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def frozen(value: Any) -> str:
-    """A value as text that is equal where values are: 0 is 0.0."""
+    """A value as a string, equal for equal values: 0 and 0.0 give the same."""
 
     def plain(part: Any) -> Any:
         if isinstance(part, dict):
@@ -264,26 +264,26 @@ def _order(group: Group) -> tuple[Any, ...]:
 
 
 def _place(name: str, known: Sequence[str]) -> tuple[int, str]:
-    """What is known comes first, in its order; the rest by name."""
+    """A sort key: known names first, in their order, then the others by name."""
     return (known.index(name), "") if name in known else (len(known), name)
 
 
 def natural(text: str) -> list[tuple[int, float, str]]:
-    """A key that sorts 'leak 0', 'leak 0.001', 'leak 0.01' by their numbers."""
-    # The split has numbers at odd places. A part's first letter would not do: '²' is a digit to Python, and no number.
+    """A sort key that orders 'leak 0', 'leak 0.001', 'leak 0.01' by their numbers."""
+    # The split has numbers at odd indices. str.isdigit would not do: '²' is a digit to Python, and float('²') fails.
     parts = enumerate(re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text))
     return [(0, float(part), "") if place % 2 else (1, 0.0, part) for place, part in parts if part]
 
 
 def lowest(of: Iterable[Group]) -> float:
-    """The least test metric at any epoch of any seed; nan if none is finite."""
+    """The minimum test metric over all epochs and seeds; nan if none is finite."""
     return min((float(low) for group in of for low in group.curve().low if math.isfinite(low)), default=math.nan)
 
 
 def main(of: Sequence[Group]) -> list[Group]:
-    """What the paper's figure shows: of each section the study named like its experiment, or all where there is none of it.
+    """The groups in the paper's figure: in each section the study with the name of its experiment, or all if it has no results.
 
-    Of each model, the variants with results under the most conditions: those a figure over all conditions can compare.
+    Of each model only the variants with results under the most conditions, which a figure over all conditions can compare.
     """
     with_own = {group.section for group in of if group.study == group.experiment.name}
     of = [group for group in of if group.study == group.experiment.name or group.section not in with_own]
@@ -303,7 +303,7 @@ def _kind(group: Group) -> tuple[str, ...]:
 def compared(of: Sequence[Group]) -> list[Group]:
     """The groups of one section in the chart of accuracy against updates; none if there are too few.
 
-    Those of the studies that the descriptor names, under the condition with the most settings of gates; of equals the last.
+    They are of the studies in `Experiment.updates_of`, under the condition with the most settings of gates; the last of several.
     """
     if not of or "updates" not in of[0].experiment.charts or of[0].experiment.metric != "accuracy":
         return []
@@ -318,7 +318,7 @@ def compared(of: Sequence[Group]) -> list[Group]:
 
 
 def sections(of: Sequence[Group]) -> list[list[Group]]:
-    """Groups that may be compared with each other, section by section."""
+    """The groups of each section."""
     found: dict[tuple[str, str, str], list[Group]] = {}
     for group in of:
         found.setdefault(group.section, []).append(group)
@@ -326,7 +326,7 @@ def sections(of: Sequence[Group]) -> list[list[Group]]:
 
 
 def keys(of: Sequence[Sequence[Group]]) -> list[str]:
-    """The name of each section in files and addresses; names that differ in nothing or in case only get a number."""
+    """A unique name of each section, for file names and URLs; equal names, ignoring case, get a number."""
     taken = set(NOT_A_KEY)
     found = []
     for section in of:
@@ -339,7 +339,7 @@ def keys(of: Sequence[Sequence[Group]]) -> list[str]:
 
 
 def evenly(items: Sequence[T], most: int) -> list[T]:
-    """At most so many of the items, evenly spread, with the first and the last."""
+    """At most `most` evenly spaced items, including the first and the last."""
     if len(items) <= most:
         return list(items)
     return [items[place] for place in np.linspace(0, len(items) - 1, most).round().astype(int)]

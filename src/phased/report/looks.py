@@ -1,4 +1,4 @@
-"""How a group of runs looks and what it is called: the same colour and dash in every figure and on the page."""
+"""Label, colour and dash of a group of runs, the same in every figure and on the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phased.report import names
 from phased.report.groups import Group, natural
 from phased.report.style import OTHERS, shades
 
-# On and off, in points; the first is a whole line.
+# Lengths of dashes and gaps, in points; the first is a solid line.
 DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (1.4, 1.4), (6.0, 1.6, 1.4, 1.6))
 
 
@@ -33,7 +33,7 @@ def colour(group: Group) -> str:
 
 
 def by_variant(groups: Sequence[Group]) -> list[Look]:
-    """One look a group: its model's colour, a shade and a dash of its own for each variant; conditions look alike."""
+    """One look per group: its model's colour, with a shade and a dash for each variant; the same for all conditions."""
     found = []
     among = {
         model: sorted({group.variant for group in groups if group.model == model}, key=natural)
@@ -48,7 +48,7 @@ def by_variant(groups: Sequence[Group]) -> list[Look]:
 
 
 def by_condition(groups: Sequence[Group]) -> list[Look]:
-    """One look a group: a shade of its model's colour for each condition, a dash for each variant."""
+    """One look per group: a shade of its model's colour for each condition, a dash for each variant."""
     found = []
     several = len({group.model for group in groups}) > 1
     for group in groups:
@@ -66,7 +66,7 @@ def by_condition(groups: Sequence[Group]) -> list[Look]:
 
 
 def seeds_note(groups: Sequence[Group]) -> str:
-    """How many seeds stand behind what is shown, group by group where they differ, and which runs diverged."""
+    """The number of seeds, per group where it differs, and the runs that diverged."""
     counts = [len(group.records) for group in groups]
     usual = max(set(counts), key=counts.count)
     odd = [f"{full_name(group, groups)}: {len(group.records)}" for group in groups if len(group.records) != usual]
@@ -77,7 +77,7 @@ def seeds_note(groups: Sequence[Group]) -> str:
 
 
 def machines_note(records: Sequence[Record]) -> str:
-    """Which devices and versions stand behind what is shown."""
+    """The devices and versions of the records."""
     devices = _distinct([record.device for record in records])
     versions = _distinct(
         [f"phased {record.versions.get('phased', '?')}, torch {record.versions.get('torch', '?')}" for record in records]
@@ -86,13 +86,13 @@ def machines_note(records: Sequence[Record]) -> str:
 
 
 def full_name(group: Group, among: Sequence[Group]) -> str:
-    """Model, variant, and the condition where there are several."""
+    """Model, variant, and the condition if the groups have several."""
     several = len({other.condition for other in among}) > 1
     return ", ".join(filter(None, (group.label, group.experiment.condition(group.condition, short=True) if several else "")))
 
 
 def label(group: Group) -> str:
-    """The variant alone for networks with time gates, which most points are."""
+    """The variant for networks with time gates, model and variant for others."""
     return group.variant or group.label if group.gated else group.label
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md, made of the records: `python -m phased.report.markdown results`."""
+"""The tables of docs/results.md, from the records: `python -m phased.report.markdown results`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phased.report.groups import Group, Spread, groups, keys, main, sections, sp
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Runs at the paper's scale: by a section's name those of the paper's figure, "beyond" it all others; and "leak"."""
+    """Tables of the runs at the paper's scale: of each section those in the figure, "beyond ..." the others; and "leak"."""
     at_scale = [group for group in groups(read(folder).records) if group.scale == "paper"]
     found = {"leak": of_leaks(at_scale)}
     apart = sections(at_scale)
@@ -28,7 +28,7 @@ def tables(folder: Path) -> dict[str, str]:
 
 
 def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
-    """A row a group: what was reached, over five epochs and in the last one, what the paper has, and what it took."""
+    """A row per group: the result over five epochs and in the last one, updates, device, and the paper's number."""
     about = shown[0].experiment
     metric = about.metric
     head = ["condition", "network", "accuracy" if metric == "accuracy" else "mean squared error", "last epoch alone"]
@@ -44,7 +44,7 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
 
 
 def of_leaks(of: Sequence[Group]) -> str:
-    """A row for runs that differ in the leak alone."""
+    """A row for each pair of groups that differ only in the leak."""
     verdict = {True: "yes", False: "no", None: "one seed"}
     pairs = leak_pairs(of)
     leaks = sorted({pair.leaking.settings["leak"] for pair in pairs}) or [0.001]
@@ -63,15 +63,15 @@ def of_leaks(of: Sequence[Group]) -> str:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """In Markdown."""
+    """A Markdown table."""
     names = list(head)
     lines = ["| " + " | ".join(cells) + " |" for cells in (names, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]]).replace("|  |", "| |")
 
 
 def literal(cell: str) -> str:
-    """A cell that shows its letters: none of them ends the cell, begins a tag, a link or a code, or sets others in italics."""
-    # An underscore between letters, as in r_on, is one in Markdown too.
+    """The text of a cell with Markdown's special characters escaped."""
+    # An underscore between letters, as in r_on, has no special meaning.
     return re.sub(r"[\\`*~<>\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", cell)
 
 
@@ -90,7 +90,7 @@ def one(value: float, metric: Metric) -> str:
 
 
 def claimed(claim: Claim | None) -> str:
-    """The paper's number, or between which two it is."""
+    """The paper's number, or its range."""
     if claim is None:
         return ""
     low, high = (f"{100 * value:g}" for value in (claim.low, claim.high))
@@ -98,12 +98,12 @@ def claimed(claim: Claim | None) -> str:
 
 
 def updates(group: Group) -> str:
-    """The part of the steps at which a unit is updated."""
+    """The share of open units among all units x steps."""
     return "every step" if group.records[0].updates is None else f"{100 * group.updates.mean:.1f} %"
 
 
 def devices(group: Group) -> str:
-    """What its runs were made on, in short."""
+    """The short names of the devices of its runs."""
     return " and ".join(sorted({record.device.removeprefix("NVIDIA ").removeprefix("AMD ") for record in group.records}))
 
 

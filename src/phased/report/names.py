@@ -1,4 +1,4 @@
-"""Settings, numbers and times in words."""
+"""Settings, numbers and times as text."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-LONGEST_SLUG = 80  # characters: a file's name has room for 255, with what is added to it
+LONGEST_SLUG = 80  # characters; a file name with its suffix may have 255
 
 
 def settings(found: Mapping[str, Any]) -> str:
-    """A few settings in words: what sets runs apart that their records put into one group."""
+    """Settings as text, to distinguish runs whose records have the same variant."""
     return ", ".join(setting(key.removeprefix("task."), value) for key, value in sorted(found.items()) if value is not None)
 
 
 def setting(key: str, value: Any) -> str:
-    """One setting in words."""
+    """One setting as text."""
     name = key.replace("_", " ").replace(".", " ")
     if isinstance(value, bool):
         learned = re.fullmatch(r"learn (.*)", name)
@@ -26,19 +26,19 @@ def setting(key: str, value: Any) -> str:
 
 
 def number(value: Any) -> str:
-    """A setting's value, short."""
+    """The value of a setting as short text."""
     if isinstance(value, list | tuple):
         return "(" + ", ".join(number(item) for item in value) + ")"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def rounded(value: float) -> str:
-    """Three digits, and never an exponent for what can be said without."""
+    """Three significant digits; no exponent below a million."""
     return f"{value:.0f}" if 100 <= value < 1e6 else f"{value:.3g}"
 
 
 def seconds(value: float) -> str:
-    """A time as a person would say it."""
+    """A time in seconds, minutes or hours."""
     if value != value:
         return "unknown"
     for limit, size, unit in ((90, 1, "s"), (5400, 60, "min")):
@@ -53,5 +53,5 @@ def counted(count: int, word: str) -> str:
 
 
 def slug(name: str) -> str:
-    """A name made fit for a file or an address: letters, digits, points and dashes, and not too many."""
+    """A name for files and URLs: at most LONGEST_SLUG letters, digits, points and dashes."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:LONGEST_SLUG].rstrip("-.") or "unnamed"

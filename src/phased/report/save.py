@@ -1,4 +1,4 @@
-"""Writing a figure or a page to disk so that a file is either whole or not there."""
+"""Writing figures and pages to disk, atomically."""
 
 from __future__ import annotations
 

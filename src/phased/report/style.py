@@ -1,4 +1,4 @@
-"""How the project's figures look: one set of type sizes, lines and colours."""
+"""The style of the figures: type sizes, lines and colours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAINT = "#dfe2e6"
 # Distinguishable in every common form of colour blindness and in grey; units are coloured from short periods to long ones.
 UNITS = ("#d1495b", "#2a7f9e", "#3b3a7a")
 
-# For kinds of networks whose descriptor names no colour, in turn.
+# Used in turn for kinds of networks whose descriptor names no colour.
 OTHERS = (UNITS[2], "#b07d2b", "#4f8a4c", "#8a4f7d")
 
 WIDTH = 7.0  # inches: the text width of a page
@@ -62,7 +62,7 @@ RULES: dict[RcKeyType, Any] = {
 
 
 def shades(colour: str, count: int) -> list[str]:
-    """That many shades of a colour from light to dark, all of them readable on white; one or two begin with the colour itself."""
+    """`count` shades of a colour from light to dark, all readable on white; with one or two the first is the colour itself."""
     if count == 1:
         return [colour]
     base = np.array(to_rgb(colour))
@@ -73,7 +73,7 @@ def shades(colour: str, count: int) -> list[str]:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw and save inside this to get the project's look; matplotlib's own settings are left as they were."""
+    """Apply the style to figures drawn and saved inside; matplotlib's settings are restored afterwards."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(RULES)

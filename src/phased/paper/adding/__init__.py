@@ -8,19 +8,19 @@ from phased.experiments.descriptor import PHASED, Clock, Experiment, Study, Word
 from phased.experiments.record import Record
 from phased.paper.adding import runs
 
-STEPS = 500  # of a sequence, where a record does not say
-MOST_STEPS = 1000  # that a figure shows
+STEPS = 500  # per sequence, if a record does not have it
+MOST_STEPS = 1000  # in a figure
 
 
 def clock(record: Record) -> Clock:
-    """As many steps as a run's sequences have in the mean."""
+    """A clock with the mean number of steps of a run's sequences."""
     task = record.settings.get("task")
     steps = mean_length(task.get("length") if isinstance(task, dict) else None)
     return Clock(np.arange(float(steps)), "step", f"{steps} steps")
 
 
 def mean_length(lengths: Any) -> int:
-    """The mean of a shortest and a longest sequence, as far as a figure can show it; a record's settings may hold anything."""
+    """The mean of the shortest and the longest length, at most MOST_STEPS; the default if the setting is not valid."""
     ends = lengths if isinstance(lengths, list | tuple) else [lengths]
     if not ends or not all(isinstance(end, int | float) and 2 <= end <= 1e9 for end in ends):
         return STEPS
@@ -39,7 +39,7 @@ EXPERIMENT = Experiment(
         for low, high in runs.PAPER.ranges
     },
     metric="error",
-    # Of a network that knows neither number, and of one that knows one of the two: each is uniform on (-0.5, 0.5), with
+    # The error of the best guess without either number, and with one of the two. Each number is uniform on (-0.5, 0.5), with
     # variance 1/12.
     levels={"knowing neither number": 1 / 6, "knowing one of the two": 1 / 12},
     finding="the longer the periods, the faster it learns.",

@@ -1,4 +1,4 @@
-"""Figure 4b: adding two numbers of 500; the longer the periods, the faster it is learned."""
+"""Figure 4b: adding two of about 500 numbers, for four ranges of periods."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from phased.paper.adding.task import Adding
 
 @dataclass(frozen=True)
 class Figure4b:
-    """The numbers behind Figure 4b; a step is one unit of time."""
+    """The settings of Figure 4b; a step is one unit of time."""
 
-    # Periods start at exp U(a, b).
+    # Periods are initialised to exp U(a, b).
     ranges: tuple[tuple[float, float], ...] = ((0, 2), (2, 4), (4, 6), (6, 8))
     leaks: tuple[float, ...] = (1e-3, 0.0)
-    # The open ratio stays at 0.05: "the total number of updates remains approximately the same", says the paper.
+    # The open ratio is fixed at 0.05. The paper: "the total number of updates remains approximately the same".
     network: NetworkConfig = field(default_factory=lambda: NetworkConfig(learn_ratio_on=False))
-    # The paper names neither the number of epochs nor the rate. At 1e-3, tried while building, one seed in three with the
-    # longest periods was far from the end after 100 epochs.
+    # The paper gives neither the number of epochs nor the learning rate. At 1e-3, in a preliminary test, one of three seeds with
+    # the longest periods had not converged after 100 epochs.
     training: Training = field(default_factory=lambda: Training(epochs=100, rate=2e-3))
     task: Adding = field(default_factory=Adding)
 
 
 PAPER = Figure4b()
-# The shortest and the longest periods, for as long as it takes to see which is ahead.
+# The shortest and the longest periods, with enough epochs to see a difference.
 QUICK = Figure4b(ranges=((0, 2), (6, 8)), leaks=(0.0,), training=Training(epochs=20, rate=2e-3))
 FIGURES: dict[str, Figure4b] = {"paper": PAPER, "quick": QUICK}
 

@@ -1,4 +1,4 @@
-"""The adding task: of about 500 numbers two are marked, one early and one late; their sum is wanted at the end (Fig. 4b)."""
+"""The adding task (Fig. 4b): of about 500 numbers two are marked, one early and one late; the label is their sum."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from phased import check
 from phased.learn.batch import Batch, Split, generator, padded
 
-STREAM = 0xADD  # sets these random numbers apart from other tasks'
+STREAM = 0xADD  # identifies this task's random numbers
 
 
 @dataclass(frozen=True)
 class Adding:
-    """Numbers from U(-0.5, 0.5), one a step, the first at time 0; features are the number and its mark, y is the sum."""
+    """Numbers from U(-0.5, 0.5), one per step, the first at time 0; the features are the number and its mark, y is the sum."""
 
-    length: tuple[int, int] = (490, 510)  # both included
+    length: tuple[int, int] = (490, 510)  # shortest and longest, inclusive
 
     def __post_init__(self) -> None:
         for end in self.length:
@@ -27,12 +27,12 @@ class Adding:
 
     @property
     def features(self) -> int:
-        """The number, and 1 where it counts."""
+        """The number, and its mark: 1 if it is added, else 0."""
         return 2
 
     @property
     def classes(self) -> None:
-        """None: the sum is a number."""
+        """None: a regression."""
         return
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
@@ -45,7 +45,7 @@ class Adding:
         late = random.integers((lengths + 1) // 2, lengths)
         marks = np.zeros((steps, size))
         marks[early, sequences] = marks[late, sequences] = 1.0
-        # Summed as the network sees them: the target is exact for its float32 input.
+        # Summed after rounding to float32, as the network receives them, so that the label is exact.
         y = (values.astype(np.float32) * marks).sum(0).astype(np.float32)
         time = np.broadcast_to(np.arange(steps, dtype=np.float64)[:, None], (steps, size))
         return padded(np.stack([values, marks], -1), time, lengths, y)

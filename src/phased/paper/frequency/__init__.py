@@ -1,4 +1,4 @@
-"""Figure 3: sine waves told by their period, under three ways of sampling; and studies beyond it on the same waves."""
+"""Figure 3: sine waves classified by their period, sampled in three ways; and further studies on the same waves."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from phased.experiments.descriptor import (
 from phased.experiments.record import Record
 from phased.paper.frequency import runs
 
-DURATION = 125.0  # ms: no wave ends later
+DURATION = 125.0  # ms: the last sample of any wave is earlier
 PERIODS = {"periods": Option("The law of the waves' periods.", ("paper", "authors"))}
 DATA = {"": "waves as in the paper's text", "authors": "waves as in the authors' code"}
 
 
 def clock(record: Record) -> Clock:
-    """Samples as a run has them under its condition."""
+    """Sample times of a run's condition."""
     if record.condition == "standard":
         return Clock(np.arange(0.0, DURATION), "ms", "a sample every 1 ms")
     if record.condition == "high":
-        # A quarter of the time: ten times as many samples as the standard clock would be too fine to see.
+        # A quarter of the duration: more samples could not be distinguished in a figure.
         return Clock(np.arange(0.0, DURATION / 4, 0.1), "ms", "a sample every 0.1 ms")
     return random_clock(DURATION, int(DURATION), "ms")
 
 
 def wave(count: int) -> Events:
-    """Samples at random times of a wave with a period of 5.5 ms."""
+    """A wave with a period of 5.5 ms, sampled at random times."""
     time = np.cumsum(2 * np.random.default_rng(0).random(count))
     return Events(np.sin(2 * np.pi * time / 5.5)[:, None].astype(np.float32), time)
 
@@ -66,7 +66,7 @@ EXPERIMENT = Experiment(
     chance=0.5,  # two balanced classes
     finding="the Phased LSTM stays accurate however the waves are sampled; LSTM and BN-LSTM drop when samples come ten times "
     "as often or at random times.",
-    # Read off the authors' published plots, after the last epoch: good to about half a point.
+    # Read off the authors' published plots, after the last epoch, to about half a percentage point.
     claims={
         (model, condition): Claim(value, value, epochs=70)
         for model, condition, value in (

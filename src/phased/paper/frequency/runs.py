@@ -1,4 +1,4 @@
-"""Figure 3: telling sine waves by their period, sampled every 1 ms, every 0.1 ms, or at random times; and what sparsity costs."""
+"""Figure 3: sine waves classified by their period, sampled every 1 ms, every 0.1 ms or at random times; and further studies."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from phased.paper.frequency.task import Condition, Sines, Source
 
 @dataclass(frozen=True)
 class Figure3:
-    """The numbers behind Figure 3, as in the paper's text."""
+    """The settings of Figure 3, as in the paper's text."""
 
     conditions: tuple[Condition, ...] = ("standard", "high", "asynchronous")
     models: tuple[ModelName, ...] = ("phased", "bn-lstm", "lstm")
-    # The paper's leak, and none: at 0 closed units cost nothing, and the accuracy was the same where it was tried.
+    # The paper's leak, and 0, at which closed units are not computed.
     leaks: tuple[float, ...] = (1e-3, 0.0)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     training: Training = field(default_factory=lambda: Training(epochs=70))
-    # The paper's text. In the authors' code near misses are common, and LSTMs do worse.
+    # In the authors' code periods close to the target range are more frequent, and LSTMs are less accurate.
     periods: Source = "paper"
-    # The study of sparsity: open ratios that stay as they are, and prices of openness where they are learned.
+    # The study of sparsity: fixed open ratios, and weights of the openness cost with learned ones.
     ratios: tuple[float, ...] = (0.05, 0.1, 0.2)
     prices: tuple[float, ...] = (0.1, 0.3, 0.4, 1.0)
-    # The study of where periods start: exp U(a, b), as the paper's text has it.
+    # The study of initial periods: exp U(a, b), as in the paper's text.
     start: tuple[float, float] = (0.0, 3.0)
 
 
 PAPER = Figure3()
-# About three minutes on two cores. The random times show the difference, the authors' waves show it within minutes, and a leak
-# of 0 is the fast way.
+# About three minutes on two cores. Random times and the authors' waves show a difference between the networks in few epochs, and
+# training is fastest with a leak of 0.
 QUICK = Figure3(
     conditions=("asynchronous",),
     leaks=(0.0,),
@@ -60,7 +60,7 @@ def runs(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> l
 
 
 def sparsity(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> list[Run]:
-    """Accuracy against updates at random times: fixed open ratios, and learned ones that cost; all without a leak."""
+    """Accuracy against updates at random times: fixed open ratios, and learned ones with an openness cost; all without a leak."""
     maker = Maker.of("sparsity", scale, periods)
     figure = maker.figure
     free = replace(figure.network, leak=0.0)
@@ -76,7 +76,7 @@ def sparsity(scale: Scale, seeds: Iterable[int], periods: Source | None = None) 
 
 
 def ranges(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> list[Run]:
-    """The Phased LSTM whose periods start as the paper's text has it, without a leak."""
+    """The Phased LSTM with initial periods as in the paper's text, without a leak."""
     maker = Maker.of("ranges", scale, periods)
     low, high = maker.figure.start
     network = replace(maker.figure.network, leak=0.0, period=maker.figure.start)
@@ -85,7 +85,7 @@ def ranges(scale: Scale, seeds: Iterable[int], periods: Source | None = None) ->
 
 
 def peepholes(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> list[Run]:
-    """The Phased LSTM with peepholes, as the authors' code has them, without a leak."""
+    """The Phased LSTM with peepholes, as in the authors' code, without a leak."""
     maker = Maker.of("peepholes", scale, periods)
     network = replace(maker.figure.network, leak=0.0, peephole=True)
     words = f"{LEARNED}, peepholes"
@@ -101,7 +101,7 @@ def normalisation(scale: Scale, seeds: Iterable[int], periods: Source | None = N
 
 
 def weights(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> list[Run]:
-    """Every model, its weights drawn at first as in the authors' code; the Phased LSTM without a leak."""
+    """Every model, with initial weights as in the authors' code; the Phased LSTM without a leak."""
     maker = Maker.of("weights", scale, periods)
     network = replace(maker.figure.network, leak=0.0, weights="normal")
     drawn = "initial weights N(0, 0.1)"
@@ -113,11 +113,11 @@ def weights(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -
     ]
 
 
-LEARNED = "r_on learned from 0.05, leak 0"  # what the studies beyond the figure have in common
+LEARNED = "r_on learned from 0.05, leak 0"  # common to the studies beyond the figure
 
 
 def words_of_leak(leak: float) -> str:
-    """A variant that differs from others in its leak."""
+    """The label of a variant with this leak."""
     return f"leak {leak:g}"
 
 
@@ -131,7 +131,7 @@ class Maker:
 
     @classmethod
     def of(cls, study: str, scale: Scale, periods: Source | None) -> Maker:
-        """With the waves of the scale, or others."""
+        """A maker with the scale's default law of periods, or another."""
         check_scale(scale)
         figure = FIGURES[scale]
         return cls(study, scale, figure if periods is None else replace(figure, periods=periods))
@@ -139,7 +139,7 @@ class Maker:
     def run(
         self, condition: Condition, network: NetworkConfig, seed: int, variant: str, tag: str = "", price: float = 0.0
     ) -> Run:
-        """One run. Waves other than the scale's own are in its name, too."""
+        """One run. A law of periods other than the scale's default is part of its name."""
         source, own = self.figure.periods, FIGURES[self.scale].periods
         leak = f"leak{network.leak:g}" if network.model == "phased" else ""
         return Run(

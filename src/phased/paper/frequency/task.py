@@ -16,10 +16,10 @@ Source = Literal["paper", "authors"]
 CONDITIONS: tuple[str, ...] = get_args(Condition)
 SOURCES: tuple[str, ...] = get_args(Source)
 
-RATE = {"standard": 1, "high": 10}  # samples in a millisecond
-TARGETS = ((5.0, 6.0), (13.0, 15.0))  # ms: the target ranges of the periods, of the first and of the second wave
-SHORTEST, LONGEST = 1.0, 100.0  # ms: between these are all periods
-STREAM = 0x51E5  # sets these random numbers apart from other tasks'
+RATE = {"standard": 1, "high": 10}  # samples per millisecond
+TARGETS = ((5.0, 6.0), (13.0, 15.0))  # ms: target ranges of the periods of the first and of the second wave
+SHORTEST, LONGEST = 1.0, 100.0  # ms: the range of all periods
+STREAM = 0x51E5  # identifies this task's random numbers
 
 
 class Waves(NamedTuple):
@@ -38,14 +38,14 @@ class Waves(NamedTuple):
 class Sines:
     """The frequency task; y is 1 where every wave's period is in its target range. All times are in ms.
 
-    How we read the paper: "U(1,5) u U(6,100)" is uniform over both intervals together. The number of samples n and the duration
-    are both U(15,125). Sampling every millisecond n times takes n ms; ten times as often gives 10 n samples in n ms; the same n
-    samples at random times are spread over a duration of their own.
+    How we read the paper: "U(1,5) u U(6,100)" is uniform over the union of both intervals. The number of samples n and the
+    duration are both U(15,125). "Standard" is n samples in n ms, "high" 10 n samples in n ms, "asynchronous" n samples at random
+    times within a duration that is drawn independently.
     """
 
     condition: Condition = "asynchronous"
     waves: int = 1
-    # "authors": what is not drawn as a target is log-uniform over all periods, near misses and, rarely, hits included.
+    # "authors": periods of the other class are log-uniform over all periods, including, rarely, the target range.
     periods: Source = "paper"
     points: tuple[int, int] = (15, 125)
     duration: tuple[float, float] = (15.0, 125.0)
@@ -67,7 +67,7 @@ class Sines:
 
     @property
     def classes(self) -> int:
-        """In the target range, or not."""
+        """Inside the target range, or outside."""
         return 2
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
@@ -81,19 +81,19 @@ class Sines:
         return padded(waves(time)[..., None], time, lengths, y.astype(np.int64))
 
     def draw_periods(self, random: np.random.Generator, wanted: NDArray[np.bool_]) -> Array:
-        """The waves' periods, (waves, B): in the target ranges where wanted, elsewhere by the law of the others."""
+        """The waves' periods, (waves, B): in the target ranges where wanted, elsewhere from the law of the other class."""
         shape = (self.waves, len(wanted))
         low, high = (np.array(ends)[: self.waves, None] for ends in zip(*TARGETS, strict=True))
         inside = random.uniform(low, high, shape)
         if self.periods == "authors":
             others = np.exp(random.uniform(np.log(SHORTEST), np.log(LONGEST), shape))
-        else:  # uniform over both sides of the target range: drawn without it, and moved past it
+        else:  # uniform outside the target range: drawn from a shorter interval, then moved past the range
             others = random.uniform(SHORTEST, LONGEST - (high - low), shape)
             others += np.where(others >= low, high - low, 0.0)
         return np.where(wanted, inside, others)
 
     def draw_times(self, random: np.random.Generator, size: int) -> tuple[Array, NDArray[np.int64]]:
-        """When each sequence is sampled, (T, B), and its length, (B,); beyond its end times mean nothing."""
+        """Sample times (T, B) and lengths (B,) of the sequences; times of padding are undefined."""
         points = random.integers(*self.points, size=size, endpoint=True)
         if self.condition != "asynchronous":
             rate = RATE[self.condition]

@@ -1,4 +1,4 @@
-"""Figure 2: the rhythm of the time gates, and a ramp that flows through them into the cell state."""
+"""Figure 2: the openness of time gates, and a ramp that passes through them into the cell state."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from phased.experiments.descriptor import Drawn, Experiment
 
 
 def draw(folder: Path) -> Drawn:
-    """Compute it and write `gate.png` and `gate.svg`. What is imported here is needed only now."""
+    """Compute it and write `gate.png` and `gate.svg`. Imports are local because only this function needs them."""
     import numpy as np
 
     from phased.paper.gate import compute, figure
@@ -17,7 +17,7 @@ def draw(folder: Path) -> Drawn:
     changed = (np.diff(traces.ramp.cell, axis=0) != 0).mean()
     with styled():
         files = save(figure.draw_gate(traces), folder, "gate")
-    return Drawn(files, f"The cells followed the ramp at {changed:.1%} of the steps and kept their bits at all others.")
+    return Drawn(files, f"The cells followed the ramp at {changed:.1%} of the steps and did not change at all others.")
 
 
 EXPERIMENT = Experiment(

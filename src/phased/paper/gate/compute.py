@@ -1,4 +1,4 @@
-"""Figure 2: the rhythm of the time gates, and a ramp that flows through them into the cell state."""
+"""Figure 2: the openness of time gates, and a ramp that passes through them into the cell state."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class Rhythm:
 
 @dataclass(frozen=True)
 class Ramp:
-    """Figure 2b: units that differ in their period only watch a ramp; times in milliseconds."""
+    """Figure 2b: a ramp as the input of units that differ only in their period; times in milliseconds."""
 
     period: tuple[float, ...] = (20.0, 60.0, 140.0)
     shift: float = 10.0
     ratio_on: float = 0.05
     duration: float = 400.0
     interval: float = 0.25
-    # Where the ramp ends. Up to here tanh is linear to 0.4 %, so the candidate is the input.
+    # The end of the ramp. Up to here tanh is linear to 0.4 %, so the candidate is the input.
     height: float = 0.1
 
 
 @dataclass(frozen=True)
 class Figure2:
-    """The numbers behind both halves of Figure 2."""
+    """The settings of both halves of Figure 2."""
 
     rhythm: Rhythm = field(default_factory=Rhythm)
     ramp: Ramp = field(default_factory=Ramp)
@@ -55,7 +55,7 @@ class RhythmTrace:
 
 @dataclass(frozen=True)
 class RampTrace:
-    """Time (T,) in milliseconds, the ramp (T,), and of every unit the openness and the cell state, (T, H)."""
+    """Time (T,) in milliseconds, the ramp (T,), and openness and cell state of every unit, (T, H)."""
 
     time: Array
     ramp: Array
@@ -65,7 +65,7 @@ class RampTrace:
 
 @dataclass(frozen=True)
 class Traces:
-    """Both halves of Figure 2 and the numbers they came from."""
+    """Both halves of Figure 2 and their settings."""
 
     numbers: Figure2
     rhythm: RhythmTrace
@@ -88,7 +88,7 @@ def run_rhythm(numbers: Rhythm) -> RhythmTrace:
 
 
 def run_ramp(numbers: Ramp) -> RampTrace:
-    """A layer whose units copy their input while they are open watches a ramp."""
+    """A ramp through a layer whose units copy their input while they are open."""
     rnn = copying_layer(numbers)
     time = clock(numbers.duration, numbers.interval)
     ramp = numbers.height * time / numbers.duration
@@ -106,7 +106,7 @@ def run_ramp(numbers: Ramp) -> RampTrace:
 
 
 def copying_layer(numbers: Ramp) -> PhasedLSTM:
-    """A PhasedLSTM whose proposal is its input: input gate open, forget gate shut, candidate tanh(x), nothing recurrent."""
+    """A PhasedLSTM whose proposal is its input: input gate 1, forget gate 0, candidate tanh(x), no recurrent weights."""
     units = len(numbers.period)
     rnn = PhasedLSTM(
         1,

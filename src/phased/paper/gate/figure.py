@@ -13,7 +13,7 @@ from phased.report.style import FAINT, INK, QUIET, UNITS, WIDTH
 
 
 def draw_gate(traces: Traces) -> Figure:
-    """Figure 2: (a) the rhythm of three gates with tau, s and r_on; (b) input, openness and cell state over a ramp."""
+    """Figure 2: (a) the openness of three gates, with tau, s and r_on; (b) input, openness and cell state over a ramp."""
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(1.0, 1.12), wspace=0.05)[0]
     _draw_rhythm(left.subplots(), traces)
@@ -64,10 +64,10 @@ def _draw_ramp(x_axes: Axes, k_axes: Axes, c_axes: Axes, traces: Traces) -> None
 
 
 def _stack(axes: Axes, time: Array, openness: Array, spacing: float) -> list[float]:
-    """Draw the openness of each unit in a row of its own, the first on top; returns the height of each row's foot."""
+    """Draw the openness of each unit in its own row, the first on top; returns the height of each row's baseline."""
     feet = [spacing * row for row in reversed(range(openness.shape[1]))]
     for foot, k, colour in zip(feet, openness.T, UNITS, strict=True):
-        # Only where the line bends: the fewer points, the smaller the SVG.
+        # Only the points where the slope changes, which keeps the SVG small.
         corner = np.r_[True, np.abs(np.diff(k, n=2)) > 1e-9, True]
         axes.fill_between(time[corner], foot, foot + k[corner], color=colour, alpha=0.15, linewidth=0)
         axes.plot(time[corner], foot + k[corner], color=colour, linewidth=1.1)

@@ -6,7 +6,7 @@ from phased.experiments.descriptor import Drawn, Experiment
 
 
 def draw(folder: Path) -> Drawn:
-    """Compute it and write `memory.png` and `memory.svg`. What is imported here is needed only now."""
+    """Compute it and write `memory.png` and `memory.svg`. Imports are local because only this function needs them."""
     from phased.paper.memory import compute, figure
     from phased.report.save import save
     from phased.report.style import styled

@@ -17,10 +17,10 @@ from phased.paper.trace import Array, State, cell_states
 
 @dataclass(frozen=True)
 class Equation11:
-    """One input step every millisecond; nothing to remember after the first."""
+    """The settings: one step every millisecond, with zero input."""
 
     steps: int = 2300
-    # epsilon: the part of the memory that each update loses.
+    # epsilon: the share of the memory that each update loses.
     forgotten: float = 0.01
     period: tuple[float, ...] = (40.0, 300.0, 1500.0)
     ratio_on: float = 0.05
@@ -28,10 +28,10 @@ class Equation11:
 
 @dataclass(frozen=True)
 class Decay:
-    """The memory left after n updates of the input, n = 0 ... steps, starting from 1; times in milliseconds.
+    """The memory left after n steps, n = 0 ... steps, starting from 1; times in milliseconds.
 
     time, lstm and closed_form: (steps + 1,). phased: (steps + 1, H). openness: (steps, H), of the steps after time 0.
-    updates: (H,), how many of the steps found each unit open.
+    updates: (H,), the number of steps at which each unit was open.
     """
 
     numbers: Equation11
@@ -44,7 +44,7 @@ class Decay:
 
 
 def run(numbers: Equation11 | None = None) -> Decay:
-    """Keep a memory of 1 in an LSTM and in a Phased LSTM with the same weights."""
+    """The decay of a cell state of 1 in an LSTM and in a Phased LSTM with the same weights."""
     numbers = numbers or Equation11()
     n = torch.arange(numbers.steps + 1, dtype=torch.float64)
     time, units = n[1:], len(numbers.period)
@@ -76,7 +76,7 @@ def run(numbers: Equation11 | None = None) -> Decay:
 
 
 def forgetful_lstm(units: int, forgotten: float) -> torch.nn.LSTM:
-    """An LSTM with i = 0 and f = 1 - epsilon whatever comes in, the setting of Eq. 11."""
+    """An LSTM with i = 0 and f = 1 - epsilon for any input, the setting of Eq. 11."""
     lstm = torch.nn.LSTM(1, units, dtype=torch.float64)
     silence(lstm)
     of = rows(units)
@@ -88,9 +88,9 @@ def forgetful_lstm(units: int, forgotten: float) -> torch.nn.LSTM:
 
 
 def phased_from(lstm: torch.nn.LSTM, numbers: Equation11) -> PhasedLSTM:
-    """The same weights behind time gates that have just closed at time 0, when the memory was written."""
+    """The same weights with time gates that have just closed at time 0, when the memory was written."""
     period = torch.tensor(numbers.period, dtype=torch.float64)
-    # Half a step early: no step falls on the edge of an open phase, where rounding would decide.
+    # Half a step earlier, so that no step is on the edge of an open phase, where the result would depend on rounding.
     shift = -numbers.ratio_on * period - 0.5
     rnn = PhasedLSTM.from_lstm(lstm, period=period, shift=shift, ratio_on=numbers.ratio_on)
     return rnn.eval()

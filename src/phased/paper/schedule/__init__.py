@@ -1,4 +1,4 @@
-"""The schedule of a layer: of all units at all steps, the few that are open, known from the timestamps alone."""
+"""The schedule of a layer: which units are open at which steps, computed from the timestamps alone."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from phased.experiments.descriptor import Drawn, Experiment
 
 
 def draw(folder: Path) -> Drawn:
-    """Compute it and write `schedule.png` and `schedule.svg`. What is imported here is needed only now."""
+    """Compute it and write `schedule.png` and `schedule.svg`. Imports are local because only this function needs them."""
     from phased.paper.schedule import compute, figure
     from phased.report.save import save
     from phased.report.style import styled

@@ -1,4 +1,4 @@
-"""The schedule of a layer: of all units at all steps, the few that are open, known from the timestamps alone."""
+"""The schedule of a layer: which units are open at which steps, computed from the timestamps alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phased.schedule import schedule
 
 @dataclass(frozen=True)
 class Example:
-    """Samples 0 to 2 ms apart, periods exp U(1, 6) ms, shifts anywhere in the period."""
+    """The settings: samples 0 to 2 ms apart, periods exp U(1, 6) ms, shifts uniform over the period."""
 
     units: int = 110
     steps: int = 400
@@ -27,7 +27,7 @@ class Example:
 
 @dataclass(frozen=True)
 class OpenEvents:
-    """The open events, units counted from the shortest period to the longest; each array is (events,)."""
+    """The open events, with units ordered from the shortest period to the longest; each array is (events,)."""
 
     numbers: Example
     step: NDArray[np.int64]
@@ -36,12 +36,12 @@ class OpenEvents:
 
     @property
     def share(self) -> float:
-        """The part of all unit steps that is open."""
+        """The share of open events among all units x steps."""
         return len(self.unit) / (self.numbers.units * self.numbers.steps)
 
 
 def run(numbers: Example | None = None) -> OpenEvents:
-    """Draw a layer's gates and one sequence's timestamps, and list which units are open when."""
+    """Draw random gates and timestamps, and compute the open events."""
     numbers = numbers or Example()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(numbers.seed)

@@ -10,7 +10,7 @@ from phased.report.style import WIDTH
 
 
 def draw_schedule(events: OpenEvents) -> Figure:
-    """Which unit is open when: a mark for each open event, darker the further it is open; all that is blank is never computed."""
+    """A mark for each open event, darker with more openness; the blank rest is not computed."""
     numbers = events.numbers
     figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
     axes = figure.subplots()

@@ -13,7 +13,7 @@ from phased.paper.frequency.task import Sines, Source
 
 @dataclass(frozen=True)
 class Figure4a:
-    """The numbers behind Figure 4a; those of Figure 3 where the paper says nothing else."""
+    """The settings of Figure 4a; those of Figure 3 where the paper gives no others."""
 
     models: tuple[ModelName, ...] = ("phased", "bn-lstm", "lstm")
     leaks: tuple[float, ...] = (1e-3, 0.0)
@@ -23,16 +23,16 @@ class Figure4a:
 
 
 PAPER = Figure4a()
-# Enough epochs to see which networks start to learn.
+# Enough epochs to see which networks begin to learn.
 QUICK = Figure4a(leaks=(0.0,), training=Training(epochs=20))
 FIGURES: dict[str, Figure4a] = {"paper": PAPER, "quick": QUICK}
 
-# What the authors' code has: shorter, with more samples, and other periods.
+# As in the authors' code: shorter durations, more samples, and another law of periods.
 AUTHORS = Sines(condition="asynchronous", waves=2, periods="authors", points=(100, 1000), duration=(1.0, 100.0))
 
 
 def runs(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> list[Run]:
-    """Every model; `periods="authors"` takes all of the authors' numbers for the waves."""
+    """Every model; `periods="authors"` uses all settings of the authors' code for the waves."""
     check_scale(scale)
     figure = FIGURES[scale]
     theirs = periods == "authors"

@@ -15,7 +15,7 @@ from phased.report.groups import Group
 from phased.report.looks import Look, by_variant, machines_note, seeds_note
 from phased.report.style import INK, QUIET, WIDTH
 
-ROOM = 0.84  # of the distance between two conditions, for the bars of one
+ROOM = 0.84  # share of the distance between two conditions for the bars of one
 
 
 def draw_bars(groups: Sequence[Group]) -> Figure:

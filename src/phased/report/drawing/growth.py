@@ -22,7 +22,7 @@ AXES = {
 
 
 class Measured(NamedTuple):
-    """One point of a panel: the size of the work, and the seconds of a training step; `peer` is nn.LSTM's, if measured."""
+    """One point of a panel: the size, and the seconds of a training step; `peer` is nn.LSTM's, if measured."""
 
     size: float
     ours: float
@@ -30,7 +30,7 @@ class Measured(NamedTuple):
 
 
 def save_growth(file: Path, folder: Path) -> list[Path]:
-    """Draw a benchmark's growth as `growth.png` and `growth.svg`; a file that is none is skipped with a warning that names it."""
+    """Draw a benchmark's growth as `growth.png` and `growth.svg`; an invalid file is skipped with a warning."""
     try:
         measured = fields.load(reader.content(file))
         figure_of = {axis: points(measured, axis) for axis in AXES}
@@ -42,7 +42,7 @@ def save_growth(file: Path, folder: Path) -> list[Path]:
 
 
 def points(measured: Mapping[str, Any], axis: str) -> list[Measured]:
-    """What a benchmark measured along one axis."""
+    """The measurements along one axis."""
     rows = [row for row in fields.get(measured, "growth", list) if isinstance(row, dict) and row.get("axis") == axis]
     if not rows:
         raise fields.Malformed(f"'growth' has no row of the axis '{axis}'. Run `phased bench cpu` to measure it")
@@ -57,7 +57,7 @@ def points(measured: Mapping[str, Any], axis: str) -> list[Measured]:
 
 
 def draw_growth(measured: Mapping[str, Sequence[Measured]]) -> Figure:
-    """Four panels in logarithmic scales: ours and nn.LSTM's time for the same work."""
+    """Four panels with logarithmic axes: the time of ours and of nn.LSTM."""
     figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
     panels = figure.subplots(2, 2)
     for axes, (axis, (label, title)) in zip(panels.flat, AXES.items(), strict=True):

@@ -1,4 +1,4 @@
-"""Learning curves: the mean over seeds, and a band from the least to the greatest, as in the paper's Figure 4."""
+"""Learning curves: the mean over seeds, and a band from minimum to maximum, as in the paper's Figure 4."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def draw_conditions(groups: Sequence[Group]) -> Figure:
 
 
 def draw_accuracy(groups: Sequence[Group]) -> Figure:
-    """Test accuracy over training under one condition, each line named where it ends."""
+    """Test accuracy over training under one condition, each line labelled at its end."""
     figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
     axes = figure.subplots()
     looks = by_variant(groups)
@@ -73,10 +73,10 @@ def draw_error(groups: Sequence[Group]) -> Figure:
 
 def _curve(axes: Axes, group: Group, look: Look, percent: bool) -> None:
     epoch, *columns = group.curve()
-    # An error is drawn on a logarithmic axis, which has no place for a number that is not positive.
+    # An error is drawn on a logarithmic axis, which has positive numbers only.
     mean, low, high = (100.0 * column if percent else np.where(column > 0, column, np.nan) for column in columns)
     axes.fill_between(epoch, low, high, color=look.colour, alpha=0.16, linewidth=0)
-    # A single epoch is a point, which a line would not show.
+    # A single epoch needs a marker, because a line of one point is invisible.
     marker = "o" if len(epoch) == 1 else ""
     axes.plot(epoch, mean, color=look.colour, dashes=look.dash, marker=marker, markersize=3)
 
@@ -96,13 +96,13 @@ def _accuracy(axes: Axes, groups: Sequence[Group], last: bool) -> None:
 
 def _epochs(axes: Axes) -> None:
     last = axes.dataLim.x1
-    axes.set_xlim(0, last if np.isfinite(last) else 1)  # no seed may have a finite number
+    axes.set_xlim(0, last if np.isfinite(last) else 1)  # not finite if no seed has a finite number
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
     axes.set_xlabel("epoch")
 
 
 def _name_ends(axes: Axes, groups: Sequence[Group], looks: Sequence[Look], percent: bool) -> None:
-    """Each line's name and last mean where it ends."""
+    """Label each line at its end with its name and its result."""
     scale, (low, high) = (100.0 if percent else 1.0), axes.get_ylim()
     heights, words = [], []
     for group, look in zip(groups, looks, strict=True):
@@ -123,7 +123,7 @@ def _note(figure: Figure, groups: Sequence[Group], *more: str) -> None:
 
 
 def draw_learning(groups: Sequence[Group]) -> Figure:
-    """The learning curves of one section, in the form that fits what was measured."""
+    """The learning curves of one section, in the form for its metric and conditions."""
     if groups[0].experiment.metric == "error":
         return draw_error(groups)
     return draw_accuracy(groups) if len({group.condition for group in groups}) == 1 else draw_conditions(groups)

@@ -16,13 +16,13 @@ from phased.report.groups import Group, compared, groups, keys, main, sections
 from phased.report.save import save
 from phased.report.style import styled
 
-# More would be too small to read; the page shows all of them.
+# More could not be read; the page shows all of them.
 MOST_CONDITIONS = 6
 MOST_GROUPS = 24
 
 
 def save_pictures(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Draw what records allow into an existing folder: `adding-learning.png`, `adding-quick-learning.png` of the quick scale."""
+    """Draw the figures of the records into an existing folder: `adding-learning.png`, `adding-quick-learning.png`, and so on."""
     files = []
     with styled():
         apart = sections(groups(records))
@@ -33,7 +33,7 @@ def save_pictures(records: Sequence[Record], folder: Path) -> list[Path]:
 
 
 def _pictures(section: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
-    """Every picture that the groups of one section allow, of those that the descriptor names."""
+    """The figures of one section, as far as its descriptor names them and its groups have the data."""
     shown, charts = few(main(section)), section[0].experiment.charts
     if "bars" in charts:
         yield "bars", draw_bars(shown)
@@ -44,13 +44,13 @@ def _pictures(section: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
         yield "updates", draw_tradeoff(settings)
     gated = [group for group in shown if any(run.after is not None for run in group.records)]
     if "gates" in charts and gated:
-        # The last condition is the hardest in every experiment so far; of its settings the first.
+        # The last condition is the hardest in every experiment so far. Of its groups the first is drawn.
         group = next(group for group in gated if group.condition == gated[-1].condition)
         yield "gates", draw_learned(group)
         yield "raster", draw_raster(group)
 
 
 def few(of: Sequence[Group]) -> list[Group]:
-    """The groups that a picture has room for: those of the first conditions, and of these the first."""
+    """The first groups of the first conditions, as many as a figure can show."""
     conditions = list(dict.fromkeys(group.condition for group in of))[:MOST_CONDITIONS]
     return [group for group in of if group.condition in conditions][:MOST_GROUPS]

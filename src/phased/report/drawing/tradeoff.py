@@ -1,4 +1,4 @@
-"""Accuracy against work: what each setting of the gates reaches, and how many of its units' steps it computes."""
+"""Accuracy against updates: the accuracy of each setting of the gates, and its share of updates."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from phased.report.looks import colour as colour_of
 from phased.report.looks import label, machines_note, seeds_note
 from phased.report.style import WIDTH
 
-TICKS = (1, 2, 5, 10, 20, 50, 100)  # percent of all unit steps
+TICKS = (1, 2, 5, 10, 20, 50, 100)  # percent of all units x steps
 
 
 def draw_tradeoff(groups: Sequence[Group]) -> Figure:
-    """A point for each setting with its standard deviations, small dots for seeds; a model without gates makes every update."""
+    """A point for each setting with standard deviations, small dots for seeds; a model without time gates is at 100 %."""
     shown = [group for group in groups if group.test.n and group.updates.n]
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     axes = figure.subplots()

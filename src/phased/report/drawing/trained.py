@@ -1,4 +1,4 @@
-"""What training did to the gates of a network: periods and ratios before and after, and which units are open when."""
+"""The gates of a network before and after training, and its open units over time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def draw_learned(group: Group) -> Figure:
 
 
 def draw_raster(group: Group) -> Figure:
-    """The gates of a group's first run that has any: three of its units over time, and all of them at the samples of a clock."""
+    """The gates of a group's first run with gates: three units over time, and all units at the sample times."""
     about, record, gates = group.experiment, *first_gated(group)
     gates = by_period(gates)
     shown = of_units(gates, some_units(gates))
@@ -67,12 +67,12 @@ def draw_raster(group: Group) -> Figure:
     figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.0, 2.2))
     _three(top, three.period, openness(three, np.linspace(clock.time[0], clock.time[-1], 4000)), clock.time, clock.unit)
-    # Each sample reaches halfway to its neighbours.
+    # The cell of a sample ends halfway to its neighbours.
     middles = (clock.time[1:] + clock.time[:-1]) / 2
     edges = np.concatenate([clock.time[:1], middles, clock.time[-1:]])
     updated = is_open(gates, clock.time)
     shades = np.where(is_open(shown, clock.time), 0.35 + 0.65 * openness(shown, clock.time), 0.0)
-    # The axis counts all units, however many rows are drawn.
+    # The axis counts all units, even if fewer rows are drawn.
     rows = np.linspace(0, len(gates.period), len(shown.period) + 1)
     below.pcolormesh(edges, rows, shades.T, cmap="Reds", vmin=0.0, vmax=1.0, rasterized=True)
     below.set_xlabel("step" if clock.unit == "step" else f"time ({clock.unit})")
@@ -89,7 +89,7 @@ def draw_raster(group: Group) -> Figure:
 
 
 def first_gated(group: Group) -> tuple[Record, Gates]:
-    """The first run of a group with gates, and these after training."""
+    """The first run of a group with gates, and its gates after training."""
     for record in group.records:
         if record.after is not None:
             return record, record.after

@@ -1,4 +1,4 @@
-"""What the page is built of: sections of parts, each with charts, a legend, a table and words."""
+"""The elements of the page: sections of parts, each with charts, a legend, a table and text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phased.report.html import vega
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart in a box of its own; `wide` ones have a row to themselves."""
+    """A chart; a `wide` one takes a whole row."""
 
     id: str
     spec: vega.Spec
@@ -19,7 +19,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of words and numbers under headings; the first column is words. Each row is a heading, then its cells."""
+    """A table whose first column is text. Each row is the heading of its row group, then its cells."""
 
     head: list[str]
     rows: list[tuple[str, list[str]]]
@@ -27,7 +27,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Key:
-    """A line of a legend: a mark of text, or without one a dash, in the colour of what it names."""
+    """An entry of a legend: a text mark or, without one, a line with a dash, in a colour."""
 
     label: str
     colour: str
@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Part:
-    """A few charts, a table, and what there is to say about them; a choice sets the parameter `which` of its charts."""
+    """Charts, a table, and a note about them; a `choice` sets the parameter `which` of the charts."""
 
     title: str = ""
     note: str = ""
@@ -45,8 +45,8 @@ class Part:
     table: Table | None = None
     choice: list[str] = field(default_factory=list)
     chosen: int = 0
-    units: vega.Rows = field(default_factory=list)  # the data named `units` of its charts
-    legend: list[Key] = field(default_factory=list)  # each of them sets the parameter `pick` of its charts
+    units: vega.Rows = field(default_factory=list)  # the data set `units` of its charts
+    legend: list[Key] = field(default_factory=list)  # an entry sets the parameter `pick` of the charts
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ class Section:
     text: list[str]
     parts: list[Part]
     command: str = ""
-    apart: str = ""  # what tells it from other sections of the same title
+    apart: str = ""  # what distinguishes it from other sections of the same title

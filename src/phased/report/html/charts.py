@@ -14,13 +14,13 @@ from phased.report.html import vega
 from phased.report.looks import Look, by_variant, label
 from phased.report.style import INK
 
-LINE = 14  # letters of a condition in a line below its bars
-# Vega's names of shapes, and what stands for them in a line of text.
+LINE = 14  # characters per line of a condition's label below its bars
+# Vega's names of shapes, and their characters in a legend.
 SHAPES = {"circle": "●", "square": "■", "triangle-up": "▲", "diamond": "◆", "triangle-down": "▼", "cross": "✚"}
 
 
 def bars(groups: Sequence[Group]) -> vega.Spec:
-    """A bar from chance to the mean, a whisker of one standard deviation, a dot a seed, a line for the paper."""
+    """Bars from chance to the mean, whiskers of one standard deviation, a dot per seed, a line for the paper."""
     about = groups[0].experiment
     chance = 100 * (about.chance or 0.0)
     looks = by_variant(groups)
@@ -34,7 +34,7 @@ def bars(groups: Sequence[Group]) -> vega.Spec:
         dots += [row | {"seed": run.seed, "test": vega.percent(run.test)} for run in group.records if math.isfinite(run.test)]
     conditions = list(dict.fromkeys(row["condition"] for row in rows))
     lines = alt.Axis(labelAngle=0, labelExpr="split(datum.label, '\\n')", ticks=False)
-    # A few bars stay bars on a wide page.
+    # Keeps a few bars narrow on a wide page.
     outer = max(0.2, 0.8 - 0.2 * len(conditions))
     x = alt.X("condition:N", sort=conditions, title=None, axis=lines, scale=alt.Scale(paddingInner=0.2, paddingOuter=outer))
     beside = alt.XOffset("label:N", sort=[kind.label for kind in kinds], scale=alt.Scale(paddingInner=0.1))
@@ -72,9 +72,9 @@ def _bar(group: Group) -> dict[str, float | str | None]:
 
 
 def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | None) -> vega.Spec:
-    """Learning curves: the mean over seeds and a band from least to greatest.
+    """Learning curves: the mean over seeds and a band from minimum to maximum.
 
-    `lowest` is the least accuracy on the axis, in percent; without it, what is drawn is an error, on a logarithmic axis.
+    `lowest` is the lowest accuracy on the axis, in percent. If it is None, the metric is an error, on a logarithmic axis.
     """
     unit = 1.0 if lowest is None else 100.0
     rows: vega.Rows = []
@@ -85,13 +85,15 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
     kinds = list(dict.fromkeys(looks))
     dash = alt.Scale(domain=[kind.label for kind in kinds], range=[list(kind.dash) for kind in kinds])
     last = max((row["epoch"] for row in rows), default=1)  # seeds may have no epoch in common
-    # Of a few epochs each has its tick; Vega's own choice would have halves.
+    # Fewer than ten epochs have a tick each; Vega's default would add fractions.
     epochs = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=7)
     if lowest is not None:
         scale, axis, title = alt.Scale(domain=[lowest, 101], nice=False), alt.Axis(), "test accuracy (%)"
     else:
         scale, axis, title = alt.Scale(type="log"), alt.Axis(format="~g", tickCount=4), "test mean squared error"
-    told = [alt.Tooltip(f"{field}:Q", title=word) for field, word in (("low", "least"), ("high", "greatest"), ("seeds", "seeds"))]
+    tips = [
+        alt.Tooltip(f"{field}:Q", title=word) for field, word in (("low", "minimum"), ("high", "maximum"), ("seeds", "seeds"))
+    ]
     base = vega.named("rows").encode(
         x=alt.X("epoch:Q", title="epoch", axis=epochs, scale=alt.Scale(nice=False)), color=vega.colours(kinds)
     )
@@ -101,9 +103,9 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
         strokeDash=alt.StrokeDash("label:N", scale=dash, legend=None),
         opacity=vega.if_picked(1.0, 0.15),
     )
-    # Nothing to see, but something to point at.
+    # Invisible points, for the tooltips.
     points = base.mark_circle(size=90, opacity=0).encode(
-        y=alt.Y("mean:Q", scale=scale), tooltip=["label:N", "epoch:Q", "mean:Q", *told]
+        y=alt.Y("mean:Q", scale=scale), tooltip=["label:N", "epoch:Q", "mean:Q", *tips]
     )
     about = groups[0].experiment
     levels = [unit * level for level in (*([] if about.chance is None else [about.chance]), *about.levels.values())]
@@ -112,12 +114,12 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
 
 
 def settings_looks(groups: Sequence[Group]) -> list[Look]:
-    """The looks of settings of the gates, called by what sets them apart."""
+    """The looks of the groups, with short labels."""
     return [look._replace(label=label(group)) for group, look in zip(groups, by_variant(groups), strict=True)]
 
 
 def tradeoff(groups: Sequence[Group]) -> vega.Spec:
-    """Accuracy against updates: a point a setting, whiskers of one standard deviation, small dots for seeds."""
+    """Accuracy against updates: a point per setting, whiskers of one standard deviation, small dots for seeds."""
     looks = settings_looks(groups)
     rows: vega.Rows = []
     dots: vega.Rows = []
@@ -135,7 +137,7 @@ def tradeoff(groups: Sequence[Group]) -> vega.Spec:
     ticks = alt.Axis(values=[0.5, 1, 2, 5, 10, 20, 50, 100], format="~g")
     shapes = alt.Scale(domain=[look.label for look in looks], range=list(islice(cycle(SHAPES), len(looks))))
     y_scale = alt.Scale(zero=False)
-    told = [alt.Tooltip("updates:Q", title="updates, %"), alt.Tooltip("test:Q", title="accuracy, %")]
+    tips = [alt.Tooltip("updates:Q", title="updates, %"), alt.Tooltip("test:Q", title="accuracy, %")]
     base = vega.named("rows").encode(color=vega.colours(looks), opacity=vega.if_picked(1.0, 0.15))
     across = base.mark_rule().encode(x=alt.X("left:Q", scale=log), x2="right:Q", y=alt.Y("test:Q", scale=y_scale))
     along = base.mark_rule().encode(x=alt.X("updates:Q", scale=log), y=alt.Y("low:Q", scale=y_scale), y2="high:Q")
@@ -143,9 +145,9 @@ def tradeoff(groups: Sequence[Group]) -> vega.Spec:
         x=alt.X("updates:Q", title="updates (% of all units x steps)", axis=ticks, scale=log),
         y=alt.Y("test:Q", title="test accuracy (%)", scale=y_scale),
         shape=alt.Shape("label:N", scale=shapes, legend=None),
-        tooltip=["label:N", *told, "seeds:Q"],
+        tooltip=["label:N", *tips, "seeds:Q"],
     )
     seeds = vega.named("dots").mark_circle(size=14).encode(color=vega.colours(looks), opacity=vega.if_picked(0.5, 0.1))
-    seeds = seeds.encode(x=alt.X("updates:Q", scale=log), y=alt.Y("test:Q", scale=y_scale), tooltip=["label:N", "seed:Q", *told])
+    seeds = seeds.encode(x=alt.X("updates:Q", scale=log), y=alt.Y("test:Q", scale=y_scale), tooltip=["label:N", "seed:Q", *tips])
     layers = alt.layer(seeds, across, along, point).add_params(vega.pick())
     return vega.spec(layers, "Test accuracy against the share of updates", {"rows": rows, "dots": dots})

@@ -1,4 +1,4 @@
-"""The page's interactive charts of gates: what training did to them, and which units are open when."""
+"""The page's interactive charts of gates: before and after training, and the open units over time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phased.report.style import INK, QUIET, UNITS
 
 
 def periods(rows: vega.Rows, colour: str) -> vega.Spec:
-    """Each unit's period before and after training; the parameter `which` is the place of the group shown."""
+    """Each unit's period before and after training; the parameter `which` is the index of the group shown."""
     numbers = [row[field] for row in rows for field in ("b", "a") if row[field] and row[field] > 0]
     ends = [{"b": end, "a": end} for end in (min(numbers), max(numbers))] if numbers else []
     log, ticks = alt.Scale(type="log", nice=False), alt.Axis(format="~g", tickCount=5)
@@ -26,12 +26,12 @@ def periods(rows: vega.Rows, colour: str) -> vega.Spec:
     line = vega.named("ends").mark_line(color=QUIET, strokeWidth=1).encode(x=x, y=y)
     points = _shown_units().mark_circle(size=22, opacity=0.45, color=colour).encode(x=x, y=y, tooltip=_unit_tooltip())
     return vega.spec(
-        alt.layer(line, points).add_params(_which(0)), "Periods before and after training, one dot a unit", {"ends": ends}
+        alt.layer(line, points).add_params(_which(0)), "Periods before and after training, one dot per unit", {"ends": ends}
     )
 
 
 def ratios(rows: vega.Rows, colour: str) -> vega.Spec:
-    """Each unit's open ratio after training against its period; lines: the mean before, and dashed after."""
+    """Each unit's open ratio after training against its period; the line is the mean before, the dashed line after."""
     log, ticks = alt.Scale(type="log", nice=False), alt.Axis(format="~g", tickCount=5)
     zero = alt.Scale(domain=[0, 1.05 * max([0.1, *(row["r"] for row in rows if row["r"])])], nice=False)
     points = (
@@ -49,14 +49,14 @@ def ratios(rows: vega.Rows, colour: str) -> vega.Spec:
 
 
 def units(groups: Sequence[Group]) -> vega.Rows:
-    """What `periods` and `ratios` both show, a row a unit: group, seed, period before and after, ratio before and after."""
+    """The data of `periods` and `ratios`, a row per unit: group, seed, period and open ratio before and after."""
     rows: vega.Rows = []
     for place, group in enumerate(groups):
         for run in group.records:
             if run.before is not None and run.after is not None:
                 before, after = (of_units(gates, some_units(gates)) for gates in (run.before, run.after))
                 columns = zip(before.period, after.period, before.ratio_on, after.ratio_on, strict=True)
-                # Names of one letter keep the page light.
+                # Keys of one letter keep the page small.
                 rows += [
                     {"g": place, "s": run.seed, "b": vega.short(b), "a": vega.short(a), "o": vega.short(o), "r": vega.short(r)}
                     for b, a, o, r in columns
@@ -65,7 +65,7 @@ def units(groups: Sequence[Group]) -> vega.Rows:
 
 
 def _shown_units() -> alt.Chart:
-    """The rows of the group chosen; the page puts them under the name `units`, once for both charts."""
+    """The rows of the selected group; both charts share the data set `units`."""
     return vega.named("units").transform_filter("datum.g == which && datum.a > 0 && datum.b > 0")
 
 
@@ -79,7 +79,7 @@ def _which(value: int) -> alt.Parameter:
 
 
 def raster(record: Record, clock: Clock) -> vega.Spec:
-    """Every open unit at every sample of a clock, darker the further it is open; `which` is 0 before training, 1 after."""
+    """The open units at every sample, darker with more openness; `which` is 0 before training, 1 after."""
     rows: vega.Rows = []
     for when, gates in enumerate((record.before, record.after)):
         if gates is not None:
@@ -96,12 +96,12 @@ def raster(record: Record, clock: Clock) -> vega.Spec:
         tooltip=[alt.Tooltip(f"{field}:Q", title=word) for field, word in (("u", "unit"), ("t", "time"), ("k", "openness"))],
     )
     spec = vega.spec(chart.add_params(_which(1)), "Open units over time", {"rows": rows}, height=340)
-    # Thousands of marks: faster on a canvas than as elements of the page.
+    # Thousands of marks are drawn faster on a canvas than as SVG.
     return spec | {"usermeta": {"embedOptions": {"renderer": "canvas"}}}
 
 
 def share_open(gates: Gates, clock: Clock) -> float:
-    """The part of all units x samples that is open."""
+    """The share of open units among all units x samples."""
     return float(is_open(gates, clock.time).mean())
 
 
@@ -114,7 +114,7 @@ def _open_events(gates: Gates, clock: Clock) -> vega.Rows:
 
 
 def three(record: Record, clock: Clock) -> vega.Spec:
-    """The openness of three units of a trained network over time, in rows: a short, a middling and a long period."""
+    """The openness of three units of a trained network over time, in rows: a short, a medium and a long period."""
     if record.after is None:
         raise ValueError(f"the run '{record.name}' has no gates to draw. Choose one of a network with time gates.")
     gates = by_period(record.after)

@@ -27,12 +27,12 @@ CITATION = "D. Neil, M. Pfeiffer, S.-C. Liu: Phased LSTM. NIPS 2016, arXiv:1610.
 
 
 def save_page(reading: Reading, results: Path, folder: Path) -> Path:
-    """Write `report.html` about the records read from `results`; what is missing is on the page, with its command."""
+    """Write `report.html` about the records read from `results`; missing runs are listed with their commands."""
     return save_text(render(reading.records, reading.skipped, printable(results.as_posix())), folder, NAME)
 
 
 def render(records: Sequence[Record], skipped: Sequence[str], folder: str = "results") -> str:
-    """The page about these records; `folder` is where its commands would put more."""
+    """The page about these records; `folder` is the output folder in its commands."""
     found = groups(records)
     shown = sections(found, records, folder)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -52,7 +52,7 @@ def render(records: Sequence[Record], skipped: Sequence[str], folder: str = "res
 
 
 def summary(records: Sequence[Record]) -> str:
-    """How many results there are, of when, made with what."""
+    """The number of results, their dates, devices and versions."""
     if not records:
         return "There are no results yet."
     dates = sorted({record.date for record in records})
@@ -64,21 +64,21 @@ def summary(records: Sequence[Record]) -> str:
 
 @cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in the version altair writes for, as one script that loads nothing."""
+    """Vega, Vega-Lite and Vega-Embed in the version of altair's charts, as one self-contained script."""
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     return _inside_script(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version))
 
 
 def _charts(shown: Sequence[Section]) -> str:
-    """Every chart's specification under its id; charts of one part that show units share their rows."""
+    """The specifications of all charts by id; charts of one part share the data set `units`."""
     parts = [part for section in shown for part in section.parts if part.charts]
     specs = [{"units": part.units, "charts": {chart.id: chart.spec for chart in part.charts}} for part in parts]
-    # No `<` at all: no text in it can end the script element that holds it.
+    # Every `<` is escaped, so that no text can end the script element.
     return json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _inside_script(text: str) -> str:
-    """Script that cannot end its element early; in a string, where alone this can occur, the escape means the same."""
+    """A script that cannot end its element early; these sequences occur only in strings, where the escapes are equivalent."""
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

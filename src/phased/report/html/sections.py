@@ -1,4 +1,4 @@
-"""What the page says, section by section: which charts and tables results fill, in words that own up to their number."""
+"""The sections of the page: their charts, tables and texts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from phased.report.html import charts, gate_charts
 from phased.report.html.blocks import Chart, Key, Part, Section, Table
 from phased.report.looks import by_condition, by_variant, colour, full_name, machines_note, seeds_note
 
-QUICK = "Fewer or shorter epochs than the paper's: a first look, not a reproduction. The paper's numbers are for its own scale."
+QUICK = "Fewer epochs than in the paper: a first look, not a reproduction. The paper's numbers are for the paper's scale."
 
 
 def sections(groups: Sequence[Group], records: Sequence[Record], folder: str) -> list[Section]:
-    """All of the page's sections; a figure of the paper without results says how to make them."""
+    """All sections of the page; one for a figure of the paper without results has the command that makes them."""
     apart = comparable(groups)
     made = [(section[0].experiment.name, _results(key, section)) for key, section in zip(keys(apart), apart, strict=True)]
     found = []
@@ -51,7 +51,7 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
         parts.append(_learning(key, shown))
     parts.append(_numbers(groups))
     if left_out:
-        more = f"{names.counted(left_out, 'group')} of other studies, or under fewer conditions: not in the charts above."
+        more = f"{names.counted(left_out, 'group')} of other studies, or under fewer conditions, not in the charts above."
         parts[-1] = replace(parts[-1], note=f"{parts[-1].note} {more}")
     settings = compared(groups)
     if settings:
@@ -65,7 +65,7 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
 
 
 def seeds_range(groups: Sequence[Group]) -> str:
-    """How many seeds the groups have, from the fewest to the most."""
+    """The number of seeds of the groups, or its range."""
     counts = sorted({len(set(group.seeds)) for group in groups})
     return names.counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
@@ -81,7 +81,7 @@ def _bars(key: str, groups: Sequence[Group]) -> Part:
 
 def _learning(key: str, groups: Sequence[Group]) -> Part:
     about = groups[0].experiment
-    note = f"Line: mean; band: least to greatest over seeds. {seeds_note(groups)}. Press a name to single out its lines."
+    note = f"Line: mean; band: minimum to maximum over seeds. {seeds_note(groups)}. Click a name to highlight its lines."
     if about.levels:
         note += " Grey lines: " + "; ".join(f"{value:.3f}, {words}" for words, value in about.levels.items()) + "."
     if about.metric == "error":
@@ -102,7 +102,7 @@ def _learning(key: str, groups: Sequence[Group]) -> Part:
 
 def _numbers(groups: Sequence[Group]) -> Part:
     about, metric = groups[0].experiment, groups[0].experiment.metric
-    head = ["model", "ours", "paper", "least to greatest", "seeds", "updates", "epochs"]
+    head = ["model", "ours", "paper", "minimum to maximum", "seeds", "updates", "epochs"]
     rows = []
     in_figure = main(groups)
     for group in groups:
@@ -111,7 +111,7 @@ def _numbers(groups: Sequence[Group]) -> Part:
         cells = [measured(group, metric), claim, _range(group, metric), _seeds(group), updates, str(group.epochs)]
         rows.append((about.condition(group.condition), [group.label, *cells]))
     unit = "Accuracy in percent" if metric == "accuracy" else "Mean squared error"
-    note = f"{unit} over the last five epochs' tests, fresh sequences each, none picked: mean ± standard deviation over seeds."
+    note = f"{unit} over the tests of the last five epochs, each on new sequences: mean ± standard deviation over seeds."
     epochs = {group.claim.epochs for group in groups if group.claim is not None}
     if epochs:
         note += f" The paper's numbers are read off its authors' plots, after {max(epochs)} epochs."
@@ -128,7 +128,7 @@ def measured(group: Group, metric: Metric) -> str:
 
 
 def number(value: float, metric: Metric) -> str:
-    """An accuracy as percent, an error as it is."""
+    """An accuracy in percent, an error unchanged."""
     if not math.isfinite(value):
         return "-"
     return f"{100 * value:.1f}" if metric == "accuracy" else f"{value:.4f}"
@@ -154,7 +154,7 @@ def _tradeoff(key: str, groups: Sequence[Group]) -> Part:
     condition = groups[0].experiment.condition(groups[0].condition)
     note = (
         f"{condition.capitalize()}. A model without time gates updates every unit at every step. {seeds_note(groups)}; "
-        "point: mean; whiskers: standard deviation; dot: one seed. The leak acts in training only and makes no update here."
+        "point: mean; whiskers: standard deviation; dot: one seed. The leak acts in training only and makes no update."
     )
     looks = charts.settings_looks(groups)
     keys = [Key(look.label, look.colour, mark=mark) for look, mark in zip(looks, cycle(charts.SHAPES.values()), strict=False)]
@@ -162,7 +162,7 @@ def _tradeoff(key: str, groups: Sequence[Group]) -> Part:
 
 
 def _gates(key: str, groups: Sequence[Group]) -> list[Part]:
-    """Periods and ratios of each group, and a raster of one run: the last condition, first variant, first seed."""
+    """Periods and ratios of each group, and a raster of one run: last condition, first variant, first seed."""
     if not groups:
         return []
     labels = [full_name(group, groups) for group in groups]
@@ -183,7 +183,7 @@ def _gates(key: str, groups: Sequence[Group]) -> list[Part]:
     clock = group.experiment.clock(run)
     shares = [gate_charts.share_open(gates, clock) for gates in (run.before, run.after) if gates is not None]
     raster = Part(
-        "Which units are open when",
+        "Open units over time",
         f"{group.label}, {group.experiment.condition(group.condition)}, seed {run.seed}. "
         f"The clock is made for this chart: {clock.words}. "
         f"Open, of all units x samples: {shares[0]:.1%} before training, {shares[-1]:.1%} after.",
@@ -237,12 +237,12 @@ def _leak(groups: Sequence[Group]) -> Section | None:
         "seeds",
     ]
     text = [
-        "Without a leak only open units are computed in training too. These runs differ in no other setting. "
+        "Without a leak only open units are computed, in training too. The two runs of a row differ in no other setting. "
         "Accuracies are in percent, errors are mean squares. "
-        "Within the spread: the difference is no larger than the larger standard deviation. "
-        "Training losses are of fresh sequences too, but with the leak acting: where that one is low and the test is not, "
-        "the network has learned to use the leak, which a test does without. "
-        "Faster: how many times shorter an epoch is without the leak, as the runs went, perhaps several at once on one machine."
+        "Within spread: the difference is at most the larger standard deviation. "
+        "Training losses, too, are of new sequences, with the leak where there is one. Where the training loss is low "
+        "and the test error is not, the network has learned to rely on the leak, which is 0 in the test. "
+        "Faster: how many times shorter an epoch is without the leak; several runs may have shared the machine."
     ]
     return Section("leak", "Training without a leak", [], text, [Part(table=Table(head, rows))])
 
@@ -255,5 +255,5 @@ def _cost(records: Sequence[Record]) -> Section | None:
     if not rows:
         return None
     head = ["model", "runs", "an epoch", "a run", "all runs"]
-    text = ["Means over runs of all conditions; an epoch is the median of a run's epochs. Runs may have shared the machine."]
+    text = ["Means over the runs of all conditions; an epoch is the median of a run's epochs. Runs may have shared the machine."]
     return Section("cost", "What it cost", [], text, [Part(table=Table(head, rows))])

@@ -1,4 +1,4 @@
-"""What the page's charts share: their look, the form of their data, and a width that follows the page's."""
+"""What the page's charts share: style, format of the data, and a width that follows the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Spec = dict[str, Any]
 Rows = list[dict[str, Any]]
 
 HEIGHT = 280
-DIGITS = 4  # of a number that is only drawn; they keep the page light
+DIGITS = 4  # significant digits of drawn numbers; few, to keep the page small
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 CONFIG: dict[str, Any] = {
     "font": FONT,
@@ -36,24 +36,24 @@ CONFIG: dict[str, Any] = {
 
 
 def colours(kinds: Sequence[Look]) -> alt.Color:
-    """The colour of each label; the page has the legend, which wraps where a chart's own would be cut off."""
+    """The colour of each label. The legend is on the page, where it can wrap; in a chart it would be cut off."""
     scale = alt.Scale(domain=[kind.label for kind in kinds], range=[kind.colour for kind in kinds])
     return alt.Color("label:N", title=None, scale=scale, legend=None)
 
 
 def pick() -> alt.Parameter:
-    """The label to single out; none at first. The page's legend sets it."""
+    """The label to highlight, "" for none. The page's legend sets it."""
     return alt.param(name="pick", value="")
 
 
 def if_picked(shown: float, faded: float) -> alt.OpacityValue:
-    """The opacity of what has the label to single out, and of the rest."""
+    """The opacity of marks with the highlighted label, and of the others."""
     condition = {"test": "pick == '' || datum.label == pick", "value": shown}
     return alt.OpacityValue(faded, condition=condition)
 
 
 def named(data: str) -> alt.Chart:
-    """A chart of the rows that `spec` is given under this name."""
+    """A chart of the data set of this name, which `spec` embeds."""
     return alt.Chart(alt.NamedData(data))
 
 
@@ -64,17 +64,17 @@ def level(y: float, scale: alt.Scale) -> alt.Chart:
 
 
 def percent(value: float) -> float | None:
-    """A part of one as percent."""
+    """A share in percent."""
     return short(100 * value)
 
 
 def short(value: float) -> float | None:
-    """A number with few digits; JSON has no nan, so a number that is not finite is null."""
+    """A number with few digits; None if it is not finite, because JSON has no nan."""
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
 def spec(chart: alt.TopLevelMixin, description: str, data: Mapping[str, Rows], height: int = HEIGHT) -> Spec:
-    """A chart as the page embeds it. Data come last: altair would check every row."""
+    """A chart as the page embeds it. Data are added after altair, which would check every row."""
     size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
     made: Spec = chart.to_dict()
     return made | size | {"config": CONFIG, "description": description, "datasets": {"one": [{}], **data}}
