@@ -179,7 +179,8 @@ class PhasedRNN(GatedModule):
         working = torch.promote_types(weight.dtype, torch.float32)
         with nullcontext() if low is None else torch.autocast(input.device.type, enabled=False):
             output, final = self._run(operands, x, t, initial, length, low, working)
-        if not torch.compiler.is_compiling() and self._openings.active and self.training and torch.is_grad_enabled():
+        # A call that continues from a state has a part of longer sequences: units may open in another part.
+        if not torch.compiler.is_compiling() and self._openings.active and self.training and output.requires_grad and hx is None:
             self._openings.watch(operands[0], t, length, self._directions)
         if weight.dtype != working:
             output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)

@@ -27,7 +27,15 @@ def backends() -> dict[str, Backend]:
 def require(name: str) -> None:
     """Raise if the named backend cannot run here; "auto" always can."""
     if name != "auto":
-        _running(backends()[name])
+        _running(named(name))
+
+
+def named(name: str) -> Backend:
+    """The backend of this name."""
+    found = backends()
+    if name not in found:
+        raise ValueError(f"backend must be one of {', '.join(map(repr, ('auto', *found)))}, got {name!r}.")
+    return found[name]
 
 
 def _running(backend: Backend) -> Backend:
@@ -43,7 +51,7 @@ def choose(name: str, device: torch.device, problem: Problem | None = None) -> B
     kind = device.type
     if name == "auto":
         return first_usable([backend for backend in BACKENDS if backend.device == kind], device, problem) or plain.BACKEND
-    backend = _running(backends()[name])
+    backend = _running(named(name))
     if backend.device not in (None, kind):
         raise ValueError(
             f'backend="{name}" needs {backend.device.upper()} tensors, got {device}. '
