@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,9 @@ BATCHES = 20
 # How many times, spread over the first batch, are compared before all of them. By default a unit is open for a twentieth of its
 # period: nearly all units open at one of the first 128 times, and nearly all others at one of the next 2,048.
 SPREAD = (128, 2048)
+# Phases computed in a batch after the first, except in the last: where many units stay closed, of the times at least AT_LEAST are
+# compared, at other places in each batch. A layer that has a few such units compares all times.
+WORK, AT_LEAST = 1 << 18, 2048
 # Phases computed together on a CPU: below the size from which torch starts threads, and their intermediates fit the L2 cache.
 AT_ONCE = (1 << 15) - 1
 # Gaps between samples that the suggested periods are computed from.
@@ -37,15 +41,30 @@ class Openings:
         self.active = True
         self.batches = 0
         self._closed: list[_Closed] = []
+        self._turn = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_turn"}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+        self._turn = threading.Lock()
 
     @torch.no_grad()
     def watch(self, gates: Sequence[TimeGate], time: Tensor, lengths: Tensor | None, directions: int) -> None:
         """Take the times (T, B) of a training batch into account; after the last batch, warn of units that have not opened.
 
-        A batch without samples does not count, nor does one of single steps: that is a part of longer sequences.
+        A batch without samples does not count, nor does one of single steps: that is a part of longer sequences. Of batches that
+        several threads compute at the same time, one counts.
         """
-        if len(time) < 2 or not time.numel() or not _readable(time):
+        if len(time) < 2 or not time.numel() or not _readable(time) or not self._turn.acquire(blocking=False):
             return
+        try:
+            self._watch(gates, time, lengths, directions)
+        finally:
+            self._turn.release()
+
+    def _watch(self, gates: Sequence[TimeGate], time: Tensor, lengths: Tensor | None, directions: int) -> None:
         times, valid = _samples(time, lengths)
         if not times.numel():
             return
@@ -56,8 +75,9 @@ class Openings:
         if first:
             self._closed = [_Closed(gate) for gate in in_force]
         for closed, gate in zip(self._closed, in_force, strict=True):
-            for count in (*SPREAD, len(times)) if first else (len(times),):
-                some = slice(None, None, max(1, len(times) // count))
+            for count in self._counts(len(times), len(closed.units)):
+                stride = max(1, len(times) // count)
+                some = slice(self.batches % stride, None, stride)
                 closed.compare(gate, times[some], None if valid is None else valid[some])
                 if first or last:
                     closed.drop()
@@ -65,6 +85,12 @@ class Openings:
         if last and any(len(closed.units) for closed in self._closed):
             leak = max(gate.leak for gate in gates)
             warnings.warn(self._message(in_force, leak, time, lengths, directions), stacklevel=_callers_level())
+
+    def _counts(self, times: int, units: int) -> tuple[int, ...]:
+        """How many times of the batch to compare, in one go or in several."""
+        if self.batches == 1:
+            return (*SPREAD, times if times * units <= 4 * WORK else max(AT_LEAST, 4 * WORK // max(1, units)))
+        return (times,) if self.batches == BATCHES else (max(AT_LEAST, WORK // max(1, units)),)
 
     def _message(self, gates: Sequence[TimeGate], leak: float, time: Tensor, lengths: Tensor | None, directions: int) -> str:
         counts, ratios = [], []

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from phased import __version__
 from phased.cli.errors import RESUMES, fail, need, plain_errors, plain_warnings, writable
@@ -173,8 +174,11 @@ def gather(results: Results = Path("results")) -> None:
 
     console = Console()
     with plain_errors(), plain_warnings(console):
-        for file, count in into_studies(results).items():
+        gathered = into_studies(results)
+        for file, count in gathered.items():
             console.print(f"  {file}: {count}", soft_wrap=True, markup=False, highlight=False)
+        if not gathered:
+            console.print(f"There are no results in '{results}'.", soft_wrap=True, markup=False, highlight=False)
 
 
 def hold_to(instructions: str, command: list[str]) -> None:
@@ -200,8 +204,8 @@ def draw(name: str, out: Path) -> None:
     assert experiment.draw is not None
     with plain_errors(), console.status(f"{name}: computing"):
         drawn = experiment.draw(folder)
-    console.print(f"[bold]{name}[/]  {experiment.about}", highlight=False)
-    console.print(drawn.finding, highlight=False)
+    console.print(f"[bold]{name}[/]  {escape(experiment.about)}", highlight=False)
+    console.print(drawn.finding, highlight=False, markup=False)
     for file in drawn.files:
         # Not wrapped, so that the path can be copied.
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)

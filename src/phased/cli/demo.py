@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from rich.console import Console
+from rich.markup import escape
 from torch import Tensor
 
 from phased import Stream
@@ -35,7 +36,7 @@ def demo(console: Console, out: Path) -> Summary:
     results = out / "results"
     shown = chosen()
     runs = runs_of(shown.study, "quick", [0])
-    console.print(f"[bold]1. Training[/]: {shown.question}", highlight=False)
+    console.print(f"[bold]1. Training[/]: {escape(shown.question)}", highlight=False)
     summary = train(console, runs, results)
     if summary.failed:
         return summary
@@ -66,8 +67,10 @@ def chosen() -> Demo:
 def stream(console: Console, runs: Sequence[Run], results: Path, events: Events) -> None:
     """Time per event: the trained layer with time gates as a stream, and a trained LSTM as a cell and as a layer."""
     layers = [layer(run, results) for run in runs]
-    gated = next(rnn for rnn in layers if isinstance(rnn, PhasedRNN))
-    plain = next(rnn for rnn in layers if isinstance(rnn, Baseline) and rnn.norm is None)
+    gated = next((rnn for rnn in layers if isinstance(rnn, PhasedRNN)), None)
+    plain = next((rnn for rnn in layers if isinstance(rnn, Baseline) and rnn.norm is None), None)
+    if gated is None or plain is None:
+        raise ValueError("the study of a demo must train a Phased LSTM and a plain LSTM, got others.")
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -22,11 +22,11 @@ def train(
 ) -> Summary:
     """Execute the runs that have no record, with a progress bar for all of them and one for each active run."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[news]}"),
+        TextColumn("{task.fields[news]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         whole = progress.add_task("all epochs", total=sum(run.training.epochs for run in runs), news="")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from phased.experiments.descriptor import PHASED, Experiment, Study
+from phased.experiments.folder import FIT_FOR_A_FILE
 
 PLACE = "phased.paper"
+COMMAND_OPTIONS = {"scale", "seeds", "out", "jobs", "cluster", "device", "only", "help"}  # of `phased run` itself
 
 
 @cache
@@ -20,11 +23,38 @@ def experiments() -> dict[str, Experiment]:
         for module in iter_modules(package.__path__)
         if module.ispkg and hasattr(import_module(f"{PLACE}.{module.name}"), "EXPERIMENT")
     ]
+    for experiment in found:
+        check_descriptor(experiment)
     names = [name for experiment in found for name in {experiment.name, *commands(experiment)}]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"names of experiments and studies must be different from each other, got {', '.join(twice)} twice.")
     return {experiment.name: experiment for experiment in sorted(found, key=lambda one: (one.place, one.name))}
+
+
+def check_descriptor(experiment: Experiment) -> None:
+    """A ValueError for a descriptor that could not be run or shown."""
+    problem = next(problems(experiment), None)
+    if problem is not None:
+        raise ValueError(f"the descriptor of the experiment '{experiment.name}' is wrong: {problem}.")
+
+
+def problems(experiment: Experiment) -> Iterator[str]:
+    """What is wrong with a descriptor."""
+    for name in (experiment.name, *(study.name for study in experiment.studies)):
+        if not FIT_FOR_A_FILE.fullmatch(name):
+            yield f"names must consist of letters, digits, dots, dashes and underscores, got '{name}'"
+    if bool(experiment.studies) == (experiment.draw is not None):
+        yield "it must have studies, which are trained, or `draw`, and not both"
+    studies = {study.name for study in experiment.studies}
+    for name in {*experiment.updates_of, *([experiment.demo.study] if experiment.demo else [])} - studies:
+        yield f"it names a study '{name}' that it does not have"
+    for model, condition in experiment.claims:
+        if (model, condition) not in [(kind.name, each) for kind in experiment.models for each in experiment.conditions]:
+            yield f"it has a claim for '{model}' under '{condition}', which it does not list"
+    for option in {option for study in experiment.studies for option in study.options}:
+        if not option.isidentifier() or option in COMMAND_OPTIONS:
+            yield f"options must be Python names other than those of `phased run`, got '{option}'"
 
 
 def experiment(name: str) -> Experiment:

@@ -155,6 +155,10 @@ class Experiment:
         check.choice("metric", self.metric, ("accuracy", "error"))
         for chart in self.charts:
             check.choice("charts", chart, ("bars", "learning", "updates", "gates"))
+        if self.metric == "error" and {"bars", "updates"} & set(self.charts):
+            raise ValueError(f"charts of an error must be 'learning' and 'gates', got {', '.join(self.charts)}.")
+        if self.metric == "accuracy" and not 0 <= (self.chance or 0.0) <= 1:
+            raise ValueError(f"chance must be from 0 to 1, a part of one, got {self.chance:g}.")
 
     @property
     def heading(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import NamedTuple
 from phased import files
 from phased.experiments import reader
 from phased.experiments.fields import Malformed
+from phased.experiments.lock import locked
 from phased.experiments.record import Record, parse
 
 MOST_BAD_LINES = 100  # per file: a file with more is not a file of records, and the rest of it is not read
 SUFFIX = ".jsonl"
+GATHERING = ".gathering"  # locked while records move
 FIT_FOR_A_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -73,34 +76,57 @@ def _filled_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 def gather(folder: Path) -> dict[Path, int]:
     """Move the records of single runs into one file per study, sorted by name; returns the number of records in each file.
 
-    Of several records of a run with the same settings the latest is kept. Files with a line that is not a record are not changed.
+    From `<folder>/<experiment>/*.jsonl`, where sweeps write them, to `<folder>/<study>.jsonl`, line by line. Of several
+    records of a run with the same settings the latest is kept. A file with a line that is not a record is not changed.
     """
     check_folder(folder)
-    by_study: dict[str, dict[tuple[str, ...], Record]] = {}
-    sources: list[Path] = []
-    for file in reader.find(folder, SUFFIX)[0]:
-        reading = Reading([], [])
-        read_file(file, reading)
-        if not reading.skipped and not all(FIT_FOR_A_FILE.fullmatch(record.study) for record in reading.records):
-            reading.skipped.append(reader.skip(reader.quoted(file), "it has a study whose name cannot be a file name"))
-        if reading.skipped:
-            continue
-        sources.append(file)
-        for record in reading.records:
-            kept = by_study.setdefault(record.study, {})
-            key = record.name, record.scale, json.dumps(record.settings, sort_keys=True)
-            if key not in kept or record.date >= kept[key].date:
-                kept[key] = record
-    paths = {study: folder / f"{study}{SUFFIX}" for study in sorted(by_study)}
-    for path in paths.values():
-        if path.exists() and path not in sources:
-            raise ValueError(f"'{path}' must have a record in every line, or some would be lost. Repair it, or move it away.")
-    written = {}
-    for study, path in paths.items():
-        records = by_study[study]
-        files.write_whole(path, "".join(records[key].line() for key in sorted(records)).encode())
-        written[path] = len(records)
-    for file in sources:
-        if file not in written:
-            file.unlink()
-    return written
+    with locked(folder / GATHERING, wait=True):
+        by_study: dict[str, dict[tuple[str, ...], tuple[str, bytes]]] = {}
+        sources: list[Path] = []
+        for file in _gatherable(folder):
+            lines = _whole_file(file)
+            if lines is None:
+                continue
+            sources.append(file)
+            for record, line in lines:
+                kept = by_study.setdefault(record.study, {})
+                key = record.name, record.scale, json.dumps(record.settings, sort_keys=True)
+                if key not in kept or record.date >= kept[key][0]:
+                    kept[key] = record.date, line
+        paths = {study: folder / f"{study}{SUFFIX}" for study in sorted(by_study)}
+        for path in paths.values():
+            if os.path.lexists(path) and path not in sources:
+                raise ValueError(f"'{path}' must be a file with a record in every line. Repair it, or move it away.")
+        for study, path in paths.items():
+            found = by_study[study]
+            files.write_whole(path, b"".join(found[key][1] for key in sorted(found)))
+        for file in sources:
+            if file not in paths.values():
+                file.unlink(missing_ok=True)
+    return {path: len(by_study[study]) for study, path in paths.items()}
+
+
+def _gatherable(folder: Path) -> list[Path]:
+    """The files of studies, and those in the folders of experiments."""
+    return [file for file in reader.find(folder, SUFFIX)[0] if len(file.relative_to(folder).parts) <= 2]
+
+
+def _whole_file(file: Path) -> list[tuple[Record, bytes]] | None:
+    """The records of a file with their lines, if it is a study's or an experiment's and every line is a record; else None."""
+    found = []
+    try:
+        for number, line in _filled_lines(file):
+            try:
+                found.append((parse(line), line.strip() + b"\n"))
+            except Malformed as reason:
+                reader.skip(f"{reader.quoted(file)}, line {number}", reason)
+                return None
+    except reader.Unreadable as reason:
+        reader.skip(reader.quoted(file), reason)
+        return None
+    records = [record for record, _ in found]
+    if not all(FIT_FOR_A_FILE.fullmatch(record.study) for record in records):
+        reader.skip(reader.quoted(file), "it has a study whose name cannot be a file name")
+        return None
+    studies, experiments = {record.study for record in records}, {record.experiment for record in records}
+    return found if studies == {file.stem} or experiments == {file.parent.name} else None

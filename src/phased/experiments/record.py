@@ -116,6 +116,14 @@ def parse(line: bytes | str) -> Record:
     )
 
 
+def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
+    """Settings without nesting: {"gate": {"leak": 0}} becomes {"gate.leak": 0}."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
 def finite(value: Any) -> Any:
     """The value with None in place of every number that is not finite."""
     if isinstance(value, Mapping):

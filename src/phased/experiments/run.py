@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shlex
 import time
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 import phased
 from phased import check, files
 from phased.experiments.fields import Malformed
-from phased.experiments.record import Gates, Record, parse
+from phased.experiments.record import Gates, Record, flat, parse
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
 from phased.learn.device import make_fabric
@@ -60,17 +61,18 @@ class Run:
     training: Training
     study: str = ""  # "" for the study with the name of the experiment
     variant: str = ""  # the label in figures and tables
-    tag: str = ""  # the variant in file names: "leak0-price0.1"
+    tag: str = ""  # the variant in file names: "leak0-price0.1"; runs that differ in the variant alone need different tags
+    condition_tag: str = ""  # the condition in file names, if it should differ from the condition
     data: str = ""
     options: dict[str, str] = field(default_factory=dict, hash=False)  # of `phased run`, to repeat the run
 
     @property
     def name(self) -> str:
         """A readable, stable name that can be a file name: frequency-asynchronous-phased-leak0.001-seed0."""
-        condition = re.sub(r"exp\((.*),(.*)\)", r"exp\1to\2", self.condition)
         scale = "" if self.scale == "paper" else self.scale
+        condition = self.condition_tag or self.condition
         parts = self.experiment, condition, self.network.model, self.tag, f"seed{self.training.seed}", scale
-        return "-".join(part for part in parts if part)
+        return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") for part in parts if part)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -86,7 +88,7 @@ class Run:
     @property
     def command(self) -> str:
         """The command that runs exactly this run."""
-        options = "".join(f" --{name} {value}" for name, value in self.options.items())
+        options = "".join(f" --{name} {shlex.quote(value)}" for name, value in self.options.items())
         seeds = f"--seeds {self.training.seed + 1}"
         return f"phased run {self.study or self.experiment}{options} --scale {self.scale} {seeds} --only {self.name}"
 
@@ -216,12 +218,18 @@ def finished(run: Run, out: Path) -> Record | None:
 
 
 def compare(run: Run, record: Record, path: Path) -> None:
-    """Raise a ValueError if the record has other settings. Settings that an older record lacks count as their defaults."""
-    here, there = run.settings, filled(record.settings, run.default_settings)
-    for name in sorted(here.keys() | there.keys()):
-        if there.get(name) != here.get(name):
-            differs = f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
-            raise ValueError(f"'{path}' has the result of '{run.name}' with other settings: {differs}. {CURE}")
+    """A ValueError if the record is of another run of this name.
+
+    Settings that the record does not have are taken to have their defaults; those that only the record has are ignored.
+    """
+    there = flat(filled(record.settings, run.default_settings))
+    differences = {name: (there.get(name), here) for name, here in flat(run.settings).items() if there.get(name) != here}
+    if record.schema > 1:
+        places = {"study": (record.study, run.study or run.experiment), "variant": (record.variant, run.variant)}
+        differences |= {name: pair for name, pair in places.items() if pair[0] != pair[1]}
+    for name, (other, here) in differences.items():
+        differs = f"{name} is {other!r} there, {here!r} here"
+        raise ValueError(f"'{path}' has the result of '{run.name}' with other settings: {differs}. {CURE}")
 
 
 def filled(settings: Any, default: dict[str, Any]) -> dict[str, Any]:

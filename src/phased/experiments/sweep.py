@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
@@ -85,6 +86,11 @@ def sweep(
     check.size("jobs", jobs)
     if cluster is None:
         check_device(device)
+    names = Counter(run.name for run in runs)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValueError(
+            f"the names of runs must be different from each other, got {', '.join(twice)} twice. Use other tags."
+        )
     report = progress or (lambda event: None)
     for place in {run.file(out).parent for run in runs}:
         files.writable(place)

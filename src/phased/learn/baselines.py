@@ -43,7 +43,9 @@ class Baseline(nn.Module):
         """
         x = torch.cat([input, (time / self.time_unit).to(input.dtype).unsqueeze(-1)], -1)
         output, _ = self._run(x, lengths)
-        return output, output[lengths - 1, torch.arange(len(lengths), device=x.device)].unsqueeze(0)
+        last = output[(lengths - 1).clamp(min=0), torch.arange(len(lengths), device=x.device)]
+        # Of a sequence without samples there is the initial state, as in a PhasedLSTM.
+        return output, torch.where((lengths > 0).unsqueeze(-1), last, 0.0).unsqueeze(0)
 
     def extra_repr(self) -> str:
         """The settings, for `repr`."""

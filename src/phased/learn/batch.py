@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phased import check
+from phased.schedule import valid_steps
 
 Split = Literal["train", "test"]
 SPLITS: tuple[str, ...] = get_args(Split)
@@ -70,6 +71,12 @@ class Batch:
     def __post_init__(self) -> None:
         if not self.streams:
             raise ValueError("a batch must have at least one stream, got none.")
+        for name, stream in self.streams.items():
+            for part, tensor in zip(Samples._fields, stream, strict=True):
+                check.tensor(f"{part} of stream {name!r}", tensor)
+        check.tensor("y", self.y)
+        if self.y.dtype != torch.int64 and not self.y.is_floating_point():
+            raise ValueError(f"y must be int64 for classes, or floating point for numbers, got {self.y.dtype}. Use y.long().")
         for name, (x, time, lengths) in self.streams.items():
             if lengths.dim() != 1:
                 raise ValueError(f"lengths of stream {name!r} must have shape (sequences,), got {tuple(lengths.shape)}.")
@@ -94,6 +101,14 @@ class Batch:
             )
         elif self.mask.dtype != torch.bool:
             raise ValueError(f"mask must be bool, True where a label counts, got {self.mask.dtype}.")
+        elif self._counts_padding(self.mask):
+            raise ValueError("mask must be False after the end of a sequence, got True there. Use mask & (steps < lengths).")
+
+    def _counts_padding(self, mask: Tensor) -> bool:
+        """Whether labels of padding count; where several streams, or a GPU, would make it costly to know, False."""
+        if len(self.streams) > 1 or not mask.is_cpu or mask.shape != self.samples.time.shape:
+            return False
+        return bool((mask & ~valid_steps(len(mask), self.samples.lengths)).any())
 
     @property
     def samples(self) -> Samples:

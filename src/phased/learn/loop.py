@@ -112,6 +112,10 @@ def fit(
         FloatingPointError: the loss is not finite.
     """
     check_model(model)
+    folder = Path(folder)
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not learned:
+        raise ValueError("model must have a parameter that requires a gradient, got none. Call model.requires_grad_().")
     smallest = min(*loader.sizes(training.train, training.batch), *loader.sizes(training.test, training.batch))
     if smallest < fabric.world_size:
         raise ValueError(
@@ -119,8 +123,14 @@ def fit(
             f"Choose train and test as multiples of batch."
         )
     identity = {"task": repr(task), "model": repr(model), **asdict(training)}
+    for name in ("task", "model"):
+        if " at 0x" in identity[name]:  # an address, which is another one in the next process
+            raise ValueError(
+                f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got "
+                f"{identity[name]}. Make it a frozen dataclass, or give it a __repr__."
+            )
     del identity["epochs"]  # a training may be continued with more epochs
-    optimizer: Any = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=training.rate)
+    optimizer: Any = torch.optim.Adam(learned, lr=training.rate)
     module, optimizer = fabric.setup(Unopened(model), optimizer)
     store = Store(folder, identity, fabric)
     curve = store.resume(model, optimizer, training.epochs)
@@ -188,6 +198,8 @@ class Unopened(nn.Module):
 
 def shared(batch: Batch, fabric: Fabric) -> Share:
     """This process's part of a batch, on its device. Labels are counted before the copy, which avoids a synchronisation."""
+    if not isinstance(batch, Batch):
+        raise TypeError(f"task.batch must return a phased.learn.Batch, got {check.kind(batch)}.")
     share = batch if fabric.world_size == 1 else batch.share(fabric.global_rank, fabric.world_size)
     return Share(share.to(fabric.device), share.labels, batch.labels)
 
@@ -230,7 +242,7 @@ def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> tuple[floa
     if not gated:
         return test, None
     above, below = summed(made, possible, fabric)
-    return test, above / below if below else math.nan
+    return test, above / below if below else 0.0
 
 
 def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -239,7 +251,10 @@ def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     if answer.shape[: batch.y.dim()] != batch.y.shape or answer.dim() != batch.y.dim() + classes:
         shape = ", ".join([*map(str, batch.y.shape), *(["classes"] if classes else [])])
         what = "classes" if classes else "numbers"
-        raise ValueError(f"the model's output must have shape ({shape}), because y holds {what}, got {tuple(answer.shape)}.")
+        each = "one label per sequence" if batch.mask is None else "one label per step"
+        raise ValueError(
+            f"the model's output must have shape ({shape}), because y holds {what}, {each}, got {tuple(answer.shape)}."
+        )
     return (answer, batch.y) if batch.mask is None else (answer[batch.mask], batch.y[batch.mask])
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from phased.experiments import catalogue
 from phased.experiments.descriptor import Claim, Experiment
-from phased.experiments.record import Record
+from phased.experiments.record import Record, flat
 from phased.experiments.run import SCALES
 from phased.report import names
 
@@ -226,15 +226,7 @@ def apart(members: Sequence[Record]) -> list[tuple[str, list[Record]]]:
 
 def _compared_settings(record: Record) -> dict[str, Any]:
     """The settings that are equal in all runs of a group."""
-    return {key: value for key, value in flat(record.settings).items() if key.rpartition(".")[2] not in NOT_COMPARED}
-
-
-def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
-    """Settings without nesting: {"gate": {"leak": 0}} becomes {"gate.leak": 0}."""
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
+    return {key: value for key, value in flat(record.settings).items() if key not in NOT_COMPARED}
 
 
 def frozen(value: Any) -> str:

@@ -37,7 +37,7 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
     for group in shown:
         last = spread(record.curve[-1].test for record in group.records)
         cells = [about.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last.mean, metric)]
-        cells += [f"{group.loss.mean:.2g}", updates(group), str(group.test.n), devices(group), claimed(group.claim)]
+        cells += [f"{group.loss.mean:.2g}", updates(group), str(group.test.n), devices(group), claimed(group.claim, metric)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
     return table(head[:columns], [map(literal, row[:columns]) for row in rows])
@@ -89,12 +89,13 @@ def one(value: float, metric: Metric) -> str:
     return f"{100 * value:.2f} %" if metric == "accuracy" else f"{value:.2g}"
 
 
-def claimed(claim: Claim | None) -> str:
-    """The paper's number, or its range."""
+def claimed(claim: Claim | None, metric: Metric) -> str:
+    """The paper's number, or the range that it is in."""
     if claim is None:
         return ""
-    low, high = (f"{100 * value:g}" for value in (claim.low, claim.high))
-    return f"{low} %" if low == high else f"{low} to {high} %"
+    unit, sign = (100, " %") if metric == "accuracy" else (1, "")
+    low, high = (f"{unit * value:g}" for value in (claim.low, claim.high))
+    return f"{low}{sign}" if low == high else f"{low} to {high}{sign}"
 
 
 def updates(group: Group) -> str:

@@ -46,6 +46,7 @@ def runs(scale: Scale, seeds: Iterable[int]) -> list[Run]:
             replace(figure.training, seed=seed),
             variant=f"leak {leak:g}",
             tag=f"leak{leak:g}",
+            condition_tag=f"exp{low:g}to{high:g}",
         )
         for seed in seeds
         for low, high in figure.ranges

@@ -36,7 +36,7 @@ def sections(groups: Sequence[Group], records: Sequence[Record], folder: str) ->
 
 
 def _nothing(experiment: Experiment, folder: str) -> Section:
-    text = [f"What the paper finds: {experiment.finding}"]
+    text = [f"What the paper finds: {experiment.finding}"] if experiment.finding else []
     return Section(experiment.name, experiment.heading, ["no results yet"], text, [], findings.command(experiment, folder))
 
 
@@ -107,7 +107,7 @@ def _numbers(groups: Sequence[Group]) -> Part:
     in_figure = main(groups)
     for group in groups:
         updates = "every step" if group.records[0].updates is None else f"{100 * group.updates.mean:.1f} %"
-        claim = _claim(group.claim if group in in_figure else None)
+        claim = _claim(group.claim if group in in_figure else None, metric)
         cells = [measured(group, metric), claim, _range(group, metric), _seeds(group), updates, str(group.epochs)]
         rows.append((about.condition(group.condition), [group.label, *cells]))
     unit = "Accuracy in percent" if metric == "accuracy" else "Mean squared error"
@@ -134,10 +134,11 @@ def number(value: float, metric: Metric) -> str:
     return f"{100 * value:.1f}" if metric == "accuracy" else f"{value:.4f}"
 
 
-def _claim(claim: Claim | None) -> str:
+def _claim(claim: Claim | None, metric: Metric) -> str:
     if claim is None:
         return "-"
-    low, high = f"{100 * claim.low:.3g}", f"{100 * claim.high:.3g}"
+    unit = 100 if metric == "accuracy" else 1
+    low, high = f"{unit * claim.low:.3g}", f"{unit * claim.high:.3g}"
     return low if low == high else f"{low} to {high}"
 
 
