@@ -201,7 +201,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
         ({"options": {"periods": "mine"}}, "periods must be one of 'paper', 'authors', got 'mine'"),
         (
             {"name": "adding", "options": {"periods": "paper"}},
-            "'adding' must be run without the option 'periods', which it does not have",
+            "'adding' must be run without the option 'periods', which it does not support",
         ),
         ({"options": {"period": "paper"}}, "which it does not support. Its options are: periods."),
         ({"name": "adding", "options": {"periods": "paper"}}, "It has no options of its own."),
