@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,9 +127,9 @@ def test_the_report_has_the_same_numbers_of_gathered_records(some):
 @pytest.mark.parametrize("late_first", [False, True])
 def test_of_two_records_of_one_run_gathering_keeps_the_later(result, put, tmp_path, late_first):
     early, late = (result(end=end) | {"date": date} for end, date in ((0.7, "2026-01-01"), (0.9, "2026-01-02")))
-    put(tmp_path / "a", late if late_first else early)
-    put(tmp_path / "b", early if late_first else late)
-    assert gather(tmp_path) == {tmp_path / "frequency.jsonl": 1}
+    for line in (late, early) if late_first else (early, late):
+        put(tmp_path, line)
+        assert gather(tmp_path) == {tmp_path / "frequency.jsonl": 1}
     (kept,) = read(tmp_path).records
     assert kept.line() == parse(json.dumps(late)).line()
 
@@ -136,9 +137,9 @@ def test_of_two_records_of_one_run_gathering_keeps_the_later(result, put, tmp_pa
 def test_runs_of_one_name_at_two_scales_are_both_kept(result, put, tmp_path):
     paper, quick = result(epochs=2), result(epochs=1) | {"scale": "quick"}
     assert paper["name"] == quick["name"]
-    put(tmp_path / "a", paper)
-    put(tmp_path / "b", quick)
-    assert gather(tmp_path) == {tmp_path / "frequency.jsonl": 2}
+    for line in (paper, quick):
+        put(tmp_path, line)
+        gather(tmp_path)
     assert {record.scale for record in read(tmp_path).records} == {"paper", "quick"}
 
 
@@ -168,7 +169,7 @@ def test_a_study_file_that_is_not_all_records_stays_and_runs_that_would_go_there
     before = files_in(some)
     with (
         pytest.warns(UserWarning, match=r"frequency\.jsonl', line 8: skipped"),
-        pytest.raises(ValueError, match=r"frequency\.jsonl' must have a record in every line, or some would be lost\. Repair it"),
+        pytest.raises(ValueError, match=r"frequency\.jsonl' must be a file with a record in every line\. Repair it"),
     ):
         gather(some)
     assert files_in(some) == before
@@ -188,11 +189,33 @@ def test_a_study_whose_name_leads_out_of_the_folder_stays_where_it_is(result, pu
 
 
 def test_records_of_one_name_with_different_settings_are_both_kept(result, put, tmp_path):
-    put(tmp_path / "a", result(epochs=2))
-    put(tmp_path / "b", result(epochs=3))
-    before = lines_in(tmp_path)
-    assert gather(tmp_path) == {tmp_path / "frequency.jsonl": 2}
-    assert lines_in(tmp_path) == before
+    for epochs in (2, 3):
+        put(tmp_path, result(epochs=epochs))
+        gather(tmp_path)
+    assert [record.settings["epochs"] for record in read(tmp_path).records] == [2, 3]
+
+
+def test_files_elsewhere_stay_where_they_are(some, result):
+    elsewhere = [some / "backup" / "2020" / "frequency.jsonl", some / "mine.jsonl"]
+    for file in elsewhere:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(result(seed=77, epochs=2)) + "\n")
+    gather(some)
+    assert all(file.exists() for file in elsewhere)
+
+
+def test_lines_are_moved_unchanged_with_what_this_version_does_not_know(result, put, tmp_path):
+    line = result(epochs=2) | {"notes": "mine"}
+    put(tmp_path, line)
+    gather(tmp_path)
+    assert json.loads((tmp_path / "frequency.jsonl").read_text()) == line
+
+
+def test_gathering_twice_at_once_loses_nothing(some, result, put):
+    before = lines_in(some)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(gather, [some] * 8))
+    assert lines_in(some) == before
 
 
 def test_gathering_a_folder_that_is_not_there_is_an_error_with_the_cure(tmp_path):
@@ -213,11 +236,11 @@ def test_a_disk_that_is_full_loses_no_record(some, monkeypatch):
     assert lines_in(some) == before
 
 
-def test_older_records_are_gathered_in_the_present_schema(result, put, tmp_path):
+def test_older_records_are_gathered_as_they_are(result, put, tmp_path):
     put(tmp_path, older(result(epochs=2)))
     assert gather(tmp_path) == {tmp_path / "frequency.jsonl": 1}
     (record,) = read(tmp_path).records
-    assert (record.schema, record.study) == (2, "frequency")
+    assert (record.schema, record.study) == (1, "frequency")
 
 
 # Sweeps over what was gathered

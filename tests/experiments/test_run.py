@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -225,16 +226,27 @@ def test_a_setting_that_is_new_does_not_make_an_older_record_one_of_other_settin
 def test_a_new_setting_with_another_value_than_its_default_is_another_setting(tmp_path, path, changed):
     changed = replace(changed, tag="same name")
     record_with(changed, without(changed.settings, *path), tmp_path)
-    with pytest.raises(ValueError, match=f"with other settings: {path[0]} is .* there, .* here"):
+    with pytest.raises(ValueError, match=f"with other settings: {re.escape('.'.join(path))} is .* there, .* here"):
         finished(changed, tmp_path)
     record_with(changed, changed.settings, tmp_path)
     assert finished(changed, tmp_path) is not None
 
 
-def test_a_setting_that_is_no_more_is_another_setting(tmp_path):
+def test_a_setting_that_is_no_more_makes_no_record_one_of_other_settings(tmp_path):
     record_with(USUAL, USUAL.settings | {"of old": 3}, tmp_path)
-    with pytest.raises(ValueError, match="with other settings: of old is 3 there, None here"):
+    assert finished(USUAL, tmp_path) is not None
+
+
+@pytest.mark.parametrize("other", [{"study": "another"}, {"variant": "another"}])
+def test_the_record_of_another_study_or_variant_under_the_same_name_is_named(tmp_path, other):
+    record_with(replace(USUAL, **other), USUAL.settings, tmp_path)
+    with pytest.raises(ValueError, match=f"with other settings: {next(iter(other))} is 'another' there"):
         finished(USUAL, tmp_path)
+
+
+def test_a_name_is_fit_for_a_file_whatever_its_parts_are():
+    run = replace(USUAL, condition="a b/../[red]", tag="<leak> 0")
+    assert run.name == "tiny-a-b-..-red-phased-leak-0-seed0-quick"
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -227,6 +227,13 @@ def test_no_more_processes_start_than_there_are_runs(tmp_path, monkeypatch):
     assert started == [3]
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_two_runs_of_one_name_are_refused(tmp_path, jobs):
+    runs = [tiny_run(), tiny_run(epochs=2)]
+    with pytest.raises(ValueError, match=r"the names of runs must be different from each other, got tiny-.* twice"):
+        sweep(runs, tmp_path, jobs=jobs, progress=lambda event: pytest.fail("something started"))
+
+
 def test_jobs_are_counted_from_one(tmp_path):
     with pytest.raises(ValueError, match="jobs must be at least 1, got 0"):
         sweep([tiny_run()], tmp_path, jobs=0)

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +308,28 @@ def test_a_layer_that_moves_to_a_gpu_goes_on_with_its_count():
         rnn(x, time)
     with pytest.warns(UserWarning, match="^2 of 7 units"):
         rnn(x, time)
+
+
+def test_a_call_that_continues_from_a_state_does_not_count():
+    """Truncated backpropagation: units may open in another part of the sequence."""
+    rnn, state = PhasedLSTM(3, 7, **SEVEN), None
+    for chunk in range(40):
+        _, state = rnn(torch.randn(10, 4, 3), clocks(10, 4) + 10.0 * chunk, state)
+        state = tuple(s.detach() for s in state)
+    assert rnn._openings.batches == 1
+
+
+def test_a_layer_that_learns_nothing_is_not_watched():
+    rnn = PhasedLSTM(3, 7, **SEVEN).requires_grad_(False)
+    train_inputs = torch.randn(30, 4, 3), clocks(30, 4)
+    for _ in range(25):
+        rnn(*train_inputs)
+    assert rnn._openings.batches == 0
+
+
+def test_several_threads_may_call_a_layer_in_training():
+    rnn = PhasedLSTM(3, 512, period=LogUniform(1.0, 1e7))
+    x, time = torch.randn(200, 4, 3), clocks(200, 4)
+    with ThreadPoolExecutor(4) as pool:
+        outputs = list(pool.map(lambda _: rnn(x, time)[0], range(16)))
+    assert len(outputs) == 16

@@ -146,3 +146,11 @@ def test_settings_without_meaning_are_named():
         Baseline(1, 3, "output")
     with pytest.raises(ValueError, match="time_unit must be in"):
         Baseline(1, 3, time_unit=0.0)
+
+
+def test_a_sequence_without_samples_is_answered_from_the_initial_state_whatever_its_padding_is():
+    rnn = Baseline(2, 3)
+    x, time = torch.randn(4, 2, 2), torch.rand(4, 2, dtype=torch.float64)
+    _, last = rnn(x, time, torch.tensor([0, 3]))
+    assert (last[0, 0] == 0).all()
+    assert (last[0, 1] != 0).any()

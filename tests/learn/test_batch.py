@@ -79,7 +79,7 @@ def test_one_stream_is_had_without_a_name_and_of_several_none_is_picked():
 
 def test_labels_are_counted_where_the_mask_has_them():
     y, mask = torch.zeros(3, 7), torch.zeros(3, 7, dtype=torch.bool)
-    mask[0, :2] = mask[2, 6] = True
+    mask[0, :2] = mask[0, 6] = True
     assert Batch.of(*stream(3), y, mask).labels == 3
     assert Batch.of(*stream(3), y, torch.zeros_like(mask)).labels == 0
 
@@ -170,3 +170,22 @@ def test_a_padded_batch_has_zeros_wherever_a_sequence_is_over():
     assert (batch.samples.time[over] == 0).all()
     assert (batch.samples.x[~over] == 7).all()
     assert (batch.samples.time[~over] == 5).all()
+
+
+def test_labels_of_padding_must_not_count():
+    x, time, _ = stream(3)
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    with pytest.raises(ValueError, match="mask must be False after the end of a sequence"):
+        Batch.of(x, time, torch.tensor([3, 3, 3, 2, 3, 3, 3]), torch.zeros(3, 7), mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.uint8])
+def test_classes_are_int64(dtype):
+    with pytest.raises(ValueError, match=r"y must be int64 for classes, or floating point for numbers, got .*Use y\.long"):
+        Batch.of(*stream(3), torch.zeros(7, dtype=dtype))
+
+
+def test_lists_are_no_tensors():
+    x, time, _ = stream(3)
+    with pytest.raises(TypeError, match="lengths of stream 'input' must be a torch.Tensor, got list"):
+        Batch.of(x, time, [3] * 7, torch.zeros(7))

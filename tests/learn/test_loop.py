@@ -189,6 +189,7 @@ class Numbers(Signs):
         return Batch.of(*batch.samples, y, batch.mask)
 
 
+@dataclass(frozen=True)
 class Words:
     """Is the index, constant along a sequence, below five? Padding has an index that is out of range."""
 

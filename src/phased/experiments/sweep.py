@@ -88,9 +88,7 @@ def sweep(
         check_device(device)
     names = Counter(run.name for run in runs)
     if twice := [name for name, count in names.items() if count > 1]:
-        raise ValueError(
-            f"the names of runs must be different from each other, got {', '.join(twice)} twice. Use other tags."
-        )
+        raise ValueError(f"the names of runs must be different from each other, got {', '.join(twice)} twice. Use other tags.")
     report = progress or (lambda event: None)
     for place in {run.file(out).parent for run in runs}:
         files.writable(place)

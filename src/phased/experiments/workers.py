@@ -123,17 +123,24 @@ def locally(runs: Sequence[Run], worker: Worker, jobs: int) -> Iterator[Ended]:
         yield from (worker(run, 0) for run in runs)
         return
     numbered = {run.name: (run, number) for number, run in enumerate(runs)}
+    broken = False
+
+    def outcome(end: Ended) -> Ended:
+        """A broken pool loses outcomes: a run that has its record by then was done in that pool."""
+        return end._replace(state="done") if broken and end.state == "skipped" else end
+
     while numbered:
         try:
             for end in pooled(list(numbered.values()), worker, jobs):
                 del numbered[end.run.name]
-                yield end
+                yield outcome(end)
         except killed():
+            broken = True
             # A killed process breaks the whole pool. Runs that had started are repeated one by one, so that only one fails.
             suspects = [name for name, (run, _) in numbered.items() if clear_mark(run, worker.out)]
             for name in suspects or list(numbered):
                 run, number = numbered.pop(name)
-                yield alone(run, number, worker)
+                yield outcome(alone(run, number, worker))
 
 
 def alone(run: Run, number: int, worker: Worker) -> Ended:
