@@ -187,5 +187,5 @@ def test_classes_are_int64(dtype):
 
 def test_lists_are_no_tensors():
     x, time, _ = stream(3)
-    with pytest.raises(TypeError, match="lengths of stream 'input' must be a torch.Tensor, got list"):
+    with pytest.raises(TypeError, match=r"lengths of stream 'input' must be a torch\.Tensor, got list"):
         Batch.of(x, time, [3] * 7, torch.zeros(7))
