@@ -131,7 +131,6 @@ def test_a_run_that_cannot_be_says_what_there_is(call, tmp_path, arguments, mess
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.usefixtures("tiny")
 def test_an_option_of_a_study_may_stand_before_its_name(call, tmp_path):
     own = ("--scale", "quick", "--seeds", 1, "--only", "*-lstm-*", "--out", tmp_path)
     result = call("run", "--periods", "paper", "frequency", *own)
@@ -139,6 +138,7 @@ def test_an_option_of_a_study_may_stand_before_its_name(call, tmp_path):
     assert len(list(tmp_path.glob("frequency/frequency-asynchronous-lstm-paper-*.jsonl"))) == 1
 
 
+@pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("spelt", [("--periods=paper",), ("--periods", "paper")])
 def test_an_option_of_a_study_reaches_its_runs(call, tmp_path, spelt):
     result = call("run", "frequency", *spelt, "--scale", "quick", "--seeds", 1, "--only", "*-bn-lstm-*", "--out", tmp_path)
