@@ -22,8 +22,8 @@ BATCHES = 20
 # How many times, spread over the first batch, are compared before all of them. By default a unit is open for a twentieth of its
 # period: nearly all units open at one of the first 128 times, and nearly all others at one of the next 2,048.
 SPREAD = (128, 2048)
-# Phases computed in a batch after the first, except in the last: where many units stay closed, of the times at least AT_LEAST are
-# compared, at other places in each batch. A layer that has a few such units compares all times.
+# Phases computed in each batch, except in the last. Where many units stay closed, a part of the times is compared, at least
+# AT_LEAST, at other places in each batch. Where few stay closed, all times are.
 WORK, AT_LEAST = 1 << 18, 2048
 # Phases computed together on a CPU: below the size from which torch starts threads, and their intermediates fit the L2 cache.
 AT_ONCE = (1 << 15) - 1
@@ -75,8 +75,8 @@ class Openings:
         if first:
             self._closed = [_Closed(gate) for gate in in_force]
         for closed, gate in zip(self._closed, in_force, strict=True):
-            for count in self._counts(len(times), len(closed.units)):
-                stride = max(1, len(times) // count)
+            for spread in (*SPREAD, None) if first else (None,):
+                stride = max(1, len(times) // (spread or self._count(len(times), len(closed.units))))
                 some = slice(self.batches % stride, None, stride)
                 closed.compare(gate, times[some], None if valid is None else valid[some])
                 if first or last:
@@ -86,11 +86,11 @@ class Openings:
             leak = max(gate.leak for gate in gates)
             warnings.warn(self._message(in_force, leak, time, lengths, directions), stacklevel=_callers_level())
 
-    def _counts(self, times: int, units: int) -> tuple[int, ...]:
-        """How many times of the batch to compare, in one go or in several."""
-        if self.batches == 1:
-            return (*SPREAD, times if times * units <= 4 * WORK else max(AT_LEAST, 4 * WORK // max(1, units)))
-        return (times,) if self.batches == BATCHES else (max(AT_LEAST, WORK // max(1, units)),)
+    def _count(self, times: int, units: int) -> int:
+        """How many times of the batch to compare with so many units: all of them in the last batch, or if that is little work."""
+        if self.batches == BATCHES or times * units <= WORK:
+            return max(1, times)
+        return max(AT_LEAST, WORK // units)
 
     def _message(self, gates: Sequence[TimeGate], leak: float, time: Tensor, lengths: Tensor | None, directions: int) -> str:
         counts, ratios = [], []

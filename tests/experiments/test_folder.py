@@ -196,7 +196,9 @@ def test_records_of_one_name_with_different_settings_are_both_kept(result, put, 
 
 
 def test_files_elsewhere_stay_where_they_are(some, result):
-    elsewhere = [some / "backup" / "2020" / "frequency.jsonl", some / "mine.jsonl"]
+    elsewhere = [
+        some / place for place in ("backup/2020/frequency.jsonl", "backup/frequency.jsonl", ".old/adding.jsonl", "mine.jsonl")
+    ]
     for file in elsewhere:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(result(seed=77, epochs=2)) + "\n")

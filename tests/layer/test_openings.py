@@ -333,3 +333,21 @@ def test_several_threads_may_call_a_layer_in_training():
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(lambda _: rnn(x, time)[0], range(16)))
     assert len(outputs) == 16
+
+
+def test_a_unit_that_opens_at_one_sample_of_one_large_batch_is_not_reported():
+    """Where few units stay closed, every time of every batch is compared."""
+    units = 110
+    period = torch.full((units,), 4.0, dtype=torch.float64)
+    period[7] = 1e6
+    shift = torch.linspace(0.0, 4.0, units, dtype=torch.float64)
+    shift[7] = 777.0
+    rnn = PhasedLSTM(1, units, period=period, shift=shift, ratio_on=0.5)
+    time = torch.rand(1000, 32, dtype=torch.float64).sort(0).values * 700
+    once = time.clone()
+    once[-1, 5] = 778.0  # the only sample after 777
+    rnn._openings.watch(rnn.gates(), once, None, 1)
+    assert not rnn._openings.active
+    rnn._openings = type(rnn._openings)()
+    rnn._openings.watch(rnn.gates(), time, None, 1)
+    assert rnn._openings.active  # without that sample it is still closed

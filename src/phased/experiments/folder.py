@@ -84,7 +84,7 @@ def gather(folder: Path) -> dict[Path, int]:
         by_study: dict[str, dict[tuple[str, ...], tuple[str, bytes]]] = {}
         sources: list[Path] = []
         for file in _gatherable(folder):
-            lines = _whole_file(file)
+            lines = _whole_file(file, folder)
             if lines is None:
                 continue
             sources.append(file)
@@ -111,8 +111,8 @@ def _gatherable(folder: Path) -> list[Path]:
     return [file for file in reader.find(folder, SUFFIX)[0] if len(file.relative_to(folder).parts) <= 2]
 
 
-def _whole_file(file: Path) -> list[tuple[Record, bytes]] | None:
-    """The records of a file with their lines, if it is a study's or an experiment's and every line is a record; else None."""
+def _whole_file(file: Path, folder: Path) -> list[tuple[Record, bytes]] | None:
+    """The records of a study's or an experiment's file with their lines; None for other files, or if a line is not a record."""
     found = []
     try:
         for number, line in _filled_lines(file):
@@ -128,5 +128,6 @@ def _whole_file(file: Path) -> list[tuple[Record, bytes]] | None:
     if not all(FIT_FOR_A_FILE.fullmatch(record.study) for record in records):
         reader.skip(reader.quoted(file), "it has a study whose name cannot be a file name")
         return None
-    studies, experiments = {record.study for record in records}, {record.experiment for record in records}
-    return found if studies == {file.stem} or experiments == {file.parent.name} else None
+    if file.parent == folder:
+        return found if {record.study for record in records} == {file.stem} else None
+    return found if {record.experiment for record in records} == {file.parent.name} else None

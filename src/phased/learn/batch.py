@@ -48,7 +48,9 @@ class Batch:
         mask: None with one label per sequence. With one per step, (T, B) bool: True where the label counts; others are ignored.
 
     Raises:
-        ValueError: the shapes do not match, there is no stream, or the mask is not bool.
+        TypeError: a part is not a tensor.
+        ValueError: the shapes do not match, there is no stream, labels are neither int64 nor floating point, or the mask is not
+            bool or counts padding.
 
     Example:
         >>> import torch
@@ -105,8 +107,8 @@ class Batch:
             raise ValueError("mask must be False after the end of a sequence, got True there. Use mask & (steps < lengths).")
 
     def _counts_padding(self, mask: Tensor) -> bool:
-        """Whether labels of padding count; where several streams, or a GPU, would make it costly to know, False."""
-        if len(self.streams) > 1 or not mask.is_cpu or mask.shape != self.samples.time.shape:
+        """Whether labels of padding count. False for several streams, and on a GPU, where reading values would synchronise."""
+        if len(self.streams) > 1 or mask.shape != self.samples.time.shape or not (mask.is_cpu and self.samples.lengths.is_cpu):
             return False
         return bool((mask & ~valid_steps(len(mask), self.samples.lengths)).any())
 
