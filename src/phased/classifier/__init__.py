@@ -1,0 +1,1 @@
+"""Classifier: a trained network on recordings of an event camera, event by event."""
