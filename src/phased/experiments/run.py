@@ -88,7 +88,7 @@ class Run:
     @property
     def command(self) -> str:
         """The command that runs exactly this run."""
-        options = "".join(f" --{name} {shlex.quote(value)}" for name, value in self.options.items())
+        options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in self.options.items())
         seeds = f"--seeds {self.training.seed + 1}"
         return f"phased run {self.study or self.experiment}{options} --scale {self.scale} {seeds} --only {self.name}"
 

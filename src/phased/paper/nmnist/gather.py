@@ -50,7 +50,7 @@ def gather(data: Recordings, rows: Tensor, longest: int, changes: Changes, rando
 
 
 def compact(address: Tensor, time: Tensor, kept: Tensor) -> Samples:
-    """The kept events of each row of (B, N), in their order, as the columns of (T, B); T is the only number read from the device."""
+    """The kept events of each row of (B, N), in their order, as the columns of (T, B). Only T is read from the device."""
     sequences = len(kept)
     count = kept.cumsum(1)
     lengths = count[:, -1].clone()

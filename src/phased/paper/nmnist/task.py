@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -88,6 +88,11 @@ class Digits:
         """The test of every epoch."""
         return TestRecordings((self.source("real" if self.recordings == "real" else "simulated", "test"),), self.keep)
 
+    @property
+    def visits(self) -> int:
+        """The number of training recordings that an epoch visits; real recordings are counted in their folder."""
+        return sum(times * data.count(source) for source, times in self.training_sources())
+
     def to(self, device: torch.device, size: int) -> Placed:
         """The task with its recordings on a device, for batches of `size` recordings."""
         return Placed(self, device, size)
@@ -121,7 +126,7 @@ class TestRecordings:
     @property
     def sequences(self) -> int:
         """The number of recordings."""
-        return sum(len(data.load(source, torch.device("cpu"))) for source in self.sources)
+        return sum(map(data.count, self.sources))
 
     def to(self, device: torch.device, size: int) -> PlacedTest:
         """The test with its recordings on a device, for batches of `size` recordings."""
@@ -137,7 +142,7 @@ class Gathered:
 
     def __init__(self, sources: Sequence[tuple[Source, int]], device: torch.device) -> None:
         parts = [data.load(source, device) for source, _ in sources]
-        self.data = parts[0] if len(parts) == 1 else joined(parts)
+        self.data = parts[0] if len(parts) == 1 else Recordings.concatenate(parts)
         begins = np.cumsum([0, *map(len, parts)])
         visits = [np.arange(begins[n], begins[n + 1]) for n, (_, times) in enumerate(sources) for _ in range(times)]
         self.visits = torch.from_numpy(np.concatenate(visits)).to(device)
@@ -208,7 +213,8 @@ class Placed:
 
     def changes(self, size: int) -> Changes:
         """What is drawn for each of `size` training recordings."""
-        task, place = self.task, {"generator": self.random, "device": self.device}
+        task = self.task
+        place: dict[str, Any] = {"generator": self.random, "device": self.device}
         changes = Changes(float(task.keep))
         if task.spread:
             middle = task.spread * (2 * torch.rand(size, 1, **place) - 1) + task.keep
@@ -218,17 +224,6 @@ class Placed:
         if task.jitter:
             changes = changes._replace(delay=task.jitter * torch.randn(size, 1, dtype=torch.float64, **place))
         return changes
-
-
-def joined(parts: Sequence[Recordings]) -> Recordings:
-    """Recordings of several sets, one set after another, on their device."""
-    ends = [int(part.offset[-1]) for part in parts]
-    begins = np.cumsum([0, *ends[:-1]]).tolist()
-    offset = torch.cat([parts[0].offset[:1], *(part.offset[1:] + begin for part, begin in zip(parts, begins, strict=True))])
-    flat: dict[str, Any] = {
-        name: torch.cat([getattr(part, name) for part in parts]) for name in ("address", "time", "label", "number")
-    }
-    return replace(parts[0], offset=offset, **flat)
 
 
 def drawn_from(*numbers: int) -> int:
