@@ -14,10 +14,10 @@ from phased.experiments.fields import Malformed
 from phased.learn.store import Epoch, Score
 
 SCHEMA = 3
-"""The version of the format of records. Every older schema can be read.
+"""The version of the format of records. Schema 1 has no study, variant, data and schema. Every older schema can be read."""
 
-Schema 1 has no study, variant, data and schema. Schema 2 has no evaluations: it is still written for a record without any.
-"""
+WITHOUT_EVALUATIONS = 2
+"""The schema of records without evaluations, which a version of phased that knows only schema 2 can read too."""
 
 LAST = 5  # a result is the mean over this many epochs: one test has 500 sequences, which gives an accuracy to half a percent only
 
@@ -64,11 +64,18 @@ class Record:
     variant: str = ""
     data: str = ""
     evaluations: Mapping[str, Score] = field(default_factory=dict)  # further tests of the trained network, by name
-    schema: int = SCHEMA
+    schema: int = 0  # 0 becomes the schema that the record is written in
 
     def __post_init__(self) -> None:
         if not self.study:
             object.__setattr__(self, "study", self.experiment)
+        if not self.schema:
+            object.__setattr__(self, "schema", self.written_schema)
+
+    @property
+    def written_schema(self) -> int:
+        """The oldest schema from 2 up that has all its fields."""
+        return SCHEMA if self.evaluations else WITHOUT_EVALUATIONS
 
     @property
     def test(self) -> float:
@@ -87,10 +94,10 @@ class Record:
         return str(self.machine.get("processor", "CPU")) if device == "cpu" else device
 
     def line(self) -> str:
-        """One line of JSON, in the oldest schema that has all its fields."""
+        """One line of JSON, in `written_schema`."""
         apart = ("before", "after", "evaluations")
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart}
-        found |= {"schema": SCHEMA if self.evaluations else 2, "curve": [epoch._asdict() for epoch in self.curve]}
+        found |= {"schema": self.written_schema, "curve": [epoch._asdict() for epoch in self.curve]}
         if self.evaluations:
             found["evaluations"] = {name: score._asdict() for name, score in self.evaluations.items()}
         if self.before is not None and self.after is not None:

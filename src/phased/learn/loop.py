@@ -154,8 +154,8 @@ def fit(
     del identity["epochs"]  # a training may be continued with more epochs
     if training.schedule != "constant":
         identity["epochs"] = training.epochs  # the rate of a step depends on their number
-    adam: Any = torch.optim.Adam(learned, lr=training.rate, fused=fabric.device.type == "cuda")
-    module, optimizer = fabric.setup(Unopened(model), adam)
+    optimizer: Any = torch.optim.Adam(learned, lr=training.rate)
+    module, optimizer = fabric.setup(Unopened(model), optimizer)
     average = Average(model, training.average) if training.average else None
     store = Store(folder, identity, fabric)
     curve = store.resume(model, optimizer, training.epochs, average)

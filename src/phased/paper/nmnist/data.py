@@ -67,8 +67,7 @@ def simulated(folder: Path, split: Split, count: int, device: torch.device) -> R
     images, labels = mnist(folder, split)
     if len(images) < count:
         raise ValueError(f"MNIST must have {count} images in its {split} set, got {len(images)} in '{folder}'.")
-    made = simulate(images[:count].to(device), seed=CAMERA_SEED[split])
-    return replace(made, label=labels[:count].to(device), number=torch.arange(1, count + 1, device=device))
+    return simulate(images[:count].to(device), labels[:count], seed=CAMERA_SEED[split])
 
 
 def mnist(folder: Path, split: Split) -> tuple[Tensor, Tensor]:
