@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,5 +79,6 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
     folder = write_data(tmp_path_factory.mktemp("data"))
     monkeypatch.setenv("PHASED_DATA", str(folder))
-    monkeypatch.setitem(sys.modules, "phased.data.camera", SimpleNamespace(simulate=stand_in))
+    monkeypatch.setenv("PHASED_CACHE", str(folder / "cache"))
+    monkeypatch.setattr("phased.paper.nmnist.data.simulate", stand_in)
     return folder

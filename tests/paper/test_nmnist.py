@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from digits import IMAGES, REAL, few_recordings
 from phased.cli.app import app
+from phased.data import BadRecording
 from phased.experiments.folder import read
 from phased.experiments.sweep import runs_of
 from phased.layer import PhasedLSTM
@@ -242,10 +243,10 @@ def test_real_recordings_are_tested_in_order():
 def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch):
     (data_folder / "nmnist").rename(data_folder / "elsewhere")
     assert {name.split()[0] for name in TINY.evaluations()} == {"simulated"}
-    with pytest.raises(FileNotFoundError, match="there is no folder"):
+    with pytest.raises(FileNotFoundError, match="expected N-MNIST"):
         assert replace(TINY, recordings="real").visits
     monkeypatch.delenv("PHASED_DATA")
-    with pytest.raises(FileNotFoundError, match="PHASED_DATA must name the folder with 'mnist'"):
+    with pytest.raises(FileNotFoundError, match=r"expected MNIST.*PHASED_DATA is not set"):
         TINY.batch(0, "train", 1, 0, 4)
 
 
@@ -321,8 +322,18 @@ def test_settings_and_commands_have_no_paths(data_folder):
 
 
 def test_a_folder_that_has_no_recordings_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"must have the recordings of N-MNIST in its folders 'Train' and 'Test'"):
+    with pytest.raises(FileNotFoundError, match=f"expected N-MNIST.*'{tmp_path}'"):
         runs_of("nmnist", "quick", [0], options={"data": str(tmp_path)})
+
+
+def test_damaged_files_are_an_error_or_left_out_and_counted(data_folder):
+    (data_folder / "nmnist" / "Test" / "3" / "00004.bin").write_bytes(b"seven by")
+    options = {"data": str(data_folder / "nmnist")}
+    with pytest.raises(BadRecording, match=r"00004\.bin"):
+        runs_of("nmnist", "quick", [0], options=options)
+    with pytest.warns(UserWarning, match=r"1 damaged files were left out, the first: .*00004\.bin"):
+        found = runs_of("nmnist", "quick", [0], options=options | {"skip_bad": "yes"})
+    assert {run.training.test for run in found} == {REAL["Test"] - 1}
 
 
 @pytest.fixture

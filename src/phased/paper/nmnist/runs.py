@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phased import check
+from phased.data.places import find_nmnist
 from phased.experiments.run import Run, Scale, check_scale
 from phased.learn.loop import Training
-from phased.paper.nmnist import data
 from phased.paper.nmnist.network import DigitNetwork, ModelName
 from phased.paper.nmnist.task import TRAINED, Digits, Trained
 
@@ -103,10 +103,8 @@ class Maker:
         """A maker for the options of a study: `recordings`, `data` and `skip_bad`."""
         check_scale(scale)
         folder = options.get("data", "")
-        if folder and not data.has_real(folder):
-            raise FileNotFoundError(
-                f"'{folder}' must have the recordings of N-MNIST in its folders 'Train' and 'Test', but has no 'Test'."
-            )
+        if folder:
+            find_nmnist(folder)
         recordings: Any = options.get("recordings", "real" if folder else "simulated")
         check.choice("recordings", recordings, TRAINED)
         return cls(study, scale, TABLES[scale], recordings, folder, options.get("skip_bad", "no") == "yes")
