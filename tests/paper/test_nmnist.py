@@ -220,21 +220,21 @@ def test_the_trained_network_is_tested_with_fewer_and_more_events_and_on_real_re
     counts = {name: test.sequences for name, test in TINY.evaluations().items()}
     real = REAL["Test"]
     assert counts == {
-        "simulated 0.4": TEST,
-        "simulated 0.75": TEST,
-        "simulated 1": TEST,
-        "real 0.4": real,
-        "real 0.75": real,
-        "real 1": real,
-        "all real 1": sum(REAL.values()),
+        "rho 0.4": TEST,
+        "rho 0.75": TEST,
+        "rho 1": TEST,
+        "real, rho 0.4": real,
+        "real, rho 0.75": real,
+        "real, rho 1": real,
+        "all real, rho 1": sum(REAL.values()),
     }
-    assert "all real 1" not in replace(TINY, recordings="both").evaluations(), "they were trained on"
-    assert set(replace(TINY, recordings="real").evaluations()) == {"real 0.4", "real 0.75", "real 1"}
+    assert "all real, rho 1" not in replace(TINY, recordings="both").evaluations(), "they were trained on"
+    assert set(replace(TINY, recordings="real").evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
 
 
 @pytest.mark.usefixtures("data_folder")
 def test_real_recordings_are_tested_in_order():
-    (test, count) = TINY.evaluations()["all real 1"]
+    (test, count) = TINY.evaluations()["all real, rho 1"]
     batches = [test.to(CPU, 5).batch(0, "test", 0, index, size) for index, size in enumerate(sizes(count, 5))]
     lengths = torch.cat([batch.samples.lengths for batch in batches])
     assert lengths.tolist() == [20 + number for split in ("Train", "Test") for number in range(REAL[split])]
@@ -242,7 +242,7 @@ def test_real_recordings_are_tested_in_order():
 
 def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch):
     (data_folder / "nmnist").rename(data_folder / "elsewhere")
-    assert {name.split()[0] for name in TINY.evaluations()} == {"simulated"}
+    assert set(TINY.evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
     with pytest.raises(FileNotFoundError, match="expected N-MNIST"):
         assert replace(TINY, recordings="real").visits
     monkeypatch.delenv("PHASED_DATA")
@@ -374,7 +374,7 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
     assert found["nmnist-both-phased-seed0-quick"].settings["train"] == TRAIN + 8 * REAL["Train"]
     simulated = found["nmnist-simulated-phased-seed0-quick"]
     assert set(simulated.evaluations) == set(TINY.evaluations())
-    assert simulated.evaluations["simulated 0.75"].test == simulated.curve[-1].test, "the test of every epoch"
+    assert simulated.evaluations["rho 0.75"].test == simulated.curve[-1].test, "the test of every epoch"
     assert "Finished before, not run again: 3." in call("run", "nmnist", *arguments)
 
 

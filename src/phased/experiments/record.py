@@ -78,14 +78,19 @@ class Record:
         return SCHEMA if self.evaluations else WITHOUT_EVALUATIONS
 
     @property
+    def last(self) -> int:
+        """The number of epochs whose mean is the result: one if the learning rate falls to 0 in the end."""
+        return LAST if self.settings.get("schedule", "constant") == "constant" else 1
+
+    @property
     def test(self) -> float:
-        """The mean test metric of the last epochs, each on new sequences; no epoch is selected by its result."""
-        return _mean([epoch.test for epoch in self.curve[-LAST:]])
+        """The mean test metric of the last epochs; no epoch is selected by its result."""
+        return _mean([epoch.test for epoch in self.curve[-self.last :]])
 
     @property
     def loss(self) -> float:
-        """The mean training loss of the same epochs, also on new sequences, with the leak."""
-        return _mean([epoch.loss for epoch in self.curve[-LAST:]])
+        """The mean training loss of the same epochs, with the leak."""
+        return _mean([epoch.loss for epoch in self.curve[-self.last :]])
 
     @property
     def device(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -102,15 +102,13 @@ class Digits:
         return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
 
     def evaluations(self) -> Mapping[str, Evaluation]:
-        """Tests with fewer and with more events, and on the real recordings, if there are any that were not trained on."""
-        tests: dict[str, Sequence[Source]] = {}
-        if self.recordings != "real":
-            tests["simulated"] = (self.source("simulated", "test"),)
-        if data.has_real(self.folder):
-            tests["real"] = (self.source("real", "test"),)
-        found = {f"{name} {keep:g}": TestRecordings(tuple(of), keep) for name, of in tests.items() for keep in KEEPS}
-        if self.recordings == "simulated" and "real" in tests:
-            found["all real 1"] = TestRecordings((self.source("real", "train"), self.source("real", "test")), 1.0)
+        """Tests with fewer and with more events, and on real recordings, if there are any that were not trained on."""
+        found = {f"rho {keep:g}": replace(self.test(), keep=keep) for keep in KEEPS}
+        if self.recordings != "real" and data.has_real(self.folder):
+            real = self.source("real", "test")
+            found |= {f"real, rho {keep:g}": TestRecordings((real,), keep) for keep in KEEPS}
+            if self.recordings == "simulated":
+                found["all real, rho 1"] = TestRecordings((self.source("real", "train"), real))
         return {name: Evaluation(test, test.sequences) for name, test in found.items()}
 
 
