@@ -8,7 +8,7 @@ import numpy as np
 
 from phased.experiments.folder import read
 from phased.experiments.network import NetworkConfig
-from phased.experiments.record import SCHEMA, Record, parse
+from phased.experiments.record import SCHEMA, WITHOUT_EVALUATIONS, Record, parse
 
 UNITS = 110
 PHASED = {
@@ -36,7 +36,12 @@ ENDS = {
     ("adding", "phased", "exp(2,4)"): (0.06, 50),
     ("adding", "phased", "exp(4,6)"): (0.02, 30),
     ("adding", "phased", "exp(6,8)"): (0.003, 15),
+    ("nmnist", "cnn", "simulated"): (0.975, 5),
+    ("nmnist", "bn-lstm", "simulated"): (0.97, 25),
+    ("nmnist", "phased", "simulated"): (0.985, 8),
+    ("nmnist", "phased", "both"): (0.984, 8),
 }
+EVENTS = 4100.0  # of a recording
 ADDED_BY_SCHEMA_2 = ("schema", "study", "variant", "data")
 
 
@@ -63,7 +68,9 @@ def made_up(
     test = start + (last - start) * (1 - np.exp(-steps / speed)) + noise
     test[-1] = last + 0.2 * noise[-1]
     test = np.clip(test, 1e-4, 1.0)
-    own = PHASED | ({"learn_ratio_on": False} if experiment == "adding" else {})
+    own = PHASED | ({"learn_ratio_on": False} if experiment in {"adding", "nmnist"} else {})
+    if experiment == "nmnist":
+        own, settings = own | {"leak": 0.0}, {"schedule": "one-cycle"} | settings
     settings = {"epochs": epochs, "batch": 32, "units": UNITS, "lr": 1e-3} | (own if model == "phased" else {}) | settings
     share = None
     gates: dict[str, Any] = {}
@@ -83,9 +90,15 @@ def made_up(
     seconds = 2.0 if settings.get("leak") == 0 else 5.0
     place = place_of(experiment, model, settings)
     study, variant, data = (place[n] if given is None else given for n, given in enumerate((study, variant, data)))
+    evaluations = {}
+    if experiment == "nmnist":
+        for name, rho in (("rho 0.4", 0.4), ("rho 0.75", 0.75), ("rho 1", 1.0), ("real, rho 1", 1.0)):
+            evaluations[name] = {"test": float(test[-1]) - (1 - rho) / 20, "sequences": 100, "steps": rho * EVENTS}
+            evaluations[name]["updates"] = share
     parts = (experiment, condition, model, variant.replace(" ", ""), data, f"seed{seed}", "" if scale == "paper" else scale)
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA if evaluations else WITHOUT_EVALUATIONS,
+        **({"evaluations": evaluations} if evaluations else {}),
         "experiment": experiment,
         "study": study,
         "variant": variant,
@@ -114,6 +127,8 @@ def place_of(experiment: str, model: str, settings: dict[str, Any]) -> tuple[str
     """Study, variant and data of a real run with such settings."""
     task = settings.get("task")
     data = "authors" if isinstance(task, dict) and task.get("periods") == "authors" else ""
+    if experiment == "nmnist":
+        return experiment, f"r_on {settings['ratio_on']:g}" if model == "phased" else "", data
     if experiment != "frequency":
         return experiment, f"leak {settings['leak']:g}" if model == "phased" else "", data
     beyond = {
@@ -167,10 +182,11 @@ def page_of(folder: Path, out: Path) -> Path:
 
 
 def everything(seeds: int = 5, epochs: int = 12) -> list[dict[str, Any]]:
-    """Every figure of the paper, leak 0 beside the paper's, and the study of sparsity."""
+    """Every figure and table of the paper, leak 0 beside the paper's, and the studies of open ratios."""
     lines = []
     for place in ENDS:
-        leaks = ({}, {"leak": 0.0}) if place[1] == "phased" else ({},)
+        leaks = ({}, {"leak": 0.0}) if place[1] == "phased" and place[0] != "nmnist" else ({},)
+        leaks = ({"study": "nmnist-real"},) if place[2] == "both" else leaks
         lines += [made_up(*place, seed, epochs=epochs, **leak) for seed in range(seeds) for leak in leaks]
     sweep = {0.05: 0.9, 0.1: 0.947, 0.2: 0.972}
     for seed in range(seeds):
@@ -178,4 +194,6 @@ def everything(seeds: int = 5, epochs: int = 12) -> list[dict[str, Any]]:
             made_up(seed=seed, epochs=epochs, leak=0.0, learn_ratio_on=False, ratio_on=r, end=end) for r, end in sweep.items()
         ]
         lines += [made_up(seed=seed, epochs=epochs, leak=0.0, openness_cost=cost, end=0.986) for cost in (0.1,)]
+        digits = {"experiment": "nmnist", "condition": "simulated", "study": "nmnist-ratios", "seed": seed, "epochs": epochs}
+        lines += [made_up(**digits, ratio_on=r, end=end) for r, end in {0.02: 0.96, 0.1: 0.988, 0.2: 0.989}.items()]
     return lines

@@ -1,6 +1,5 @@
 """The docstrings of the public names: their examples run, and each has the sections that a reader looks for."""
 
-import doctest
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 
 import phased
+from examples import run_example
 from phased.layer import PhasedRNN
 
 
@@ -27,11 +27,7 @@ PUBLIC = dict(public())
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_the_example_of_a_public_name_runs_as_it_stands(name):
-    example = doctest.DocTestParser().get_doctest(inspect.getdoc(PUBLIC[name]), {}, name, None, None)
-    assert example.examples, f"{name} has no example"
-    report: list[str] = []
-    found = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
-    assert found.failed == 0, "".join(report)
+    run_example(name, inspect.getdoc(PUBLIC[name]))
 
 
 @pytest.mark.parametrize("name", PUBLIC)

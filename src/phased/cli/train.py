@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from phased.cli.table import table
-from phased.experiments.record import LAST
 from phased.experiments.run import Run
 from phased.experiments.sweep import Summary, sweep
 from phased.experiments.workers import Event
@@ -54,7 +53,7 @@ def train(
 
 def show(console: Console, summary: Summary) -> None:
     """Print the results, and the runs that failed."""
-    rows = table("", "run", f"test, last {LAST} epochs", "updates", "seconds")
+    rows = table("", "run", "test", "updates", "seconds")
     for run in (*summary.skipped, *summary.done):
         record = summary.records[run.name]
         opened = "-" if record.updates is None else f"{record.updates:.1%}"

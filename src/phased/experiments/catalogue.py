@@ -47,11 +47,15 @@ def problems(experiment: Experiment) -> Iterator[str]:
     if bool(experiment.studies) == (experiment.draw is not None):
         yield "it must have studies, which are trained, or `draw`, and not both"
     studies = {study.name for study in experiment.studies}
-    for name in {*experiment.updates_of, *([experiment.demo.study] if experiment.demo else [])} - studies:
+    named = {*experiment.updates_of, *(row.study for row in experiment.table if row.study)}
+    for name in sorted({*named, *([experiment.demo.study] if experiment.demo else [])} - studies):
         yield f"it names a study '{name}' that it does not have"
     for model, condition in experiment.claims:
         if (model, condition) not in [(kind.name, each) for kind in experiment.models for each in experiment.conditions]:
             yield f"it has a claim for '{model}' under '{condition}', which it does not list"
+    kinds = {kind.name for kind in experiment.models}
+    for name in sorted({name for row in experiment.table for name in row.paper} - kinds):
+        yield f"its table has a number for '{name}', a network that it does not list"
     for option in {option for study in experiment.studies for option in study.options}:
         if not option.isidentifier() or option in COMMAND_OPTIONS:
             yield f"options must be Python names other than those of `phased run`, got '{option}'"

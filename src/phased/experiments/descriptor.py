@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Metric = Literal["accuracy", "error"]
+Quantity = Literal["metric", "updates"]
 ChartName = Literal["bars", "learning", "updates", "gates"]
 SEEDS = 5  # behind each bar and curve of the paper
 
@@ -35,6 +36,7 @@ class Kind(NamedTuple):
     name: str
     label: str
     colour: str | None = None
+    recurrent: bool = True  # whether its units are updated at the steps of a sequence
 
 
 # Distinguishable in every common form of colour blindness and in grey.
@@ -55,6 +57,30 @@ class Claim:
     def value(self) -> float:
         """The middle of `low` and `high`."""
         return (self.low + self.high) / 2
+
+
+class Printed(NamedTuple):
+    """A number in a table of the paper, and what it has after its ±."""
+
+    value: float
+    deviation: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: one number of each kind of network.
+
+    The number is the metric after an epoch, or one of a further test, if `evaluation` names one: its metric or, with
+    `quantity="updates"`, the mean number of updates per unit and sequence.
+    """
+
+    label: str
+    heading: str = ""  # of the rows with the same heading that follow each other
+    epoch: int = 0  # 0 for the last epoch
+    evaluation: str = ""
+    quantity: Quantity = "metric"
+    study: str = ""  # of the runs; "" for those in the paper's figure
+    paper: Mapping[str, Printed] = field(default_factory=dict)  # the paper's numbers, by the name of the network
 
 
 class Clock(NamedTuple):
@@ -138,6 +164,7 @@ class Experiment:
 
     models: Sequence[Kind] = ()
     conditions: Mapping[str, Words] = field(default_factory=dict)
+    beyond: Sequence[str] = ()  # conditions that the paper's figure does not have
     data: Mapping[str, str] = field(default_factory=dict)  # labels of the versions of the data; "" is the default version
 
     metric: Metric = "accuracy"
@@ -147,6 +174,7 @@ class Experiment:
     finding: str = ""  # what the paper reports, in our words
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)  # the paper's numbers, by model and condition
 
+    table: Sequence[Row] = ()  # a table of the paper: rows, with a column for each kind of network
     charts: Sequence[ChartName] = ("learning", "gates")
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
@@ -178,4 +206,4 @@ class Experiment:
         """Model and condition of every bar or curve in the paper's figure."""
         if not (self.number and self.studies):
             return []
-        return [(kind.name, condition) for condition in self.conditions for kind in self.models]
+        return [(kind.name, condition) for condition in self.conditions if condition not in self.beyond for kind in self.models]

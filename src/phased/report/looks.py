@@ -76,6 +76,12 @@ def seeds_note(groups: Sequence[Group]) -> str:
     return "; ".join(words)
 
 
+def tests_words(groups: Sequence[Group]) -> str:
+    """The tests whose mean is a result (`Record.last`)."""
+    counts = {record.last for group in groups for record in group.records}
+    return "the test after the last epoch" if counts == {1} else f"the tests of the last {max(counts)} epochs"
+
+
 def machines_note(records: Sequence[Record]) -> str:
     """The devices and versions of the records."""
     devices = _distinct([record.device for record in records])

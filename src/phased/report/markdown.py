@@ -11,10 +11,14 @@ from phased.experiments.descriptor import Claim, Metric
 from phased.experiments.folder import read
 from phased.report.findings import leak_pairs
 from phased.report.groups import Group, Spread, groups, keys, main, sections, spread
+from phased.report.table import Cells, evaluations_table, paper_table
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Tables of the runs at the paper's scale: of each section those in the figure, "beyond ..." the others; and "leak"."""
+    """Tables of the runs at the paper's scale: of each section those in the figure, "beyond ..." the others; and "leak".
+
+    Sections with a table of the paper have "table of ..." too, those with further tests "further tests of ...".
+    """
     at_scale = [group for group in groups(read(folder).records) if group.scale == "paper"]
     found = {"leak": of_leaks(at_scale)}
     apart = sections(at_scale)
@@ -22,6 +26,11 @@ def tables(folder: Path) -> dict[str, str]:
         shown = main(section)
         others = [group for group in section if group not in shown]
         found[key] = of_groups(shown)
+        tabled, further = paper_table(section), evaluations_table(section)
+        if tabled is not None:
+            found[f"table of {key}"] = of_cells(tabled)
+        if further is not None:
+            found[f"further tests of {key}"] = of_cells(further)
         if others:
             found[f"beyond {key}"] = of_groups(others, beside_paper=False)
     return found
@@ -41,6 +50,14 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
     return table(head[:columns], [map(literal, row[:columns]) for row in rows])
+
+
+def of_cells(cells: Cells) -> str:
+    """A table with a column for the headings of its row groups, if it has any."""
+    headed = any(heading for heading, _ in cells.rows)
+    head = ["recordings" if not cells.head[0] else "condition"] if headed else []
+    rows = [[*([heading] if headed else []), *line] for heading, line in cells.rows]
+    return table([*head, *cells.head], [map(literal, row) for row in rows])
 
 
 def of_leaks(of: Sequence[Group]) -> str:

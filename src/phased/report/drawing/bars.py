@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 
 from phased.report.drawing.annotate import beside, caption, legend, plain
 from phased.report.groups import Group
-from phased.report.looks import Look, by_variant, machines_note, seeds_note
+from phased.report.looks import Look, by_variant, machines_note, seeds_note, tests_words
 from phased.report.style import INK, QUIET, WIDTH
 
 ROOM = 0.84  # share of the distance between two conditions for the bars of one
@@ -45,8 +45,8 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
     length = f"{epochs[0]} epochs" if len(epochs) == 1 else f"{epochs[0]} to {epochs[-1]} epochs"
     caption(
         figure,
-        f"Tests of the last five of {length}, {groups[0].scale} scale. {seeds_note(groups)}; bar: mean, whisker: standard "
-        "deviation, dot: one seed.",
+        f"Accuracy in {tests_words(groups)} of {length}, {groups[0].scale} scale. {seeds_note(groups)}; bar: mean, whisker: "
+        "standard deviation, dot: one seed.",
         machines_note([record for group in groups for record in group.records]),
     )
     return figure

@@ -17,7 +17,8 @@ from phased.report.groups import Group, compared, keys, lowest, main
 from phased.report.groups import sections as comparable
 from phased.report.html import charts, gate_charts
 from phased.report.html.blocks import Chart, Key, Part, Section, Table
-from phased.report.looks import by_condition, by_variant, colour, full_name, machines_note, seeds_note
+from phased.report.looks import by_condition, by_variant, colour, full_name, machines_note, seeds_note, tests_words
+from phased.report.table import evaluations_table, paper_table
 
 QUICK = "Fewer epochs than in the paper: a first look, not a reproduction. The paper's numbers are for the paper's scale."
 
@@ -46,7 +47,8 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
     left_out = len(groups) - len(shown)
     text = [f"What the paper finds: {about.finding}"] if about.finding else []
     text += [QUICK] if scale != "paper" else []
-    parts = [_bars(key, shown)] if "bars" in about.charts else []
+    parts = _tables(groups)
+    parts += [_bars(key, shown)] if "bars" in about.charts else []
     if "learning" in about.charts:
         parts.append(_learning(key, shown))
     parts.append(_numbers(groups))
@@ -58,6 +60,9 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
         parts.append(_tradeoff(key, settings))
     if "gates" in about.charts:
         parts += _gates(key, [group for group in shown if any(run.after is not None for run in group.records)])
+    further = evaluations_table(groups)
+    if further is not None:
+        parts.append(Part("Further tests", "After training: mean ± standard deviation over seeds.", table=Table(*further)))
     machines = machines_note([record for group in groups for record in group.records])
     badges = [f"{scale} scale", seeds_range(groups), groups[0].data_words, machines]
     apart = ", ".join(filter(None, ("" if scale == "paper" else scale, groups[0].data_words if groups[0].data else "")))
@@ -70,9 +75,19 @@ def seeds_range(groups: Sequence[Group]) -> str:
     return names.counted(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
+def _tables(groups: Sequence[Group]) -> list[Part]:
+    """The paper's table, if the descriptor has one."""
+    found = paper_table(groups)
+    if found is None:
+        return []
+    about = groups[0].experiment
+    note = f"Mean ± standard deviation over seeds, beside the paper's numbers. {seeds_note(main(groups))}."
+    return [Part(about.number or about.title, note, table=Table(*found))]
+
+
 def _bars(key: str, groups: Sequence[Group]) -> Part:
     note = (
-        f"Mean of the last five epochs' tests. {seeds_note(groups)}. Bar: from chance to the mean; whisker: standard deviation; "
+        f"Accuracy in {tests_words(groups)}. {seeds_note(groups)}. Bar: from chance to the mean; whisker: standard deviation; "
         "dot: one seed; black line: the paper's value, read off its plot."
     )
     keys = [Key(look.label, look.colour, mark="■") for look in dict.fromkeys(by_variant(groups))]
@@ -111,7 +126,7 @@ def _numbers(groups: Sequence[Group]) -> Part:
         cells = [measured(group, metric), claim, _range(group, metric), _seeds(group), updates, str(group.epochs)]
         rows.append((about.condition(group.condition), [group.label, *cells]))
     unit = "Accuracy in percent" if metric == "accuracy" else "Mean squared error"
-    note = f"{unit} over the tests of the last five epochs, each on new sequences: mean ± standard deviation over seeds."
+    note = f"{unit} in {tests_words(groups)}: mean ± standard deviation over seeds."
     epochs = {group.claim.epochs for group in groups if group.claim is not None}
     if epochs:
         note += f" The paper's numbers are read off its authors' plots, after {max(epochs)} epochs."
