@@ -1,0 +1,55 @@
+"""Rows of a table, looked up by index, with a gradient that is fast for many indices and the same in every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK = 32  # rows that are added up at once
+
+
+def look_up(table: Tensor, index: Tensor) -> Tensor:
+    """The rows of a table at these indices, as `torch.nn.functional.embedding`: (R, D), (...) -> (..., D).
+
+    The gradient of `embedding` on a GPU is slow if a table of few rows is looked up hundreds of thousands of times, because one
+    thread block adds up all that belongs to a row.
+    """
+    rows: Tensor = _LookUp.apply(table, index)  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _LookUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.rows = len(table)
+        return table[index]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        return sum_by_index(gradient.reshape(-1, gradient.shape[-1]), index.reshape(-1), ctx.rows), None
+
+
+def sum_by_index(values: Tensor, index: Tensor, rows: int) -> Tensor:
+    """Sums of the values (N, D) that have the same index (N,) below `rows`, (rows, D). Always added in the same order.
+
+    Values are sorted by index and padded with zeros so that a chunk holds values of one index. The sums of all chunks are
+    computed at once; then a few sums remain for each index.
+    """
+    sorted_index, order = torch.sort(index, stable=True)
+    device = index.device
+    begin = torch.searchsorted(sorted_index, torch.arange(rows + 1, device=device))
+    ends = ((begin.diff() + CHUNK - 1) // CHUNK).cumsum(0)  # of each index's chunks
+    chunk = torch.cat([ends.new_zeros(1), ends])[sorted_index]
+    place = CHUNK * chunk + torch.arange(len(order), device=device) - begin[sorted_index]
+    most = rows + len(index) // CHUNK  # at least as many as there are chunks, and known without reading from the device
+    padded = values.new_zeros(CHUNK * most, values.shape[-1])
+    padded[place] = values[order]
+    sums = padded.view(most, CHUNK, -1).sum(1)
+    # Chunks after the last are zero, and are added to the last index.
+    owner = torch.searchsorted(ends, torch.arange(most, device=device), right=True).clamp(max=rows - 1)
+    return values.new_zeros(rows, values.shape[-1]).index_put_((owner,), sums, accumulate=True)
