@@ -70,7 +70,7 @@ def made_up(
     test = np.clip(test, 1e-4, 1.0)
     own = PHASED | ({"learn_ratio_on": False} if experiment in {"adding", "nmnist"} else {})
     if experiment == "nmnist":
-        own, settings = own | {"leak": 0.0}, {"schedule": "one-cycle"} | settings
+        own, settings = own | {"leak": 0.0}, {"schedule": "one-cycle", "train": 60_000, "test": 10_000} | settings
     settings = {"epochs": epochs, "batch": 32, "units": UNITS, "lr": 1e-3} | (own if model == "phased" else {}) | settings
     share = None
     gates: dict[str, Any] = {}

@@ -197,6 +197,10 @@ class Experiment:
         """The label of a model."""
         return next((kind.label for kind in self.models if kind.name == model), model)
 
+    def recurrent(self, model: str) -> bool:
+        """Whether a model updates units at the steps of a sequence."""
+        return next((kind.recurrent for kind in self.models if kind.name == model), True)
+
     def condition(self, name: str, short: bool = False) -> str:
         """The label of a condition."""
         words = self.conditions.get(name, Words(name, name))

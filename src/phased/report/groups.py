@@ -154,6 +154,13 @@ class Group:
         return spread(1.0 if record.updates is None else record.updates for record in self.records)
 
     @property
+    def updates_words(self) -> str:
+        """The mean of `updates` as text; "-" for a network without steps."""
+        if not self.experiment.recurrent(self.model):
+            return "-"
+        return "every step" if self.records[0].updates is None else f"{100 * self.updates.mean:.1f} %"
+
+    @property
     def claim(self) -> Claim | None:
         """The paper's number for it."""
         return self.experiment.claims.get((self.model, self.condition))
@@ -295,12 +302,13 @@ def _kind(group: Group) -> tuple[str, ...]:
 def compared(of: Sequence[Group]) -> list[Group]:
     """The groups of one section in the chart of accuracy against updates; none if there are too few.
 
-    They are of the studies in `Experiment.updates_of`, under the condition with the most settings of gates; the last of several.
+    They are the recurrent networks in the studies of `Experiment.updates_of`, under the condition with the most settings of
+    gates; the last of several.
     """
     if not of or "updates" not in of[0].experiment.charts or of[0].experiment.metric != "accuracy":
         return []
     studies = of[0].experiment.updates_of
-    of = [group for group in of if not studies or group.study in studies]
+    of = [group for group in of if group.experiment.recurrent(group.model) and (not studies or group.study in studies)]
     settings = Counter(group.condition for group in of if group.gated)
     most = max(settings.values(), default=0)
     if most < FEWEST_SETTINGS:

@@ -46,7 +46,7 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
     for group in shown:
         last = spread(record.curve[-1].test for record in group.records)
         cells = [about.condition(group.condition, short=True), group.label, measured(group.test, metric), one(last.mean, metric)]
-        cells += [f"{group.loss.mean:.2g}", updates(group), str(group.test.n), devices(group), claimed(group.claim, metric)]
+        cells += [f"{group.loss.mean:.2g}", group.updates_words, str(group.test.n), devices(group), claimed(group.claim, metric)]
         rows.append(cells)
     columns = len(head) if beside_paper and any(row[-1] for row in rows) else len(head) - 1
     return table(head[:columns], [map(literal, row[:columns]) for row in rows])
@@ -113,11 +113,6 @@ def claimed(claim: Claim | None, metric: Metric) -> str:
     unit, sign = (100, " %") if metric == "accuracy" else (1, "")
     low, high = (f"{unit * value:g}" for value in (claim.low, claim.high))
     return f"{low}{sign}" if low == high else f"{low} to {high}{sign}"
-
-
-def updates(group: Group) -> str:
-    """The share of open units among all units x steps."""
-    return "every step" if group.records[0].updates is None else f"{100 * group.updates.mean:.1f} %"
 
 
 def devices(group: Group) -> str:

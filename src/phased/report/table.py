@@ -71,8 +71,9 @@ def number(row: Row, about: Experiment, record: Record) -> float:
         return float("nan")
     if row.quantity == "metric":
         return score.test
-    recurrent = next((kind.recurrent for kind in about.models if kind.name == record.model), True)
-    return score.steps * (1.0 if score.updates is None else score.updates) if recurrent else float("nan")
+    if not about.recurrent(record.model):
+        return float("nan")
+    return score.steps * (1.0 if score.updates is None else score.updates)
 
 
 def measured(values: Spread, metric: Metric, quantity: Quantity = "metric") -> str:
@@ -86,7 +87,7 @@ def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric
         return "-"
     form = _updates if quantity == "updates" else _percent if metric == "accuracy" else _error
     unit = " %" if form is _percent else ""
-    if number.deviation is None:
+    if not number.deviation:  # none, or 0: a count that is the same with every seed
         return f"{form(number.value)}{unit}"
     return f"{form(number.value)} ± {form(number.deviation)}{unit}"
 

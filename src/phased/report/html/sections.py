@@ -55,14 +55,14 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
     if left_out:
         more = f"{names.counted(left_out, 'group')} of other studies, or under fewer conditions, not in the charts above."
         parts[-1] = replace(parts[-1], note=f"{parts[-1].note} {more}")
+    further = evaluations_table(groups)
+    if further is not None:
+        parts.append(Part("Further tests", "After training: mean ± standard deviation over seeds.", table=Table(*further)))
     settings = compared(groups)
     if settings:
         parts.append(_tradeoff(key, settings))
     if "gates" in about.charts:
         parts += _gates(key, [group for group in shown if any(run.after is not None for run in group.records)])
-    further = evaluations_table(groups)
-    if further is not None:
-        parts.append(Part("Further tests", "After training: mean ± standard deviation over seeds.", table=Table(*further)))
     machines = machines_note([record for group in groups for record in group.records])
     badges = [f"{scale} scale", seeds_range(groups), groups[0].data_words, machines]
     apart = ", ".join(filter(None, ("" if scale == "paper" else scale, groups[0].data_words if groups[0].data else "")))
@@ -81,7 +81,11 @@ def _tables(groups: Sequence[Group]) -> list[Part]:
     if found is None:
         return []
     about = groups[0].experiment
-    note = f"Mean ± standard deviation over seeds, beside the paper's numbers. {seeds_note(main(groups))}."
+    shown = main(groups)
+    note = f"Mean ± standard deviation over seeds, beside the paper's numbers. {seeds_note(shown)}."
+    sizes = {(group.settings.get("train"), group.settings.get("test")) for group in shown}
+    if len(sizes) == 1 and all(isinstance(size, int) for size in next(iter(sizes))):
+        note += " An epoch trains on {:,} sequences and tests on {:,}.".format(*sizes.pop())
     return [Part(about.number or about.title, note, table=Table(*found))]
 
 
@@ -117,13 +121,13 @@ def _learning(key: str, groups: Sequence[Group]) -> Part:
 
 def _numbers(groups: Sequence[Group]) -> Part:
     about, metric = groups[0].experiment, groups[0].experiment.metric
-    head = ["model", "ours", "paper", "minimum to maximum", "seeds", "updates", "epochs"]
+    claims = ["paper"] if about.claims else []
+    head = ["model", "ours", *claims, "minimum to maximum", "seeds", "updates", "epochs"]
     rows = []
     in_figure = main(groups)
     for group in groups:
-        updates = "every step" if group.records[0].updates is None else f"{100 * group.updates.mean:.1f} %"
-        claim = _claim(group.claim if group in in_figure else None, metric)
-        cells = [measured(group, metric), claim, _range(group, metric), _seeds(group), updates, str(group.epochs)]
+        claim = [_claim(group.claim if group in in_figure else None, metric) for _ in claims]
+        cells = [measured(group, metric), *claim, _range(group, metric), _seeds(group), group.updates_words, str(group.epochs)]
         rows.append((about.condition(group.condition), [group.label, *cells]))
     unit = "Accuracy in percent" if metric == "accuracy" else "Mean squared error"
     note = f"{unit} in {tests_words(groups)}: mean ± standard deviation over seeds."
