@@ -5,5 +5,6 @@ from phased.classifier.config import About, Score
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.session import Moment, Session
 from phased.classifier.store import BadModel
+from phased.classifier.window import crop
 
-__all__ = ["About", "Answer", "BadModel", "Classifier", "EventEmbedding", "Moment", "Score", "Session"]
+__all__ = ["About", "Answer", "BadModel", "Classifier", "EventEmbedding", "Moment", "Score", "Session", "crop"]

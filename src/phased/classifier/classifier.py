@@ -147,6 +147,10 @@ class Classifier:
         """
         store.write(Path(folder), self.config, self._model)
 
+    def described(self, about: About) -> Self:
+        """The same classifier with another account of how it was trained and tested."""
+        return type(self)(replace(self.config, about=about), self._model)
+
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes."""
