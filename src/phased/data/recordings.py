@@ -1,60 +1,24 @@
-"""Recordings of an event camera: one, and many in flat arrays."""
+"""Many recordings of an event camera in flat arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from phased.data.recording import NMNIST, Recording, Sensor
 
-class Sensor(NamedTuple):
-    """The size of a camera in pixels."""
+__all__ = ["NMNIST", "Recording", "Recordings", "Sensor"]
 
-    width: int
-    height: int
-
-    @property
-    def addresses(self) -> int:
-        """The number of different events: two polarities at every pixel."""
-        return 2 * self.width * self.height
+ADDRESSES, TIMES = 2**15, 2**31  # of int16 and of int32
 
 
-NMNIST = Sensor(34, 34)
-
-
-@dataclass(frozen=True)
-class Recording:
-    """The events of one recording, sorted by time.
-
-    Args:
-        x: column of the pixel, from the left, (N,) integers.
-        y: row of the pixel, from the top, (N,) integers.
-        polarity: the polarity bit, (N,) bool.
-        time: microseconds, (N,) int64, never decreasing.
-        sensor: the size of the camera.
-    """
-
-    x: NDArray[np.integer[Any]]
-    y: NDArray[np.integer[Any]]
-    polarity: NDArray[np.bool_]
-    time: NDArray[np.int64]
-    sensor: Sensor = NMNIST
-
-    def __len__(self) -> int:
-        return len(self.time)
-
-    @property
-    def address(self) -> NDArray[np.int64]:
-        """The address of each event, (N,): (y * width + x) * 2 + polarity."""
-        return (self.y.astype(np.int64) * self.sensor.width + self.x) * 2 + self.polarity
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recordings(Sequence[Recording]):
     """R recordings of one camera in flat arrays, in memory, memory-mapped or on a GPU.
 
@@ -67,6 +31,12 @@ class Recordings(Sequence[Recording]):
         label: the class of each recording, (R,) int64.
         number: the MNIST number of each recording, from 1 as in the files' names, (R,) int64.
         sensor: the size of the camera.
+
+    Example:
+        >>> events = np.array([(3, 4, 10, 1), (5, 6, 12, 0)], dtype=[("x", "i2"), ("y", "i2"), ("t", "i8"), ("p", "i2")])
+        >>> many = Recordings.of([Recording.from_array(events)] * 3, label=[7, 2, 1])
+        >>> len(many), many[1].time, many[1:].label
+        (3, array([10, 12]), tensor([2, 1]))
     """
 
     address: Tensor
@@ -79,15 +49,85 @@ class Recordings(Sequence[Recording]):
     def __len__(self) -> int:
         return len(self.label)
 
-    def __getitem__(self, index: Any) -> Any:
-        """One recording; only its own events are read."""
-        begin, end = self.offset[index].item(), self.offset[index + 1].item()
+    @overload
+    def __getitem__(self, index: int) -> Recording: ...
+    @overload
+    def __getitem__(self, index: slice) -> Recordings: ...
+    def __getitem__(self, index: int | slice) -> Recording | Recordings:
+        """One recording, of which only its own events are read; or, for a slice, several in flat arrays."""
+        if isinstance(index, slice):
+            return self.subset(range(*index.indices(len(self))))
+        place = operator.index(index)
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"index must be from {-len(self)} to {len(self) - 1}, got {place}.")
+        begin, end = self.offset[place % len(self) :][:2].tolist()
         address = self.address[begin:end].cpu().numpy().astype(np.int64)
-        pixel, polarity = address >> 1, (address & 1).astype(bool)
-        y, x = np.divmod(pixel, self.sensor.width)
-        return Recording(x, y, polarity, self.time[begin:end].cpu().numpy().astype(np.int64), self.sensor)
+        y, x = np.divmod(address >> 1, self.sensor.width)
+        return Recording(x, y, (address & 1).astype(bool), self.time[begin:end].cpu().numpy().astype(np.int64), self.sensor)
+
+    def subset(self, indices: Iterable[int] | Tensor) -> Recordings:
+        """These recordings in this order, copied; indices from 0."""
+        chosen = indices if isinstance(indices, Tensor) else torch.tensor(list(indices), dtype=torch.int64)
+        chosen = chosen.to(self.offset.device)
+        begin, length = self.offset[chosen], self.offset[chosen + 1] - self.offset[chosen]
+        offset = torch.cat([length.new_zeros(1), length.cumsum(0)])
+        event = torch.arange(int(offset[-1]), device=offset.device) + (begin - offset[:-1]).repeat_interleave(length)
+        return Recordings(self.address[event], self.time[event], offset, self.label[chosen], self.number[chosen], self.sensor)
 
     def to(self, device: torch.device | str) -> Recordings:
         """A copy on another device."""
-        parts = (part.to(device) for part in (self.address, self.time, self.offset, self.label, self.number))
-        return Recordings(*parts, sensor=self.sensor)
+        address, time, offset, label, number = (
+            part.to(device) for part in (self.address, self.time, self.offset, self.label, self.number)
+        )
+        return Recordings(address, time, offset, label, number, self.sensor)
+
+    @classmethod
+    def of(
+        cls, recordings: Sequence[Recording], label: Iterable[int] | None = None, number: Iterable[int] | None = None
+    ) -> Recordings:
+        """Single recordings of one camera in flat arrays.
+
+        Args:
+            recordings: at least one.
+            label: the class of each; by default 0.
+            number: the MNIST number of each; by default 1, 2, ...
+
+        Returns:
+            The recordings, copied.
+
+        Raises:
+            ValueError: none, of several cameras, or too large for 16 bits an address and 32 bits a time.
+        """
+        if len({recording.sensor for recording in recordings}) != 1:
+            raise ValueError("recordings must be of one camera, got none or several. Put each camera's in its own Recordings.")
+        sensor = recordings[0].sensor
+        if sensor.addresses > ADDRESSES:
+            raise ValueError(
+                f"recordings in flat arrays must have at most {ADDRESSES} addresses, got {sensor.addresses} of {sensor.width} x "
+                f"{sensor.height} pixels and 2 polarities. Crop or downscale them first."
+            )
+        time = np.concatenate([recording.time for recording in recordings])
+        if len(time) and time.max() >= TIMES:
+            raise ValueError(f"time must be below 2**31 us, got {time.max()}. Call Recording.from_start() first.")
+        length = torch.tensor([0, *map(len, recordings)])
+        labels = torch.tensor([0] * len(recordings) if label is None else list(label))
+        numbers = torch.tensor(list(range(1, len(recordings) + 1) if number is None else number))
+        if not len(labels) == len(numbers) == len(recordings):
+            raise ValueError(
+                f"each recording must have one label and one number, got {len(labels)} and {len(numbers)} for {len(recordings)}."
+            )
+        address = np.concatenate([recording.address.astype(np.int16) for recording in recordings])
+        return cls(torch.from_numpy(address), torch.from_numpy(time.astype(np.int32)), length.cumsum(0), labels, numbers, sensor)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Recordings]) -> Recordings:
+        """The recordings of several sets of one camera, on one device."""
+        if len({part.sensor for part in parts}) != 1:
+            raise ValueError("recordings must be of one camera, got none or several. Put each camera's in its own Recordings.")
+        ends = np.cumsum([0, *(len(part.address) for part in parts)])
+        offset = torch.cat([part.offset[:-1] + int(end) for part, end in zip(parts, ends[:-1], strict=True)])
+        offset = torch.cat([offset, offset.new_full((1,), int(ends[-1]))])
+        address, time, label, number = (
+            torch.cat([getattr(part, name) for part in parts]) for name in ("address", "time", "label", "number")
+        )
+        return cls(address, time, offset, label, number, parts[0].sensor)

@@ -1,0 +1,92 @@
+"""N-MNIST's own format: 5 bytes an event, big-endian: x (8 bits), y (8), polarity (1), time in microseconds (23)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from phased.data.errors import BadRecording
+from phased.data.recording import NMNIST, Integers, Recording, Sensor, first_defect
+from phased.data.regular import read_bytes
+
+EVENT = np.dtype([("x", "u1"), ("rest", ">u4")])  # rest: y (8 bits), polarity (1), time (23)
+SIZE = EVENT.itemsize
+TIMES = 2**23
+
+
+def read_native(path: Path | str, sensor: Sequence[int] = NMNIST) -> Recording:
+    """Read a recording of N-MNIST.
+
+    Args:
+        path: a `.bin` file of N-MNIST, or of another data set in its format (N-Caltech101).
+        sensor: the size of the camera; the file does not contain it.
+
+    Returns:
+        The recording.
+
+    Raises:
+        BadRecording: the file cannot be read, is empty or truncated, has a pixel outside the sensor, or a time that goes back.
+    """
+    return decode(read_bytes(path), path, sensor)
+
+
+def decode(data: bytes, path: Path | str = "bytes", sensor: Sequence[int] = NMNIST) -> Recording:
+    """A recording from the bytes of a file; `path` is its name in errors.
+
+    Example:
+        >>> decode(bytes([3, 4, 0x80, 0, 10, 5, 6, 0, 0, 12])).time
+        array([10, 12])
+    """
+    size = Sensor.of(sensor)
+    why = defect(data, path, size)
+    if why is not None:
+        raise why
+    x, y, polarity, time = unpack(data)
+    return Recording(x.astype(np.int32), y.astype(np.int32), polarity.astype(bool), time.astype(np.int64), size)
+
+
+def encode(recording: Recording) -> bytes:
+    """The bytes of a recording, as a file of N-MNIST has them; times below 2**23 us, pixels below 256.
+
+    Example:
+        >>> decode(encode(decode(bytes([3, 4, 0x80, 0, 10])))).x
+        array([3], dtype=int32)
+    """
+    largest = {"x": 256, "y": 256, "time": TIMES}
+    for name, end in largest.items():
+        values = getattr(recording, name)
+        if len(values) and not (values.min() >= 0 and values.max() < end):
+            raise ValueError(
+                f"{name} must be from 0 to {end - 1} in the format of N-MNIST, got {values.min()} to {values.max()}."
+                + (" Call Recording.from_start() first." if name == "time" else " Save to_array() with numpy.save instead.")
+            )
+    events = np.empty(len(recording), EVENT)
+    events["x"] = recording.x
+    events["rest"] = recording.y.astype(np.int64) << 24 | recording.polarity.astype(np.int64) << 23 | recording.time
+    return events.tobytes()
+
+
+def unpack(data: bytes) -> tuple[Integers, Integers, Integers, Integers]:
+    """x, y, polarity (0 or 1) and time of all events in the bytes."""
+    events = np.frombuffer(data, EVENT)
+    rest = events["rest"].astype(np.uint32)
+    return events["x"], rest >> 24, rest >> 23 & 1, rest & (TIMES - 1)
+
+
+def defect(data: bytes, path: Path | str, sensor: Sensor) -> BadRecording | None:
+    """What is wrong with the bytes of a file; None if nothing is."""
+    if not data:
+        return BadRecording(path, "a recording must have events, got an empty file. Copy or unpack it again.", 0)
+    if len(data) % SIZE:
+        whole = len(data) // SIZE
+        return BadRecording(
+            path,
+            f"each event must have {SIZE} bytes, got {len(data) % SIZE} after {whole} whole events. "
+            f"The file is truncated or not of N-MNIST: copy or unpack it again.",
+            whole * SIZE,
+        )
+    x, y, _, time = unpack(data)
+    found = first_defect(x, y, time, sensor)
+    return found and BadRecording(path, f"event {found.event}: {found.what}", found.event * SIZE)

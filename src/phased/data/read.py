@@ -1,0 +1,53 @@
+"""Event files of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from phased.data.arrays import read_npy
+from phased.data.camera_files import read_with_faery
+from phased.data.errors import BadRecording
+from phased.data.native import read_native
+from phased.data.recording import Recording
+
+READERS: dict[str, Callable[..., Recording]] = {
+    ".bin": read_native,
+    ".npy": read_npy,
+    ".es": read_with_faery,
+    ".aedat4": read_with_faery,
+    ".raw": read_with_faery,
+    ".dat": read_with_faery,
+}
+
+
+def read(path: Path | str, sensor: Sequence[int] | None = None) -> Recording:
+    """Read an event file; its suffix says which kind it is.
+
+    Args:
+        path: `.bin` (N-MNIST), `.npy` (a structured array), `.es`, `.aedat4`, `.raw` (EVT2, EVT3) or `.dat`.
+        sensor: (width, height) in pixels, for files that do not contain it. `.bin` and `.npy` never do: 34 x 34 by default.
+
+    Returns:
+        The recording. Times are those of the file and may start anywhere: see `Recording.from_start`.
+
+    Raises:
+        BadRecording: the file cannot be read, is empty, truncated, damaged or of an unknown kind, has a pixel outside the
+            sensor, or is not sorted by time. It is a ValueError, with the attributes `path` and `byte`.
+        ModuleNotFoundError: the file is one of an event camera, and faery is not installed.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "00001.bin"
+        >>> path.write_bytes(bytes([3, 4, 0x80, 0, 10, 5, 6, 0, 0, 12]))
+        10
+        >>> read(path).x
+        array([3, 5], dtype=int32)
+    """
+    reader = READERS.get(Path(path).suffix.lower())
+    if reader is None:
+        known = ", ".join(READERS)
+        raise BadRecording(path, f"its name must end in {known}, got {Path(path).suffix or 'no suffix'!r}. Convert or rename it.")
+    options: dict[str, Any] = {} if sensor is None else {"sensor": sensor}
+    return reader(path, **options)

@@ -1,0 +1,177 @@
+"""The events of one recording of an event camera."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.integer[Any]]
+
+TONIC = np.dtype([("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", np.bool_)])
+"""The fields of an array of events, in the units of tonic: pixels and microseconds."""
+
+
+class Sensor(NamedTuple):
+    """The size of a camera in pixels."""
+
+    width: int
+    height: int
+
+    @property
+    def addresses(self) -> int:
+        """The number of different events: two polarities at every pixel."""
+        return 2 * self.width * self.height
+
+    @classmethod
+    def of(cls, size: Sequence[int]) -> Sensor:
+        """A sensor from (width, height), or from tonic's (width, height, 2)."""
+        sizes = tuple(int(value) for value in size)
+        if len(sizes) not in (2, 3) or min(sizes[:2]) < 1 or sizes[2:] not in ((), (2,)):
+            raise ValueError(f"sensor must be (width, height) in pixels, got {sizes}. Pass Sensor(34, 34) for N-MNIST.")
+        return cls(*sizes[:2])
+
+
+NMNIST = Sensor(34, 34)
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The events of one recording, sorted by time.
+
+    The constructor does not look at the values; `from_array` checks them.
+
+    Args:
+        x: column of the pixel, from the left, (N,) integers.
+        y: row of the pixel, from the top, (N,) integers.
+        polarity: the polarity bit, (N,) bool.
+        time: microseconds, (N,) int64, never decreasing.
+        sensor: the size of the camera.
+    """
+
+    x: Integers
+    y: Integers
+    polarity: NDArray[np.bool_]
+    time: NDArray[np.int64]
+    sensor: Sensor = NMNIST
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def address(self) -> NDArray[np.int64]:
+        """The address of each event, (N,): (y * width + x) * 2 + polarity."""
+        return (self.y.astype(np.int64) * self.sensor.width + self.x) * 2 + self.polarity
+
+    def from_start(self) -> Recording:
+        """The same events with times that count from the first one."""
+        return replace(self, time=self.time - self.time[:1])
+
+    def to_array(self) -> NDArray[np.void]:
+        """The events as a structured array with the fields x, y, t and p, as tonic's transforms take them, (N,)."""
+        events = np.empty(len(self), TONIC)
+        events["x"], events["y"], events["t"], events["p"] = self.x, self.y, self.time, self.polarity
+        return events
+
+    @classmethod
+    def from_array(cls, events: NDArray[np.void], sensor: Sequence[int] = NMNIST) -> Recording:
+        """A recording from a structured array, as tonic's data sets return it.
+
+        Args:
+            events: the fields x, y, t (microseconds) and p in any order, integers of any size; p is bool, 0 and 1, or -1 and 1.
+            sensor: (width, height), or tonic's `sensor_size`.
+
+        Shape:
+            - events: (N,); N may be 0.
+
+        Returns:
+            The recording, with its own memory.
+
+        Raises:
+            TypeError: the array has no fields, or one that is not of integers.
+            ValueError: a field is missing, a value is outside its range, or the events are not sorted by time.
+
+        Example:
+            >>> events = np.array([(3, 4, 10, 1), (5, 6, 12, 0)], dtype=[("x", "i2"), ("y", "i2"), ("t", "i8"), ("p", "i2")])
+            >>> Recording.from_array(events, sensor=(34, 34, 2)).address
+            array([279, 418])
+        """
+        size = Sensor.of(sensor)
+        x, y, t, p = (_field(events, name) for name in "xytp")
+        defect = first_defect(x, y, t, size) or _polarity_defect(p)
+        if defect is not None:
+            raise ValueError(f"event {defect.event}: {defect.what}")
+        return cls(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
+
+
+class Defect(NamedTuple):
+    """The first event of a recording that cannot be right: its index; what was expected, what came and the cure."""
+
+    event: int
+    what: str
+
+
+def first_defect(x: Integers, y: Integers, time: Integers, sensor: Sensor) -> Defect | None:
+    """The first event outside the sensor or before its predecessor; None if there is none."""
+    found = []
+    for name, pixel, size in (("x", x, sensor.width), ("y", y, sensor.height)):
+        outside = (pixel < 0) | (pixel >= size)
+        if outside.any():
+            event = int(outside.argmax())
+            found.append(Defect(event, outside_sensor(name, int(pixel[event]), sensor)))
+    negative = (time < 0) | (time > np.iinfo(np.int64).max)
+    if negative.any():
+        event = int(negative.argmax())
+        found.append(
+            Defect(event, f"time must be from 0 to 2**63 - 1 us, got {time[event]}. Subtract the start of the recording.")
+        )
+    back = time[1:] < time[:-1]
+    if back.any():
+        event = int(back.argmax()) + 1
+        found.append(Defect(event, goes_back(int(time[event - 1]), int(time[event]))))
+    return min(found, key=lambda defect: defect.event, default=None)
+
+
+def outside_sensor(name: str, value: int, sensor: Sensor) -> str:
+    """The message for a pixel that the sensor does not have."""
+    return (
+        f"{name} must be from 0 to {getattr(sensor, 'width' if name == 'x' else 'height') - 1} on a sensor of {sensor.width} x "
+        f"{sensor.height} pixels, got {value}. If the sensor is another, pass its size: sensor=(width, height)."
+    )
+
+
+def goes_back(before: int, after: int) -> str:
+    """The message for events that are not sorted by time."""
+    return f"time must not go back, got {after} us after {before} us. Sort the events; unwrap a clock that starts again."
+
+
+def _field(events: Any, name: str) -> Integers:
+    if not isinstance(events, np.ndarray) or events.dtype.fields is None:
+        kind = f"an array of {events.dtype}" if isinstance(events, np.ndarray) else type(events).__name__
+        raise TypeError(f"events must be a structured array with the fields x, y, t and p, got {kind}. See numpy.rec.fromarrays.")
+    if events.ndim != 1:
+        raise ValueError(f"events must have shape (N,), got {events.shape}. Pass one recording at a time.")
+    if name not in events.dtype.fields:
+        raise ValueError(
+            f"events must have the fields x, y, t and p, got {', '.join(events.dtype.names or ())}: {name} is missing. "
+            f"Rename the fields with numpy.lib.recfunctions.rename_fields."
+        )
+    values: Integers = events[name]
+    if values.ndim != 1 or values.dtype.kind not in ("biu" if name == "p" else "iu"):
+        raise TypeError(f"the field {name} must be of integers, got {events.dtype[name]}. Convert it with numpy's astype.")
+    return values
+
+
+def _polarity_defect(p: Integers) -> Defect | None:
+    if p.dtype.kind == "b" or not len(p):
+        return None
+    for low in (0, -1):
+        wrong = (p != 1) & (p != low)
+        if not wrong.any():
+            return None
+    wrong = (p != 1) & (p != (p.min() if p.min() in (-1, 0) else 0))
+    event = int(wrong.argmax())
+    return Defect(event, f"p must be 0 or 1 throughout, or -1 or 1, got {p[event]}. Use p > 0 if this is meant.")
