@@ -16,7 +16,7 @@ from phased.data.recordings import NMNIST, Sensor
 from phased.gate import SHAPES
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.readout import Readout
-from phased.parameters import is_of_time
+from phased.parameters import GATE, PEEPHOLES, is_of_time
 
 LAYERS: dict[str, type[PhasedRNN]] = {layer.cell.name: layer for layer in (PhasedLSTM, PhasedGRU)}
 
@@ -34,31 +34,27 @@ class Sizes(NamedTuple):
     bias: bool = True
     peephole: bool = False
 
-    def empty(self) -> Readout:
-        """A network of these sizes whose parameters have no values: nothing is allocated or drawn."""
-        with torch.device("meta"):
-            encoder = EventEmbedding(self.sensor, self.embedding)
-            rnn = LAYERS[self.cell](
-                encoder.features,
-                self.units,
-                self.layers,
-                self.bias,
-                period=1.0,  # numbers, because a law would draw
-                shift=0.0,
-                gate=self.gate,
-                peephole=self.peephole,
-            )
-            return Readout(rnn, self.outputs, encoder=encoder)
-
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every parameter."""
-        return {name: tuple(value.shape) for name, value in self.empty().state_dict().items()}
+        """The shape of every parameter, by its name in the state_dict; nothing is allocated."""
+        rows = CELLS[self.cell].gates * self.units
+        found: dict[str, tuple[int, ...]] = {"encoder.pixel.weight": (self.sensor.width * self.sensor.height, self.embedding)}
+        for layer in range(self.layers):
+            features = self.units if layer else self.embedding + 1
+            own: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features), "weight_hh": (rows, self.units)}
+            own |= dict.fromkeys(("bias_ih", "bias_hh") if self.bias else (), (rows,))
+            own |= dict.fromkeys((*(PEEPHOLES if self.peephole else ()), *GATE), (self.units,))
+            found |= {f"rnn.{name}_l{layer}": shape for name, shape in own.items()}
+        return found | {"linear.weight": (self.outputs, self.units), "linear.bias": (self.outputs,)}
 
     def load(self, state: Mapping[str, Tensor]) -> Readout:
         """A network of these sizes in eval, with copies of these parameters: float64 for those of time, float32 for others."""
-        model = self.empty()
-        copies = {name: value.detach().to("cpu", dtype_of(name), copy=True) for name, value in state.items()}
-        model.load_state_dict(copies, assign=True)
+        with torch.random.fork_rng(devices=[]):  # the parameters that are drawn here are replaced
+            encoder = EventEmbedding(self.sensor, self.embedding)
+            rnn = LAYERS[self.cell](
+                encoder.features, self.units, self.layers, self.bias, gate=self.gate, peephole=self.peephole, dtype=torch.float32
+            )
+            model = Readout(rnn, self.outputs, encoder=encoder).float()
+        model.load_state_dict(dict(state))  # a plain dict: with the settings of the layer, another leak would be refused
         return model.requires_grad_(False).eval()
 
 

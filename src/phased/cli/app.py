@@ -62,7 +62,7 @@ Picture = Annotated[
 ]
 Corner = Annotated[
     str | None,
-    typer.Option("--crop", metavar="X,Y", help="Classify the window of the model's size whose upper left corner is X,Y."),
+    typer.Option("--crop", metavar="X,Y", help="Classify the window of the model's size with its upper left corner at X,Y."),
 ]
 SensorSize = Annotated[
     str | None, typer.Option("--sensor", metavar="W,H", help="Size of the camera in pixels, for files that do not contain it.")

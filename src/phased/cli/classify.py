@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.live import Live
@@ -21,6 +22,7 @@ from phased.data import BadRecording, Recording, read
 from phased.data.read import READERS
 
 NATIVE = ".bin"  # N-MNIST's files: their times count from the beginning of the camera's movement
+WARM_UP = 8192  # events, one microsecond apart
 EVERY = 10.0  # ms between two states of the live line and two points of the picture
 
 
@@ -74,6 +76,7 @@ def classify(console: Console, errors: Console, classifier: Classifier, paths: S
     """Classify every recording, on one core, and print an answer for each as soon as it is known."""
     total = Total()
     with one_core():
+        warm_up(classifier)
         for file in event_files(paths):
             try:
                 answer = answer_for(console, classifier, file, options)
@@ -89,6 +92,14 @@ def classify(console: Console, errors: Console, classifier: Classifier, paths: S
             else:
                 console.print(line(file, answer), soft_wrap=True, markup=False, highlight=False)
     return total
+
+
+def warm_up(classifier: Classifier) -> None:
+    """Classify made-up events at many pixels: the first call in a process allocates memory, and reads the weights into caches."""
+    width, height = classifier.sensor
+    event = np.arange(WARM_UP)
+    y, x = np.divmod(event // 2 % (width * height), width)
+    classifier.session().run(Recording(x, y, event % 2 == 1, event, classifier.sensor))
 
 
 def event_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -108,7 +119,11 @@ def load(file: Path, classifier: Classifier, options: Options) -> Recording:
     recording = read(file, options.sensor)
     if file.suffix.lower() != NATIVE:
         recording = recording.from_start()
-    return recording if options.corner is None else crop(recording, *options.corner, classifier.sensor)
+    if options.corner is not None:
+        recording = crop(recording, *options.corner, classifier.sensor)
+        if not len(recording):
+            raise ValueError("there is no event in the window. Choose another corner with --crop.")
+    return recording
 
 
 def answer_for(console: Console, classifier: Classifier, file: Path, options: Options) -> Answer:
@@ -126,31 +141,25 @@ def answer_for(console: Console, classifier: Classifier, file: Path, options: Op
 
 def watched(console: Console, classifier: Classifier, recording: Recording, file: Path, replay: bool) -> Answer:
     """The answer, with a line that shows class and confidence as events arrive; `replay` keeps the recording's own pace."""
-    moments = classifier.follow(recording, EVERY)
-    begin, seconds = time.perf_counter(), 0.0
+    session = classifier.session()
+    seconds, begin = 0.0, time.perf_counter()
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        while True:
-            before = time.perf_counter()
-            moment = next(moments, None)
+        before = time.perf_counter()
+        for moment in session.follow(recording, EVERY):
             seconds += time.perf_counter() - before
-            if moment is None:
-                return classifier.answer(recording, last.probabilities, seconds)
-            last = moment
             if replay:
                 time.sleep(max(0.0, begin + moment.time / 1000 - time.perf_counter()))
             live.update(live_line(file, classifier.classes, moment), refresh=True)
+            before = time.perf_counter()
+    return classifier.answer(recording, session.probabilities, seconds)
 
 
 def live_line(file: Path, classes: Sequence[str], moment: Moment) -> Text:
     """Class and confidence at a moment, with a bar."""
     best = int(moment.probabilities.argmax())
     confidence = float(moment.probabilities[best])
-    return Text.assemble(
-        f"{file.name}  {moment.time:6.0f} ms  ",
-        (classes[best], "bold"),
-        f"  {confidence:6.1%}  ",
-        ("━" * round(30 * confidence), "green"),
-    )
+    when, bar = f"{file.name}  {moment.time:6.0f} ms  ", "━" * round(30 * confidence)
+    return Text.assemble(when, (classes[best], "bold"), f"  {confidence:6.1%}  ", (bar, "green"))
 
 
 def check_picture(out: Path, paths: Sequence[Path]) -> None:

@@ -30,9 +30,7 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
     path = results / record.experiment / record.name / CHECKPOINT
     checkpoint = load_checkpoint(path)
     if checkpoint is None or "model" not in checkpoint:
-        raise FileNotFoundError(
-            f"there is no checkpoint '{path}'. Run `{record.command}` first; `phased gather` keeps checkpoints."
-        )
+        raise FileNotFoundError(f"there is no checkpoint '{path}'. Make it with: {record.command}")
     classifier = Classifier.of(network(checkpoint["model"]), about=about(record))
     if test is not None:
         real = measured(console, classifier, test)

@@ -32,8 +32,8 @@ def draw_confidence(recording: Recording, moments: Sequence[Moment], classes: Se
     _probabilities(below, moments, classes)
     caption(
         figure,
-        f"{answer.events:,} events; {answer.updates:,} updates of units, {answer.updates / answer.possible:.1%} of those of a dense "
-        "network. Dots and pixels: polarity 0 red, polarity 1 blue.",
+        f"{answer.events:,} events; {answer.updates:,} updates of units, {answer.updates / answer.possible:.1%} of those of a "
+        "dense network. Dots: polarity 0 red, polarity 1 blue.",
     )
     return figure
 
@@ -53,13 +53,11 @@ def _raster(axes: Axes, recording: Recording) -> None:
 
 
 def _frame(axes: Axes, recording: Recording) -> None:
-    """All events summed: those of polarity 1 less those of polarity 0, by pixel."""
+    """The number of events of each pixel, both polarities together."""
     width, height = recording.sensor
     frame: Any = np.zeros((height, width))
-    np.add.at(frame, (recording.y, recording.x), np.where(recording.polarity, 1.0, -1.0))
-    most = max(1.0, float(np.quantile(np.abs(frame), 0.995)))
-    colours = LinearSegmentedColormap.from_list("polarity", [POLARITY[0], "white", POLARITY[1]])
-    axes.imshow(frame, cmap=colours, vmin=-most, vmax=most, interpolation="nearest")
+    np.add.at(frame, (recording.y, recording.x), 1.0)
+    axes.imshow(frame, cmap=LinearSegmentedColormap.from_list("events", ["white", INK]), interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(True)
@@ -76,10 +74,8 @@ def _probabilities(axes: Axes, moments: Sequence[Moment], classes: Sequence[str]
     rivals = [int(each) for each in np.argsort(-values.max(0)) if each != best][: len(CLASSES) - 1]
     coloured = dict(zip([best, *rivals], CLASSES, strict=False))
     for index in [each for each in range(len(classes)) if each not in coloured] + list(coloured)[::-1]:
-        width = 1.8 if index == best else 1.0
-        axes.plot(
-            time, values[:, index], color=coloured.get(index, QUIET), linewidth=width, alpha=1.0 if index in coloured else 0.5
-        )
+        colour, alpha = (coloured[index], 1.0) if index in coloured else (QUIET, 0.5)
+        axes.plot(time, values[:, index], color=colour, alpha=alpha, linewidth=1.8 if index == best else 1.0)
     labels = [f"{plain(classes[each])}: {values[-1, each]:.0f} %" for each in coloured]
     end_labels(axes, [values[-1, each] for each in coloured], labels, list(coloured.values()))
     axes.set_xlabel("time (ms)", color=INK)
