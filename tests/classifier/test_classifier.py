@@ -6,16 +6,16 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from examples import run_example
-from recordings import network, part, recording
 
 import phased
+from examples import run_example
 from phased import PhasedGRU, PhasedLSTM
 from phased.classifier import About, Classifier, EventEmbedding, Session
 from phased.classifier import session as sessions
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
 from phased.learn.baselines import Baseline
+from recordings import network, part, recording
 
 DOCUMENTED = {
     f"{owner.__name__}.{name}" if name else owner.__name__: getattr(owner, name) if name else owner
