@@ -70,3 +70,15 @@ def at_the_end() -> Any:
         return sum(last) / len(last)
 
     return mean
+
+
+@pytest.fixture
+def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny data folder that PHASED_DATA names, and a camera that takes no time."""
+    from digits import stand_in, write_data  # beside this file
+
+    folder = write_data(tmp_path_factory.mktemp("data"))
+    monkeypatch.setenv("PHASED_DATA", str(folder))
+    monkeypatch.setenv("PHASED_CACHE", str(folder / "cache"))
+    monkeypatch.setattr("phased.paper.nmnist.data.simulate", stand_in)
+    return folder

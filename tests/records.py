@@ -8,7 +8,7 @@ import numpy as np
 
 from phased.experiments.folder import read
 from phased.experiments.network import NetworkConfig
-from phased.experiments.record import SCHEMA, Record, parse
+from phased.experiments.record import WITHOUT_EVALUATIONS, Record, parse
 
 UNITS = 110
 PHASED = {
@@ -85,7 +85,7 @@ def made_up(
     study, variant, data = (place[n] if given is None else given for n, given in enumerate((study, variant, data)))
     parts = (experiment, condition, model, variant.replace(" ", ""), data, f"seed{seed}", "" if scale == "paper" else scale)
     return {
-        "schema": SCHEMA,
+        "schema": WITHOUT_EVALUATIONS,
         "experiment": experiment,
         "study": study,
         "variant": variant,

@@ -7,8 +7,10 @@ import hashlib
 import os
 import secrets
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 CHUNK = 2**20
 PREFIX, SUFFIX = ".phased-", ".part"
@@ -33,7 +35,14 @@ def writable(folder: Path, room: int = 1) -> Path:
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write and sync a temporary file, then rename it: a reader finds the old file or the new one.
+    """Write and sync a temporary file, then rename it: a reader finds the old file or the new one."""
+    with replacing(path, mode) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A temporary file to write to; it is synced and renamed to `path` at the end, or removed if an error is raised.
 
     Its permissions are `mode` less the umask. The temporary name is random and must not exist, so that no link is followed.
     """
@@ -41,7 +50,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     try:
         try:
             with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)

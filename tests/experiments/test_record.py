@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from phased.experiments import catalogue
 from phased.experiments.fields import LARGEST, Malformed
 from phased.experiments.record import SCHEMA, Gates, Record, parse
-from phased.learn.store import Epoch
+from phased.learn.store import Epoch, Score
 from records import ADDED_BY_SCHEMA_2, older
 from training import execute, tiny_run
 
@@ -41,6 +41,10 @@ def gates(draw):
     return Gates(**{name: draw(values) for name, values in lists.items()}), Gates(**{n: draw(v) for n, v in lists.items()})
 
 
+SCORE = {"test": 0.5, "sequences": 10, "steps": 20.5, "updates": 0.05}
+scores = st.builds(Score, numbers, st.integers(1, 10**9), numbers, shares)
+
+
 @st.composite
 def any_record(draw):
     before, after = draw(gates()) if draw(st.booleans()) else (None, None)
@@ -56,6 +60,7 @@ def any_record(draw):
         machine=draw(settings),
         before=before,
         after=after,
+        evaluations=draw(st.dictionaries(texts, scores, max_size=3)),
     )
 
 
@@ -96,14 +101,15 @@ def test_the_same_record_is_the_same_bytes_whatever_order_its_keys_come_in(recor
 
 
 def test_the_schema_is_recorded(result, tmp_path):
-    assert SCHEMA == 2
-    assert execute(tiny_run(epochs=1), tmp_path)["schema"] == SCHEMA
-    assert json.loads(parse(json.dumps(older(result()))).line())["schema"] == SCHEMA, "what is written is in the present one"
+    assert SCHEMA == 3
+    assert execute(tiny_run(epochs=1), tmp_path)["schema"] == 2, "without evaluations"
+    assert json.loads(parse(json.dumps(older(result()))).line())["schema"] == 2, "schema 1 is not written"
+    assert json.loads(parse(json.dumps(result() | {"evaluations": {"dark": SCORE}})).line())["schema"] == 3
 
 
 @pytest.mark.parametrize("schema", [SCHEMA + 1, 10**6])
 def test_a_newer_schema_is_refused_with_the_cure(schema, result):
-    with pytest.raises(Malformed, match=rf"'schema' must be at most 2, got {schema}: .* a newer version. Upgrade phased"):
+    with pytest.raises(Malformed, match=rf"'schema' must be at most 3, got {schema}: .* a newer version. Upgrade phased"):
         parse(json.dumps(result() | {"schema": schema}))
 
 
@@ -134,13 +140,30 @@ def test_a_place_that_is_no_text_is_refused_by_name(key, result):
         parse(json.dumps(result() | {key: 3}))
 
 
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ([], "'evaluations' must be of type dict"),
+        ({"dark": 0.5}, "'dark' must be of type dict"),
+        ({"dark": SCORE | {"sequences": 0}}, "'sequences' must be from 1"),
+        ({"dark": SCORE | {"updates": 1.5}}, "'updates' must be from 0 to 1"),
+        ({"dark": SCORE | {"test": "good"}}, "'test' must be a number"),
+        ({"dark": {}}, "it has no 'test'"),
+        ({str(n): SCORE for n in range(1001)}, "'evaluations' must hold at most 1000 objects, got 1001"),
+    ],
+)
+def test_evaluations_that_are_none_are_refused_by_name(wrong, message, result):
+    with pytest.raises(Malformed, match=message):
+        parse(json.dumps(result() | {"evaluations": wrong}))
+
+
 @pytest.mark.skipif(not COMMITTED.is_dir(), reason="source packages have no results")
 @pytest.mark.parametrize("study", catalogue.studies())
 def test_committed_files_are_of_one_study_in_this_schema_sorted_and_written_as_they_would_be_again(study):
     text = (COMMITTED / f"{study}.jsonl").read_text(encoding="utf-8")
     found = [parse(line) for line in text.splitlines()]
     assert {record.study for record in found} == {study}
-    assert {record.schema for record in found} == {SCHEMA}
+    assert all(record.schema == record.written_schema for record in found)
     names = [(record.name, record.scale) for record in found]
     assert names == sorted(set(names)), "each run once, by name"
     assert "".join(record.line() for record in found) == text

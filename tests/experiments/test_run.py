@@ -29,6 +29,7 @@ SCALES = ["paper", "quick"]
 STUDIES = catalogue.studies()
 
 
+@pytest.mark.usefixtures("data_folder")
 def test_names_are_readable_and_stay_the_same():
     names = {run.name for name in STUDIES for scale in SCALES for run in STUDIES[name].runs(scale, [0])}
     assert {
@@ -41,9 +42,13 @@ def test_names_are_readable_and_stay_the_same():
         "frequency-asynchronous-phased-leak0-ratio0.05-seed0",
         "frequency-asynchronous-phased-leak0-price0.1-seed0",
         "frequency-standard-bn-lstm-term-seed0",
+        "nmnist-simulated-phased-seed0",
+        "nmnist-simulated-phased-ratio0.2-seed0",
+        "nmnist-both-phased-seed0",
     } <= names
 
 
+@pytest.mark.usefixtures("data_folder")
 def test_no_two_runs_share_a_name_and_every_name_is_fit_for_a_file():
     runs = [run for name in STUDIES for scale in SCALES for run in STUDIES[name].runs(scale, range(3))]
     runs += [

@@ -17,9 +17,10 @@ import torch
 from phased import PhasedLSTM, files
 from phased.experiments.network import NetworkConfig
 from phased.experiments.run import Run
-from phased.learn.batch import Batch, Split
+from phased.learn.batch import Batch, Evaluation, Split
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, fit, flushed_denormals
+from phased.learn.metric import sum_of_losses
 from phased.learn.model import Model
 from phased.learn.readout import Readout
 from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
@@ -391,6 +392,103 @@ def test_denormal_numbers_are_flushed_inside_and_only_there():
     with flushed_denormals():
         assert (tiny * 1).item() == 0
     assert (tiny * 1).item() > 0
+
+
+# Tasks with data of their own, and further tests
+
+
+@dataclass(frozen=True)
+class OnDevice(Sines):
+    """Counts the calls of `to`, and has two further tests."""
+
+    def to(self, device, size):
+        CALLS.append((device, size))
+        return Sines(points=self.points, duration=self.duration)
+
+    def evaluations(self):
+        return {"once": Evaluation(self, 16), "slowly": Evaluation(Sines(points=(20, 25)), 24)}
+
+
+CALLS = []
+PLACED = OnDevice(points=(5, 12), duration=(5.0, 20.0))
+
+
+def test_a_task_that_can_be_placed_makes_its_batches_on_the_device_and_in_this_process(tmp_path, fabric):
+    CALLS.clear()
+    network = NetworkConfig(units=5)
+    placed = fit(PLACED, network.build(PLACED, 0), SHORT, tmp_path / "a", fabric, workers=4)
+    assert set(CALLS) == {(torch.device("cpu"), 8)}
+    plain = fit(SMALL, network.build(SMALL, 0), SHORT, tmp_path / "b", fabric)
+    assert [epoch[:3] for epoch in placed.curve] == [epoch[:3] for epoch in plain.curve]
+    assert plain.evaluations == {}
+
+
+def test_further_tests_are_made_once_with_the_trained_network(tmp_path, fabric):
+    model = NetworkConfig(units=5).build(PLACED, 0)
+    outcome = fit(PLACED, model, SHORT, tmp_path, fabric)
+    assert set(outcome.evaluations) == {"once", "slowly"}
+    task = Sines(points=(20, 25))
+    batches = [task.batch(0, "test", 0, index, 8) for index in range(3)]
+    model.eval()
+    with torch.no_grad():
+        right = sum((model(batch).argmax(-1) == batch.y).sum().item() for batch in batches)
+    made, possible = (sum(int(model.updates(batch)[side]) for batch in batches) for side in (0, 1))
+    score = outcome.evaluations["slowly"]
+    assert score.sequences == 24
+    assert score.test == right / 24
+    assert score.steps == sum(int(batch.samples.lengths.sum()) for batch in batches) / 24
+    assert score.updates == made / possible
+    again = fit(PLACED, NetworkConfig(units=5).build(PLACED, 0), SHORT, tmp_path, fabric)
+    assert again.resumed == 2
+    assert again.evaluations == outcome.evaluations
+
+
+# Rate, smoothing and averages
+
+RICH = replace(SHORT, epochs=4, schedule="one-cycle", average=0.9, smoothing=0.1)
+
+
+def test_a_resumed_training_with_a_cycle_and_an_average_gives_the_same_bits(tmp_path, fabric):
+    def stop(epoch):
+        if epoch.epoch == 2:
+            raise KeyboardInterrupt
+
+    whole, broken = (NetworkConfig(units=5).build(SMALL, 0) for _ in range(2))
+    wanted = fit(SMALL, whole, RICH, tmp_path / "whole", fabric)
+    with pytest.raises(KeyboardInterrupt):
+        fit(SMALL, broken, RICH, tmp_path / "broken", fabric, stop)
+    again = NetworkConfig(units=5).build(SMALL, 0)
+    found = fit(SMALL, again, RICH, tmp_path / "broken", fabric)
+    assert found.resumed == 2
+    assert [epoch[:3] for epoch in found.curve] == [epoch[:3] for epoch in wanted.curve]
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+
+
+def test_the_averaged_network_is_tested_kept_and_returned(tmp_path, fabric):
+    model = NetworkConfig(units=5).build(SMALL, 0)
+    outcome = fit(SMALL, model, RICH, tmp_path, fabric)
+    state = load_checkpoint(tmp_path / CHECKPOINT)
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in state["model"].items())
+    learned = [p for p in model.parameters() if p.requires_grad]
+    assert not any(torch.equal(p, value) for p, value in zip(learned, state["average"]["values"], strict=True))
+    batches = [SMALL.batch(0, "test", 4, index, 8) for index in range(2)]
+    model.eval()
+    with torch.no_grad():
+        assert outcome.curve[-1].test == sum((model(batch).argmax(-1) == batch.y).sum().item() for batch in batches) / 16
+
+
+def test_a_cycle_of_another_length_is_another_training(tmp_path, fabric):
+    fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), RICH, tmp_path, fabric)
+    with pytest.raises(ValueError, match="epochs is 4 there, 6 here"):
+        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), replace(RICH, epochs=6), tmp_path, fabric)
+
+
+def test_smoothing_raises_the_loss_of_a_certain_network():
+    batch = Batch.of(torch.zeros(3, 2, 1), torch.zeros(3, 2), torch.tensor([3, 3]), torch.tensor([0, 1]))
+    answer = torch.tensor([[9.0, -9.0], [-9.0, 9.0]])
+    assert sum_of_losses(answer, batch).item() == pytest.approx(0.0, abs=1e-6)
+    assert sum_of_losses(answer, batch, 0.2).item() == pytest.approx(2 * 0.1 * 18, rel=1e-5)
 
 
 # Interruptions

@@ -160,6 +160,24 @@ def test_an_encoder_sees_every_real_sample_once_and_no_padding(encoded, make):
         torch.testing.assert_close(answer[b], model.linear(alone(model, batch, b)[-1]))
 
 
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
+def test_an_encoder_that_may_see_padding_changes_no_answer_and_no_gradient(make):
+    batch, encoder = ragged(torch.randint(20, (9, 4)), 0), nn.Embedding(20, 3)
+    layer = make()
+    found = []
+    for encode_padding in (False, True):
+        encoder.zero_grad()
+        model = Readout(layer, 4, encoder=encoder, encode_padding=encode_padding)
+        with torch.no_grad():
+            for p in model.linear.parameters():
+                p.fill_(0.5)
+        answer = model(batch)
+        answer.square().sum().backward()
+        found.append((answer.detach(), *(p.grad.clone() for p in encoder.parameters())))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("encoded", [images, words])
 def test_padding_gives_an_encoder_no_gradient(encoded):
     batch, encoder = encoded()

@@ -126,6 +126,7 @@ def test_older_records_without_a_variant_are_one_group_for_each_setting(result):
     assert [group.data for group in found] == [""] * 4
 
 
+@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("scale", ["paper", "quick"])
 @pytest.mark.parametrize("name", catalogue.studies())
 def test_runs_of_one_place_differ_in_nothing_but_the_seed(name, scale):

@@ -13,8 +13,9 @@ from phased.experiments.network import NetworkConfig
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
 from phased.learn.device import make_fabric
-from phased.learn.loop import Training, Unopened, shared, train_once
+from phased.learn.loop import Training, train_once
 from phased.learn.readout import Readout
+from phased.learn.share import Unopened, shared
 from phased.paper.adding.task import Adding
 from phased.paper.frequency.task import Sines
 

@@ -29,17 +29,21 @@ def parse_options(name: str, arguments: Sequence[str]) -> dict[str, str]:
     known = study.options if study is not None else {}
     while left:
         option, equals, value = left.pop(0).partition("=")
-        if not option.startswith("--") or option[2:] not in known:
-            others = (
-                f"Its own options are {', '.join(f'--{each}' for each in known)}." if known else "It has no options of its own."
-            )
+        key = option[2:].replace("-", "_")
+        if not option.startswith("--") or key not in known:
+            others = f"Its own options are {', '.join(map(spelled, known))}." if known else "It has no options of its own."
             raise typer.BadParameter(f"'{name}' does not take '{option}'. {others}")
         if not equals:
             if not left:
                 raise typer.BadParameter(f"'{option}' needs a value.")
             value = left.pop(0)
-        found[option[2:]] = value
+        found[key] = value
     return found
+
+
+def spelled(name: str) -> str:
+    """An option as it is typed: --skip-bad for skip_bad."""
+    return f"--{name.replace('_', '-')}"
 
 
 def options_help() -> str:
@@ -51,5 +55,5 @@ def options_help() -> str:
     lines = []
     for (name, option), studies in found.items():
         values = f" One of {', '.join(option.values)}." if option.values else ""
-        lines.append(f"--{name} VALUE, for {', '.join(studies)}: {option.about}{values}")
+        lines.append(f"{spelled(name)} VALUE, for {', '.join(studies)}: {option.about}{values}")
     return "\n\n".join(lines)

@@ -1,9 +1,30 @@
 """Readers for event files, and many recordings in flat arrays."""
 
+from phased.data.data_set import Opened, open_recordings
 from phased.data.errors import BadFile, BadRecording
+from phased.data.mnist import Mnist, read_mnist
 from phased.data.native import decode, encode, read_native
+from phased.data.places import cache_folder, find_mnist, find_nmnist
 from phased.data.read import read
 from phased.data.recording import NMNIST, Recording, Sensor
 from phased.data.recordings import Recordings
 
-__all__ = ["NMNIST", "BadFile", "BadRecording", "Recording", "Recordings", "Sensor", "decode", "encode", "read", "read_native"]
+__all__ = [
+    "NMNIST",
+    "BadFile",
+    "BadRecording",
+    "Mnist",
+    "Opened",
+    "Recording",
+    "Recordings",
+    "Sensor",
+    "cache_folder",
+    "decode",
+    "encode",
+    "find_mnist",
+    "find_nmnist",
+    "open_recordings",
+    "read",
+    "read_mnist",
+    "read_native",
+]

@@ -39,9 +39,9 @@ def read(path: Path | str, sensor: Sequence[int] | None = None) -> Recording:
 
     Example:
         >>> from tempfile import mkdtemp
+        >>> import numpy as np
         >>> path = Path(mkdtemp()) / "00001.bin"
-        >>> path.write_bytes(bytes([3, 4, 0x80, 0, 10, 5, 6, 0, 0, 12]))
-        10
+        >>> np.array([3, 4, 0x80, 0, 10, 5, 6, 0, 0, 12], np.uint8).tofile(path)
         >>> read(path).x
         array([3, 5], dtype=int32)
     """

@@ -139,7 +139,7 @@ def outside_sensor(name: str, value: int, sensor: Sensor) -> str:
     """The message for a pixel that the sensor does not have."""
     return (
         f"{name} must be from 0 to {getattr(sensor, 'width' if name == 'x' else 'height') - 1} on a sensor of {sensor.width} x "
-        f"{sensor.height} pixels, got {value}. If the sensor is another, pass its size: sensor=(width, height)."
+        f"{sensor.height} pixels, got {value}. The data is damaged, or its sensor is another: see the argument `sensor`."
     )
 
 

@@ -61,9 +61,11 @@ class Recordings(Sequence[Recording]):
         if not -len(self) <= place < len(self):
             raise IndexError(f"index must be from {-len(self)} to {len(self) - 1}, got {place}.")
         begin, end = self.offset[place % len(self) :][:2].tolist()
-        address = self.address[begin:end].cpu().numpy().astype(np.int64)
-        y, x = np.divmod(address >> 1, self.sensor.width)
-        return Recording(x, y, (address & 1).astype(bool), self.time[begin:end].cpu().numpy().astype(np.int64), self.sensor)
+        address = self.address[begin:end].cpu().numpy().astype(np.int32)
+        pixel = address >> 1
+        y = pixel // self.sensor.width
+        time = self.time[begin:end].cpu().numpy().astype(np.int64)
+        return Recording(pixel - y * self.sensor.width, y, (address & 1).astype(bool), time, self.sensor)
 
     def subset(self, indices: Iterable[int] | Tensor) -> Recordings:
         """These recordings in this order, copied; indices from 0."""

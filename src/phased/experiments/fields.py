@@ -16,6 +16,7 @@ LARGEST = 3.5e38  # magnitude of a number: the largest float32, so that sums and
 LONGEST_TEXT = 10_000  # characters
 DEEPEST = 20  # levels of nested objects and lists
 LARGEST_OBJECT = 100_000  # characters of JSON
+MOST_OBJECTS = 1000  # of one field
 
 
 class Malformed(ValueError):
@@ -113,6 +114,14 @@ def numbers(value: Any, key: str) -> tuple[float, ...]:
         if isinstance(each, bool) or not isinstance(each, int | float | None):
             raise Malformed(f"'{key}' must hold lists of numbers, got a list with {type(each).__name__}")
     return tuple(NAN if each is None or not abs(each) <= LARGEST else float(each) for each in value)
+
+
+def objects(found: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
+    """An object of objects by name, at most MOST_OBJECTS; empty if the field is missing."""
+    inner = get(found, key, dict) if key in found else {}
+    if len(inner) > MOST_OBJECTS:
+        raise Malformed(f"'{key}' must hold at most {MOST_OBJECTS} objects, got {len(inner)}")
+    return {_text(name, key): get(inner, name, dict) for name in inner}
 
 
 def nested(found: Mapping[str, Any], key: str) -> dict[str, Any]:

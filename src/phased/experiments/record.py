@@ -1,26 +1,30 @@
-"""The record of a run, one line of JSON: settings, learning curve, gates, versions and machine."""
+"""The record of a run, one line of JSON: settings, learning curve, further tests, gates, versions and machine."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phased.experiments import fields as json_fields
 from phased.experiments.fields import Malformed
-from phased.learn.store import Epoch
+from phased.learn.store import Epoch, Score
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the format of records. Schema 1 has no study, variant, data and schema. Every older schema can be read."""
+
+WITHOUT_EVALUATIONS = 2
+"""The schema of records without evaluations, which a version of phased that knows only schema 2 can read too."""
 
 LAST = 5  # a result is the mean over this many epochs: one test has 500 sequences, which gives an accuracy to half a percent only
 
 # Bounds of the values in a record, far above those of any real run.
 MOST_EPOCHS = 10**9
 MOST_UNITS = 10_000
+MOST_SEQUENCES = 10**12
 LARGEST_SEED = 2**64
 
 
@@ -59,11 +63,19 @@ class Record:
     study: str = ""  # "" (schema 1) becomes the name of the experiment
     variant: str = ""
     data: str = ""
-    schema: int = SCHEMA
+    evaluations: Mapping[str, Score] = field(default_factory=dict)  # further tests of the trained network, by name
+    schema: int = 0  # 0 becomes the schema that the record is written in
 
     def __post_init__(self) -> None:
         if not self.study:
             object.__setattr__(self, "study", self.experiment)
+        if not self.schema:
+            object.__setattr__(self, "schema", self.written_schema)
+
+    @property
+    def written_schema(self) -> int:
+        """The oldest schema from 2 up that has all its fields."""
+        return SCHEMA if self.evaluations else WITHOUT_EVALUATIONS
 
     @property
     def test(self) -> float:
@@ -82,9 +94,12 @@ class Record:
         return str(self.machine.get("processor", "CPU")) if device == "cpu" else device
 
     def line(self) -> str:
-        """One line of JSON, in the current schema."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("before", "after")}
-        found |= {"schema": SCHEMA, "curve": [epoch._asdict() for epoch in self.curve]}
+        """One line of JSON, in `written_schema`."""
+        apart = ("before", "after", "evaluations")
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart}
+        found |= {"schema": self.written_schema, "curve": [epoch._asdict() for epoch in self.curve]}
+        if self.evaluations:
+            found["evaluations"] = {name: score._asdict() for name, score in self.evaluations.items()}
         if self.before is not None and self.after is not None:
             sides = self.before._asdict(), self.after._asdict()
             found["gates"] = {name: {"before": list(sides[0][name]), "after": list(sides[1][name])} for name in Gates._fields}
@@ -107,6 +122,7 @@ def parse(line: bytes | str) -> Record:
         seed=json_fields.integer(found, "seed", -LARGEST_SEED, LARGEST_SEED),
         settings=json_fields.nested(found, "settings"),
         curve=_curve(json_fields.get(found, "curve", list)),
+        evaluations={name: _score(score) for name, score in json_fields.objects(found, "evaluations").items()},
         wall=json_fields.number(found, "wall"),
         updates=json_fields.share(found, "updates"),
         before=before,
@@ -150,6 +166,11 @@ def _curve(points: list[Any]) -> tuple[Epoch, ...]:
 def _epoch(point: dict[str, Any]) -> Epoch:
     loss, test, seconds = (json_fields.number(point, key) for key in ("loss", "test", "seconds"))
     return Epoch(json_fields.integer(point, "epoch", 1, MOST_EPOCHS), loss, test, seconds, json_fields.share(point, "updates"))
+
+
+def _score(score: dict[str, Any]) -> Score:
+    test, steps = (json_fields.number(score, key) for key in ("test", "steps"))
+    return Score(test, json_fields.integer(score, "sequences", 1, MOST_SEQUENCES), steps, json_fields.share(score, "updates"))
 
 
 def _gates(gates: Any) -> tuple[Gates, Gates] | tuple[None, None]:

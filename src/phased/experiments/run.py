@@ -88,7 +88,7 @@ class Run:
     @property
     def command(self) -> str:
         """The command that runs exactly this run."""
-        options = "".join(f" --{name} {shlex.quote(value)}" for name, value in self.options.items())
+        options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in self.options.items())
         seeds = f"--seeds {self.training.seed + 1}"
         return f"phased run {self.study or self.experiment}{options} --scale {self.scale} {seeds} --only {self.name}"
 
@@ -110,8 +110,9 @@ class Run:
 
 
 def settings_of(network: Any, training: Training, task: Any) -> dict[str, Any]:
-    """Settings as JSON returns them: tuples are lists."""
-    described = {"name": type(task).__name__, **vars(task)}
+    """Settings as JSON returns them: tuples are lists. A field of the task with the metadata {"setting": False} is left out."""
+    hidden = {each.name for each in fields(task) if not each.metadata.get("setting", True)} if is_dataclass(task) else set()
+    described = {"name": type(task).__name__, **{name: value for name, value in vars(task).items() if name not in hidden}}
     settings: dict[str, Any] = json.loads(json.dumps({**network.settings(), **asdict(training), "task": described}))
     return settings
 
@@ -178,6 +179,7 @@ def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | No
         seed=run.training.seed,
         settings=run.settings,
         curve=tuple(trained.curve),
+        evaluations=trained.evaluations,
         wall=trained.wall,
         updates=trained.curve[-1].updates,
         before=before,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import torch
@@ -149,6 +149,31 @@ class Task(Protocol):
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """Batch number `index` of an epoch, with `size` sequences. Equal arguments give equal batches, in any order of calls."""
+        ...
+
+
+@runtime_checkable
+class Placeable(Protocol):
+    """A task with data of its own, which can be copied to a device. Batches are then made there, without worker processes."""
+
+    def to(self, device: torch.device, size: int) -> Task:
+        """The task on a device, for epochs divided into batches of `size` sequences, of which the last may be smaller."""
+        ...
+
+
+class Evaluation(NamedTuple):
+    """A test of the trained network: on `sequences` sequences of a task's split "test"."""
+
+    task: Task
+    sequences: int
+
+
+@runtime_checkable
+class Evaluated(Protocol):
+    """A task with further tests, which are evaluated once, after the last epoch."""
+
+    def evaluations(self) -> Mapping[str, Evaluation]:
+        """The further tests by name."""
         ...
 
 

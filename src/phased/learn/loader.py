@@ -41,6 +41,11 @@ def places(epochs: Iterable[int], train: int, test: int, batch: int) -> list[Pla
     ]
 
 
+def test_places(sequences: int, batch: int) -> list[Place]:
+    """All batches of a test that is no part of an epoch."""
+    return [Place("test", 0, number, size) for number, size in enumerate(sizes(sequences, batch))]
+
+
 class Batches(Dataset[Batch]):
     """A task's batches as a torch data set, one for each place."""
 

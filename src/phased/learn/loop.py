@@ -6,21 +6,24 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from phased import check
 from phased.learn import loader
-from phased.learn.batch import Batch, Task
+from phased.learn.average import Average
+from phased.learn.batch import Evaluated, Placeable, Task
+from phased.learn.metric import mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.model import Model
-from phased.learn.store import Epoch, Store
+from phased.learn.rate import SCHEDULES, Schedule, one_cycle, set_pace
+from phased.learn.share import Opaque, Share, Unopened, shared
+from phased.learn.store import Epoch, Score, Store
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Training:
-    """The settings of a training with Adam. Every epoch trains and tests on new sequences.
+    """The settings of a training with Adam. Every epoch trains on `train` sequences of the task, and tests on `test`.
 
     Args:
         epochs: number of epochs.
@@ -39,6 +42,10 @@ class Training:
         clip: largest norm of the gradients. The period's gradient grows with time, so a bound is needed.
         openness_cost: factor of `Model.penalty`, which is added to the loss (`phased.openness_cost`).
         seed: seed of the batches and of torch's random numbers.
+        schedule: "constant", or "one-cycle" for a rate that rises to `rate` and falls to almost 0, as in torch's OneCycleLR.
+        average: decay of a moving average of the parameters, with which the network is tested and which it has in the end;
+            0 for none.
+        smoothing: label smoothing of the loss of classes, from 0 to 1.
 
     Raises:
         ValueError: a number is out of its range.
@@ -52,6 +59,9 @@ class Training:
     clip: float = 1.0
     openness_cost: float = 0.0
     seed: int = 0
+    schedule: Schedule = "constant"
+    average: float = 0.0
+    smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "train", "test", "batch"):
@@ -59,14 +69,26 @@ class Training:
         for name in ("rate", "clip"):
             check.number(name, getattr(self, name), low=0.0, low_open=True)
         check.number("openness_cost", self.openness_cost, low=0.0)
+        check.choice("schedule", self.schedule, SCHEDULES)
+        check.number("average", self.average, low=0.0, high=1.0, high_open=True)
+        check.number("smoothing", self.smoothing, low=0.0, high=1.0)
+
+    @property
+    def steps(self) -> int:
+        """Training steps of an epoch."""
+        return len(loader.sizes(self.train, self.batch))
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The learning curve, and how many of its epochs come from the checkpoint of an earlier, interrupted call."""
+    """The learning curve, and how many of its epochs come from the checkpoint of an earlier, interrupted call.
+
+    `evaluations` has the results of the task's further tests, by name.
+    """
 
     curve: list[Epoch]
     resumed: int
+    evaluations: dict[str, Score] = field(default_factory=dict)
 
     @property
     def wall(self) -> float:
@@ -102,7 +124,7 @@ def fit(
         workers: processes that prefetch batches; 0 makes each batch when it is needed.
 
     Returns:
-        The learning curve, including the epochs of an earlier, interrupted call.
+        The learning curve, including the epochs of an earlier, interrupted call, and the results of the task's further tests.
 
     Raises:
         TypeError: the model lacks one of the methods of `phased.learn.Model`.
@@ -130,31 +152,38 @@ def fit(
                 f"{identity[name]}. Make it a frozen dataclass, or give it a __repr__."
             )
     del identity["epochs"]  # a training may be continued with more epochs
+    if training.schedule != "constant":
+        identity["epochs"] = training.epochs  # the rate of a step depends on their number
     optimizer: Any = torch.optim.Adam(learned, lr=training.rate)
     module, optimizer = fabric.setup(Unopened(model), optimizer)
+    average = Average(model, training.average) if training.average else None
     store = Store(folder, identity, fabric)
-    curve = store.resume(model, optimizer, training.epochs)
+    curve = store.resume(model, optimizer, training.epochs, average)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
         store.make_room(model)
-        store.keep(model, optimizer, curve)
+        store.keep(model, optimizer, curve, average)
     epochs = range(resumed + 1, training.epochs + 1)
     places = loader.places(epochs, training.train, training.test, training.batch)
-    batches = (shared(batch, fabric) for batch in loader.ahead(task, training.seed, places, workers))
-    steps, tests = (len(loader.sizes(count, training.batch)) for count in (training.train, training.test))
+    batches = shares(task, training, places, fabric, workers)
+    tests = len(loader.sizes(training.test, training.batch))
     with flushed_denormals():
         for epoch in epochs:
             begin = time.perf_counter()
             torch.manual_seed(epoch_seed(training.seed, epoch, fabric.global_rank))
-            loss = train_once(module, optimizer, islice(batches, steps), training, fabric)
+            if average is not None:
+                average.swap()  # back to the parameters that are trained
+            loss = train_once(module, optimizer, islice(batches, training.steps), training, fabric, epoch, average)
             if not math.isfinite(loss):
                 raise FloatingPointError(f"the loss of epoch {epoch} is {loss}. Try a smaller rate than {training.rate:g}.")
-            test, opened = evaluate(module, islice(batches, tests), fabric)
-            curve.append(Epoch(epoch, loss, test, time.perf_counter() - begin, opened))
-            store.keep(model, optimizer, curve)
+            if average is not None:
+                average.swap()
+            score = evaluate(module, islice(batches, tests), fabric)
+            curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates))
+            store.keep(model, optimizer, curve, average)
             if progress is not None and fabric.is_global_zero:
                 progress(curve[-1])
-    return Trained(curve, resumed)
+        return Trained(curve, resumed, evaluate_further(task, module, training, fabric))
 
 
 def check_model(model: object) -> None:
@@ -168,48 +197,29 @@ def check_model(model: object) -> None:
         )
 
 
-class Share(NamedTuple):
-    """One process's part of a batch, the number of its labels, and the number of labels of the whole batch."""
-
-    batch: Batch
-    labels: int
-    whole: int
-
-
-class Opaque:
-    """Hides a batch from Fabric, which under mixed precision would round its times to half precision."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
+def shares(task: Task, training: Training, places: list[loader.Place], fabric: Fabric, workers: int) -> Iterator[Share]:
+    """This process's parts of the batches, in order; made on the device if the task can be copied there."""
+    if isinstance(task, Placeable):
+        task, workers = task.to(fabric.device, training.batch), 0
+    return (shared(batch, fabric) for batch in loader.ahead(task, training.seed, places, workers))
 
 
-class Unopened(nn.Module):
-    """Takes the batch out of its `Opaque` and calls the model."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, opaque: Opaque) -> Tensor:
-        """The model's output."""
-        answer: Tensor = self.model(opaque.batch)
-        return answer
-
-
-def shared(batch: Batch, fabric: Fabric) -> Share:
-    """This process's part of a batch, on its device. Labels are counted before the copy, which avoids a synchronisation."""
-    if not isinstance(batch, Batch):
-        raise TypeError(f"task.batch must return a phased.learn.Batch, got {check.kind(batch)}.")
-    share = batch if fabric.world_size == 1 else batch.share(fabric.global_rank, fabric.world_size)
-    return Share(share.to(fabric.device), share.labels, batch.labels)
-
-
-def train_once(module: Any, optimizer: Any, shares: Iterator[Share], training: Training, fabric: Fabric) -> float:
-    """Train on these batches; returns the mean loss over all labels of all processes."""
+def train_once(
+    module: Any,
+    optimizer: Any,
+    shares: Iterator[Share],
+    training: Training,
+    fabric: Fabric,
+    epoch: int = 1,
+    average: Average | None = None,
+) -> float:
+    """Train on the batches of an epoch; returns the mean loss over all labels of all processes."""
     module.train()
     total, count = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
-    for batch, labels, whole in shares:
-        loss = sum_of_losses(module(Opaque(batch)), batch)
+    for step, (batch, labels, whole) in enumerate(shares, (epoch - 1) * training.steps):
+        if training.schedule == "one-cycle":
+            set_pace(optimizer, one_cycle(step, training.epochs * training.steps, training.rate))
+        loss = sum_of_losses(module(Opaque(batch)), batch, training.smoothing)
         total += loss.detach()
         count += labels
         # Fabric averages the gradients of all processes. Times their number, this is the gradient of the whole batch's mean loss.
@@ -221,73 +231,43 @@ def train_once(module: Any, optimizer: Any, shares: Iterator[Share], training: T
         fabric.backward(loss)
         fabric.clip_gradients(module, optimizer, max_norm=training.clip, error_if_nonfinite=False)
         optimizer.step()
+        if average is not None:
+            average.update()
     return mean(total, count, fabric)
 
 
 @torch.no_grad()
-def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> tuple[float, float | None]:
-    """Accuracy or mean squared error in eval, and the share of open units among all units x steps; None without time gates."""
+def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> Score:
+    """The result of a test in eval."""
     module.eval()
-    score, made, possible = torch.zeros(3, dtype=torch.float64, device=fabric.device)
-    count, gated = 0, False
+    score, steps, made, possible = torch.zeros(4, dtype=torch.float64, device=fabric.device)
+    count, sequences, gated = 0, 0, False
     for batch, labels, _ in shares:
         score += sum_of_scores(module(Opaque(batch)), batch)
         count += labels
+        sequences += batch.size
+        steps += sum(samples.lengths.sum() for samples in batch.streams.values())
         updates = module.model.updates(batch)
         if updates is not None:
             gated = True
             made += updates.made
             possible += updates.possible
     test = mean(score, count, fabric)
-    if not gated:
-        return test, None
-    above, below = summed(made, possible, fabric)
-    return test, above / below if below else 0.0
+    taken, tested = summed(steps, sequences, fabric)
+    opened = None
+    if gated:
+        above, below = summed(made, possible, fabric)
+        opened = above / below if below else 0.0
+    return Score(test, int(tested), taken / tested, opened)
 
 
-def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Outputs whose label counts, and these labels: (N, classes) and (N,), or (N,) and (N,) for a regression."""
-    classes = not batch.y.is_floating_point()
-    if answer.shape[: batch.y.dim()] != batch.y.shape or answer.dim() != batch.y.dim() + classes:
-        shape = ", ".join([*map(str, batch.y.shape), *(["classes"] if classes else [])])
-        what = "classes" if classes else "numbers"
-        each = "one label per sequence" if batch.mask is None else "one label per step"
-        raise ValueError(
-            f"the model's output must have shape ({shape}), because y holds {what}, {each}, got {tuple(answer.shape)}."
-        )
-    return (answer, batch.y) if batch.mask is None else (answer[batch.mask], batch.y[batch.mask])
-
-
-def sum_of_losses(answer: Tensor, batch: Batch) -> Tensor:
-    """Sum over all labels of the cross entropy of classes or the squared error of numbers."""
-    answer, y = labelled(answer, batch)
-    if answer.dim() == 2:
-        return functional.cross_entropy(answer, y, reduction="sum")
-    return functional.mse_loss(answer, y, reduction="sum")
-
-
-def sum_of_scores(answer: Tensor, batch: Batch) -> Tensor:
-    """Number of correct classes, or sum of the squared errors of numbers."""
-    answer, y = labelled(answer, batch)
-    return (answer.argmax(-1) == y).sum() if answer.dim() == 2 else functional.mse_loss(answer, y, reduction="sum")
-
-
-def mean(total: Tensor, labels: int, fabric: Fabric) -> float:
-    """The mean over all labels of all processes."""
-    above, below = summed(total, labels, fabric)
-    if not below:
-        raise ValueError(
-            "at least one label must count in an epoch, got none: the masks of all its batches are False everywhere."
-        )
-    return above / below
-
-
-def summed(above: Tensor, below: Tensor | int, fabric: Fabric) -> tuple[float, float]:
-    """Both numbers, summed over all processes."""
-    parts = torch.stack([above, torch.as_tensor(below, dtype=above.dtype, device=above.device)])
-    sums: Any = fabric.all_reduce(parts, reduce_op="sum")
-    first, second = sums.tolist()
-    return first, second
+def evaluate_further(task: Task, module: Any, training: Training, fabric: Fabric) -> dict[str, Score]:
+    """The results of the task's further tests, by name."""
+    found = {}
+    for name, (test, sequences) in (task.evaluations() if isinstance(task, Evaluated) else {}).items():
+        places = loader.test_places(sequences, training.batch)
+        found[name] = evaluate(module, shares(test, training, places, fabric, workers=0), fabric)
+    return found
 
 
 def epoch_seed(seed: int, epoch: int, rank: int) -> int:

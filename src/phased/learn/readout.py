@@ -22,6 +22,8 @@ class Readout(Model):
         encoder: a module from samples (N, ...) to the layer's features (N, D), applied to all samples and not to padding: for
             example an `nn.Embedding` of indices, or a convolutional network. None passes the samples to the layer unchanged.
         every_step: give an output at every step, instead of one at each sequence's last valid step.
+        encode_padding: apply the encoder to padding too, whose features are ignored. This avoids a synchronisation with a GPU. It
+            is for encoders that treat every sample alone, and for which the padding is valid input.
 
     Shape:
         The output is (B, classes), or (B,) to predict a number; with `every_step` (T, B, classes) or (T, B).
@@ -42,7 +44,12 @@ class Readout(Model):
     """
 
     def __init__(
-        self, rnn: PhasedRNN | Baseline, classes: int | None, encoder: nn.Module | None = None, every_step: bool = False
+        self,
+        rnn: PhasedRNN | Baseline,
+        classes: int | None,
+        encoder: nn.Module | None = None,
+        every_step: bool = False,
+        encode_padding: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(rnn, (PhasedRNN, Baseline)):
@@ -54,7 +61,7 @@ class Readout(Model):
         self.encoder = encoder
         self.rnn = rnn
         self.linear = nn.Linear(rnn.hidden_size, 1 if classes is None else classes)
-        self.classes, self.every_step = classes, every_step
+        self.classes, self.every_step, self.encode_padding = classes, every_step, encode_padding
 
     def forward(self, batch: Batch) -> Tensor:
         """The output at each sequence's last valid step, or at every step."""
@@ -70,9 +77,11 @@ class Readout(Model):
         if self.encoder is None:
             return samples.x
         real = valid_steps(len(samples.x), samples.lengths)
-        features: Tensor = self.encoder(samples.x[real])
+        features: Tensor = self.encoder(samples.x.flatten(0, 1) if self.encode_padding else samples.x[real])
         if features.dim() != 2:
-            raise ValueError(f"encoder must return features of shape ({int(real.sum())}, D), got {tuple(features.shape)}.")
+            raise ValueError(f"encoder must return features of shape (samples, D), got {tuple(features.shape)}.")
+        if self.encode_padding:
+            return features.view(*real.shape, -1)
         return features.new_zeros(*real.shape, *features.shape[1:]).masked_scatter(real.unsqueeze(-1), features)
 
     def updates(self, batch: Batch) -> Updates | None:

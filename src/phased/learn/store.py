@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from phased import files
+from phased.learn.average import Average
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -34,14 +35,23 @@ class Epoch(NamedTuple):
     updates: float | None  # per unit and step on the test set; None without time gates
 
 
+class Score(NamedTuple):
+    """The result of a test."""
+
+    test: float  # accuracy, or the mean squared error of a regression
+    sequences: int
+    steps: float  # per sequence, over all streams
+    updates: float | None  # per unit and step; None without time gates
+
+
 class Store:
     """The checkpoint and the log of a training in a folder. The first process reads and writes, and broadcasts what it read."""
 
     def __init__(self, folder: Path, identity: dict[str, Any], fabric: Fabric) -> None:
         self.folder, self.identity, self.fabric = folder, identity, fabric
 
-    def resume(self, model: nn.Module, optimizer: Any, epochs: int) -> list[Epoch]:
-        """Load model and optimiser from the checkpoint, if there is one; returns its learning curve, or an empty list."""
+    def resume(self, model: nn.Module, optimizer: Any, epochs: int, average: Average | None = None) -> list[Epoch]:
+        """Load model, optimiser and average from the checkpoint, if there is one; returns its learning curve, else []."""
         state = None
         if self.fabric.is_global_zero:
             files.writable(self.folder)
@@ -56,6 +66,8 @@ class Store:
             raise ValueError(f"'{self.folder / CHECKPOINT}' has {len(curve)} epochs, more than epochs={epochs}. {CURE}")
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+        if average is not None:
+            average.load(state["average"])
         self._write_log(curve)  # a process killed between checkpoint and log leaves the log one epoch short
         return curve
 
@@ -70,15 +82,17 @@ class Store:
                 raise ValueError(f"'{path}' is of another training: {name} is {there.get(name)!r} there, {here!r} here. {CURE}")
 
     def make_room(self, model: nn.Module) -> None:
-        """Raise an OSError if two checkpoints, the old and the new, do not fit; each has the weights and Adam's two averages."""
+        """Raise an OSError if two checkpoints, the old and the new, do not fit; each has the weights and averages of them."""
         if self.fabric.is_global_zero:
             size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
             files.writable(self.folder, room=2 * 3 * size)
 
-    def keep(self, model: nn.Module, optimizer: Any, curve: Sequence[Epoch]) -> None:
+    def keep(self, model: nn.Module, optimizer: Any, curve: Sequence[Epoch], average: Average | None = None) -> None:
         """Write checkpoint and log; both are on the disk when this returns."""
         if self.fabric.is_global_zero:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            if average is not None:
+                state["average"] = average.state()
             points = [tuple(epoch) for epoch in curve]
             save_checkpoint(self.folder / CHECKPOINT, {**state, "curve": points, "identity": self.identity})
             self._write_log(curve)

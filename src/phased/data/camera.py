@@ -1,0 +1,213 @@
+"""An event camera in software: it looks at digits on a screen during the three saccades of N-MNIST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from phased import check
+from phased.data.recordings import NMNIST, Recordings
+from phased.data.saccades import END, LEGS, displacement
+
+MARGIN = 6  # pixels around the sensor, more than the largest displacement
+STEP = 1.0  # ms between two computed images
+AT_ONCE = {"cpu": 128, "cuda": 4000}  # recordings: on a CPU their images fit into its cache
+
+
+@dataclass(frozen=True)
+class Camera:
+    """The screen, the lens and the pixels. The defaults were estimated from recordings of N-MNIST and the digits they show.
+
+    A pixel compares the logarithm of its light with the value at its last event. It emits an event when the difference exceeds
+    its threshold: with polarity bit 0 where the light rises, with bit 1 where it falls, as in N-MNIST's files.
+
+    Args:
+        gamma: light of the screen = grey value ** gamma.
+        dark: light of a black screen; a white screen has 1 + dark.
+        blur: standard deviation of the blur in pixels.
+        size: pixels of the camera for a pixel of the digit.
+        rise: threshold of the logarithm where the light rises.
+        fall: threshold where it falls.
+        mismatch: standard deviation of the thresholds over pixels, as a part of the threshold.
+        gain: standard deviation of the thresholds over recordings, as a part of the threshold.
+        refractory: mean time in ms after an event during which the pixel follows its light and emits nothing.
+        noise: events per pixel and ms without a cause.
+        place: standard deviation of the digit's position over recordings, in pixels.
+        jitter: standard deviations of the times of the three saccades over recordings, in ms.
+        end: mean and standard deviation of the end of a recording, in ms.
+    """
+
+    gamma: float = 2.55
+    dark: float = 0.284
+    blur: float = 0.73
+    size: float = 1.015
+    rise: float = 0.159
+    fall: float = 0.159
+    mismatch: float = 0.1
+    gain: float = 0.03
+    refractory: float = 1.45
+    noise: float = 2.2e-4
+    place: float = 0.06
+    jitter: tuple[float, float, float] = (0.6, 2.9, 2.3)
+    end: tuple[float, float] = (308.0, 2.7)
+
+    def __post_init__(self) -> None:
+        for name in ("gamma", "dark", "blur", "size", "rise", "fall"):
+            check.number(name, getattr(self, name), low=0.0, low_open=True)
+        for name in ("mismatch", "gain", "refractory", "noise", "place"):
+            check.number(name, getattr(self, name), low=0.0)
+
+
+def simulate(
+    images: Tensor,
+    label: Tensor | None = None,
+    seed: int = 0,
+    camera: Camera | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Recordings:
+    """Recordings of digits, as N-MNIST was recorded, computed on the device of the images.
+
+    Args:
+        images: the digits, (N, 28, 28) uint8.
+        label: their classes, (N,) int64; by default zeros.
+        seed: the same seed gives the same recordings on the same device and version of torch.
+        camera: the camera; by default the one of N-MNIST.
+        progress: called with the number of recordings that are done.
+
+    Returns:
+        N recordings. `number` counts the images from 1, as the files of N-MNIST do.
+
+    Raises:
+        ValueError: images have another shape or dtype, or label another length.
+
+    Example:
+        >>> import torch
+        >>> from phased.data.camera import simulate
+        >>> digit = torch.zeros(1, 28, 28, dtype=torch.uint8)
+        >>> digit[0, 6:22, 13:15] = 255
+        >>> recordings = simulate(digit)
+        >>> len(recordings), 500 < len(recordings[0]) < 5000
+        (1, True)
+    """
+    check.tensor("images", images)
+    if images.shape[1:] != (28, 28) or images.dtype != torch.uint8:
+        raise ValueError(f"images must be (N, 28, 28) uint8, as MNIST is, got {tuple(images.shape)} {images.dtype}.")
+    label = torch.zeros(len(images), dtype=torch.int64) if label is None else label
+    if label.shape != (len(images),):
+        raise ValueError(f"label must have shape ({len(images)},), one class per image, got {tuple(label.shape)}.")
+    device = images.device
+    draws = torch.Generator(device).manual_seed(seed)
+    parts, done = [], 0
+    for chunk in images.split(AT_ONCE.get(device.type, AT_ONCE["cpu"])):
+        parts.append(_record(chunk, camera or Camera(), draws))
+        done += len(chunk)
+        if progress is not None:
+            progress(done)
+    address, time, counts = (torch.cat(part) for part in zip(*parts, strict=True)) if parts else _nothing(device)
+    offset = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    number = torch.arange(1, len(images) + 1, device=device)
+    return Recordings(address, time, offset, label.to(device, torch.int64), number)
+
+
+def _nothing(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    return tuple(torch.zeros(0, dtype=d, device=device) for d in (torch.int16, torch.int32, torch.int64))  # type: ignore[return-value]
+
+
+def _record(images: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Addresses and times of all events, sorted by recording and time, and the number of events of each recording."""
+    count, device = len(images), images.device
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=draws, device=device)
+
+    who, where, when = _crossings(_placed(images, camera, normal(count, 2)), camera, draws)
+    spurious = torch.poisson(torch.full((count,), camera.noise * END * NMNIST.width * NMNIST.height, device=device), draws).long()
+    total = int(spurious.sum())
+    who = torch.cat([who, torch.repeat_interleave(spurious, output_size=total)])
+    where = torch.cat([where, torch.randint(NMNIST.addresses, (total,), generator=draws, device=device)])
+    when = torch.cat([when, END * torch.rand(total, generator=draws, device=device)])
+
+    # The three saccades of a recording are each a little early or late; between them its time is stretched or compressed.
+    late = normal(count, 3) * torch.tensor(camera.jitter, device=device)
+    second, third = (((when - LEGS[i]) / (LEGS[i + 1] - LEGS[i])).clamp(0, 1) for i in (0, 1))
+    when = when + late[who, 0] * (1 - second) + late[who, 1] * (second - third) + late[who, 2] * third
+    mean, deviation = camera.end
+    kept = (when >= 0) & (when < (mean + deviation * normal(count))[who])
+    who, where, microseconds = who[kept], where[kept], (1000 * when[kept]).long()
+    order = torch.argsort((who << 20) + microseconds)  # a recording is shorter than 2**20 us
+    counts = torch.bincount(who, minlength=count)
+    return where[order].to(torch.int16), microseconds[order].to(torch.int32), counts
+
+
+def _placed(images: Tensor, camera: Camera, place: Tensor) -> Tensor:
+    """The blurred digits in the middle of the sensor and its margin, (N, 34 + margins, 34 + margins); values from 0 to 1."""
+    width, height = NMNIST.width + 2 * MARGIN, NMNIST.height + 2 * MARGIN
+    reach = torch.arange(-3.0, 4.0, device=images.device)
+    kernel = torch.exp(-0.5 * (reach / camera.blur) ** 2)
+    kernel = kernel / kernel.sum()
+    left, top = (width - 28) // 2, (height - 28) // 2
+    image = functional.pad(images.unsqueeze(1).float() / 255, (left, width - 28 - left, top, height - 28 - top))
+    image = functional.conv2d(image, kernel.view(1, 1, 7, 1), padding=(3, 0))
+    image = functional.conv2d(image, kernel.view(1, 1, 1, 7), padding=(0, 3))
+    # Coordinates of `affine_grid` go from -1 to 1 over the image.
+    affine = torch.zeros(len(images), 2, 3, device=images.device)
+    affine[:, 0, 0] = affine[:, 1, 1] = 1 / camera.size
+    affine[:, :, 2] = -2 * camera.place * place / torch.tensor([width - 1, height - 1], device=images.device)
+    grid = functional.affine_grid(affine, [len(images), 1, height, width], align_corners=True)
+    return functional.grid_sample(image, grid, align_corners=True).squeeze(1)
+
+
+def _crossings(image: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Recording, address and time in ms of every crossing of a threshold, in the order of the computed images."""
+    shape = len(image), NMNIST.height, NMNIST.width
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=draws, device=image.device)
+
+    gain = 1 + camera.gain * normal(len(image), 1, 1)
+    rise, fall = (
+        threshold * gain * (1 + camera.mismatch * normal(*shape)).clamp(min=0.3) for threshold in (camera.rise, camera.fall)
+    )
+    times = np.arange(0.0, END + STEP / 2, STEP)
+    before = _light(image, displacement(times[:1])[0], camera)
+    # Where a pixel is between its thresholds at first depends on what it saw before.
+    start = 2 * torch.rand(shape, generator=draws, device=image.device) - 1
+    reference = before + torch.where(start > 0, start * fall, start * rise)
+    ready = torch.zeros(shape, device=image.device)  # the time at which a pixel's refractory time ends
+    found = []
+    for time, place in zip(times[1:].tolist(), displacement(times[1:]), strict=True):
+        light = _light(image, place, camera)
+        reference = torch.where(ready > time, light, reference)
+        change = light - reference
+        falls = change < -fall
+        fires = (change > rise) | falls
+        who, y, x = fires.nonzero(as_tuple=True)
+        down = falls[who, y, x]
+        # The light is linear between two images.
+        beyond = change[who, y, x].abs() - torch.where(down, fall[who, y, x], rise[who, y, x])
+        speed = (light - before)[who, y, x].abs().clamp(min=1e-6)
+        when = time - STEP * (beyond / speed).clamp(max=1.0)
+        found.append((who, (y * NMNIST.width + x) * 2 + down, when))
+        reference = torch.where(fires, light, reference)
+        ready[who, y, x] = when + camera.refractory * (1 + 0.15 * normal(len(when)))
+        before = light
+    return tuple(torch.cat(part) for part in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+def _light(image: Tensor, place: np.ndarray, camera: Camera) -> Tensor:
+    """The logarithm of the light at every pixel of the sensor, with the digit displaced by (x, y) pixels."""
+    x, y = MARGIN - float(place[0]), MARGIN - float(place[1])
+    left, top = int(x), int(y)
+    a, b = x - left, y - top
+
+    def part(i: int, j: int) -> Tensor:
+        return image[:, top + j : top + j + NMNIST.height, left + i : left + i + NMNIST.width]
+
+    upper = part(0, 0).lerp(part(1, 0), a)
+    grey = upper.lerp(part(0, 1).lerp(part(1, 1), a), b)
+    return grey.pow_(camera.gamma).add_(camera.dark).log_()

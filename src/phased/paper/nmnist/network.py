@@ -1,0 +1,121 @@
+"""The three networks of Table 1: Phased LSTM and BN-LSTM on events, a convolutional network on frames of summed events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from phased import check
+from phased.classifier.encoder import EventEmbedding
+from phased.data.recordings import NMNIST, Sensor
+from phased.init import Uniform
+from phased.layer import PhasedLSTM
+from phased.learn.baselines import Baseline, Normalised
+from phased.learn.batch import Batch
+from phased.learn.model import Model
+from phased.learn.readout import Readout
+from phased.schedule import valid_steps
+
+ModelName = Literal["phased", "bn-lstm", "cnn"]
+MODELS: tuple[str, ...] = get_args(ModelName)
+
+
+@dataclass(frozen=True)
+class DigitNetwork:
+    """The settings of one of the three networks. Settings that do not apply to a model keep their defaults."""
+
+    model: ModelName = "phased"
+    # Of the recurrent networks.
+    units: int = 110
+    embedding: int = 40  # numbers per pixel
+    # Of the Phased LSTM. All units have the same period at first, and shifts spread over it.
+    layers: int = 1
+    period: float = 100.0  # ms
+    ratio_on: float = 0.05
+    leak: float = 0.0
+    dropout: float = 0.0  # between layers
+    # Of the BN-LSTM, as in the other experiments.
+    normalise: Normalised = "input"
+
+    def __post_init__(self) -> None:
+        check.choice("model", self.model, MODELS)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that apply to this model, for the record."""
+        names = {
+            "phased": ("units", "embedding", "layers", "period", "ratio_on", "leak", "dropout"),
+            "bn-lstm": ("units", "embedding", "normalise"),
+            "cnn": (),
+        }
+        return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
+
+    def build(self, task: Any, seed: int) -> Model:
+        """The network for a task's classes, initialised from the seed; torch's random state is restored."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if self.model == "cnn":
+                return FrameNetwork(task.classes)
+            encoder = EventEmbedding(NMNIST, self.embedding)
+            return Readout(self._layer(encoder.features), task.classes, encoder, encode_padding=True)
+
+    def _layer(self, features: int) -> PhasedLSTM | Baseline:
+        if self.model == "bn-lstm":
+            return Baseline(features, self.units, self.normalise)
+        return PhasedLSTM(
+            features,
+            self.units,
+            self.layers,
+            dropout=self.dropout,
+            period=self.period,
+            shift=Uniform(0.0, self.period),
+            ratio_on=self.ratio_on,
+            leak=self.leak,
+        )
+
+
+class FrameNetwork(Model):
+    """A convolutional network on the events of a recording, summed per pixel.
+
+    The paper: "three alternating layers of 8 kernels of 5x5 convolution with a leaky ReLU nonlinearity and 2x2 max-pooling, which
+    were then fully-connected to 256 neurons, and finally fully-connected to the 10 output classes". How we read the rest: events
+    of both polarities are counted in one frame, as in Fig. 5b, padding keeps the size of a frame before pooling, and the 256
+    neurons are leaky ReLUs too.
+
+    Args:
+        classes: the number of classes.
+        sensor: the size of a frame.
+    """
+
+    # Counts are divided by this fixed number, so that inputs are of the order of one. A frame with more events has larger inputs.
+    EVENTS = 8.0
+
+    def __init__(self, classes: int, sensor: Sensor = NMNIST) -> None:
+        super().__init__()
+        self.sensor = sensor
+        size = 8 * (sensor.width // 8) * (sensor.height // 8)
+        self.layers = nn.Sequential(
+            *(layer for inputs in (1, 8, 8) for layer in (nn.Conv2d(inputs, 8, 5, padding=2), nn.LeakyReLU(), nn.MaxPool2d(2))),
+            nn.Flatten(),
+            nn.Linear(size, 256),
+            nn.LeakyReLU(),
+            nn.Linear(256, classes),
+        )
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The output for each recording, (B, classes)."""
+        samples = batch.samples
+        answer: Tensor = self.layers(frames(samples.x, samples.lengths, self.sensor) / self.EVENTS)
+        return answer
+
+
+def frames(address: Tensor, lengths: Tensor, sensor: Sensor = NMNIST) -> Tensor:
+    """The number of events of each pixel, (B, 1, height, width), from addresses (T, B) and the lengths (B,) of sequences."""
+    steps, sequences = address.shape
+    pixels = sensor.width * sensor.height
+    place = torch.arange(sequences, device=address.device) * pixels + (address >> 1)
+    counts = torch.zeros(sequences * pixels, device=address.device)
+    counts.scatter_add_(0, place.flatten(), valid_steps(steps, lengths).flatten().to(counts.dtype))
+    return counts.view(sequences, 1, sensor.height, sensor.width)

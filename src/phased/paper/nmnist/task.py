@@ -1,0 +1,231 @@
+"""Handwritten digits seen by an event camera (Table 1): which digit is in the recording?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phased import check
+from phased.data import Recordings
+from phased.learn.batch import SPLITS, Batch, Evaluation, Split
+from phased.paper.nmnist import data
+from phased.paper.nmnist.data import Source
+from phased.paper.nmnist.gather import Changes, gather
+
+Trained = Literal["simulated", "real", "both"]
+TRAINED: tuple[str, ...] = get_args(Trained)
+KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
+STREAM = 0x313  # identifies this task's random numbers
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Recordings of digits, each event kept with probability `keep`; a sample is the address of an event, its time is in ms.
+
+    An epoch visits every training recording once, in an order of its own. The test recordings and the events kept of them are
+    always the same.
+
+    Args:
+        recordings: train on "simulated" recordings of MNIST images, on "real" ones, or on "both".
+        images: the number of MNIST images that are simulated, for training and for the test.
+        repeat: with "both", how often an epoch visits each real training recording.
+        keep: the probability that an event is kept, rho in the paper.
+        spread: each training recording has its own `keep`, drawn uniformly from keep - spread to keep + spread, at most 1.
+        shift: training recordings are moved by up to this many pixels in x and in y; events that leave the sensor are lost.
+        jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
+        folder: real recordings; see `Source`. Neither this nor the next is a setting of a run.
+        skip_bad: leave damaged files out.
+    """
+
+    recordings: Trained = "simulated"
+    images: tuple[int, int] = (60_000, 10_000)
+    repeat: int = 8
+    keep: float = 0.75
+    spread: float = 0.0
+    shift: int = 0
+    jitter: float = 0.0
+    folder: str = field(default="", repr=False, metadata={"setting": False})
+    skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
+
+    def __post_init__(self) -> None:
+        check.choice("recordings", self.recordings, TRAINED)
+        for count in self.images:
+            check.size("images", count)
+        check.size("repeat", self.repeat)
+        check.number("keep", self.keep, low=0.0, high=1.0, low_open=True)
+        check.number("spread", self.spread, low=0.0, high=self.keep)
+        if self.shift < 0:
+            raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
+        check.number("jitter", self.jitter, low=0.0)
+
+    @property
+    def classes(self) -> int:
+        """The digits 0 to 9."""
+        return 10
+
+    def source(self, kind: data.Kind, split: Split) -> Source:
+        """Where recordings of a kind and split come from."""
+        if kind == "simulated":
+            return Source("simulated", split, images=self.images[SPLITS.index(split)])
+        return Source("real", split, folder=self.folder, skip_bad=self.skip_bad)
+
+    def training_sources(self) -> list[tuple[Source, int]]:
+        """Where the training recordings come from, and how often an epoch visits each."""
+        found: list[tuple[Source, int]] = []
+        if self.recordings != "real":
+            found.append((self.source("simulated", "train"), 1))
+        if self.recordings != "simulated":
+            found.append((self.source("real", "train"), self.repeat if self.recordings == "both" else 1))
+        return found
+
+    def test(self) -> TestRecordings:
+        """The test of every epoch."""
+        return TestRecordings((self.source("real" if self.recordings == "real" else "simulated", "test"),), self.keep)
+
+    @property
+    def visits(self) -> int:
+        """The number of training recordings that an epoch visits; real recordings are counted in their folder."""
+        return sum(times * data.count(source) for source, times in self.training_sources())
+
+    def to(self, device: torch.device, size: int) -> Placed:
+        """The task with its recordings on a device, for batches of `size` recordings."""
+        return Placed(self, device, size)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """A batch on the CPU; the batches before it have the same size."""
+        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+
+    def evaluations(self) -> Mapping[str, Evaluation]:
+        """Tests with fewer and with more events, and on the real recordings, if there are any that were not trained on."""
+        tests: dict[str, Sequence[Source]] = {}
+        if self.recordings != "real":
+            tests["simulated"] = (self.source("simulated", "test"),)
+        if data.has_real(self.folder):
+            tests["real"] = (self.source("real", "test"),)
+        found = {f"{name} {keep:g}": TestRecordings(tuple(of), keep) for name, of in tests.items() for keep in KEEPS}
+        if self.recordings == "simulated" and "real" in tests:
+            found["all real 1"] = TestRecordings((self.source("real", "train"), self.source("real", "test")), 1.0)
+        return {name: Evaluation(test, test.sequences) for name, test in found.items()}
+
+
+@dataclass(frozen=True)
+class TestRecordings:
+    """All recordings of some sources in their order, with the same events kept in every call."""
+
+    __test__ = False  # pytest would collect a class of this name
+
+    sources: tuple[Source, ...]
+    keep: float = 1.0
+
+    @property
+    def sequences(self) -> int:
+        """The number of recordings."""
+        return sum(map(data.count, self.sources))
+
+    def to(self, device: torch.device, size: int) -> PlacedTest:
+        """The test with its recordings on a device, for batches of `size` recordings."""
+        return PlacedTest(self, device, size)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """A batch on the CPU; the batches before it have the same size."""
+        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+
+
+class Gathered:
+    """Recordings of several sources on a device, and the order in which an epoch visits them."""
+
+    def __init__(self, sources: Sequence[tuple[Source, int]], device: torch.device) -> None:
+        parts = [data.load(source, device) for source, _ in sources]
+        self.data = parts[0] if len(parts) == 1 else Recordings.concatenate(parts)
+        begins = np.cumsum([0, *map(len, parts)])
+        visits = [np.arange(begins[n], begins[n + 1]) for n, (_, times) in enumerate(sources) for _ in range(times)]
+        self.visits = torch.from_numpy(np.concatenate(visits)).to(device)
+        self.longest = int(self.data.offset.diff().max())
+
+    def rows(self, order: Tensor, index: int, size: int, whole: int) -> Tensor:
+        """The recordings of batch number `index` of an order, (size,); `whole` is the size of the batches before it."""
+        begin = index * whole
+        if begin + size > len(order):
+            raise ValueError(f"an epoch must have at most {len(order)} sequences, the recordings of the task, got more.")
+        return order[begin : begin + size]
+
+
+class PlacedTest:
+    """`TestRecordings` on a device."""
+
+    def __init__(self, test: TestRecordings, device: torch.device, size: int) -> None:
+        self.test, self.size = test, size
+        self.gathered = Gathered([(source, 1) for source in test.sources], device)
+        self.random = torch.Generator(device)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """Batch number `index`, whatever the seed and the epoch."""
+        of = self.gathered
+        rows = of.rows(of.visits, index, size, self.size)
+        self.random.manual_seed(drawn_from(STREAM, SPLITS.index("test"), index, size))
+        samples = gather(of.data, rows, of.longest, Changes(float(self.test.keep)), self.random)
+        return Batch.of(*samples, y=of.data.label[rows])
+
+
+class Placed:
+    """`Digits` on a device."""
+
+    def __init__(self, task: Digits, device: torch.device, size: int) -> None:
+        self.task, self.device, self.size = task, device, size
+        self.random = torch.Generator(device)
+        self._order: tuple[tuple[int, int], Tensor] | None = None
+
+    @cached_property
+    def training(self) -> Gathered:
+        """The training recordings."""
+        return Gathered(self.task.training_sources(), self.device)
+
+    @cached_property
+    def test(self) -> PlacedTest:
+        """The test recordings."""
+        return self.task.test().to(self.device, self.size)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """Batch number `index` of an epoch of training, or of the test."""
+        check.choice("split", split, SPLITS)
+        check.size("size", size)
+        if split == "test":
+            return self.test.batch(seed, split, epoch, index, size)
+        of = self.training
+        rows = of.rows(self.order(seed, epoch), index, size, self.size)
+        self.random.manual_seed(drawn_from(STREAM, SPLITS.index("train"), seed, epoch, index, size))
+        samples = gather(of.data, rows, of.longest, self.changes(size), self.random)
+        return Batch.of(*samples, y=of.data.label[rows])
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """The recordings in the order of an epoch; that of the last call is kept."""
+        if self._order is None or self._order[0] != (seed, epoch):
+            random = torch.Generator().manual_seed(drawn_from(STREAM, seed, epoch))
+            shuffled = torch.randperm(len(self.training.visits), generator=random)
+            self._order = (seed, epoch), self.training.visits[shuffled.to(self.device)]
+        return self._order[1]
+
+    def changes(self, size: int) -> Changes:
+        """What is drawn for each of `size` training recordings."""
+        task = self.task
+        place: dict[str, Any] = {"generator": self.random, "device": self.device}
+        changes = Changes(float(task.keep))
+        if task.spread:
+            middle = task.spread * (2 * torch.rand(size, 1, **place) - 1) + task.keep
+            changes = changes._replace(keep=middle.clamp(max=1.0))
+        if task.shift:
+            changes = changes._replace(pixels=torch.randint(-task.shift, task.shift + 1, (2, size, 1), **place))
+        if task.jitter:
+            changes = changes._replace(delay=task.jitter * torch.randn(size, 1, dtype=torch.float64, **place))
+        return changes
+
+
+def drawn_from(*numbers: int) -> int:
+    """A seed for torch's generators: independent for different numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

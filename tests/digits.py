@@ -1,0 +1,50 @@
+"""A tiny data folder for tests: MNIST's files with a few images, and a few recordings in the layout of N-MNIST."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from phased.data import Recording, Recordings, encode
+
+IMAGES = {"train": 24, "t10k": 12}
+REAL = {"Train": 10, "Test": 6}
+
+
+def write_data(folder: Path) -> Path:
+    """Write `mnist` and `nmnist` into a folder."""
+    random = np.random.default_rng(0)
+    (folder / "mnist").mkdir(parents=True)
+    for name, count in IMAGES.items():
+        images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        header = np.array([0x803, count, 28, 28], ">i4").tobytes()
+        (folder / "mnist" / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(header + images.tobytes()))
+        header = np.array([0x801, count], ">i4").tobytes()
+        labels = (np.arange(count) % 10).astype(np.uint8)
+        (folder / "mnist" / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(header + labels.tobytes()))
+    for split, count in REAL.items():
+        for number in range(count):
+            place = folder / "nmnist" / split / str(number % 10)
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{number + 1:05d}.bin").write_bytes(encode(some_events(random, 20 + number)))
+    return folder
+
+
+def some_events(random: np.random.Generator, count: int) -> Recording:
+    """A recording of random events over 300 ms."""
+    x, y = random.integers(0, 34, (2, count))
+    return Recording(x, y, random.random(count) < 0.5, np.sort(random.integers(0, 300_000, count)))
+
+
+def few_recordings(lengths: tuple[int, ...] = (30, 1, 50, 42, 17)) -> Recordings:
+    """Recordings of random events with these numbers of events."""
+    random = np.random.default_rng(1)
+    return Recordings.of([some_events(random, length) for length in lengths], range(len(lengths)))
+
+
+def stand_in(images: torch.Tensor, label: torch.Tensor, seed: int = 0) -> Recordings:
+    """In place of the camera: about 30 events for each image."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(20, 40, len(images))
+    return Recordings.of([some_events(random, int(length)) for length in lengths], label.tolist()).to(images.device)

@@ -1,0 +1,51 @@
+"""The moving average of a model's parameters."""
+
+import pytest
+import torch
+
+from phased.learn.average import Average
+
+
+def test_the_average_moves_to_the_parameters_and_soon_forgets_the_first():
+    model = torch.nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    average = Average(model, 0.9)
+    wanted = 1.0
+    for step in range(1, 200):
+        with torch.no_grad():
+            model.weight.fill_(float(step))
+        average.update()
+        decay = min(0.9, (1 + step) / (10 + step))
+        wanted = decay * wanted + (1 - decay) * step
+        assert average.values[0].item() == pytest.approx(wanted, rel=1e-5)
+    assert average.values[0].item() == pytest.approx(199 - 9, rel=1e-3), "a ramp, nine steps late"
+
+
+def test_two_swaps_restore_every_bit():
+    model = torch.nn.Linear(3, 2)
+    model.bias.requires_grad_(False)
+    average = Average(model, 0.5)
+    first = [p.detach().clone() for p in model.parameters()]
+    with torch.no_grad():
+        model.weight.add_(1.0)
+    later = [p.detach().clone() for p in model.parameters()]
+    average.swap()
+    assert all(torch.equal(p, value) for p, value in zip(model.parameters(), first, strict=True))
+    average.swap()
+    assert all(torch.equal(p, value) for p, value in zip(model.parameters(), later, strict=True))
+
+
+def test_what_is_loaded_goes_on_as_if_never_saved():
+    model = torch.nn.Linear(3, 2)
+    one = Average(model, 0.99)
+    for _ in range(3):
+        one.update()
+    other = Average(torch.nn.Linear(3, 2), 0.99)
+    other.load(one.state())
+    other.learned = one.learned
+    with torch.no_grad():
+        model.weight.add_(1.0)
+    for average in (one, other):
+        average.update()
+    assert all(torch.equal(a, b) for a, b in zip(one.values, other.values, strict=True))
