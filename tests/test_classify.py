@@ -21,7 +21,7 @@ from phased.cli.app import app
 from phased.data import Sensor, encode, read
 from phased.experiments.record import parse
 from phased.experiments.run import write
-from phased.learn.store import save_checkpoint
+from phased.learn.store import Score, save_checkpoint
 from recordings import network, recording
 
 
@@ -202,7 +202,16 @@ def test_starting_the_command_imports_nothing_that_it_does_not_need(folder):
 def trained(tmp_path, result):
     """A record and a checkpoint, where a finished run leaves them; and the network."""
     model = network(gate="square")
-    record = replace(parse(json.dumps(result())), experiment="nmnist", name="nmnist-simulated-phased-seed0", study="nmnist")
+    made_up = parse(json.dumps(result()))
+    record = replace(
+        made_up,
+        experiment="nmnist",
+        name="nmnist-both-phased-seed0",
+        study="nmnist-real",
+        condition="both",
+        settings={"task": {"images": [60_000, 10_000]}},
+        evaluations={"simulated 0.4": Score(0.96, 10_000, 1500.0, 0.05), "real 1": Score(0.97, 100, 4100.0, 0.05)},
+    )
     place = tmp_path / "results" / "nmnist" / record.name
     place.mkdir(parents=True)
     write(place.with_suffix(".jsonl"), record)
@@ -221,15 +230,19 @@ def test_a_finished_run_is_packed_with_its_command_and_its_scores(call, tmp_path
     about = packed.config.about
     assert about.command == record.command
     assert record.command in (tmp_path / "packed" / "README.md").read_text()
-    assert [(score.simulated, score.recordings) for score in about.scores][-1] == (False, 6)
-    assert about.scores[0].simulated
-    assert about.scores[0].accuracy == pytest.approx(record.test)
+    assert about.data.startswith("Recordings simulated from 60,000 of MNIST's training images")
+    assert "real training recordings of N-MNIST" in about.data
+    assert set(about.scores[:2]) == {
+        (0.96, 10_000, "MNIST's test images, each event kept with probability 0.4", True),
+        (0.97, 100, "test recordings of N-MNIST, all events", False),
+    }
+    assert about.scores[2][1:] == (6, "recordings in Test", False)
 
 
 def test_a_run_that_is_not_there_is_answered_with_those_there_are(call, tmp_path, trained):
     result = call("pack", "nmnist-other", "--results", tmp_path / "results", "--out", tmp_path / "packed")
     assert result.exit_code == 1
-    assert "Those of the experiment nmnist: nmnist-simulated-phased-seed0." in result.output
+    assert "Those of the experiment nmnist: nmnist-both-phased-seed0." in result.output
 
 
 def test_a_run_without_its_checkpoint_is_answered_with_the_command_that_makes_it(call, tmp_path, trained):

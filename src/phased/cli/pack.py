@@ -18,10 +18,20 @@ from phased.experiments.record import Record
 from phased.learn.store import CHECKPOINT, load_checkpoint
 
 LONGEST = 340.0  # ms: N-MNIST's recordings end before
-DATA = (
-    "Recordings simulated from MNIST's 60,000 training images by phased's event camera in software. Where the command or the run "
-    "name says so, also N-MNIST's real training recordings (Orchard et al. 2015, CC BY-SA 4.0)."
-)
+TRAINED_ON = {
+    "simulated": "Recordings simulated from {images:,} of MNIST's training images by phased's event camera in software.",
+    "real": "The training recordings of N-MNIST (Orchard et al. 2015, CC BY-SA 4.0).",
+    "both": "Recordings simulated from {images:,} of MNIST's training images by phased's event camera in software, and real "
+    "training recordings of N-MNIST (Orchard et al. 2015, CC BY-SA 4.0).",
+}
+"""What the conditions of the experiment nmnist mean."""
+
+TESTED_ON = {
+    "simulated": "MNIST's test images",
+    "real": "test recordings of N-MNIST",
+    "all real": "training and test recordings of N-MNIST, none of them used in training",
+}
+"""What the names of its tests mean."""
 
 
 def pack(console: Console, name: str, results: Path, out: Path, test: Path | None) -> None:
@@ -57,11 +67,21 @@ def network(state: Mapping[str, Tensor]) -> Any:
 
 def about(record: Record) -> About:
     """How the run was trained and tested."""
-    tested = record.settings.get("test")
-    scores = (Score(record.test, int(tested) if isinstance(tested, int) else 0, "test set, mean of the last epochs", True),)
+    images = record.settings.get("task", {}).get("images", [0])[0]
+    data = TRAINED_ON.get(record.condition, record.condition).format(images=images)
+    scores = tuple(
+        Score(score.test, score.sequences, said(name), simulated=name.startswith("simulated"))
+        for name, score in record.evaluations.items()
+    )
     versions = {str(package): str(version) for package, version in record.versions.items()}
-    data = f"{DATA} {record.data}".strip()
     return About(command=record.command, data=data, scores=scores, longest=LONGEST, versions=versions, date=record.date)
+
+
+def said(name: str) -> str:
+    """A test of the experiment in words: "real 0.75" is on real recordings with each event kept with probability 0.75."""
+    recordings, _, keep = name.rpartition(" ")
+    events = "all events" if keep == "1" else f"each event kept with probability {keep}"
+    return f"{TESTED_ON.get(recordings, recordings)}, {events}"
 
 
 def measured(console: Console, classifier: Classifier, folder: Path) -> Score:
@@ -69,4 +89,4 @@ def measured(console: Console, classifier: Classifier, folder: Path) -> Score:
     total = classify(Console(quiet=True), console, classifier, [folder], Options())
     if total.named != total.recordings:
         raise ValueError(f"'{folder}' must have one folder per class, named {', '.join(classifier.classes)}.")
-    return Score(total.correct / total.named, total.named, f"N-MNIST, {folder.name}", simulated=False)
+    return Score(total.correct / total.named, total.named, f"recordings in {folder.name}", simulated=False)
