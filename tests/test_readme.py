@@ -14,7 +14,7 @@ needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="sour
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", [README, ROOT / "docs" / "training.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "training.md", ROOT / "docs" / "classify.md"], ids=lambda page: page.name)
 def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))
