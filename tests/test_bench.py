@@ -3,11 +3,12 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
 
-from phased.bench import cpu, measure, stream, tasks
+from phased.bench import cpu, measure, nmnist, onnx, stream, tables, tasks
 from phased.cli.app import app
 from phased.experiments.network import NetworkConfig
 from phased.ops.cpu import passes
@@ -122,10 +123,50 @@ def test_what_is_measured_is_what_the_experiments_train():
     assert tasks.FIGURES[-1].network.period == runs["exp(6,8)"].network.period
 
 
+def test_the_made_up_recording_is_like_those_of_nmnist_and_always_the_same():
+    events = nmnist.recording()
+    assert len(events) == 4100
+    assert 290_000 < events.time[-1] <= 307_000
+    assert (np.diff(events.time) >= 0).all()
+    per_burst = np.histogram(events.time, bins=[0, 102_000, 205_000, 307_001])[0]
+    assert (per_burst > 1200).all()
+    assert np.array_equal(nmnist.recording().address, events.address)
+
+
+def test_the_lstm_that_is_measured_computes_what_the_bn_lstm_computes():
+    model, baseline = nmnist.networks()
+    events = nmnist.recording(50)
+    rows = nmnist.features(model, baseline, events)
+    time = torch.from_numpy(events.time / 1000).unsqueeze(1)
+    want = baseline(rows[:, :-1].unsqueeze(1), time, torch.tensor([50]))[1][0, 0]
+    lstm = nmnist.folded(baseline)
+    torch.testing.assert_close(lstm(rows)[1][0][0], want)
+    pytest.importorskip("onnxruntime")
+    state = {name: value.numpy() for name, value in lstm.state_dict().items()}
+    session = onnx.lstm_step(state["weight_ih_l0"], state["weight_hh_l0"], state["bias_ih_l0"] + state["bias_hh_l0"])
+    by_onnx = onnx.steps(session, rows.numpy(), nmnist.UNITS)()
+    torch.testing.assert_close(torch.from_numpy(by_onnx), want, atol=1e-5, rtol=1e-4)
+
+
+@needs_core
+def test_the_classifier_is_measured_against_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(nmnist, "recording", lambda events=40, make=nmnist.recording: make(events))
+    file = tmp_path / "nmnist.json"
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "nmnist", "--quick", "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    measured = json.loads(file.read_text())
+    assert measured["events"] == 40
+    names = ["Classifier, whole recording", "Stream.push", "nn.LSTM, whole recording", "nn.LSTMCell, step"]
+    assert list(measured["event"])[:4] == names
+    assert all(timing["median"] > 0 for timing in measured["event"].values())
+    table = tables.nmnist(measured)
+    assert all(name in table for name in measured["event"])
+
+
 def test_an_unknown_benchmark_is_answered_with_those_there_are():
     result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "gpu"])
     assert result.exit_code == 2
-    assert "cpu, cuda, stream, tasks" in result.output
+    assert "cpu, cuda, stream, tasks, nmnist" in result.output
 
 
 def test_a_report_of_a_folder_that_is_not_there_says_how_to_make_it(tmp_path):

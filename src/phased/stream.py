@@ -22,6 +22,9 @@ from phased.ops.stepper import stepper
 TIMES = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
 """Types of a time that need no conversion."""
 
+INDICES = frozenset((int, np.int64))
+"""Types of an index into a table that need no conversion."""
+
 
 class Stream:
     """One sequence through a PhasedLSTM or PhasedGRU, event by event, as the layer computes it in eval.
@@ -82,7 +85,9 @@ class Stream:
     def _start(self, stepper: Stepper) -> None:
         """Run on this stepper from now on."""
         self._stepper = stepper
-        self._core = stepper.core if isinstance(stepper, CoreStepper) and self._entries is None else None
+        compiled = stepper if isinstance(stepper, CoreStepper) else None
+        self._core = compiled.core if compiled is not None and self._entries is None else None
+        self._looking_up = compiled if self._entries is not None else None
 
     def reset(self) -> None:
         """Set the states to zero; the next event may have any time.
@@ -124,7 +129,7 @@ class Stream:
         return self.copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core")}
+        values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core", "_looking_up")}
         # As arrays: torch sends a tensor to another process as shared memory, which would end with these temporary tensors.
         return values | {"state": [s.numpy() for s in self._stepper.state()], "time": self._stepper.time}
 
@@ -213,6 +218,10 @@ class Stream:
                 return self._core.push(x, self.input_size, t)
             except (TypeError, ValueError):
                 pass  # the checks below accept the event or say what is wrong with it
+        if self._looking_up is not None and self._entries is not None and type(x) in INDICES and type(t) in TIMES:
+            h = self._looking_up.push_index(x, t, self._entries)  # the short path of an index
+            if h is not None:
+                return h
         rows = self._events(x)
         time = check_events.moment(t)
         check_events.event(rows, float(time), self.input_size, self._entries, self.time)

@@ -1,5 +1,7 @@
 """What a stream refuses: the message says why, and nothing has changed."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -149,6 +151,27 @@ def test_a_wrong_index_is_refused_and_changes_nothing(index, error, message):
         stream.run(index, torch.zeros(1))
     assert stream.time is None
     assert all(not s.any() for s in stream.state)
+
+
+@pytest.mark.parametrize(
+    "index, time, error, message",
+    [
+        (20, 2.0, ValueError, r"x must be in \[0, 20\), .* got 20"),
+        (-1, 2.0, ValueError, r"x must be in \[0, 20\), .* got -1"),
+        (True, 2.0, TypeError, "x must be real numbers"),
+        (3, 0.5, ValueError, "time must not go backwards"),
+        (3, math.nan, ValueError, "time must be finite"),
+        (3, math.inf, ValueError, "time must be finite"),
+    ],
+)
+def test_a_wrong_number_as_an_index_is_refused_and_changes_nothing(index, time, error, message):
+    stream = Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 5))
+    stream.push(7, 1.0)
+    before = stream.state
+    with pytest.raises(error, match=message):
+        stream.push(index, time)
+    assert stream.time == 1.0
+    assert all(torch.equal(one, other) for one, other in zip(stream.state, before, strict=True))
 
 
 def test_a_table_of_another_width_is_refused():

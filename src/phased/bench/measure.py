@@ -35,6 +35,10 @@ class Timing:
         low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
         return Timing(median(seconds), low, high)
 
+    def per(self, count: int) -> Timing:
+        """The time of one of `count` equal parts of a call."""
+        return Timing(self.median / count, self.low / count, self.high / count)
+
 
 def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Timing]:
     """Time each contestant in turn, round by round, so that changes of the machine's speed affect all of them.

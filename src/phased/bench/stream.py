@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from phased import PhasedLSTM, Stream
+from phased.bench import lstm, onnx
 from phased.bench.measure import Timing, compare
 from phased.init import LogUniform
 
@@ -32,8 +33,7 @@ def events(count: int) -> tuple[Any, Any]:
 
 def per_event(run: Callable[[], Any], count: int, rounds: int) -> Timing:
     """Seconds per event."""
-    timing = compare({"it": run}, rounds)["it"]
-    return Timing(timing.median / count, timing.low / count, timing.high / count)
+    return compare({"it": run}, rounds)["it"].per(count)
 
 
 def ours(units: int, count: int, rounds: int, dense: bool = False) -> Timing:
@@ -78,63 +78,20 @@ def pushed(units: int, count: int, rounds: int) -> Timing:
 
 def lstm_sequence(units: int, count: int, rounds: int) -> Timing:
     """nn.LSTM over the whole sequence in one call, which needs all events in advance."""
-    rnn = nn.LSTM(FEATURES, units).eval()
-    x = torch.from_numpy(events(count)[0]).unsqueeze(1)
-
-    def run() -> None:
-        with torch.no_grad():
-            rnn(x)
-
-    return per_event(run, count, rounds)
+    return per_event(lstm.whole(nn.LSTM(FEATURES, units).eval(), torch.from_numpy(events(count)[0])), count, rounds)
 
 
 def lstm_cell(units: int, count: int, rounds: int) -> Timing:
     """nn.LSTMCell in a Python loop."""
-    cell = nn.LSTMCell(FEATURES, units).eval()
-    x = torch.from_numpy(events(count)[0]).unsqueeze(1)
-
-    def run() -> None:
-        with torch.inference_mode():
-            state = torch.zeros(1, units), torch.zeros(1, units)
-            for row in x:
-                state = cell(row, state)
-
-    return per_event(run, count, rounds)
+    return per_event(lstm.steps(nn.LSTMCell(FEATURES, units).eval(), torch.from_numpy(events(count)[0])), count, rounds)
 
 
 def onnx_step(units: int, count: int, rounds: int) -> Timing | None:
     """onnxruntime's LSTM, one step per call; None if it is not installed."""
-    try:
-        import onnxruntime
-        from onnx import TensorProto, helper
-    except ImportError:
-        return None
     generator = np.random.default_rng(0)
-    shapes = {"W": (1, 4 * units, FEATURES), "R": (1, 4 * units, units), "B": (1, 8 * units)}
-    weights = [
-        helper.make_tensor(name, TensorProto.FLOAT, shape, (generator.standard_normal(shape) / 10).astype(np.float32).ravel())
-        for name, shape in shapes.items()
-    ]
-
-    def value(name: str, *shape: int) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    inputs = [value("x", 1, 1, FEATURES), value("h", 1, 1, units), value("c", 1, 1, units)]
-    outputs = [value("h_n", 1, 1, units), value("c_n", 1, 1, units)]
-    node = helper.make_node("LSTM", ["x", "W", "R", "B", "", "h", "c"], ["", "h_n", "c_n"], hidden_size=units)
-    graph = helper.make_graph([node], "step", inputs, outputs, weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    x = events(count)[0].reshape(count, 1, 1, FEATURES)
-
-    def run() -> None:
-        h = c = np.zeros((1, 1, units), np.float32)
-        for row in x:
-            h, c = session.run(None, {"x": row, "h": h, "c": c})
-
-    return per_event(run, count, rounds)
+    shapes = (4 * units, FEATURES), (4 * units, units), (4 * units,)
+    session = onnx.lstm_step(*((generator.standard_normal(shape) / 10).astype(np.float32) for shape in shapes))
+    return None if session is None else per_event(onnx.steps(session, events(count)[0], units), count, rounds)
 
 
 def flatness(units: int = 110) -> Iterator[tuple[int, float]]:

@@ -68,6 +68,17 @@ def stream(result: Row) -> str:
     return table(("an event, H110 D41, one core", "us", "Stream.run is"), rows)
 
 
+def nmnist(result: Row) -> str:
+    """Time per event of the classifier, and how many times faster it is than the others."""
+    events = {name: timing["median"] for name, timing in result["event"].items()}
+    own = next(iter(events.values()))
+    rows = [
+        [name, f"{1e6 * event:.2f}", f"{1 / event:,.0f}", "" if event is own else f"{event / own:.1f}x"]
+        for name, event in events.items()
+    ]
+    return table(("an event of a recording, one core", "us", "events a second", "the classifier is"), rows)
+
+
 def cuda(result: Row) -> str:
     """Training and inference on a GPU."""
     rows = [

@@ -1,1 +1,10 @@
 """Classifier: a trained network on recordings of an event camera, event by event."""
+
+from phased.classifier.classifier import Answer, Classifier
+from phased.classifier.config import About, Score
+from phased.classifier.encoder import EventEmbedding
+from phased.classifier.session import Moment, Session
+from phased.classifier.store import BadModel
+from phased.classifier.window import crop
+
+__all__ = ["About", "Answer", "BadModel", "Classifier", "EventEmbedding", "Moment", "Score", "Session", "crop"]

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from phased import check
 from phased.data.recordings import NMNIST, Sensor
+from phased.learn.lookup import look_up
 
 
 class EventEmbedding(nn.Module):
@@ -48,13 +49,13 @@ class EventEmbedding(nn.Module):
 
     def forward(self, address: Tensor) -> Tensor:
         """The features of events, (N, size + 1), from their addresses, (N,)."""
-        vector: Tensor = self.pixel(address >> 1)
-        polarity = (2 * (address & 1) - 1).unsqueeze(-1).to(vector.dtype)
-        return torch.cat((vector, polarity), -1)
+        return look_up(self.table(), address)
 
     def table(self) -> Tensor:
         """The features of every address, (addresses, size + 1): the table of a `phased.Stream` of addresses."""
-        return self.forward(torch.arange(self.sensor.addresses, device=self.pixel.weight.device))
+        vector = self.pixel.weight.repeat_interleave(2, 0)
+        polarity = vector.new_tensor([-1.0, 1.0]).repeat(len(vector) // 2)
+        return torch.cat((vector, polarity.unsqueeze(-1)), -1)
 
     def extra_repr(self) -> str:
         """The size of the camera, which no submodule prints."""

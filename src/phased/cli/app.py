@@ -1,4 +1,4 @@
-"""The commands: `phased demo`, `phased run`, `phased report`, `phased gather`, `phased bench`, `phased info`."""
+"""The commands: `phased demo`, `run`, `report`, `gather`, `bench`, `classify`, `pack` and `info`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
-What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream or tasks.", show_default=False)]
+What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks or nmnist.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
 Instructions = Annotated[
@@ -48,6 +48,34 @@ Instructions = Annotated[
 ]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the results.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
+Events = Annotated[
+    list[Path], typer.Argument(metavar="RECORDING...", help="Event files, or folders with event files.", show_default=False)
+]
+Model = Annotated[
+    Path | None, typer.Option("--model", metavar="FOLDER", help="The model. Default: the one for N-MNIST that comes with phased.")
+]
+Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per recording, and nothing else.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--picture", metavar="FILE", help="Draw the events and the confidence of one recording: .png, .svg or .pdf."),
+]
+Corner = Annotated[
+    str | None,
+    typer.Option("--crop", metavar="X,Y", help="Classify the window of the model's size with its upper left corner at X,Y."),
+]
+SensorSize = Annotated[
+    str | None, typer.Option("--sensor", metavar="W,H", help="Size of the camera in pixels, for files that do not contain it.")
+]
+Replay = Annotated[bool, typer.Option("--replay", help="Take the events at the pace at which they were recorded.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="The name of a finished run of the experiment nmnist.", show_default=False)
+]
+ModelOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
+Tested = Annotated[
+    Path | None,
+    typer.Option("--test", metavar="FOLDER", help="Recordings of a camera, one folder per class, to measure the accuracy on."),
+]
 Into = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to: results, or out for pictures.")]
 
 
@@ -131,10 +159,10 @@ def run(
 @app.command()
 def bench(what: What, json: Json = None, quick: Quick = False, instructions: Instructions = None) -> None:
     """Measure against other implementations in one run, and print the ratios."""
-    from phased.cli.bench import bench_cpu, bench_cuda, bench_stream, bench_tasks, write
+    from phased.cli.bench import bench_cpu, bench_cuda, bench_nmnist, bench_stream, bench_tasks, write
     from phased.ops import backends
 
-    benches = {"cpu": bench_cpu, "cuda": bench_cuda, "stream": bench_stream, "tasks": bench_tasks}
+    benches = {"cpu": bench_cpu, "cuda": bench_cuda, "stream": bench_stream, "tasks": bench_tasks, "nmnist": bench_nmnist}
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
     if what == "tasks":
@@ -153,6 +181,51 @@ def bench(what: What, json: Json = None, quick: Quick = False, instructions: Ins
         with plain_errors():
             write(json, result)
         Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+
+
+@app.command()
+def classify(
+    recordings: Events,
+    model: Model = None,
+    json: Lines = False,
+    skip_bad: SkipBad = False,
+    picture: Picture = None,
+    crop: Corner = None,
+    sensor: SensorSize = None,
+    replay: Replay = False,
+) -> None:
+    """Classify recordings of an event camera, event by event, on one core."""
+    if picture is not None:
+        need("matplotlib", "figures")
+    from phased.classifier import Classifier
+    from phased.cli import classify as command
+
+    console, errors = Console(), Console(stderr=True)
+    options = command.Options(json, skip_bad, pair("--sensor", sensor), pair("--crop", crop), replay)
+    with plain_errors(), plain_warnings(errors):
+        if picture is not None:
+            command.check_picture(picture, recordings)
+        classifier = Classifier.load(model)
+        total = command.classify(console, errors, classifier, recordings, options)
+        if picture is not None and not total.skipped:
+            command.picture(classifier, recordings[0], options, picture)
+        if json:
+            if total.skipped:
+                errors.print(f"{total.skipped} skipped.", style="yellow")
+        else:
+            console.print(str(total), soft_wrap=True, markup=False, highlight=False)
+    if not total.recordings:
+        raise typer.Exit(1)
+
+
+@app.command()
+def pack(run: RunName, out: ModelOut, results: Results = Path("results"), test: Tested = None) -> None:
+    """Make a model for `phased classify` from the checkpoint of a finished run."""
+    from phased.cli.pack import pack as make
+
+    console = Console()
+    with plain_errors(), plain_warnings(console):
+        make(console, run, results, writable(out), test)
 
 
 @app.command()
@@ -179,6 +252,16 @@ def gather(results: Results = Path("results")) -> None:
             console.print(f"  {file}: {count}", soft_wrap=True, markup=False, highlight=False)
         if not gathered:
             console.print(f"There are no results in '{results}'.", soft_wrap=True, markup=False, highlight=False)
+
+
+def pair(option: str, value: str | None) -> tuple[int, int] | None:
+    """Two whole numbers from an option such as "10,20"."""
+    if value is None:
+        return None
+    first, comma, second = value.partition(",")
+    if not (comma and first.strip().isdecimal() and second.strip().isdecimal()):
+        raise typer.BadParameter(f"it must be two whole numbers, such as 10,20, got '{value}'.", param_hint=option)
+    return int(first), int(second)
 
 
 def hold_to(instructions: str, command: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from phased.bench import cpu, cuda, stream, tasks
+from phased.bench import cpu, cuda, nmnist, stream, tasks
 from phased.bench.measure import Timing, machine, same_terms
 from phased.cli.table import table
 from phased.files import write_whole
@@ -139,6 +139,25 @@ def bench_stream(console: Console, quick: bool) -> dict[str, Any]:
             result["flatness"].append({"events": events, "seconds": seconds})
         console.print(rows)
     return result
+
+
+@same_terms(threads=1)
+def bench_nmnist(console: Console, quick: bool) -> dict[str, Any]:
+    """Time per event of the classifier and of others, on one core, over a made-up recording like those of N-MNIST."""
+    rounds = 3 if quick else 11
+    events = nmnist.recording()
+    with console.status("42-110-10"):
+        timings = nmnist.measure(events, rounds)
+    own = next(iter(timings.values()))
+    rows = table(f"an event of a recording of {len(events):,}, us (quartiles); one core", "way", "us", "events/s", "the first is")
+    for name, timing in timings.items():
+        spread = f"{1e6 * timing.median:.3f} ({1e6 * timing.low:.3f}-{1e6 * timing.high:.3f})"
+        rows.add_row(name, spread, f"{1 / timing.median:,.0f}", "" if timing is own else ratio(timing, own))
+    console.print(rows)
+    if not any("onnxruntime" in name for name in timings):
+        console.print("onnxruntime is not installed, so it was not measured. Install it with: pip install 'phased[bench]'")
+    event = {name: asdict(timing) for name, timing in timings.items()}
+    return {"machine": machine(), "rounds": rounds, "events": len(events), "event": event}
 
 
 def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:

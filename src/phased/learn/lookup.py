@@ -37,9 +37,11 @@ class _LookUp(torch.autograd.Function):
 def sum_by_index(values: Tensor, index: Tensor, rows: int) -> Tensor:
     """Sums of the values (N, D) that have the same index (N,) below `rows`, (rows, D). Always added in the same order.
 
-    Values are sorted by index and padded with zeros so that a chunk holds values of one index. The sums of all chunks are
-    computed at once; then a few sums remain for each index.
+    Values are sorted by index and padded with zeros so that a chunk holds values of one index. All chunks are summed at once,
+    then their sums in the same way, until few remain for each index.
     """
+    if len(index) <= 4 * rows:
+        return values.new_zeros(rows, values.shape[-1]).index_put_((index,), values, accumulate=True)
     sorted_index, order = torch.sort(index, stable=True)
     device = index.device
     begin = torch.searchsorted(sorted_index, torch.arange(rows + 1, device=device))
@@ -52,4 +54,4 @@ def sum_by_index(values: Tensor, index: Tensor, rows: int) -> Tensor:
     sums = padded.view(most, CHUNK, -1).sum(1)
     # Chunks after the last are zero, and are added to the last index.
     owner = torch.searchsorted(ends, torch.arange(most, device=device), right=True).clamp(max=rows - 1)
-    return values.new_zeros(rows, values.shape[-1]).index_put_((owner,), sums, accumulate=True)
+    return sum_by_index(sums, owner, rows)

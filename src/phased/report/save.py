@@ -11,11 +11,26 @@ from phased.files import write_whole
 
 # No date in the files: the same figure gives the same bytes.
 FORMATS: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+ONE_BY_ONE = FORMATS | {"pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write the figure as PNG and SVG into an existing folder and return the files."""
     return [_draw(figure, folder / f"{name}.{form}", form, metadata) for form, metadata in FORMATS.items()]
+
+
+def save_as(figure: Figure, path: Path) -> Path:
+    """Write the figure as one file in the format of its suffix: .png, .svg or .pdf."""
+    form = picture_format(path)
+    return _draw(figure, path, form, ONE_BY_ONE[form])
+
+
+def picture_format(path: Path) -> str:
+    """The format that a file's suffix names; a ValueError if there is none of this name."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in ONE_BY_ONE:
+        raise ValueError(f"a picture's name must end in {', '.join(f'.{each}' for each in ONE_BY_ONE)}, got '{path.name}'.")
+    return form
 
 
 def save_text(text: str, folder: Path, name: str) -> Path:

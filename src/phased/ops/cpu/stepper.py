@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,14 @@ class CoreStepper:
 
     def __init__(self, stream: Any, shape: tuple[int, int], states: int, dtype: torch.dtype) -> None:
         self.core, self._shape, self._states, self._dtype = stream, shape, states, dtype
+        # One event of a table: index, time and output in place, so that an event allocates nothing but what is returned.
+        self._one = (
+            torch.empty(1, dtype=torch.int64, device="cpu"),
+            torch.empty(1, dtype=torch.float64, device="cpu"),
+            torch.empty(shape[1], dtype=dtype, device="cpu"),
+        )
+        self._index, self._time, self._h = (tensor.numpy() for tensor in self._one)
+        self._addresses = tuple(address(tensor) for tensor in self._one)
 
     @classmethod
     def create(cls, cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None) -> CoreStepper:
@@ -67,6 +76,15 @@ class CoreStepper:
             row, index = (0, address(events)) if x.dtype == torch.int64 else (address(events), 0)
             self.core.run(row, index, address(times), len(times), address(out))
         return outputs
+
+    def push_index(self, index: int, time: float, entries: int) -> Any:
+        """Process one event of a table by the shortest path, and return the output, (H,); None if the event is not valid."""
+        if not (0 <= index < entries and self.core.time <= time < math.inf):
+            return None
+        self._index[0], self._time[0] = index, time
+        at_index, at_time, at_h = self._addresses
+        self.core.run(0, at_index, at_time, 1, at_h)
+        return self._h.copy()
 
     def state(self) -> State:
         """A copy of the state."""

@@ -1,0 +1,194 @@
+"""Session: events of one stream through a classifier, as they arrive."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased import check
+from phased.data.recordings import Recording, Sensor
+from phased.stream import Stream
+
+CHUNK = 8192
+"""Events in one call of the stream: their outputs fit in a processor's cache, however long the recording is."""
+
+MICROSECONDS = 1000.0  # per unit of time of the network, a millisecond
+
+Probabilities = NDArray[np.float64]
+
+
+class Moment(NamedTuple):
+    """The probability of each class after all events before a time."""
+
+    time: float  # ms
+    probabilities: Probabilities
+
+
+class Head:
+    """The last layer: probabilities of the classes from the recurrent layer's output."""
+
+    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+        self.weight, self.bias = weight, bias
+
+    def __call__(self, h: NDArray[np.float32]) -> Probabilities:
+        """(..., H) to (..., classes)."""
+        logits = (h @ self.weight.T + self.bias).astype(np.float64)
+        exponential = np.exp(logits - logits.max(-1, keepdims=True))
+        made: Probabilities = exponential / exponential.sum(-1, keepdims=True)
+        return made
+
+
+class Session:
+    """Events of one stream through a classifier, one by one or in parts of any length; the state stays between calls.
+
+    `Classifier.session()` makes one. Sessions of a classifier share its weights and are independent of each other.
+
+    Example:
+        >>> from phased.classifier import Classifier
+        >>> session = Classifier.load().session()
+        >>> for x, y, polarity, t in [(16, 7, 1, 2_000), (17, 7, 1, 2_450), (16, 8, 0, 3_100)]:
+        ...     probabilities = session.push(x, y, polarity, t)
+        >>> probabilities.shape
+        (10,)
+    """
+
+    def __init__(self, stream: Stream, head: Head, sensor: Sensor, longest: float | None) -> None:
+        self._stream, self._head, self._sensor, self._longest = stream, head, sensor, longest
+        self._h = np.zeros(stream.hidden_size, np.float32)
+        self._warned = longest is None
+
+    @property
+    def probabilities(self) -> Probabilities:
+        """The probability of each class after the events so far, (classes,)."""
+        return self._head(self._h)
+
+    def push(self, x: int, y: int, polarity: int, t: float) -> Probabilities:
+        """Take one event.
+
+        Args:
+            x: Column of its pixel, from the left.
+            y: Row of its pixel, from the top.
+            polarity: Its polarity bit, 0 or 1.
+            t: Its time in microseconds since the beginning of the recording, not before the last event.
+
+        Shape:
+            - returned: (classes,).
+
+        Returns:
+            The probability of each class.
+
+        Raises:
+            ValueError: The pixel is outside the sensor, polarity is no bit, or t goes backwards. The state stays as it was.
+
+        Example:
+            >>> from phased.classifier import Classifier
+            >>> session = Classifier.load().session()
+            >>> session.push(16, 7, 1, 2_000).sum().round(6)
+            np.float64(1.0)
+        """
+        width, height = self._sensor
+        if not (0 <= x < width and 0 <= y < height and polarity in (0, 1)):
+            raise ValueError(
+                f"x must be in [0, {width}), y in [0, {height}) and polarity 0 or 1, got {x}, {y} and {polarity}. "
+                f"Leave out events from outside a window of this size."
+            )
+        time = t / MICROSECONDS
+        self._h = self._stream.push((int(y) * width + int(x)) * 2 + int(polarity), time)
+        self._warn_beyond(time)
+        return self.probabilities
+
+    def run(self, recording: Recording) -> Probabilities:
+        """Take a recording, or the next part of one.
+
+        Args:
+            recording: The events; none may be before the last event of this session.
+
+        Shape:
+            - returned: (classes,).
+
+        Returns:
+            The probability of each class after its last event.
+
+        Raises:
+            ValueError: The recording is of another sensor, or its times go backwards.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.classifier import Classifier
+            >>> from phased.data import Recording
+            >>> part = Recording(np.array([16, 17]), np.array([7, 7]), np.array([True, True]), np.array([2_000, 2_450]))
+            >>> Classifier.load().session().run(part).shape
+            (10,)
+        """
+        for _ in self._outputs(recording):
+            pass
+        return self.probabilities
+
+    def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
+        """Take a recording, and give the probabilities at regular times.
+
+        Args:
+            recording: The events; none may be before the last event of this session.
+            every: Milliseconds between two moments. The last moment is that of the last event.
+
+        Returns:
+            An iterator of moments: a time in ms, and the probabilities of shape (classes,).
+
+        Raises:
+            ValueError: The recording is of another sensor, its times go backwards, or every is not positive.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.classifier import Classifier
+            >>> from phased.data import Recording
+            >>> part = Recording(np.array([16, 17]), np.array([7, 7]), np.array([True, True]), np.array([2_000, 32_450]))
+            >>> [moment.time for moment in Classifier.load().session().follow(part)]
+            [10.0, 20.0, 30.0, 32.45]
+        """
+        check.number("every", every, low=0.0, low_open=True)
+        if not len(recording):
+            return
+        time = recording.time
+        first, last = int(time[0]) / MICROSECONDS, int(time[-1]) / MICROSECONDS
+        tick = int(first // every) + 1
+        begin, before = 0, self._h
+        for outputs in self._outputs(recording):
+            end = begin + len(outputs)
+            until = last if end == len(time) else int(time[end]) / MICROSECONDS
+            while tick * every < until:
+                taken = int(np.searchsorted(time[begin:end], tick * every * MICROSECONDS))
+                # Before the first event of a chunk the state is that after the chunk before it.
+                yield Moment(tick * every, self._head(outputs[taken - 1] if taken else before))
+                tick += 1
+            begin, before = end, self._h
+        yield Moment(last, self.probabilities)
+
+    def _outputs(self, recording: Recording) -> Iterator[NDArray[Any]]:
+        """The layer's outputs after each event, (events, H), chunk by chunk."""
+        if recording.sensor != self._sensor:
+            (width, height), other = self._sensor, recording.sensor
+            raise ValueError(
+                f"the recording must be of {width} x {height} pixels, the model's sensor, got {other.width} x {other.height}. "
+                f"Take a window of that size (crop), or train a model for this sensor."
+            )
+        address, time = recording.address, recording.time / MICROSECONDS
+        for first in range(0, len(time), CHUNK):
+            chunk = slice(first, first + CHUNK)
+            outputs = self._stream.run(address[chunk], time[chunk])
+            self._h = outputs[-1].copy()  # a view would keep the whole chunk
+            yield outputs
+        if len(time):
+            self._warn_beyond(float(time[-1]))
+
+    def _warn_beyond(self, time: float) -> None:
+        if not self._warned and self._longest is not None and time > self._longest:
+            self._warned = True
+            warnings.warn(
+                f"These events go beyond {self._longest:g} ms, the longest recordings that this model was tested on. It goes on "
+                f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event.",
+                stacklevel=3,
+            )

@@ -1,0 +1,92 @@
+"""`phased pack`: makes a model for `phased classify` from the checkpoint of a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from torch import Tensor
+
+from phased.classifier import About, Classifier, Score
+from phased.classifier.network import sizes_in
+from phased.cli.classify import Options, classify
+from phased.experiments.folder import read
+from phased.experiments.record import Record
+from phased.learn.store import CHECKPOINT, load_checkpoint
+
+LONGEST = 340.0  # ms: N-MNIST's recordings end before
+TRAINED_ON = {
+    "simulated": "Recordings simulated from {images:,} of MNIST's training images by phased's event camera in software.",
+    "real": "The training recordings of N-MNIST (Orchard et al. 2015, CC BY-SA 4.0).",
+    "both": "Recordings simulated from {images:,} of MNIST's training images by phased's event camera in software, and real "
+    "training recordings of N-MNIST (Orchard et al. 2015, CC BY-SA 4.0).",
+}
+"""What the conditions of the experiment nmnist mean."""
+
+TESTED_ON = {
+    "simulated": "MNIST's test images",
+    "real": "test recordings of N-MNIST",
+    "all real": "training and test recordings of N-MNIST, none of them used in training",
+}
+"""What the names of its tests mean."""
+
+
+def pack(console: Console, name: str, results: Path, out: Path, test: Path | None) -> None:
+    """Write the model of a run to a folder, with its scores; `test` is a folder of recordings to measure it on."""
+    record = find(name, results)
+    path = results / record.experiment / record.name / CHECKPOINT
+    checkpoint = load_checkpoint(path)
+    if checkpoint is None or "model" not in checkpoint:
+        raise FileNotFoundError(f"there is no checkpoint '{path}'. Make it with: {record.command}")
+    classifier = Classifier.of(network(checkpoint["model"]), about=about(record))
+    if test is not None:
+        real = measured(console, classifier, test)
+        classifier = classifier.described(replace(classifier.config.about, scores=(*classifier.config.about.scores, real)))
+    classifier.save(out)
+    console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+
+
+def find(name: str, results: Path) -> Record:
+    """The record of a run; a ValueError with similar names if there is none."""
+    records = read(results).records
+    found = [record for record in records if record.name == name]
+    if not found:
+        others = ", ".join(sorted({record.name for record in records if record.experiment == "nmnist"})) or "none"
+        raise ValueError(f"there is no result of a run '{name}' in '{results}'. Those of the experiment nmnist: {others}.")
+    return max(found, key=lambda record: record.date)
+
+
+def network(state: Mapping[str, Tensor]) -> Any:
+    """The network of a state_dict; its sizes follow from the shapes, the gate's shape from the layer's own settings."""
+    settings = getattr(state, "_metadata", {}).get("rnn", {}).get("settings", {})
+    return sizes_in(state, gate=settings.get("gate", "triangle")).load(state)
+
+
+def about(record: Record) -> About:
+    """How the run was trained and tested."""
+    images = record.settings.get("task", {}).get("images", [0])[0]
+    data = TRAINED_ON.get(record.condition, record.condition).format(images=images)
+    scores = tuple(
+        Score(score.test, score.sequences, said(name), simulated=name.startswith("simulated"))
+        for name, score in record.evaluations.items()
+    )
+    versions = {str(package): str(version) for package, version in record.versions.items()}
+    return About(command=record.command, data=data, scores=scores, longest=LONGEST, versions=versions, date=record.date)
+
+
+def said(name: str) -> str:
+    """A test of the experiment in words: "real 0.75" is on real recordings with each event kept with probability 0.75."""
+    recordings, _, keep = name.rpartition(" ")
+    events = "all events" if keep == "1" else f"each event kept with probability {keep}"
+    return f"{TESTED_ON.get(recordings, recordings)}, {events}"
+
+
+def measured(console: Console, classifier: Classifier, folder: Path) -> Score:
+    """The accuracy on recordings of a camera, in one folder per class."""
+    total = classify(Console(quiet=True), console, classifier, [folder], Options())
+    if total.named != total.recordings:
+        raise ValueError(f"'{folder}' must have one folder per class, named {', '.join(classifier.classes)}.")
+    return Score(total.correct / total.named, total.named, f"recordings in {folder.name}", simulated=False)

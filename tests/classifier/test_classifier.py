@@ -1,0 +1,189 @@
+"""The classifier computes what its network computes, however the events come, and says what it cost."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import phased
+from examples import run_example
+from phased import PhasedGRU, PhasedLSTM
+from phased.classifier import About, Classifier, EventEmbedding, Session
+from phased.classifier import session as sessions
+from phased.data.recordings import Recording, Sensor
+from phased.learn import Batch, Readout
+from phased.learn.baselines import Baseline
+from recordings import network, part, recording
+
+DOCUMENTED = {
+    f"{owner.__name__}.{name}" if name else owner.__name__: getattr(owner, name) if name else owner
+    for owner, names in ((Classifier, ("", "load", "of", "save", "session")), (Session, ("", "push", "run", "follow")))
+    for name in names
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_the_examples_run(name):
+    run_example(name, inspect.getdoc(DOCUMENTED[name]))
+
+
+def probabilities(model, events):
+    """What the network itself says after the last event."""
+    address, time = torch.from_numpy(events.address).unsqueeze(1), torch.from_numpy(events.time / 1000).unsqueeze(1)
+    with torch.no_grad():
+        return model(Batch.of(address, time, torch.tensor([len(events)]), torch.tensor([0])))[0].softmax(-1).numpy()
+
+
+@pytest.mark.parametrize("gate", ["triangle", "square"])
+@pytest.mark.parametrize("cell", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate):
+    model, events = network(layers=layers, cell=cell, gate=gate, leak=0.001), recording()
+    answer = Classifier.of(model).classify(events)
+    np.testing.assert_allclose(answer.probabilities, probabilities(model, events), rtol=1e-4)
+    assert answer.label == str(answer.probabilities.argmax())
+    assert answer.confidence == answer.probabilities.max()
+    assert answer.probabilities.sum() == pytest.approx(1)
+
+
+def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch):
+    monkeypatch.setattr(sessions, "CHUNK", 64)
+    classifier, events = Classifier.of(network()), recording()
+    whole = classifier.classify(events).probabilities
+    session = classifier.session()
+    for begin, end in ((0, 1), (1, 1), (1, 200), (200, 490)):
+        session.run(part(events, begin, end))
+    for x, y, polarity, t in zip(*(v[490:] for v in (events.x, events.y, events.polarity, events.time)), strict=True):
+        last = session.push(x, y, polarity, t)
+    np.testing.assert_allclose(last, whole, rtol=1e-6)
+    assert np.array_equal(last, session.probabilities)
+
+
+def test_sessions_do_not_disturb_each_other():
+    classifier, events = Classifier.of(network()), recording()
+    alone = classifier.classify(events).probabilities
+    one, other = classifier.session(), classifier.session()
+    one.run(part(events, 0, 250))
+    other.run(recording(seed=1))
+    assert np.array_equal(one.run(part(events, 250, 500)), alone)
+
+
+@pytest.mark.parametrize("chunk", [7, 10_000])
+def test_the_probabilities_over_time_are_those_after_the_events_before_each_moment(chunk, monkeypatch):
+    monkeypatch.setattr(sessions, "CHUNK", chunk)
+    classifier, events = Classifier.of(network()), recording(60)
+    moments = list(classifier.follow(events, every=25.0))
+    last = events.time[-1] / 1000
+    first = events.time[0] / 1000 // 25 + 1
+    assert [moment.time for moment in moments] == [*np.arange(25 * first, last, 25), last]
+    for moment in moments[:-1]:
+        before = part(events, 0, int((events.time < 1000 * moment.time).sum()))
+        np.testing.assert_allclose(moment.probabilities, classifier.classify(before).probabilities, rtol=1e-6)
+    assert np.array_equal(moments[-1].probabilities, classifier.classify(events).probabilities)
+
+
+def test_a_gap_between_events_repeats_the_probabilities():
+    zeros = np.zeros(2, np.int64)
+    events = Recording(zeros, zeros, zeros.astype(bool), np.array([1_000, 95_000]))
+    moments = list(Classifier.of(network()).follow(events, every=30.0))
+    assert [moment.time for moment in moments] == [30.0, 60.0, 90.0, 95.0]
+    assert np.array_equal(moments[0].probabilities, moments[2].probabilities)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_updates_are_those_of_the_layer(layers):
+    model, events = network(layers=layers, period=phased.LogUniform(1, 200), shift=None), recording()
+    answer = Classifier.of(model).classify(events)
+    assert answer.updates == int(phased.updates(model.rnn, torch.from_numpy(events.time / 1000)).sum())
+    assert answer.possible == 500 * 12 * layers
+    assert answer.events == 500
+    assert answer.seconds > 0
+
+
+def test_a_recording_without_events_is_refused():
+    with pytest.raises(ValueError, match="at least one event, got none"):
+        Classifier.of(network()).classify(recording(0))
+    with pytest.raises(ValueError, match="at least one event, got none"):
+        Classifier.of(network()).follow(recording(0))
+
+
+def test_another_sensor_is_refused_with_the_cure():
+    with pytest.raises(ValueError, match=r"must be of 34 x 34 pixels.*got 346 x 260\. Take a window"):
+        Classifier.of(network()).classify(recording(sensor=Sensor(346, 260)))
+
+
+def test_a_sensor_of_any_size_can_be_the_models():
+    sensor = Sensor(20, 10)
+    assert Classifier.of(network(sensor=sensor)).classify(recording(sensor=sensor)).events == 500
+
+
+@pytest.mark.parametrize("event", [(34, 0, 1, 0), (0, 34, 1, 0), (-1, 0, 1, 0), (0, 0, 2, 0)])
+def test_an_event_outside_the_sensor_changes_nothing(event):
+    session = Classifier.of(network()).session()
+    before = session.push(3, 4, 1, 10)
+    with pytest.raises(ValueError, match=r"x must be in \[0, 34\)"):
+        session.push(*event)
+    assert np.array_equal(session.probabilities, before)
+
+
+def test_time_must_not_go_backwards():
+    session = Classifier.of(network()).session()
+    session.push(3, 4, 1, 10)
+    with pytest.raises(ValueError, match="time must not go backwards"):
+        session.push(3, 4, 1, 9)
+
+
+def test_times_beyond_those_tested_are_answered_with_one_warning():
+    classifier = Classifier.of(network(), about=About(longest=340.0))
+    classifier.classify(recording())
+    late = recording(duration=3_000_000)
+    session = classifier.session()
+    with pytest.warns(UserWarning, match="go beyond 340 ms"):
+        session.run(part(late, 0, 400))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.push(0, 0, 0, 3_000_000)
+
+
+def test_without_a_tested_length_nothing_is_said_about_it():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Classifier.of(network()).classify(recording(duration=10_000_000)).events == 500
+
+
+def test_the_networks_parameters_are_copied():
+    model, events = network(), recording()
+    classifier = Classifier.of(model)
+    before = classifier.classify(events).probabilities
+    with torch.no_grad():
+        for value in model.parameters():
+            value.zero_()
+    assert np.array_equal(classifier.classify(events).probabilities, before)
+
+
+def test_making_one_draws_no_random_numbers():
+    model = network()
+    state = torch.random.get_rng_state()
+    Classifier.of(model)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    "model, error, message",
+    [
+        (lambda: PhasedLSTM(3, 4), TypeError, "must be a phased.learn.Readout, got PhasedLSTM"),
+        (lambda: Readout(PhasedLSTM(3, 4), 10), TypeError, "must have an EventEmbedding"),
+        (lambda: Readout(Baseline(41, 4), 10, encoder=EventEmbedding()), TypeError, "must have a PhasedLSTM or PhasedGRU"),
+        (lambda: Readout(PhasedLSTM(41, 4), None, encoder=EventEmbedding()), ValueError, "must classify whole sequences"),
+    ],
+)
+def test_a_model_of_another_kind_is_refused(model, error, message):
+    with pytest.raises(error, match=message):
+        Classifier.of(model())
+
+
+def test_classes_must_be_as_many_as_the_outputs():
+    with pytest.raises(ValueError, match="classes must be 10 different names"):
+        Classifier.of(network(), classes=["a", "b"])

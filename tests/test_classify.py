@@ -1,0 +1,260 @@
+"""`phased classify` and `phased pack`: what they print, what they write, and how they fail."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from typer.testing import CliRunner
+
+from phased.classifier import Classifier
+from phased.cli import classify as command
+from phased.cli.app import app
+from phased.data import Sensor, encode, read
+from phased.experiments.record import parse
+from phased.experiments.run import write
+from phased.learn.store import Score, save_checkpoint
+from recordings import network, recording
+
+
+@pytest.fixture
+def call():
+    runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
+    return lambda *arguments: runner.invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Six recordings in N-MNIST's layout."""
+    for digit in (3, 7):
+        (tmp_path / "Test" / str(digit)).mkdir(parents=True)
+        for number in (1, 2, 10):
+            content = encode(recording(200, seed=100 * digit + number))
+            (tmp_path / "Test" / str(digit) / f"{number:05}.bin").write_bytes(content)
+    return tmp_path / "Test"
+
+
+def test_a_line_of_json_per_recording_and_nothing_else(call, folder):
+    result = call("classify", folder, "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [Path(line["file"]).relative_to(folder).as_posix() for line in lines] == [
+        f"{digit}/{number:05}.bin" for digit in (3, 7) for number in (1, 2, 10)
+    ]
+    classifier = Classifier.load()
+    for line in lines:
+        answer = classifier.classify(read(line["file"]))
+        assert list(line) == ["file", "class", "confidence", "events", "updates", "seconds"]
+        assert line["class"] == int(answer.label)
+        assert line["confidence"] == answer.confidence
+        assert (line["events"], line["updates"]) == (200, answer.updates)
+        assert line["seconds"] > 0
+
+
+def test_a_line_per_recording_and_a_summary_with_the_accuracy(call, folder):
+    result = call("classify", folder / "3" / "00001.bin", folder / "7")
+    assert result.exit_code == 0, result.output
+    *lines, summary = result.stdout.splitlines()
+    assert len(lines) == 4
+    assert all(re.search(r"\.bin  \d  \d+\.\d%  200 events  .* events/s  [\d,]+ updates \(\d\.\d%\)$", line) for line in lines)
+    assert summary.startswith("4 recordings: 800 events in ")
+    assert re.search(r"[0-4] of 4 in the folder of their class", summary)
+
+
+def test_a_model_of_ones_own_is_used_with_its_class_names(call, folder, tmp_path):
+    Classifier.of(network(outputs=2), classes=["left", "right"]).save(tmp_path / "model")
+    result = call("classify", folder / "3" / "00001.bin", "--model", tmp_path / "model", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["class"] in ("left", "right")
+    result = call("classify", folder / "3" / "00001.bin", "--model", tmp_path / "model")
+    assert "in the folder of their class" not in result.stdout
+
+
+def test_a_bad_file_stops_the_command_after_the_answers_before_it(call, folder):
+    bad = folder / "7" / "00001.bin"
+    bad.write_bytes(bad.read_bytes()[:-2])
+    result = call("classify", folder, "--json")
+    assert result.exit_code == 1
+    assert [json.loads(line)["class"] in range(10) for line in result.stdout.splitlines()] == [True] * 3
+    assert re.search(rf"'{re.escape(str(bad))}', byte 995", result.stderr)
+
+
+def test_with_skip_bad_bad_files_are_named_and_counted(call, folder):
+    bad = folder / "3" / "00002.bin"
+    bad.write_bytes(b"")
+    result = call("classify", folder, "--skip-bad", "--json")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 5
+    assert str(bad) in result.stderr
+    assert "1 skipped." in result.stderr
+    assert call("classify", folder, "--skip-bad").stdout.splitlines()[-1].endswith(". 1 skipped.")
+
+
+def test_nothing_but_bad_files_is_a_failure(call, tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"123")
+    result = call("classify", tmp_path, "--skip-bad")
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("nowhere.bin",), "'nowhere.bin'"),
+        ((".",), "there are no event files in '.'. They end with .bin"),
+        (("x.bin", "--model", "nowhere"), "there is no folder 'nowhere' with a model"),
+        (("x.bin", "--crop", "3"), "it must be two whole numbers, such as 10,20, got '3'"),
+        (("x.bin", "--sensor", "a,b"), "it must be two whole numbers"),
+        (("x.bin", "--picture", "x.gif"), "a picture's name must end in .png, .svg, .pdf, got 'x.gif'"),
+        (("x.bin", "y.bin", "--picture", "x.png"), "--picture takes one recording"),
+        ((".", "--picture", "x.png"), "--picture takes one recording"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_the_cure(call, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    result = call("classify", *arguments)
+    assert result.exit_code in (1, 2)
+    assert message in result.output
+
+
+def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, tmp_path):
+    file = tmp_path / "large.npy"
+    large = recording(3000, sensor=Sensor(60, 50), duration=200_000)
+    np.save(file, large.to_array())
+    result = call("classify", file, "--sensor", "60,50")
+    assert result.exit_code == 1
+    assert f"'{file}': the recording must be of 34 x 34 pixels" in result.output
+    result = call("classify", file, "--sensor", "60,50", "--crop", "20,10", "--json")
+    assert result.exit_code == 0, result.output
+    inside = (large.x >= 20) & (large.x < 54) & (large.y >= 10) & (large.y < 44)
+    assert json.loads(result.stdout)["events"] == inside.sum()
+
+
+def test_times_count_from_the_first_event_except_in_files_of_nmnist(call, tmp_path):
+    events = recording(300)
+    later = events.to_array()
+    later["t"] += 10**12
+    np.save(tmp_path / "later.npy", later)
+    result = call("classify", tmp_path / "later.npy", "--json")
+    expected = Classifier.load().classify(events.from_start())
+    assert json.loads(result.stdout)["confidence"] == expected.confidence
+    assert "go beyond" not in result.stderr
+
+
+def test_a_long_recording_is_classified_with_a_warning(call, tmp_path):
+    (tmp_path / "long.bin").write_bytes(encode(recording(300, duration=5_000_000)))
+    result = call("classify", tmp_path / "long.bin", tmp_path / "long.bin", "--json")
+    assert len(result.stdout.splitlines()) == 2
+    assert result.stderr.count("go beyond 340 ms") == 1
+
+
+@pytest.mark.parametrize("suffix, begin", [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_picture_is_drawn_in_the_format_of_its_name(call, folder, tmp_path, suffix, begin):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "pictures" / f"three.{suffix}"
+    result = call("classify", folder / "3" / "00001.bin", "--picture", out)
+    assert result.exit_code == 0, result.output
+    assert out.read_bytes().startswith(begin)
+
+
+def test_on_a_terminal_a_line_follows_the_events(folder):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    file = folder / "3" / "00001.bin"
+    classifier = Classifier.load()
+    command.classify(console, console, classifier, [file], command.Options())
+    shown = screen.getvalue()
+    assert len(re.findall(r"00001\.bin +\d+ ms", shown)) >= 25  # every 10 of 300 ms
+    assert shown.rstrip().endswith(")")
+    assert re.search(r"200 events", shown)
+
+
+def test_a_replay_takes_as_long_as_the_recording(folder, monkeypatch):
+    slept = []
+    monkeypatch.setattr(command.time, "sleep", slept.append)
+    console = Console(file=io.StringIO(), force_terminal=True)
+    command.classify(console, console, Classifier.load(), [folder / "3" / "00001.bin"], command.Options(replay=True))
+    assert max(slept) == pytest.approx(0.3, abs=0.1)  # the clock stands almost still when nothing sleeps
+
+
+def test_starting_the_command_imports_nothing_that_it_does_not_need(folder):
+    code = (
+        "import sys; from typer.testing import CliRunner; from phased.cli.app import app\n"
+        f"assert CliRunner().invoke(app, ['classify', {str(folder)!r}, '--json']).exit_code == 0\n"
+        "print([name for name in ('matplotlib', 'lightning', 'pandas', 'torch._dynamo') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert done.stdout.strip() == "[]"
+
+
+# Packing
+
+
+@pytest.fixture
+def trained(tmp_path, result):
+    """A record and a checkpoint, where a finished run leaves them; and the network."""
+    model = network(gate="square")
+    made_up = parse(json.dumps(result()))
+    record = replace(
+        made_up,
+        experiment="nmnist",
+        name="nmnist-both-phased-seed0",
+        study="nmnist-real",
+        condition="both",
+        settings={"task": {"images": [60_000, 10_000]}},
+        evaluations={"simulated 0.4": Score(0.96, 10_000, 1500.0, 0.05), "real 1": Score(0.97, 100, 4100.0, 0.05)},
+    )
+    place = tmp_path / "results" / "nmnist" / record.name
+    place.mkdir(parents=True)
+    write(place.with_suffix(".jsonl"), record)
+    save_checkpoint(place / "checkpoint.pt", {"model": model.state_dict()})
+    return model, record
+
+
+def test_a_finished_run_is_packed_with_its_command_and_its_scores(call, tmp_path, trained, folder):
+    model, record = trained
+    arguments = ("--results", tmp_path / "results", "--out", tmp_path / "packed", "--test", folder)
+    result = call("pack", record.name, *arguments)
+    assert result.exit_code == 0, result.output
+    packed = Classifier.load(tmp_path / "packed")
+    events = recording()
+    assert np.array_equal(packed.classify(events).probabilities, Classifier.of(model).classify(events).probabilities)
+    about = packed.config.about
+    assert about.command == record.command
+    assert record.command in (tmp_path / "packed" / "README.md").read_text()
+    assert about.data.startswith("Recordings simulated from 60,000 of MNIST's training images")
+    assert "real training recordings of N-MNIST" in about.data
+    assert set(about.scores[:2]) == {
+        (0.96, 10_000, "MNIST's test images, each event kept with probability 0.4", True),
+        (0.97, 100, "test recordings of N-MNIST, all events", False),
+    }
+    assert about.scores[2][1:] == (6, "recordings in Test", False)
+
+
+def test_a_run_that_is_not_there_is_answered_with_those_there_are(call, tmp_path, trained):
+    result = call("pack", "nmnist-other", "--results", tmp_path / "results", "--out", tmp_path / "packed")
+    assert result.exit_code == 1
+    assert "Those of the experiment nmnist: nmnist-both-phased-seed0." in result.output
+
+
+def test_a_run_without_its_checkpoint_is_answered_with_the_command_that_makes_it(call, tmp_path, trained):
+    (tmp_path / "results" / "nmnist" / trained[1].name / "checkpoint.pt").unlink()
+    result = call("pack", trained[1].name, "--results", tmp_path / "results", "--out", tmp_path / "packed")
+    assert result.exit_code == 1
+    assert f"Make it with: {trained[1].command}" in result.output
+
+
+def test_a_checkpoint_of_another_kind_of_network_is_refused(call, tmp_path, trained):
+    path = tmp_path / "results" / "nmnist" / trained[1].name / "checkpoint.pt"
+    save_checkpoint(path, {"model": torch.nn.Linear(2, 3).state_dict()})
+    result = call("pack", trained[1].name, "--results", tmp_path / "results", "--out", tmp_path / "packed")
+    assert result.exit_code == 1
+    assert "must be a Readout with an EventEmbedding" in result.output
