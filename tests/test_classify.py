@@ -210,7 +210,7 @@ def trained(tmp_path, result):
         study="nmnist-real",
         condition="both",
         settings={"task": {"images": [60_000, 10_000]}},
-        evaluations={"simulated 0.4": Score(0.96, 10_000, 1500.0, 0.05), "real 1": Score(0.97, 100, 4100.0, 0.05)},
+        evaluations={"rho 0.4": Score(0.96, 10_000, 1500.0, 0.05), "real, rho 1": Score(0.97, 100, 4100.0, 0.05)},
     )
     place = tmp_path / "results" / "nmnist" / record.name
     place.mkdir(parents=True)

@@ -381,3 +381,13 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
 def test_a_test_on_recordings_reads_as_its_settings():
     test = TestRecordings((TINY.source("simulated", "test"),), 0.4)
     assert "0x" not in repr(test)
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_recordings_that_start_before_zero_are_trained_on():
+    task = replace(TINY, jitter=50.0)
+    batch = task.batch(0, "train", 1, 0, 8)
+    assert batch.samples.time.min() < 0
+    loss = DigitNetwork().build(task, seed=0)(batch).sum()
+    loss.backward()
+    assert loss.isfinite()

@@ -69,19 +69,21 @@ def about(record: Record) -> About:
     """How the run was trained and tested."""
     images = record.settings.get("task", {}).get("images", [0])[0]
     data = TRAINED_ON.get(record.condition, record.condition).format(images=images)
-    scores = tuple(
-        Score(score.test, score.sequences, said(name), simulated=name.startswith("simulated"))
-        for name, score in record.evaluations.items()
-    )
+    scores = []
+    for name, score in record.evaluations.items():
+        recordings, keep = tested(name, record.condition)
+        words = f"{TESTED_ON.get(recordings, recordings)}, {keep}"
+        scores.append(Score(score.test, score.sequences, words, simulated=recordings == "simulated"))
     versions = {str(package): str(version) for package, version in record.versions.items()}
-    return About(command=record.command, data=data, scores=scores, longest=LONGEST, versions=versions, date=record.date)
+    return About(command=record.command, data=data, scores=tuple(scores), longest=LONGEST, versions=versions, date=record.date)
 
 
-def said(name: str) -> str:
-    """A test of the experiment in words: "real 0.75" is on real recordings with each event kept with probability 0.75."""
-    recordings, _, keep = name.rpartition(" ")
-    events = "all events" if keep == "1" else f"each event kept with probability {keep}"
-    return f"{TESTED_ON.get(recordings, recordings)}, {events}"
+def tested(name: str, condition: str) -> tuple[str, str]:
+    """The recordings of a test, and the events kept: "real, rho 0.75" is on real recordings, "rho 0.75" on the run's own."""
+    recordings, _, rho = name.rpartition("rho ")
+    own = "real" if condition == "real" else "simulated"
+    events = "all events" if rho == "1" else f"each event kept with probability {rho}"
+    return recordings.rstrip(", ") or own, events
 
 
 def measured(console: Console, classifier: Classifier, folder: Path) -> Score:
