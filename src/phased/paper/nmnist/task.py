@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -172,22 +171,14 @@ class PlacedTest:
 
 
 class Placed:
-    """`Digits` on a device."""
+    """`Digits` on a device, with its recordings: loading them is no part of the first epoch."""
 
     def __init__(self, task: Digits, device: torch.device, size: int) -> None:
         self.task, self.device, self.size = task, device, size
+        self.training = Gathered(task.training_sources(), device)
+        self.test = task.test().to(device, size)
         self.random = torch.Generator(device)
         self._order: tuple[tuple[int, int], Tensor] | None = None
-
-    @cached_property
-    def training(self) -> Gathered:
-        """The training recordings."""
-        return Gathered(self.task.training_sources(), self.device)
-
-    @cached_property
-    def test(self) -> PlacedTest:
-        """The test recordings."""
-        return self.task.test().to(self.device, self.size)
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """Batch number `index` of an epoch of training, or of the test."""
