@@ -95,7 +95,7 @@ def _decoded(block: Block) -> tuple[NDArray[np.int16], NDArray[np.int32]] | None
         return None
     x, y, polarity, time = native.unpack(b"".join(data for _, data in block))
     back = time[1:] < time[:-1]
-    starts = np.cumsum([len(data) // native.SIZE for _, data in block])[:-1]
+    starts = np.cumsum([len(data) // native.SIZE for _, data in block], dtype=np.int64)[:-1]
     back[starts - 1] = False
     if back.any() or x.max(initial=0) >= NMNIST.width or y.max(initial=0) >= NMNIST.height:
         return None

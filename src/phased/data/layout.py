@@ -66,8 +66,7 @@ class Folder:
             if (path / digit).is_dir():
                 with os.scandir(path / digit) as entries:
                     for entry in entries:
-                        status = entry.stat()
-                        self._files.append((digit, entry.name, status.st_size, status.st_mtime_ns))
+                        self._files.append((digit, entry.name, *_size_and_time(entry)))
         self.key = hashlib.sha256(repr(sorted(self._files)).encode("utf-8", "surrogateescape")).hexdigest()
 
     def members(self) -> list[Member]:
@@ -84,6 +83,15 @@ class Folder:
     def read(self, member: Member) -> bytes:
         """The bytes of one."""
         return read_bytes(member.path)
+
+
+def _size_and_time(entry: os.DirEntry[str]) -> tuple[int, int]:
+    """Size and time of change of a file; zeros for one that cannot be read, which is an error when it is."""
+    try:
+        status = entry.stat()
+    except OSError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
 
 
 class Zipped:

@@ -20,7 +20,7 @@ def read_native(path: Path | str, sensor: Sequence[int] = NMNIST) -> Recording:
     """Read a recording of N-MNIST.
 
     Args:
-        path: a `.bin` file of N-MNIST, or of another data set in its format (N-Caltech101).
+        path: a `.bin` file of N-MNIST, or of another data set in its format.
         sensor: the size of the camera; the file does not contain it.
 
     Returns:

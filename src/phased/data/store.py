@@ -1,7 +1,8 @@
 """Indexed recordings in one file, memory-mapped: an open reads the index alone, an access the events it needs.
 
 The file has the addresses (int16) and the times (int32), each with room for all events of the data set, the index with its
-SHA-256, the size of the index (8 bytes), and a magic number (8 bytes). A file that was cut off has no index that fits, and is not used.
+SHA-256, the size of the index (8 bytes), and a magic number (8 bytes). A file that was cut off has no index that fits: it is not
+used.
 """
 
 from __future__ import annotations

@@ -1,0 +1,347 @@
+"""A data set: indexed once, mapped from then on, made again if it or its files change; bad files are named or skipped."""
+
+import os
+import resource
+import shutil
+import warnings
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from phased.data import BadRecording, cache_folder, encode, open_recordings, read_native
+from phased.data import data_set as module
+from phased.data.index import BLOCK
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """How often files were decoded."""
+    calls = []
+    build = module.build
+
+    def spy(*args):
+        calls.append(args)
+        return build(*args)
+
+    monkeypatch.setattr(module, "build", spy)
+    return calls
+
+
+@contextmanager
+def room_for(size):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def index_file() -> Path:
+    (found,) = cache_folder().glob("*.events")
+    return found
+
+
+def assert_same(recordings, folder, part="Train"):
+    """The recordings are those in the files."""
+    assert len(recordings) == len(list(folder.glob(f"{part}/*/*.bin")))
+    for recording, label, number in zip(recordings, recordings.label.tolist(), recordings.number.tolist(), strict=True):
+        file = read_native(folder / part / str(label) / f"{number:05}.bin")
+        for name in ("x", "y", "polarity", "time"):
+            assert np.array_equal(getattr(recording, name), getattr(file, name))
+
+
+@pytest.mark.parametrize("split, part, count", [("train", "Train", 12), ("test", "Test", 5)])
+def test_recordings_labels_and_numbers_are_those_of_the_files(folder, split, part, count):
+    recordings, skipped = open_recordings(folder, split)
+    assert recordings.number.tolist() == list(range(1, count + 1))
+    assert recordings.label.tolist() == [number % 10 for number in range(1, count + 1)]
+    assert skipped == ()
+    assert_same(recordings, folder, part)
+
+
+def test_the_second_time_nothing_is_decoded(folder, builds):
+    first, _ = open_recordings(folder, "train")
+    again, _ = open_recordings(folder, "train")
+    assert len(builds) == 1
+    for name in ("address", "time", "offset", "label", "number"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+
+
+def test_the_second_time_no_file_of_the_data_set_is_read(folder, monkeypatch):
+    open_recordings(folder, "train")
+    monkeypatch.setattr("phased.data.layout.read_bytes", lambda path: pytest.fail(f"{path} was read"))
+    assert len(open_recordings(folder, "train").recordings[3]) == 14
+
+
+def test_an_access_reads_the_events_of_its_recording_alone(folder):
+    recordings, _ = open_recordings(folder, "train")
+    touched = []
+
+    class Watched:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __getitem__(self, part):
+            touched.append((part.start, part.stop))
+            return self.tensor[part]
+
+    watched = module.Recordings(Watched(recordings.address), Watched(recordings.time), *_rest(recordings))
+    assert len(watched[4]) == 15
+    begin, end = recordings.offset[4:6].tolist()
+    assert touched == [(begin, end)] * 2
+
+
+def _rest(recordings):
+    return recordings.offset, recordings.label, recordings.number
+
+
+def test_tensors_are_mapped_can_be_written_to_and_leave_the_file_as_it_is(folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recordings, _ = open_recordings(folder, "train")
+        before = index_file().read_bytes()
+        recordings.address.zero_()
+    assert index_file().read_bytes() == before
+    assert open_recordings(folder, "train").recordings.address.any()
+
+
+def _touch(folder):
+    path = folder / "Train" / "3" / "00003.bin"
+    os.utime(path, ns=(1, 1))
+
+
+def _remove(folder):
+    (folder / "Train" / "3" / "00003.bin").unlink()
+
+
+def _rename(folder):
+    (folder / "Train" / "3" / "00003.bin").rename(folder / "Train" / "3" / "00033.bin")
+
+
+def _grow(folder):
+    path = folder / "Train" / "3" / "00003.bin"
+    status = path.stat()
+    path.write_bytes(path.read_bytes() + bytes([0, 0, 127, 0, 0]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [_touch, _remove, _rename, _grow])
+def test_files_that_change_are_decoded_again(folder, builds, change):
+    open_recordings(folder, "train")
+    change(folder)
+    assert_same(open_recordings(folder, "train").recordings, folder)
+    assert len(builds) == 2
+    assert len(list(cache_folder().iterdir())) == 1
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _empty(path):
+    path.write_bytes(b"")
+
+
+def _flip(path):
+    content = bytearray(path.read_bytes())
+    content[-200] ^= 1
+    path.write_bytes(content)
+
+
+def _shorten(path):
+    content = path.read_bytes()
+    path.write_bytes(content[10:])
+
+
+@pytest.mark.parametrize("damage", [_cut, _empty, _flip, _shorten])
+def test_a_damaged_index_is_made_again(folder, builds, damage):
+    open_recordings(folder, "train")
+    damage(index_file())
+    assert_same(open_recordings(folder, "train").recordings, folder)
+    assert len(builds) == 2
+
+
+def test_data_sets_of_two_folders_do_not_share_an_index(folder, tmp_path, builds):
+    shutil.copytree(folder, tmp_path / "other")
+    for place in (folder, tmp_path / "other", folder, tmp_path / "other"):
+        assert_same(open_recordings(place, "train").recordings, place)
+    assert len(builds) == 2
+
+
+def pack(folder, path, prefix=""):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            archive.write(file, prefix + str(file.relative_to(folder.parent)))
+
+
+@pytest.mark.parametrize("name", ["Train.zip", "train.zip"])
+def test_an_archive_has_the_recordings_of_its_folder(folder, tmp_path, builds, name):
+    pack(folder / "Train", tmp_path / name)
+    for _ in range(2):
+        recordings, _ = open_recordings(tmp_path, "train")
+        assert_same(recordings, folder)
+    assert len(builds) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["nmnist"]
+
+
+def test_a_bad_file_in_an_archive_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "Train.zip", "w") as archive:
+        archive.writestr("Train/0/00002.bin", b"\1\2\3")
+    with pytest.raises(BadRecording, match=r"Train.zip/Train/0/00002.bin', byte 0: each event must have 5 bytes"):
+        open_recordings(tmp_path, "train")
+
+
+BAD = {
+    "00002.bin": (b"", "empty file", 0),
+    "00004.bin": (bytes([1, 2, 0, 0, 10, 1]), "truncated", 5),
+    "00005.bin": (bytes([1, 2, 0, 0, 10, 1, 40, 0, 0, 10]), "y must be", 5),
+    "00006.bin": (bytes([1, 2, 0, 0, 10, 1, 4, 0, 0, 9]), "must not go back", 5),
+}
+
+
+@pytest.fixture
+def bad(folder):
+    """The data set with four bad files."""
+    for name, (content, _, _) in BAD.items():
+        (folder / "Train" / name[4] / name).write_bytes(content)
+    return folder
+
+
+def test_the_first_bad_file_is_an_error(bad):
+    with pytest.raises(BadRecording, match=r"2/00002.bin', byte 0: a recording must have events, got an empty file"):
+        open_recordings(bad, "train")
+    assert list(cache_folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["decoded", "mapped"])
+def test_bad_files_are_skipped_and_named(bad, builds, again):
+    if again:
+        open_recordings(bad, "train", skip_bad=True)
+    recordings, skipped = open_recordings(bad, "train", skip_bad=True)
+    assert len(builds) == 1
+    assert recordings.number.tolist() == [1, 3, 7, 8, 9, 10, 11, 12]
+    assert [Path(error.path).name for error in skipped] == list(BAD)
+    assert [error.byte for error in skipped] == [byte for _, _, byte in BAD.values()]
+    for error, (_, message, _) in zip(skipped, BAD.values(), strict=True):
+        assert message in error.what
+    for name in BAD:
+        (bad / "Train" / name[4] / name).unlink()
+    assert_same(recordings, bad)
+
+
+def test_an_index_with_skipped_files_does_not_hide_them(bad):
+    open_recordings(bad, "train", skip_bad=True)
+    with pytest.raises(BadRecording, match=r"00002.bin"):
+        open_recordings(bad, "train")
+
+
+def test_files_that_cannot_be_read_are_skipped_too(folder):
+    (folder / "Train" / "3" / "00003.bin").unlink()
+    (folder / "Train" / "3" / "00003.bin").symlink_to("nowhere")
+    (folder / "Train" / "4" / "00044.bin").mkdir()
+    recordings, skipped = open_recordings(folder, "train", skip_bad=True)
+    assert len(recordings) == 11
+    assert sorted(Path(error.path).name for error in skipped) == ["00003.bin", "00044.bin"]
+
+
+def test_if_all_files_are_bad_it_is_an_error(tmp_path):
+    (tmp_path / "Train" / "0").mkdir(parents=True)
+    (tmp_path / "Train" / "0" / "00001.bin").touch()
+    with pytest.raises(BadRecording, match="All 1 recordings are bad"):
+        open_recordings(tmp_path, "train", skip_bad=True)
+
+
+def test_other_names_are_ignored(folder):
+    for name in ("Train/notes.txt", "Train/0/readme.txt", "Train/0/._00010.bin", "Train/10/00001.bin", "Train/x/00001.bin"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("other")
+    assert open_recordings(folder, "train").recordings.number.tolist() == list(range(1, 13))
+
+
+def test_a_missing_part_says_what_was_expected(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"expected the folder 'Test' with files Test/<digit 0 to 9>/<MNIST number>.bin, or"
+    ):
+        open_recordings(tmp_path, "test")
+    (tmp_path / "Test").mkdir()
+    with pytest.raises(BadRecording, match=r"it must have files Test/<digit 0 to 9>/<MNIST number>.bin, got none"):
+        open_recordings(tmp_path, "test")
+    with pytest.raises(ValueError, match="split must be 'train' or 'test', got 'Train'"):
+        open_recordings(tmp_path, "Train")
+
+
+def test_recordings_of_several_blocks_are_in_their_places(tmp_path, recorded):
+    one = encode(recorded(BLOCK // 5 // 3))
+    (tmp_path / "Test" / "1").mkdir(parents=True)
+    for number in range(1, 9):
+        (tmp_path / "Test" / "1" / f"{number:05}.bin").write_bytes(one[: len(one) - 5 * number])
+    assert_same(open_recordings(tmp_path, "test").recordings, tmp_path, "Test")
+
+
+def test_a_bad_file_is_found_in_every_block(tmp_path, recorded):
+    one = encode(recorded(BLOCK // 5 // 3))
+    (tmp_path / "Test" / "1").mkdir(parents=True)
+    for number in range(1, 9):
+        (tmp_path / "Test" / "1" / f"{number:05}.bin").write_bytes(one if number % 4 else one + bytes([0, 0, 0, 0, 1]))
+    recordings, skipped = open_recordings(tmp_path, "test", skip_bad=True)
+    assert [Path(error.path).name for error in skipped] == ["00004.bin", "00008.bin"]
+    assert recordings.number.tolist() == [1, 2, 3, 5, 6, 7]
+    assert all(np.array_equal(recording.time, recordings[0].time) for recording in recordings)
+
+
+def test_progress_counts_up_to_all_files(bad):
+    calls = []
+    open_recordings(bad, "train", skip_bad=True, progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (12, 12)
+
+
+def test_a_folder_that_cannot_be_written_to_keeps_the_recordings_in_memory(folder, tmp_path):
+    (tmp_path / "file").touch()
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"indexed in memory.*it is a file.*PHASED_CACHE"):
+            recordings, _ = open_recordings(folder, "train", cache=tmp_path / "file")
+        assert_same(recordings, folder)
+        recordings.address.zero_()
+
+
+def test_a_full_disk_is_an_error_that_leaves_nothing(folder):
+    with room_for(100), pytest.raises(OSError, match=r"cannot write .*File too large.*PHASED_CACHE sets its folder"):
+        open_recordings(folder, "train")
+    assert list(cache_folder().iterdir()) == []
+    assert_same(open_recordings(folder, "train").recordings, folder)
+
+
+def test_an_interrupt_leaves_nothing(folder):
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        open_recordings(folder, "train", progress=stop)
+    assert list(cache_folder().iterdir()) == []
+
+
+def test_the_data_folder_is_not_written_to(folder):
+    before = {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]}
+    open_recordings(folder, "train")
+    assert {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]} == before
+
+
+def test_real_recordings_have_the_statistics_of_the_data_set(nmnist):
+    train, test = (open_recordings(nmnist, split).recordings for split in ("train", "test"))
+    everything = module.Recordings.concatenate([train, test])
+    events = everything.offset.diff()
+    last = everything.time[everything.offset[1:] - 1].double()
+    assert len(everything) >= 950
+    assert events.double().mean().item() == pytest.approx(4108, rel=0.02)
+    assert (everything.address & 1).double().mean().item() == pytest.approx(0.5, abs=0.01)
+    assert last.mean().item() == pytest.approx(307_700, rel=0.01)
+    means = [events[everything.label == digit].double().mean().item() for digit in range(10)]
+    assert means == pytest.approx([5497, 2539, 4704, 4850, 3714, 4210, 4163, 3738, 4502, 3767], rel=0.1)
+    for peak in (50_000, 155_000, 255_000):
+        burst = ((everything.time - peak).abs() < 10_000).double().mean()
+        assert burst > 20 / 307  # more than if events were spread evenly

@@ -1,0 +1,104 @@
+"""N-MNIST's own format: what is written is read, and every defect is an error with its byte."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from damaged import damaged, outcome
+from phased.data import BadRecording, Recording, Sensor, decode, encode, read_native
+
+pixels = st.integers(0, 33)
+times = st.lists(st.integers(0, 2**23 - 1), min_size=1, max_size=40).map(sorted)
+
+
+@st.composite
+def recordings(draw):
+    time = draw(times)
+    x, y = (np.array(draw(st.lists(pixels, min_size=len(time), max_size=len(time)))) for _ in "xy")
+    polarity = draw(st.lists(st.booleans(), min_size=len(time), max_size=len(time)))
+    return Recording(x, y, np.array(polarity), np.array(time))
+
+
+def test_an_event_is_x_y_polarity_and_time_in_40_bits_big_endian():
+    one = decode(bytes([3, 33, 0x80 | 0x12, 0x34, 0x56]))
+    assert (one.x[0], one.y[0], one.polarity[0], one.time[0]) == (3, 33, True, 0x123456)
+    assert decode(bytes([3, 33, 0x12, 0x34, 0x56])).polarity.tolist() == [False]
+
+
+@given(recordings())
+def test_encoding_and_decoding_gives_the_same_recording(recording):
+    again = decode(encode(recording))
+    for name in ("x", "y", "polarity", "time"):
+        assert getattr(again, name).tolist() == getattr(recording, name).tolist()
+    assert again.polarity.dtype == bool
+    assert again.time.dtype == np.int64
+
+
+@given(recordings(), st.data())
+def test_a_damaged_file_gives_a_recording_or_an_error_with_its_byte(recording, data):
+    content = data.draw(damaged(encode(recording)))
+    found = outcome(lambda: decode(content, "damaged.bin"))
+    if isinstance(found, BadRecording):
+        assert found.path == "damaged.bin"
+        assert found.byte in range(0, len(content) + 1, 5)
+    else:
+        assert encode(found) == content
+
+
+GOOD = bytes([1, 2, 0, 0, 10])
+
+
+@pytest.mark.parametrize(
+    "content, byte, message",
+    [
+        (b"", 0, "a recording must have events, got an empty file. Copy"),
+        (GOOD + b"\1\2", 5, "each event must have 5 bytes, got 2 after 1 whole events. The file is truncated"),
+        (GOOD + bytes([34, 0, 0, 0, 10]), 5, "event 1: x must be from 0 to 33 on a sensor of 34 x 34 pixels, got 34. The data"),
+        (GOOD * 2 + bytes([0, 255, 0, 0, 10]), 10, "event 2: y must be from 0 to 33 on a sensor of 34 x 34 pixels, got 255. The"),
+        (GOOD + bytes([0, 0, 0, 0, 9]), 5, "event 1: time must not go back, got 9 us after 10 us. Sort the events"),
+        (bytes([0, 0, 127, 255, 255]) + GOOD, 5, "event 1: time must not go back, got 10 us after 8388607 us"),
+        (bytes([99, 0, 0, 0, 9]) + GOOD[::-1], 0, "event 0: x must be"),
+    ],
+    ids=["empty", "truncated", "x", "y", "unsorted", "wrapped", "two defects: the first"],
+)
+def test_a_defect_is_named_with_file_and_byte(tmp_path, content, byte, message):
+    path = tmp_path / "00001.bin"
+    path.write_bytes(content)
+    with pytest.raises(BadRecording) as caught:
+        read_native(path)
+    assert str(caught.value).startswith(f"'{path}', byte {byte}: {message}")
+    assert isinstance(caught.value, ValueError)
+    assert (caught.value.path, caught.value.byte) == (str(path), byte)
+
+
+def test_what_is_not_a_file_is_an_error_and_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe.bin")
+    for name, message in (("missing.bin", "No such file"), ("", "Is a directory|a folder"), ("pipe.bin", "got a pipe")):
+        with pytest.raises(BadRecording, match=message) as caught:
+            read_native(tmp_path / name)
+        assert caught.value.path == str(tmp_path / name)
+
+
+def test_a_larger_camera_in_the_same_format_is_read_with_its_size():
+    content = bytes([200, 100, 0, 0, 10])
+    assert decode(content, sensor=(240, 180)).sensor == Sensor(240, 180)
+    with pytest.raises(BadRecording, match="see the argument `sensor`"):
+        decode(content)
+
+
+@pytest.mark.parametrize("name, cure", [("x", "numpy.save"), ("y", "numpy.save"), ("time", "from_start")])
+def test_what_the_format_cannot_hold_is_not_written(name, cure):
+    parts = {"x": np.array([1]), "y": np.array([1]), "time": np.array([1])} | {name: np.array([2**23])}
+    with pytest.raises(ValueError, match=rf"{name} must be from 0 to .* got 8388608 to 8388608.*{cure}"):
+        encode(Recording(parts["x"], parts["y"], np.array([True]), parts["time"], Sensor(640, 480)))
+
+
+def test_every_real_recording_is_whole_and_sorted_and_lies_on_the_sensor(nmnist: Path):
+    files = sorted(nmnist.glob("T*/*/*.bin"))
+    events = [len(read_native(file)) for file in files]
+    assert len(files) >= 950
+    assert 1000 < min(events) <= max(events) < 8000

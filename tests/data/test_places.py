@@ -1,0 +1,73 @@
+"""Where data is looked for, and what is said if it is not there."""
+
+from pathlib import Path
+
+import pytest
+
+from phased.data import cache_folder, find_mnist, find_nmnist
+from phased.data import places as module
+
+
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch):
+    monkeypatch.delenv("PHASED_DATA", raising=False)
+
+
+@pytest.mark.parametrize("name", ["", "nmnist", "N-MNIST", "NMNIST"])
+@pytest.mark.parametrize("content", ["Train/", "Test/", "Train.zip", "Test.zip"])
+def test_nmnist_is_found_in_the_folder_or_one_step_below(tmp_path, name, content):
+    path = tmp_path / name / content
+    path.parent.mkdir(exist_ok=True)
+    path.mkdir() if content.endswith("/") else path.touch()
+    assert find_nmnist(tmp_path) == tmp_path / name
+
+
+@pytest.mark.parametrize("name", ["", "mnist", "MNIST/raw"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_mnist_is_found_where_torchvision_puts_it_too(tmp_path, name, suffix):
+    (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    (tmp_path / name / f"train-images-idx3-ubyte{suffix}").touch()
+    assert find_mnist(str(tmp_path)) == tmp_path / name
+
+
+def test_an_explicit_folder_comes_before_the_variable_and_that_before_the_cache(tmp_path, monkeypatch):
+    for name in ("explicit", "data", "cache"):
+        (tmp_path / name / "nmnist" / "Train").mkdir(parents=True)
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
+    assert find_nmnist() == tmp_path / "cache" / "nmnist"
+    monkeypatch.setenv("PHASED_DATA", str(tmp_path / "data"))
+    assert find_nmnist() == tmp_path / "data" / "nmnist"
+    assert find_nmnist(tmp_path / "explicit") == tmp_path / "explicit" / "nmnist"
+
+
+@pytest.mark.parametrize("find, what", [(find_nmnist, "Train/<digit>/<number>.bin"), (find_mnist, "train-images-idx3-ubyte.gz")])
+def test_missing_data_is_an_error_with_what_where_and_the_cure(tmp_path, monkeypatch, find, what):
+    with pytest.raises(
+        FileNotFoundError, match=rf"expected .*{what}.*in '{tmp_path}' \(the folder given\).*Download.*--data.*PHASED_"
+    ):
+        find(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"\(the cache; PHASED_DATA is not set\)"):
+        find()
+    monkeypatch.setenv("PHASED_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"\(PHASED_DATA\)"):
+        find()
+
+
+@pytest.mark.parametrize(
+    "platform, variables, expected",
+    [
+        ("linux", {}, "~/.cache/phased"),
+        ("linux", {"XDG_CACHE_HOME": "/xdg"}, "/xdg/phased"),
+        ("linux", {"XDG_CACHE_HOME": "/xdg", "PHASED_CACHE": "/mine"}, "/mine"),
+        ("darwin", {}, "~/Library/Caches/phased"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/phased/cache"),
+        ("win32", {}, "~/AppData/Local/phased/cache"),
+    ],
+)
+def test_the_cache_is_where_the_system_has_caches(monkeypatch, platform, variables, expected):
+    for name in ("PHASED_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(module.sys, "platform", platform)
+    assert cache_folder() == Path(expected).expanduser()

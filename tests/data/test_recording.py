@@ -1,0 +1,143 @@
+"""One recording: arrays as tonic has them, addresses, times from the start."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from damaged import damaged, outcome
+from phased.data import BadRecording, Recording, Sensor, read
+from wrong import Wrong, table
+
+FIELDS = {"x": [3, 33, 0], "y": [0, 4, 33], "t": [5, 5, 9], "p": [1, 0, 1]}
+integers = st.sampled_from(["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4", ">u2"])
+
+
+def events(order="xytp", dtypes=None, **changed):
+    dtypes = dtypes or {}
+    fields = FIELDS | changed
+    out = np.zeros(len(fields["x"]), [(name, dtypes.get(name, "i8")) for name in order])
+    for name in order:
+        out[name] = fields[name]
+    return out
+
+
+@given(st.permutations("xytp"), st.fixed_dictionaries(dict.fromkeys("xyt", integers) | {"p": st.one_of(integers, st.just("?"))}))
+def test_fields_may_have_any_order_and_any_integers(order, dtypes):
+    recording = Recording.from_array(events(order, dtypes), sensor=(34, 34, 2))
+    for name, field in (("x", "x"), ("y", "y"), ("time", "t"), ("polarity", "p")):
+        assert getattr(recording, name).tolist() == FIELDS[field]
+    assert recording.sensor == Sensor(34, 34)
+
+
+def test_polarities_may_be_minus_one_and_one():
+    assert Recording.from_array(events(p=[-1, 1, -1])).polarity.tolist() == [False, True, False]
+    assert Recording.from_array(events(p=[-1, -1, -1])).polarity.tolist() == [False] * 3
+
+
+def test_an_array_of_a_recording_gives_the_recording(recorded):
+    before = recorded(200)
+    array = before.to_array()
+    after = Recording.from_array(array, before.sensor)
+    assert array.dtype.names == ("x", "y", "t", "p")
+    for name in ("x", "y", "polarity", "time"):
+        assert np.array_equal(getattr(after, name), getattr(before, name))
+
+
+def test_a_recording_from_an_array_has_its_own_memory():
+    array = events()
+    recording = Recording.from_array(array)
+    array["x"] = 7
+    assert recording.x.tolist() == FIELDS["x"]
+
+
+def test_the_address_has_pixel_and_polarity():
+    assert Recording.from_array(events()).address.tolist() == [7, (4 * 34 + 33) * 2, 33 * 34 * 2 + 1]
+
+
+def test_times_count_from_the_first_event_when_asked_to(recorded):
+    late = recorded(20, start=10**15)
+    early = late.from_start()
+    assert early.time[0] == 0
+    assert np.array_equal(np.diff(early.time), np.diff(late.time))
+    assert len(Recording.from_array(events()[:0]).from_start()) == 0
+
+
+def _call(*args, **options):
+    return lambda: Recording.from_array(*args, **options)
+
+
+@table(
+    [
+        Wrong(
+            "no fields", _call(np.zeros((3, 4))), TypeError, "structured array with the fields x, y, t and p", "array of float64"
+        ),
+        Wrong("a list", _call([(1, 2, 3, 4)]), TypeError, "structured array", "got list"),
+        Wrong("two dimensions", _call(events()[None]), ValueError, r"shape \(N,\)", r"got \(1, 3\)"),
+        Wrong("a field is missing", _call(events("xyt")), ValueError, "fields x, y, t and p", "got x, y, t: p is missing"),
+        Wrong("floats", _call(events(dtypes={"t": "f8"})), TypeError, "field t must be of integers", "got float64"),
+        Wrong("bool pixels", _call(events(x=[0, 1, 0], dtypes={"x": "?"})), TypeError, "field x must be of integers", "got bool"),
+        Wrong("unsorted", _call(events(t=[5, 4, 9])), ValueError, "event 1: time must not go back", "got 4 us after 5 us"),
+        Wrong(
+            "unsorted and unsigned", _call(events(t=[5, 4, 9], dtypes={"t": "u8"})), ValueError, "event 1: time", "4 us after 5"
+        ),
+        Wrong("negative time", _call(events(t=[-5, 4, 9])), ValueError, "event 0: time must be from 0", "got -5"),
+        Wrong("negative pixel", _call(events(x=[3, -1, 0])), ValueError, "event 1: x must be from 0 to 33", "got -1"),
+        Wrong("pixel outside", _call(events(y=[0, 4, 34])), ValueError, "event 2: y must be from 0 to 33", "got 34"),
+        Wrong(
+            "late", _call(events(t=[1, 2, 2**63], dtypes={"t": "u8"})), ValueError, "event 2: time must be from 0 to 2", "9223372"
+        ),
+        Wrong("polarity 2", _call(events(p=[0, 1, 2])), ValueError, "event 2: p must be 0 or 1", "got 2"),
+        Wrong("polarity -1 and 0", _call(events(p=[-1, 0, 1])), ValueError, "p must be 0 or 1 throughout, or -1 or 1", "got 0"),
+        Wrong("polarity 255", _call(events(p=[1, 255, 1], dtypes={"p": "u1"})), ValueError, "event 1: p must be", "got 255"),
+        Wrong("a sensor of one number", _call(events(), sensor=(34,)), ValueError, r"\(width, height\)", r"got \(34,\)"),
+        Wrong("a sensor without pixels", _call(events(), sensor=(34, 0)), ValueError, r"\(width, height\)", r"got \(34, 0\)"),
+    ]
+)
+def test_a_wrong_array_is_refused_with_a_cure(wrong):
+    wrong.assert_says_so()
+
+
+def test_an_array_in_a_file_is_read_with_its_sensor(tmp_path, recorded):
+    recording = recorded(30, sensor=Sensor(640, 480))
+    np.save(tmp_path / "a.npy", recording.to_array())
+    again = read(tmp_path / "a.npy", sensor=(640, 480))
+    assert again.sensor == (640, 480)
+    assert np.array_equal(again.x, recording.x)
+    with pytest.raises(BadRecording, match=r"a.npy': event 0: . must be from 0 to 33"):
+        read(tmp_path / "a.npy")
+
+
+@given(st.data())
+def test_a_damaged_array_file_gives_a_recording_or_an_error(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "damaged.npy"
+    np.save(path, events())
+    path.write_bytes(data.draw(damaged(path.read_bytes())))
+    found = outcome(lambda: read(path))
+    assert isinstance(found, Recording) or found.path == str(path)
+
+
+def test_pickles_in_array_files_are_not_loaded(tmp_path):
+    np.save(tmp_path / "objects.npy", np.array([print, None]), allow_pickle=True)
+    with pytest.raises(BadRecording, match="one that numpy cannot read"):
+        read(tmp_path / "objects.npy")
+
+
+def test_an_array_larger_than_its_file_allocates_nothing(tmp_path):
+    path = tmp_path / "large.npy"
+    np.save(path, events())
+    path.write_bytes(path.read_bytes().replace(b"(3,), }" + b" " * 11, b"(3000000000000,), }"[:18].ljust(18)))
+    with pytest.raises(BadRecording):
+        read(path)
+
+
+def test_an_empty_array_in_a_file_is_an_error(tmp_path):
+    np.save(tmp_path / "empty.npy", events()[:0])
+    with pytest.raises(BadRecording, match="must have events, got none"):
+        read(tmp_path / "empty.npy")
+
+
+def test_an_unknown_suffix_lists_those_that_are_known():
+    for name in ("events.h5", "events"):
+        with pytest.raises(BadRecording, match=r"must end in .bin, .npy, .es, .aedat4, .raw, .dat, got"):
+            read(name)
