@@ -33,7 +33,7 @@ WHOLE = Changes(1.0)
 def gathered(rows: list[int], changes: Changes = WHOLE, seed: int = 0) -> Samples:
     data = few_recordings()
     random = torch.Generator().manual_seed(seed)
-    return gather(data, torch.tensor(rows), int(data.offset.diff().max()), changes, random)
+    return gather(data, torch.tensor(rows), data.offset.diff(), changes, random)
 
 
 def column(samples: Samples, b: int) -> list[tuple[int, float]]:
@@ -84,7 +84,7 @@ def test_the_share_of_kept_events_is_the_probability():
 
 @pytest.mark.parametrize("dx, dy", [(0, 0), (5, 0), (0, -7), (-34, 0), (33, 33)])
 def test_a_shifted_recording_loses_the_events_that_leave_the_sensor_and_no_polarity(dx, dy):
-    samples = gathered([2], Changes(pixels=torch.tensor([[[dx]], [[dy]]])))
+    samples = gathered([2], Changes(pixels=torch.tensor([[dx, dy]])))
     recording = few_recordings()[2]
     x, y = recording.x + dx, recording.y + dy
     inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
@@ -93,13 +93,13 @@ def test_a_shifted_recording_loses_the_events_that_leave_the_sensor_and_no_polar
 
 
 def test_a_delay_moves_whole_recordings():
-    samples = gathered([0, 2], Changes(delay=torch.tensor([[-2.5], [4.0]], dtype=torch.float64)))
+    samples = gathered([0, 2], Changes(delay=torch.tensor([-2.5, 4.0], dtype=torch.float64)))
     assert column(samples, 0) == [(address, time - 2.5) for address, time in events(0)]
     assert column(samples, 1) == [(address, time + 4.0) for address, time in events(2)]
 
 
 def test_recordings_that_lose_every_event_are_empty_sequences():
-    samples = gathered([0, 1], Changes(pixels=torch.full((2, 2, 1), 40)))
+    samples = gathered([0, 1], Changes(pixels=torch.full((2, 2), 40)))
     assert samples.lengths.tolist() == [0, 0]
     assert samples.x.shape == (1, 2)
 
@@ -107,11 +107,11 @@ def test_recordings_that_lose_every_event_are_empty_sequences():
 @pytest.mark.gpu
 def test_a_gpu_gathers_what_the_cpu_does():
     data = few_recordings()
-    changes = Changes(pixels=torch.tensor([[[1], [-2], [0]], [[3], [0], [1]]]))
+    changes = Changes(pixels=torch.tensor([[1, 3], [-2, 0], [0, 1]]))
     on_gpu = Changes(pixels=changes.pixels.cuda())
     rows = torch.tensor([4, 2, 0])
-    made = gather(data.to("cuda"), rows.cuda(), 50, on_gpu, torch.Generator("cuda"))
-    for one, other in zip(made, gather(data, rows, 50, changes, torch.Generator()), strict=True):
+    made = gather(data.to("cuda"), rows, data.offset.diff(), on_gpu, torch.Generator("cuda"))
+    for one, other in zip(made, gather(data, rows, data.offset.diff(), changes, torch.Generator()), strict=True):
         torch.testing.assert_close(one.cpu(), other)
 
 
