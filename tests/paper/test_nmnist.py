@@ -65,7 +65,7 @@ def test_a_batch_has_every_event_of_its_recordings_in_order_and_in_ms():
         assert not samples.x[int(samples.lengths[b]) :, b].any(), "padding is zero"
 
 
-@pytest.mark.parametrize("keep", [0.5, torch.tensor([[0.2], [0.9], [0.5]])])
+@pytest.mark.parametrize("keep", [0.5, torch.tensor([0.2, 0.9, 0.5])])
 def test_thinning_leaves_events_out_and_changes_none(keep):
     samples = gathered([0, 2, 3], Changes(keep))
     for b, row in enumerate([0, 2, 3]):
@@ -90,6 +90,29 @@ def test_a_shifted_recording_loses_the_events_that_leave_the_sensor_and_no_polar
     inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
     wanted = (y * 34 + x) * 2 + recording.polarity
     assert column(samples, 0) == list(zip(wanted[inside].tolist(), (recording.time / 1000)[inside].tolist(), strict=True))
+
+
+def test_a_quarter_turn_moves_every_event_to_its_place():
+    quarter = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])  # x to the right becomes y down
+    made = [gathered([2], Changes(turn=quarter), seed) for seed in range(3)]
+    recording = few_recordings()[2]
+    wanted = (recording.x * 34 + (33 - recording.y)) * 2 + recording.polarity
+    for samples in made:  # whole pixels: there is nothing to round
+        assert column(samples, 0) == list(zip(wanted.tolist(), (recording.time / 1000).tolist(), strict=True))
+
+
+def test_a_stretched_recording_is_larger_in_the_mean_and_loses_what_leaves_the_sensor():
+    data = few_recordings()
+    recording = data[2]
+    shares, places = [], []
+    for seed in range(100):
+        samples = gathered([2], Changes(turn=torch.tensor([[[1.5, 0.0], [0.0, 1.0]]])), seed)
+        shares.append(samples.lengths.item() / 50)
+        places += [(address >> 1) % 34 for address, _ in column(samples, 0)]
+    stretched = (recording.x - 16.5) * 1.5 + 16.5
+    inside = (stretched >= 0) & (stretched <= 33)
+    assert np.mean(shares) == pytest.approx(inside.mean(), abs=0.03)
+    assert np.mean(places) == pytest.approx(stretched[inside].mean(), abs=0.3)
 
 
 def test_a_delay_moves_whole_recordings():

@@ -54,9 +54,7 @@ def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, ran
     return compact(address, time, kept, owner, before)
 
 
-def moved(
-    address: Tensor, owner: Tensor, changes: Changes, sensor: Sensor, random: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def moved(address: Tensor, owner: Tensor, changes: Changes, sensor: Sensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
     """The addresses after the changes of position, and which of them are on the sensor; polarities stay."""
     pixel = address >> 1
     place = torch.stack((pixel % sensor.width, pixel // sensor.width), -1)
