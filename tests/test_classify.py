@@ -125,6 +125,23 @@ def test_what_cannot_be_done_is_said_with_the_cure(call, tmp_path, monkeypatch, 
     assert message in result.output
 
 
+def test_a_missing_reader_is_said_even_where_bad_files_are_skipped(call, folder, monkeypatch):
+    def missing(*_):
+        raise ModuleNotFoundError("this needs faery. Install it.")
+
+    monkeypatch.setattr(command, "read", missing)
+    result = call("classify", folder, "--skip-bad")
+    assert result.exit_code == 1
+    assert "this needs faery. Install it." in result.stderr
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly(folder):
+    one = f"{sys.executable} -m phased classify {folder} {folder} --json | head -1"
+    done = subprocess.run(["bash", "-c", one], capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
 def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, tmp_path):
     file = tmp_path / "large.npy"
     large = recording(3000, sensor=Sensor(60, 50), duration=200_000)

@@ -14,10 +14,10 @@ needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="sour
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-PAGES = [README, *(ROOT / "docs" / name for name in ("training.md", "event-files.md", "classify.md"))]
+GUIDES = [ROOT / "docs" / name for name in ("training.md", "event-files.md", "classify.md")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, *GUIDES], ids=lambda page: page.name)
 def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text(encoding="utf-8")
     blocks = list(BLOCK.finditer(text))

@@ -192,7 +192,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
         (
             {"name": "speech"},
             "must be one of 'frequency', 'sparsity', 'ranges', 'peepholes', 'weights', 'normalisation', 'superimposed', "
-            "'adding', got 'speech'",
+            "'adding', 'nmnist', 'nmnist-ratios', 'nmnist-real', 'nmnist-best', got 'speech'",
         ),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be at least one, got none"),

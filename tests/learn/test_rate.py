@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import OneCycleLR
 
-from phased.learn.rate import Pace, one_cycle, set_pace
+from phased.learn.rate import RISE, Pace, one_cycle, set_pace
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 1001])
-def test_one_cycle_is_torchs(steps):
+def test_one_cycle_is_torchs_with_a_shorter_rise(steps):
     optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
-    schedule = OneCycleLR(optimizer, 3e-3, total_steps=steps)
+    schedule = OneCycleLR(optimizer, 3e-3, total_steps=steps, pct_start=RISE)
     for step in range(steps):
         (group,) = optimizer.param_groups
         assert one_cycle(step, steps, 3e-3) == pytest.approx((group["lr"], group["betas"][0]), rel=1e-12)

@@ -33,7 +33,7 @@ WHOLE = Changes(1.0)
 def gathered(rows: list[int], changes: Changes = WHOLE, seed: int = 0) -> Samples:
     data = few_recordings()
     random = torch.Generator().manual_seed(seed)
-    return gather(data, torch.tensor(rows), int(data.offset.diff().max()), changes, random)
+    return gather(data, torch.tensor(rows), data.offset.diff(), changes, random)
 
 
 def column(samples: Samples, b: int) -> list[tuple[int, float]]:
@@ -65,7 +65,7 @@ def test_a_batch_has_every_event_of_its_recordings_in_order_and_in_ms():
         assert not samples.x[int(samples.lengths[b]) :, b].any(), "padding is zero"
 
 
-@pytest.mark.parametrize("keep", [0.5, torch.tensor([[0.2], [0.9], [0.5]])])
+@pytest.mark.parametrize("keep", [0.5, torch.tensor([0.2, 0.9, 0.5])])
 def test_thinning_leaves_events_out_and_changes_none(keep):
     samples = gathered([0, 2, 3], Changes(keep))
     for b, row in enumerate([0, 2, 3]):
@@ -84,7 +84,7 @@ def test_the_share_of_kept_events_is_the_probability():
 
 @pytest.mark.parametrize("dx, dy", [(0, 0), (5, 0), (0, -7), (-34, 0), (33, 33)])
 def test_a_shifted_recording_loses_the_events_that_leave_the_sensor_and_no_polarity(dx, dy):
-    samples = gathered([2], Changes(pixels=torch.tensor([[[dx]], [[dy]]])))
+    samples = gathered([2], Changes(pixels=torch.tensor([[dx, dy]])))
     recording = few_recordings()[2]
     x, y = recording.x + dx, recording.y + dy
     inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
@@ -92,14 +92,37 @@ def test_a_shifted_recording_loses_the_events_that_leave_the_sensor_and_no_polar
     assert column(samples, 0) == list(zip(wanted[inside].tolist(), (recording.time / 1000)[inside].tolist(), strict=True))
 
 
+def test_a_quarter_turn_moves_every_event_to_its_place():
+    quarter = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])  # x to the right becomes y down
+    made = [gathered([2], Changes(turn=quarter), seed) for seed in range(3)]
+    recording = few_recordings()[2]
+    wanted = (recording.x * 34 + (33 - recording.y)) * 2 + recording.polarity
+    for samples in made:  # whole pixels: there is nothing to round
+        assert column(samples, 0) == list(zip(wanted.tolist(), (recording.time / 1000).tolist(), strict=True))
+
+
+def test_a_stretched_recording_is_larger_in_the_mean_and_loses_what_leaves_the_sensor():
+    data = few_recordings()
+    recording = data[2]
+    shares, places = [], []
+    for seed in range(100):
+        samples = gathered([2], Changes(turn=torch.tensor([[[1.5, 0.0], [0.0, 1.0]]])), seed)
+        shares.append(samples.lengths.item() / 50)
+        places += [(address >> 1) % 34 for address, _ in column(samples, 0)]
+    stretched = (recording.x - 16.5) * 1.5 + 16.5
+    inside = (stretched >= 0) & (stretched <= 33)
+    assert np.mean(shares) == pytest.approx(inside.mean(), abs=0.03)
+    assert np.mean(places) == pytest.approx(stretched[inside].mean(), abs=0.3)
+
+
 def test_a_delay_moves_whole_recordings():
-    samples = gathered([0, 2], Changes(delay=torch.tensor([[-2.5], [4.0]], dtype=torch.float64)))
+    samples = gathered([0, 2], Changes(delay=torch.tensor([-2.5, 4.0], dtype=torch.float64)))
     assert column(samples, 0) == [(address, time - 2.5) for address, time in events(0)]
     assert column(samples, 1) == [(address, time + 4.0) for address, time in events(2)]
 
 
 def test_recordings_that_lose_every_event_are_empty_sequences():
-    samples = gathered([0, 1], Changes(pixels=torch.full((2, 2, 1), 40)))
+    samples = gathered([0, 1], Changes(pixels=torch.full((2, 2), 40)))
     assert samples.lengths.tolist() == [0, 0]
     assert samples.x.shape == (1, 2)
 
@@ -107,11 +130,11 @@ def test_recordings_that_lose_every_event_are_empty_sequences():
 @pytest.mark.gpu
 def test_a_gpu_gathers_what_the_cpu_does():
     data = few_recordings()
-    changes = Changes(pixels=torch.tensor([[[1], [-2], [0]], [[3], [0], [1]]]))
+    changes = Changes(pixels=torch.tensor([[1, 3], [-2, 0], [0, 1]]))
     on_gpu = Changes(pixels=changes.pixels.cuda())
     rows = torch.tensor([4, 2, 0])
-    made = gather(data.to("cuda"), rows.cuda(), 50, on_gpu, torch.Generator("cuda"))
-    for one, other in zip(made, gather(data, rows, 50, changes, torch.Generator()), strict=True):
+    made = gather(data.to("cuda"), rows, data.offset.diff(), on_gpu, torch.Generator("cuda"))
+    for one, other in zip(made, gather(data, rows, data.offset.diff(), changes, torch.Generator()), strict=True):
         torch.testing.assert_close(one.cpu(), other)
 
 
@@ -175,7 +198,7 @@ def test_training_changes_recordings_and_the_test_does_not():
 def test_each_recording_has_its_own_probability_if_it_is_spread():
     placed = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8)
     keep = placed.changes(1000).keep
-    assert keep.shape == (1000, 1)
+    assert keep.shape == (1000,)
     assert keep.min() > 0.39
     assert keep.max() <= 1.0
     assert keep.mean() == pytest.approx(0.7, abs=0.02)
@@ -305,9 +328,9 @@ def test_table_1_is_three_networks_on_all_of_mnist():
     assert [run.network.model for run in found] == ["cnn", "bn-lstm", "phased"]
     for run in found:
         assert (run.training.train, run.training.test, run.training.batch) == (60_000, 10_000, 128)
-        assert run.task == Digits()
+        assert (run.task.recordings, run.task.images) == ("simulated", (60_000, 10_000))
+        assert (run.task.keep, run.task.spread) == (0.75, 0.0)
         assert run.name == f"nmnist-simulated-{run.network.model}-seed0"
-    assert Digits() == Digits(recordings="simulated", images=(60_000, 10_000), keep=0.75, spread=0.0, shift=0, jitter=0.0)
 
 
 def test_settings_and_commands_have_no_paths(data_folder):

@@ -188,12 +188,24 @@ class Classifier:
 
         Warns:
             UserWarning: The recording is longer than those that the model was tested on.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.classifier import Classifier
+            >>> from phased.data import Recording
+            >>> events = Recording(np.array([16, 17]), np.array([7, 7]), np.array([True, True]), np.array([2_000, 12_450]))
+            >>> Classifier.load().classify(events).events
+            2
         """
         self._check(recording)
         session = self.session()
         begin = time.perf_counter()
         probabilities = session.run(recording)
-        return self.answer(recording, probabilities, time.perf_counter() - begin)
+        seconds = time.perf_counter() - begin
+        best, events, sizes = int(probabilities.argmax()), len(recording), self.config.sizes
+        possible = events * sizes.units * sizes.layers
+        made = self.updates(recording)
+        return Answer(self.classes[best], float(probabilities[best]), probabilities, events, made, possible, seconds)
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
         """Classify a recording and give the probabilities of all classes over time; see `Session.follow`.
@@ -207,16 +219,17 @@ class Classifier:
 
         Raises:
             ValueError: The recording has no events, or is of another sensor, or every is not positive.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.classifier import Classifier
+            >>> from phased.data import Recording
+            >>> events = Recording(np.array([16, 17]), np.array([7, 7]), np.array([True, True]), np.array([2_000, 12_450]))
+            >>> [moment.time for moment in Classifier.load().follow(events)]
+            [10.0, 12.45]
         """
         self._check(recording)
         return self.session().follow(recording, every)
-
-    def answer(self, recording: Recording, probabilities: Probabilities, seconds: float) -> Answer:
-        """The answer that these probabilities after the recording's last event give."""
-        best, events = int(probabilities.argmax()), len(recording)
-        possible = events * self.config.sizes.units * self.config.sizes.layers
-        updates = self.updates(recording)
-        return Answer(self.classes[best], float(probabilities[best]), probabilities, events, updates, possible, seconds)
 
     def updates(self, recording: Recording) -> int:
         """The number of updates of units that a recording takes, in all layers; its times alone decide it."""

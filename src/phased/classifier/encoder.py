@@ -23,7 +23,7 @@ class EventEmbedding(nn.Module):
 
     Raises:
         TypeError: size is no int.
-        ValueError: size is below 1.
+        ValueError: size is below 1, or sensor is not two sizes of at least 1.
 
     Example:
         >>> import torch
@@ -37,7 +37,7 @@ class EventEmbedding(nn.Module):
     def __init__(self, sensor: tuple[int, int] = NMNIST, size: int = 40) -> None:
         super().__init__()
         check.size("size", size)
-        self.sensor = Sensor(*sensor)
+        self.sensor = Sensor.of(sensor)
         self.size = size
         self.pixel = nn.Embedding(self.sensor.width * self.sensor.height, size)
         nn.init.normal_(self.pixel.weight, std=0.3)

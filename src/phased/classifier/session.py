@@ -35,11 +35,12 @@ class Head:
         self.weight, self.bias = weight, bias
 
     def __call__(self, h: NDArray[np.float32]) -> Probabilities:
-        """(..., H) to (..., classes)."""
-        logits = (h @ self.weight.T + self.bias).astype(np.float64)
-        exponential = np.exp(logits - logits.max(-1, keepdims=True))
-        made: Probabilities = exponential / exponential.sum(-1, keepdims=True)
-        return made
+        """(H,) to (classes,)."""
+        logits = (self.weight @ h + self.bias).astype(np.float64)
+        logits -= logits.max()
+        np.exp(logits, out=logits)
+        logits /= logits.sum()
+        return logits
 
 
 class Session:

@@ -206,7 +206,10 @@ def classify(
         if picture is not None:
             command.check_picture(picture, recordings)
         classifier = Classifier.load(model)
-        total = command.classify(console, errors, classifier, recordings, options)
+        try:
+            total = command.classify(console, errors, classifier, recordings, options)
+        except ModuleNotFoundError as error:  # the reader of camera files is an extra
+            fail(str(error))
         if picture is not None and not total.skipped:
             command.picture(classifier, recordings[0], options, picture)
         if json:

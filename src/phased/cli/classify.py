@@ -20,6 +20,7 @@ from phased import files
 from phased.classifier import Answer, Classifier, Moment, crop
 from phased.data import BadRecording, Recording, read
 from phased.data.read import READERS
+from phased.experiments.reader import printable
 
 NATIVE = ".bin"  # N-MNIST's files: their times count from the beginning of the camera's movement
 WARM_UP = 8192  # events, one microsecond apart
@@ -50,10 +51,10 @@ class Total:
         self.correct += file.parent.name == answer.label
 
     def __str__(self) -> str:
+        plural = "" if self.recordings == 1 else "s"
         speed = f"{self.events:,} events in {self.seconds:.3g} s, {per_second(self.events, self.seconds)}"
-        parts = [
-            f"{self.recordings:,} recordings: {speed}, {share(self.updates, self.possible)} of the updates of a dense network"
-        ]
+        made = f"{share(self.updates, self.possible)} of the updates of a dense network"
+        parts = [f"{self.recordings:,} recording{plural}: {speed}, {made}"]
         if self.named:
             parts.append(f"{self.correct:,} of {self.named:,} in the folder of their class: {self.correct / self.named:.1%}")
         if self.skipped:
@@ -141,24 +142,20 @@ def answer_for(console: Console, classifier: Classifier, file: Path, options: Op
 
 def watched(console: Console, classifier: Classifier, recording: Recording, file: Path, replay: bool) -> Answer:
     """The answer, with a line that shows class and confidence as events arrive; `replay` keeps the recording's own pace."""
-    session = classifier.session()
-    seconds, begin = 0.0, time.perf_counter()
+    begin = time.perf_counter()
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        before = time.perf_counter()
-        for moment in session.follow(recording, EVERY):
-            seconds += time.perf_counter() - before
+        for moment in classifier.follow(recording, EVERY):
             if replay:
                 time.sleep(max(0.0, begin + moment.time / 1000 - time.perf_counter()))
             live.update(live_line(file, classifier.classes, moment), refresh=True)
-            before = time.perf_counter()
-    return classifier.answer(recording, session.probabilities, seconds)
+    return classifier.classify(recording)  # again, without the line, so that the time is that of the events alone
 
 
 def live_line(file: Path, classes: Sequence[str], moment: Moment) -> Text:
     """Class and confidence at a moment, with a bar."""
     best = int(moment.probabilities.argmax())
     confidence = float(moment.probabilities[best])
-    when, bar = f"{file.name}  {moment.time:6.0f} ms  ", "━" * round(30 * confidence)
+    when, bar = f"{printable(file.name)}  {moment.time:6.0f} ms  ", "━" * round(30 * confidence)
     return Text.assemble(when, (classes[best], "bold"), f"  {confidence:6.1%}  ", (bar, "green"))
 
 
@@ -180,7 +177,7 @@ def picture(classifier: Classifier, file: Path, options: Options, out: Path) -> 
 
     recording = load(file, classifier, options)
     moments = list(classifier.follow(recording, EVERY))
-    answer = classifier.answer(recording, moments[-1].probabilities, 0.0)
+    answer = classifier.classify(recording)
     with styled():
         save_as(draw_confidence(recording, moments, classifier.classes, answer, file.name), out)
 
@@ -189,7 +186,7 @@ def line(file: Path, answer: Answer) -> str:
     """One line for a recording."""
     speed = per_second(answer.events, answer.seconds)
     made = f"{answer.updates:,} updates ({share(answer.updates, answer.possible)})"
-    return f"{file}  {answer.label}  {answer.confidence:.1%}  {answer.events:,} events  {speed}  {made}"
+    return f"{printable(str(file))}  {answer.label}  {answer.confidence:.1%}  {answer.events:,} events  {speed}  {made}"
 
 
 def as_json(file: Path, answer: Answer) -> dict[str, Any]:

@@ -27,6 +27,8 @@ def plain_errors(when_stopped: str = "") -> Iterator[None]:
     try:
         with stopped_by_sigterm():
             yield
+    except BrokenPipeError:  # `| head` has read enough: typer exits without a message
+        raise
     except (ValueError, OSError) as error:
         fail(str(error))
     except KeyboardInterrupt:

@@ -103,7 +103,7 @@ def simulate(
     device = images.device
     draws = torch.Generator(device).manual_seed(seed)
     parts, done = [], 0
-    for chunk in images.split(AT_ONCE.get(device.type, AT_ONCE["cpu"])):
+    for chunk in torch.split(images, AT_ONCE.get(device.type, AT_ONCE["cpu"])):
         parts.append(_record(chunk, camera or Camera(), draws))
         done += len(chunk)
         if progress is not None:

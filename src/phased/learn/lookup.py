@@ -42,9 +42,11 @@ def sum_by_index(values: Tensor, index: Tensor, rows: int) -> Tensor:
     """
     if len(index) <= 4 * rows:
         return values.new_zeros(rows, values.shape[-1]).index_put_((index,), values, accumulate=True)
-    sorted_index, order = torch.sort(index, stable=True)
+    # Short integers are sorted faster.
+    sorted_index, order = torch.sort(index.to(torch.int16 if rows < 2**15 else index.dtype), stable=True)
     device = index.device
-    begin = torch.searchsorted(sorted_index, torch.arange(rows + 1, device=device))
+    begin = torch.searchsorted(sorted_index, torch.arange(rows + 1, device=device, dtype=sorted_index.dtype))
+    sorted_index = sorted_index.long()
     ends = ((begin.diff() + CHUNK - 1) // CHUNK).cumsum(0)  # of each index's chunks
     chunk = torch.cat([ends.new_zeros(1), ends])[sorted_index]
     place = CHUNK * chunk + torch.arange(len(order), device=device) - begin[sorted_index]
@@ -52,6 +54,7 @@ def sum_by_index(values: Tensor, index: Tensor, rows: int) -> Tensor:
     padded = values.new_zeros(CHUNK * most, values.shape[-1])
     padded[place] = values[order]
     sums = padded.view(most, CHUNK, -1).sum(1)
-    # Chunks after the last are zero, and are added to the last index.
-    owner = torch.searchsorted(ends, torch.arange(most, device=device), right=True).clamp(max=rows - 1)
+    # The chunks after the last are zero. They are spread over all indices, so that none has many.
+    numbers = torch.arange(most, device=device)
+    owner = torch.where(numbers < ends[-1], torch.searchsorted(ends, numbers, right=True), numbers % rows)
     return sum_by_index(sums, owner, rows)

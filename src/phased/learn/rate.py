@@ -9,8 +9,9 @@ Schedule = Literal["constant", "one-cycle"]
 SCHEDULES: tuple[str, ...] = get_args(Schedule)
 
 # As in torch.optim.lr_scheduler.OneCycleLR: the part of the steps before the highest rate, the rate at the first and at the last
-# step as parts of the highest, and Adam's beta1 at the ends and at the highest rate.
-RISE = 0.3
+# step as parts of the highest, and Adam's beta1 at the ends and at the highest rate. The rise is shorter than torch's 0.3:
+# the first epoch of many is trained at nearly the highest rate.
+RISE = 0.02
 FIRST, LAST = 1 / 25, 1 / 25e4
 BETA, LOWEST_BETA = 0.95, 0.85
 

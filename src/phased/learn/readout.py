@@ -24,6 +24,7 @@ class Readout(Model):
         every_step: give an output at every step, instead of one at each sequence's last valid step.
         encode_padding: apply the encoder to padding too, whose features are ignored. This avoids a synchronisation with a GPU. It
             is for encoders that treat every sample alone, and for which the padding is valid input.
+        dropout: probability that an output of the layer is zeroed before the linear layer, in training.
 
     Shape:
         The output is (B, classes), or (B,) to predict a number; with `every_step` (T, B, classes) or (T, B).
@@ -50,6 +51,7 @@ class Readout(Model):
         encoder: nn.Module | None = None,
         every_step: bool = False,
         encode_padding: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if not isinstance(rnn, (PhasedRNN, Baseline)):
@@ -60,6 +62,7 @@ class Readout(Model):
             )
         self.encoder = encoder
         self.rnn = rnn
+        self.dropout = nn.Dropout(dropout) if dropout else None
         self.linear = nn.Linear(rnn.hidden_size, 1 if classes is None else classes)
         self.classes, self.every_step, self.encode_padding = classes, every_step, encode_padding
 
@@ -69,7 +72,8 @@ class Readout(Model):
         output, final = self.rnn(self.encoded(samples), samples.time, lengths=samples.lengths)
         h = final[0] if isinstance(final, tuple) else final
         # h[-1] is the top layer's state at the last valid step: padding does not change it.
-        y: Tensor = self.linear(output if self.every_step else h[-1])
+        read = output if self.every_step else h[-1]
+        y: Tensor = self.linear(read if self.dropout is None else self.dropout(read))
         return y.squeeze(-1) if self.classes is None else y
 
     def encoded(self, samples: Samples) -> Tensor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from phased.data import Recordings
+from phased.data import Recordings, Sensor
 from phased.learn.batch import Samples
 
 MICROSECONDS = 1000.0  # in a millisecond
@@ -16,50 +16,78 @@ MICROSECONDS = 1000.0  # in a millisecond
 class Changes(NamedTuple):
     """What is drawn for each recording of a batch; None changes nothing."""
 
-    keep: Tensor | float = 1.0  # probability that an event is kept: one for all, or (B, 1)
-    pixels: Tensor | None = None  # whole recordings are moved right and down, (2, B, 1) int64
-    delay: Tensor | None = None  # and in time, ms, (B, 1) float64
+    keep: Tensor | float = 1.0  # probability that an event is kept: one for all, or (B,)
+    pixels: Tensor | None = None  # whole recordings are moved right and down, (B, 2)
+    turn: Tensor | None = None  # and their positions, counted from the middle of the sensor, multiplied by matrices, (B, 2, 2)
+    delay: Tensor | None = None  # and moved in time, ms, (B,) float64
 
 
-def gather(data: Recordings, rows: Tensor, longest: int, changes: Changes, random: torch.Generator) -> Samples:
+def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, random: torch.Generator) -> Samples:
     """The recordings `rows` as samples (T, B): addresses, and times in ms. Events moved off the sensor are left out.
+
+    Only T is read from the device.
 
     Args:
         data: all recordings.
-        rows: numbers of the recordings, (B,) int64.
-        longest: the number of events of the longest recording in `data`, which spares a synchronisation.
+        rows: numbers of the recordings, (B,) int64, on the CPU.
+        counts: the number of events of every recording in `data`, (R,) int64, on the CPU.
         changes: how the recordings are changed.
         random: draws which events are kept.
     """
-    begin, end = data.offset[rows].unsqueeze(1), data.offset[rows + 1].unsqueeze(1)
-    event = begin + torch.arange(longest, device=rows.device)
-    kept = event < end
-    event.clamp_(max=max(len(data.address) - 1, 0))
-    if not (isinstance(changes.keep, float) and changes.keep >= 1.0):
-        kept &= torch.rand(kept.shape, generator=random, device=rows.device) < changes.keep
+    device = data.address.device
+    count = counts[rows]
+    total = int(count.sum())
+    rows, count, before = (part.to(device, non_blocking=True) for part in (rows, count, count.cumsum(0) - count))
+    owner = torch.repeat_interleave(count, output_size=total)  # the sequence of each event, 0 to B - 1
+    event = torch.arange(total, device=device) + (data.offset[rows] - before)[owner]
     address, time = data.address[event].long(), data.time[event].double() / MICROSECONDS
-    if changes.pixels is not None:
-        width, height = data.sensor
-        x = (address >> 1) % width + changes.pixels[0]
-        y = (address >> 1) // width + changes.pixels[1]
-        kept &= (x >= 0) & (x < width) & (y >= 0) & (y < height)
-        address = (y * width + x) * 2 + (address & 1)
+    kept = torch.ones(total, dtype=torch.bool, device=device)
+    if isinstance(changes.keep, Tensor):
+        kept = torch.rand(total, generator=random, device=device) < changes.keep[owner]
+    elif changes.keep < 1.0:
+        kept = torch.rand(total, generator=random, device=device) < changes.keep
+    if changes.pixels is not None or changes.turn is not None:
+        address, inside = moved(address, owner, changes, data.sensor, random)
+        kept &= inside
     if changes.delay is not None:
-        time += changes.delay
-    return compact(address, time, kept)
+        time += changes.delay[owner]
+    return compact(address, time, kept, owner, before)
 
 
-def compact(address: Tensor, time: Tensor, kept: Tensor) -> Samples:
-    """The kept events of each row of (B, N), in their order, as the columns of (T, B). Only T is read from the device."""
-    sequences = len(kept)
-    count = kept.cumsum(1)
-    lengths = count[:, -1].clone()
+def moved(address: Tensor, owner: Tensor, changes: Changes, sensor: Sensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The addresses after the changes of position, and which of them are on the sensor; polarities stay."""
+    pixel = address >> 1
+    place = torch.stack((pixel % sensor.width, pixel // sensor.width), -1)
+    if changes.turn is not None:
+        middle = (torch.tensor(sensor, device=address.device) - 1) / 2
+        place = ((place - middle).unsqueeze(-2) * changes.turn[owner]).sum(-1) + middle
+        # Rounded to one of the nearest pixels at random: rounding to the nearest alone would leave some pixels empty.
+        place = (place + torch.rand(place.shape, generator=random, device=address.device)).floor().long()
+    if changes.pixels is not None:
+        place = place + changes.pixels[owner]
+    x, y = place.unbind(-1)
+    inside = (x >= 0) & (x < sensor.width) & (y >= 0) & (y < sensor.height)
+    return torch.where(inside, (y * sensor.width + x) * 2 + (address & 1), 0), inside
+
+
+def compact(address: Tensor, time: Tensor, kept: Tensor, owner: Tensor, before: Tensor) -> Samples:
+    """The kept events, in their order, in the columns of (T, B).
+
+    Args:
+        address, time: of all events, (N,).
+        kept: which of them are kept, (N,).
+        owner: the column of each event, (N,), ascending.
+        before: the number of events in earlier columns, (B,).
+    """
+    sequences = len(before)
+    rank = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.cumsum(0)])  # kept events before each event
+    first = rank[before]
+    lengths = torch.cat([first[1:], rank[-1:]]) - first
     steps = max(int(lengths.max()), 1)
-    # Each kept event moves to step count - 1 of its own column, all others to one place after the end.
-    column = torch.arange(sequences, device=kept.device).unsqueeze(1)
-    place = torch.where(kept, (count - 1) * sequences + column, steps * sequences).flatten()
+    # A kept event moves to its step of its own column, all others to one place after the end.
+    place = torch.where(kept, (rank[:-1] - first[owner]) * sequences + owner, steps * sequences)
     x, t = (
-        values.new_zeros(steps * sequences + 1).scatter_(0, place, values.flatten())[:-1].view(steps, sequences)
+        values.new_zeros(steps * sequences + 1).index_put_((place,), values)[:-1].view(steps, sequences)
         for values in (address, time)
     )
     return Samples(x, t, lengths)

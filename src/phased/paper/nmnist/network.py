@@ -31,12 +31,13 @@ class DigitNetwork:
     # Of the recurrent networks.
     units: int = 110
     embedding: int = 40  # numbers per pixel
+    forget: float = 0.0  # added to the initial bias of the forget gates
+    dropout: float = 0.0  # of the outputs of every layer
     # Of the Phased LSTM. All units have the same period at first, and shifts spread over it.
     layers: int = 1
     period: float = 100.0  # ms
     ratio_on: float = 0.05
     leak: float = 0.0
-    dropout: float = 0.0  # between layers
     # Of the BN-LSTM, as in the other experiments.
     normalise: Normalised = "input"
 
@@ -46,8 +47,8 @@ class DigitNetwork:
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record."""
         names = {
-            "phased": ("units", "embedding", "layers", "period", "ratio_on", "leak", "dropout"),
-            "bn-lstm": ("units", "embedding", "normalise"),
+            "phased": ("units", "embedding", "forget", "dropout", "layers", "period", "ratio_on", "leak"),
+            "bn-lstm": ("units", "embedding", "forget", "dropout", "normalise"),
             "cnn": (),
         }
         return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
@@ -59,21 +60,33 @@ class DigitNetwork:
             if self.model == "cnn":
                 return FrameNetwork(task.classes)
             encoder = EventEmbedding(NMNIST, self.embedding)
-            return Readout(self._layer(encoder.features), task.classes, encoder, encode_padding=True)
+            return Readout(self._layer(encoder.features), task.classes, encoder, encode_padding=True, dropout=self.dropout)
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:
         if self.model == "bn-lstm":
-            return Baseline(features, self.units, self.normalise)
-        return PhasedLSTM(
+            baseline = Baseline(features, self.units, self.normalise)
+            remember(baseline.lstm, self.forget)
+            return baseline
+        layer = PhasedLSTM(
             features,
             self.units,
             self.layers,
-            dropout=self.dropout,
+            dropout=self.dropout if self.layers > 1 else 0.0,
             period=self.period,
             shift=Uniform(0.0, self.period),
             ratio_on=self.ratio_on,
             leak=self.leak,
         )
+        remember(layer, self.forget)
+        return layer
+
+
+def remember(lstm: nn.Module, forget: float) -> None:
+    """Add to the biases of the forget gates of an `nn.LSTM` or a `PhasedLSTM`, so that it forgets less at first."""
+    for name, bias in lstm.named_parameters():
+        if name.startswith("bias_hh"):  # gates i, f, g, o
+            with torch.no_grad():
+                bias.chunk(4)[1].add_(forget)
 
 
 class FrameNetwork(Model):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -37,6 +38,8 @@ class Digits:
         keep: the probability that an event is kept, rho in the paper.
         spread: each training recording has its own `keep`, drawn uniformly from keep - spread to keep + spread, at most 1.
         shift: training recordings are moved by up to this many pixels in x and in y; events that leave the sensor are lost.
+        turn: training recordings are turned by an angle drawn uniformly from -turn to turn, degrees.
+        stretch: they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch.
         jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
         folder: real recordings; see `Source`. Neither this nor the next is a setting of a run.
         skip_bad: leave damaged files out.
@@ -48,6 +51,8 @@ class Digits:
     keep: float = 0.75
     spread: float = 0.0
     shift: int = 0
+    turn: float = 0.0
+    stretch: float = 0.0
     jitter: float = 0.0
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
@@ -61,6 +66,8 @@ class Digits:
         check.number("spread", self.spread, low=0.0, high=self.keep)
         if self.shift < 0:
             raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
+        check.number("turn", self.turn, low=0.0, high=180.0)
+        check.number("stretch", self.stretch, low=0.0, high=0.5)
         check.number("jitter", self.jitter, low=0.0)
 
     @property
@@ -142,8 +149,10 @@ class Gathered:
         self.data = parts[0] if len(parts) == 1 else Recordings.concatenate(parts)
         begins = np.cumsum([0, *map(len, parts)])
         visits = [np.arange(begins[n], begins[n + 1]) for n, (_, times) in enumerate(sources) for _ in range(times)]
-        self.visits = torch.from_numpy(np.concatenate(visits)).to(device)
-        self.longest = int(self.data.offset.diff().max())
+        # On the CPU, so that sizes of batches are known there.
+        self.visits = torch.from_numpy(np.concatenate(visits))
+        self.counts = self.data.offset.diff().cpu()
+        self.labels = self.data.label.cpu()
 
     def rows(self, order: Tensor, index: int, size: int, whole: int) -> Tensor:
         """The recordings of batch number `index` of an order, (size,); `whole` is the size of the batches before it."""
@@ -151,6 +160,11 @@ class Gathered:
         if begin + size > len(order):
             raise ValueError(f"an epoch must have at most {len(order)} sequences, the recordings of the task, got more.")
         return order[begin : begin + size]
+
+    def batch(self, rows: Tensor, changes: Changes, random: torch.Generator) -> Batch:
+        """These recordings, on their device."""
+        samples = gather(self.data, rows, self.counts, changes, random)
+        return Batch.of(*samples, y=self.labels[rows].to(samples.x.device, non_blocking=True))
 
 
 class PlacedTest:
@@ -166,8 +180,7 @@ class PlacedTest:
         of = self.gathered
         rows = of.rows(of.visits, index, size, self.size)
         self.random.manual_seed(drawn_from(STREAM, SPLITS.index("test"), index, size))
-        samples = gather(of.data, rows, of.longest, Changes(float(self.test.keep)), self.random)
-        return Batch.of(*samples, y=of.data.label[rows])
+        return of.batch(rows, Changes(float(self.test.keep)), self.random)
 
 
 class Placed:
@@ -189,30 +202,38 @@ class Placed:
         of = self.training
         rows = of.rows(self.order(seed, epoch), index, size, self.size)
         self.random.manual_seed(drawn_from(STREAM, SPLITS.index("train"), seed, epoch, index, size))
-        samples = gather(of.data, rows, of.longest, self.changes(size), self.random)
-        return Batch.of(*samples, y=of.data.label[rows])
+        return of.batch(rows, self.changes(size), self.random)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The recordings in the order of an epoch; that of the last call is kept."""
         if self._order is None or self._order[0] != (seed, epoch):
             random = torch.Generator().manual_seed(drawn_from(STREAM, seed, epoch))
             shuffled = torch.randperm(len(self.training.visits), generator=random)
-            self._order = (seed, epoch), self.training.visits[shuffled.to(self.device)]
+            self._order = (seed, epoch), self.training.visits[shuffled]
         return self._order[1]
 
     def changes(self, size: int) -> Changes:
         """What is drawn for each of `size` training recordings."""
         task = self.task
-        place: dict[str, Any] = {"generator": self.random, "device": self.device}
         changes = Changes(float(task.keep))
         if task.spread:
-            middle = task.spread * (2 * torch.rand(size, 1, **place) - 1) + task.keep
-            changes = changes._replace(keep=middle.clamp(max=1.0))
+            changes = changes._replace(keep=(task.keep + task.spread * self.uniform(size)).clamp(max=1.0))
         if task.shift:
-            changes = changes._replace(pixels=torch.randint(-task.shift, task.shift + 1, (2, size, 1), **place))
+            whole = (task.shift + 0.5) * self.uniform(size, 2)
+            changes = changes._replace(pixels=whole.round().long())
+        if task.turn or task.stretch:
+            angle = math.radians(task.turn) * self.uniform(size)
+            stretch = 1 + task.stretch * self.uniform(size, 2)
+            turn = torch.stack((angle.cos(), -angle.sin(), angle.sin(), angle.cos()), -1).view(size, 2, 2)
+            changes = changes._replace(turn=turn * stretch.unsqueeze(1))
         if task.jitter:
-            changes = changes._replace(delay=task.jitter * torch.randn(size, 1, dtype=torch.float64, **place))
+            normal = torch.randn(size, generator=self.random, device=self.device, dtype=torch.float64)
+            changes = changes._replace(delay=task.jitter * normal)
         return changes
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Random numbers from -1 to 1."""
+        return 2 * torch.rand(shape, generator=self.random, device=self.device) - 1
 
 
 def drawn_from(*numbers: int) -> int:
