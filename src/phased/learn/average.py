@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class Average:
@@ -19,7 +19,7 @@ class Average:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self.learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.learned: list[Tensor] = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.values = [parameter.detach().clone() for parameter in self.learned]
         self.decay, self.step = decay, 0
 
@@ -28,8 +28,7 @@ class Average:
         """Take the model's parameters after a step into the average."""
         self.step += 1
         weight = 1 - min(self.decay, (1 + self.step) / (10 + self.step))
-        for value, parameter in zip(self.values, self.learned, strict=True):
-            value.lerp_(parameter, weight)
+        torch._foreach_lerp_(self.values, self.learned, weight)
 
     @torch.no_grad()
     def swap(self) -> None:

@@ -21,6 +21,7 @@ from phased.learn.average import Average
 from phased.learn.batch import Evaluated, Placeable, Task
 from phased.learn.metric import mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.model import Model
+from phased.learn.prefetch import prefetched
 from phased.learn.rate import SCHEDULES, Schedule, one_cycle, set_pace
 from phased.learn.share import Opaque, Share, Unopened, shared
 from phased.learn.store import Epoch, Score, Store
@@ -200,8 +201,11 @@ def check_model(model: object) -> None:
 def shares(task: Task, training: Training, places: list[loader.Place], fabric: Fabric, workers: int) -> Iterator[Share]:
     """This process's parts of the batches, in order; made on the device if the task can be copied there."""
     if isinstance(task, Placeable):
-        task, workers = task.to(fabric.device, training.batch), 0
-    return (shared(batch, fabric) for batch in loader.ahead(task, training.seed, places, workers))
+        placed = task.to(fabric.device, training.batch)
+        batches = prefetched(loader.ahead(placed, training.seed, places), fabric.device)
+    else:
+        batches = loader.ahead(task, training.seed, places, workers)
+    return (shared(batch, fabric) for batch in batches)
 
 
 def train_once(

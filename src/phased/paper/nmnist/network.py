@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from phased import check
 from phased.classifier.encoder import EventEmbedding
 from phased.data.recordings import NMNIST, Sensor
-from phased.init import Uniform
 from phased.layer import PhasedLSTM
 from phased.learn.baselines import Baseline, Normalised
 from phased.learn.batch import Batch
@@ -73,12 +72,21 @@ class DigitNetwork:
             self.layers,
             dropout=self.dropout if self.layers > 1 else 0.0,
             period=self.period,
-            shift=Uniform(0.0, self.period),
+            shift=[spread_evenly(self.units, self.period) for _ in range(self.layers)],
             ratio_on=self.ratio_on,
             leak=self.leak,
         )
         remember(layer, self.forget)
         return layer
+
+
+def spread_evenly(units: int, period: float) -> Tensor:
+    """Random shifts, one in each of `units` equal parts of the period, (units,).
+
+    Together the units then open equally often at every time of the cycle. Independent shifts would leave gaps, and because a
+    saccade's events come in bursts, the units of one network would have several percent more updates than those of another.
+    """
+    return period * (torch.arange(units) + torch.rand(units, dtype=torch.float64)) / units
 
 
 def remember(lstm: nn.Module, forget: float) -> None:
