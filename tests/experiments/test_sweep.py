@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from distributed import LocalCluster
 
+from phased.experiments import catalogue
 from phased.experiments.descriptor import Study
 from phased.experiments.record import parse
 from phased.experiments.sweep import runs_of, sweep
@@ -191,8 +192,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
     [
         (
             {"name": "speech"},
-            "must be one of 'frequency', 'sparsity', 'ranges', 'peepholes', 'weights', 'normalisation', 'superimposed', "
-            "'adding', 'nmnist', 'nmnist-ratios', 'nmnist-real', 'nmnist-best', got 'speech'",
+            f"must be one of {', '.join(map(repr, catalogue.studies()))}, got 'speech'",
         ),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be at least one, got none"),
