@@ -8,7 +8,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from phased.bench import cpu, measure, nmnist, onnx, stream, tables, tasks
+from digits import write_data
+from phased.bench import cpu, epoch, measure, nmnist, onnx, stream, tables, tasks
 from phased.cli.app import app
 from phased.experiments.network import NetworkConfig
 from phased.ops.cpu import passes
@@ -166,7 +167,7 @@ def test_the_classifier_is_measured_against_the_others(tmp_path, monkeypatch):
 def test_an_unknown_benchmark_is_answered_with_those_there_are():
     result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "gpu"])
     assert result.exit_code == 2
-    assert "cpu, cuda, stream, tasks, nmnist" in result.output
+    assert "cpu, cuda, stream, tasks, nmnist, epoch" in result.output
 
 
 def test_a_report_of_a_folder_that_is_not_there_says_how_to_make_it(tmp_path):
@@ -182,3 +183,28 @@ def test_without_a_gpu_its_benchmark_says_what_it_needs():
     result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "cuda"])
     assert result.exit_code == 1
     assert "torch sees no CUDA device. Run on a machine with an NVIDIA GPU" in result.output
+
+
+def test_an_epoch_of_every_network_is_measured_on_the_same_recordings(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data")))
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(epoch, "PAPER", replace(epoch.PAPER, training=replace(epoch.PAPER.training, batch=4)))
+    timings = epoch.measure(8, 2, "cpu")
+    assert list(timings) == ["Phased LSTM", "Phased LSTM, recordings changed", "nn.LSTM", "BN-LSTM"]
+    assert all(0 < timing.low <= timing.median <= timing.high for timing in timings.values())
+
+
+def test_a_warm_up_is_a_few_batches_and_an_epoch_is_all_of_them(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data")))
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(epoch, "WARM_UP", 1)
+    trained = []
+
+    def count(module, optimizer, shares, *rest):
+        trained.append([share.batch.size for share in shares])
+
+    monkeypatch.setattr(epoch, "train_once", count)
+    task = replace(epoch.PAPER.task, images=(10, 1))
+    contestant = epoch.Contestant(epoch.PAPER.network, task, replace(epoch.PAPER.training, batch=4), "cpu")
+    contestant.epoch()
+    assert trained == [[4], [4, 4, 2]]

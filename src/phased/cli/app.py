@@ -39,7 +39,7 @@ Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
-What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks or nmnist.", show_default=False)]
+What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist or epoch.", show_default=False)]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
 Instructions = Annotated[
@@ -159,15 +159,23 @@ def run(
 @app.command()
 def bench(what: What, json: Json = None, quick: Quick = False, instructions: Instructions = None) -> None:
     """Measure against other implementations in one run, and print the ratios."""
-    from phased.cli.bench import bench_cpu, bench_cuda, bench_nmnist, bench_stream, bench_tasks, write
+    from phased.cli import bench as measure
     from phased.ops import backends
 
-    benches = {"cpu": bench_cpu, "cuda": bench_cuda, "stream": bench_stream, "tasks": bench_tasks, "nmnist": bench_nmnist}
+    benches = {
+        "cpu": measure.bench_cpu,
+        "cuda": measure.bench_cuda,
+        "stream": measure.bench_stream,
+        "tasks": measure.bench_tasks,
+        "nmnist": measure.bench_nmnist,
+        "epoch": measure.bench_epoch,
+    }
+    trains = what in ("tasks", "epoch")
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
-    if what == "tasks":
+    if trains:
         need("lightning", "train")
-    missing = None if what == "tasks" else backends()["cuda" if what == "cuda" else "cpu"].missing()
+    missing = None if trains else backends()["cuda" if what == "cuda" else "cpu"].missing()
     if missing is not None:
         fail(missing)
     if json is not None:
@@ -176,10 +184,11 @@ def bench(what: What, json: Json = None, quick: Quick = False, instructions: Ins
     if instructions is not None:
         again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
         hold_to(instructions, [*again, "--instructions", instructions])
-    result = benches[what](Console(), quick)
+    with plain_errors():
+        result = benches[what](Console(), quick)
     if json is not None:
         with plain_errors():
-            write(json, result)
+            measure.write(json, result)
         Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
 
 

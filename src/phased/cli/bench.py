@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from phased.bench import cpu, cuda, nmnist, stream, tasks
+from phased.bench import cpu, cuda, epoch, nmnist, stream, tasks
 from phased.bench.measure import Timing, machine, same_terms
 from phased.cli.table import table
 from phased.files import write_whole
@@ -258,3 +258,20 @@ def bench_tasks(console: Console, quick: bool) -> dict[str, Any]:
         result["tasks"].append({"task": figure.name, "steps": figure.steps, "step": steps})
     console.print(rows)
     return result
+
+
+@same_terms()
+def bench_epoch(console: Console, quick: bool) -> dict[str, Any]:
+    """An epoch of training on recordings of digits; on a CPU, or quick, on a thirtieth of them."""
+    on_gpu = torch.cuda.is_available()
+    recordings, rounds = (60_000, 2) if on_gpu and not quick else (2_000, 1)
+    with console.status(f"epochs of {recordings:,} recordings"):
+        timings = epoch.measure(recordings, rounds, "auto")
+    own = next(iter(timings.values()))
+    rows = table(f"an epoch of {recordings:,} recordings, s", "network", "s", "the first is")
+    for name, timing in timings.items():
+        rows.add_row(name, f"{timing.median:.2f}", "" if timing is own else ratio(timing, own))
+    console.print(rows)
+    seconds = {name: asdict(timing) for name, timing in timings.items()}
+    where = machine() | (cuda.gpu() if on_gpu else {})
+    return {"machine": where, "rounds": rounds, "recordings": recordings, "batch": epoch.PAPER.training.batch, "epoch": seconds}

@@ -37,8 +37,8 @@ class DigitNetwork:
     period: float = 100.0  # ms
     ratio_on: float = 0.05
     leak: float = 0.0
-    # Of the BN-LSTM, as in the other experiments.
-    normalise: Normalised = "input"
+    # Of the BN-LSTM, as in the other experiments; None for an LSTM.
+    normalise: Normalised | None = "input"
 
     def __post_init__(self) -> None:
         check.choice("model", self.model, MODELS)
