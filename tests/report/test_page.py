@@ -1,5 +1,6 @@
 """The page is self-contained, states what it shows and what is missing, and changes only with its results."""
 
+import base64
 import html
 import json
 import re
@@ -37,7 +38,7 @@ def test_the_page_is_one_file(result, put, tmp_path):
 
 def test_the_page_loads_nothing(full_page):
     body = re.sub(r"<script\b.*?</script>", "", full_page, flags=re.DOTALL)
-    assert not re.findall(r'(?:src|href)\s*=\s*"(?!#|data:,)', body)
+    assert not re.findall(r'(?:src|href)\s*=\s*"(?!#|data:)', body)
     assert not re.findall(r"@import|url\(", body)
     assert "<script src" not in full_page
 
@@ -143,3 +144,10 @@ def test_the_same_results_give_the_same_page(full_folder, full_page, tmp_path):
 
 def test_the_page_stays_light(full_page):
     assert len(full_page.encode()) < 4_000_000
+
+
+def test_an_experiment_with_an_example_shows_it_as_a_picture_inside_the_page(full_page):
+    (picture,) = re.findall(r'<img class="picture" src="data:image/png;base64,([A-Za-z0-9+/=]+)" alt="([^"]+)">', full_page)
+    assert base64.b64decode(picture[0]).startswith(b"\x89PNG")
+    assert picture[1].startswith("Event by event. ")
+    assert "with a confidence of" in picture[1]

@@ -157,7 +157,7 @@ def test_every_picture_that_results_allow_is_written_as_png_and_svg(full_folder,
         *(f"frequency-{kind}" for kind in ("bars", "learning", "updates", "gates", "raster")),
         *(f"superimposed-{kind}" for kind in ("learning", "gates", "raster")),
         *(f"adding-{kind}" for kind in ("learning", "gates", "raster")),
-        *(f"nmnist-{kind}" for kind in ("learning", "updates", "gates", "raster")),
+        *(f"nmnist-{kind}" for kind in ("learning", "updates", "gates", "raster", "confidence")),
     }
     assert {file.suffix for file in files} == {".png", ".svg"}
     assert sorted(tmp_path.iterdir()) == sorted(files)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,15 @@ class Drawn(NamedTuple):
     finding: str
 
 
+class Illustration(NamedTuple):
+    """A figure of one example: its name in file names, a title, a note, and a matplotlib figure."""
+
+    name: str
+    title: str
+    note: str
+    figure: Any
+
+
 class Events(NamedTuple):
     """The events of one sequence: features (N, D) float32, and times (N,)."""
 
@@ -176,6 +185,7 @@ class Experiment:
 
     table: Sequence[Row] = ()  # a table of the paper: rows, with a column for each kind of network
     charts: Sequence[ChartName] = ("learning", "gates")
+    illustrate: Callable[[], Illustration] | None = None  # an example, shown with the results; always the same
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
 

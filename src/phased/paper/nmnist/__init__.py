@@ -19,6 +19,7 @@ from phased.experiments.descriptor import (
 )
 from phased.experiments.record import Record
 from phased.paper.nmnist import runs
+from phased.paper.nmnist.example import illustrate
 from phased.paper.nmnist.task import TRAINED
 
 CNN = Kind("cnn", "CNN", "#b07d2b", recurrent=False)
@@ -64,7 +65,7 @@ def clock(record: Record) -> Clock:
 EXPERIMENT = Experiment(
     name="nmnist",
     number="Table 1",
-    title="N-MNIST: digits seen by an event camera",
+    title="Digits seen by an event camera",
     place=50,
     studies=(
         Study("nmnist", "Table 1: digits seen by an event camera, three networks", runs.runs, OPTIONS),
@@ -97,5 +98,6 @@ EXPERIMENT = Experiment(
     ),
     charts=("learning", "updates", "gates"),
     updates_of=("nmnist", "nmnist-ratios"),
+    illustrate=illustrate,
     clock=clock,
 )

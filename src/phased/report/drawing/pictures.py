@@ -48,6 +48,9 @@ def _pictures(section: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
         group = next(group for group in gated if group.condition == gated[-1].condition)
         yield "gates", draw_learned(group)
         yield "raster", draw_raster(group)
+    if section[0].experiment.illustrate is not None:
+        example = section[0].experiment.illustrate()
+        yield example.name, example.figure
 
 
 def few(of: Sequence[Group]) -> list[Group]:

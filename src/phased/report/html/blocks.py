@@ -37,12 +37,13 @@ class Key:
 
 @dataclass(frozen=True)
 class Part:
-    """Charts, a table, and a note about them; a `choice` sets the parameter `which` of the charts."""
+    """Charts, a table, a picture, and a note about them; a `choice` sets the parameter `which` of the charts."""
 
     title: str = ""
     note: str = ""
     charts: list[Chart] = field(default_factory=list)
     table: Table | None = None
+    picture: str = ""  # a data URI
     choice: list[str] = field(default_factory=list)
     chosen: int = 0
     units: vega.Rows = field(default_factory=list)  # the data set `units` of its charts

@@ -1,0 +1,26 @@
+"""An example of the experiment: one recording, classified event by event by the network that comes with the package."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from phased.experiments.descriptor import Illustration
+
+
+@cache
+def illustrate() -> Illustration:
+    """The confidence in every class while the events of Figure 5 arrive."""
+    from phased.classifier import Classifier
+    from phased.paper.saccades import compute
+    from phased.report.drawing.confidence import draw_confidence
+    from phased.report.style import styled
+
+    shown, classifier = compute.run(), Classifier.load()
+    answer, moments = classifier.classify(shown.recording), list(classifier.follow(shown.recording))
+    with styled():
+        figure = draw_confidence(shown.recording, moments, classifier.classes, answer, shown.origin)
+    note = (
+        f"{shown.origin[0].upper()}{shown.origin[1:]}. The network that comes with the package classifies it as {answer.label}, "
+        f"with a confidence of {answer.confidence:.1%} after the last event. phased classify --picture draws any recording so."
+    )
+    return Illustration("confidence", "Event by event", note, figure)
