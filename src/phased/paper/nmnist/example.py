@@ -19,6 +19,9 @@ def illustrate() -> Illustration:
     answer, moments = classifier.classify(shown.recording), list(classifier.follow(shown.recording))
     with styled():
         figure = draw_confidence(shown.recording, moments, classifier.classes, answer, shown.origin)
+        # The layout is computed once: computed again, it would move a little, and the same figure would give other files.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     note = (
         f"{shown.origin[0].upper()}{shown.origin[1:]}. The network that comes with the package classifies it as {answer.label}, "
         f"with a confidence of {answer.confidence:.1%} after the last event. phased classify --picture draws any recording so."

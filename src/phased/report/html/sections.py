@@ -19,6 +19,7 @@ from phased.report.html import charts, gate_charts
 from phased.report.html.blocks import Chart, Key, Part, Section, Table
 from phased.report.looks import by_condition, by_variant, colour, full_name, machines_note, seeds_note, tests_words
 from phased.report.save import data_uri
+from phased.report.style import styled
 from phased.report.table import evaluations_table, paper_table
 
 QUICK = "Fewer epochs than in the paper: a first look, not a reproduction. The paper's numbers are for the paper's scale."
@@ -66,7 +67,8 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
         parts += _gates(key, [group for group in shown if any(run.after is not None for run in group.records)])
     if about.illustrate is not None:
         example = about.illustrate()
-        parts.append(Part(example.title, example.note, picture=data_uri(example.figure)))
+        with styled():
+            parts.append(Part(example.title, example.note, picture=data_uri(example.figure)))
     machines = machines_note([record for group in groups for record in group.records])
     badges = [f"{scale} scale", seeds_range(groups), groups[0].data_words, machines]
     apart = ", ".join(filter(None, ("" if scale == "paper" else scale, groups[0].data_words if groups[0].data else "")))
