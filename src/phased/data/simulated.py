@@ -220,7 +220,7 @@ def chunks(begin: int, end: int) -> range:
 def in_threads(work: Callable[[int], T], numbers: Sequence[int], workers: int, report: Callable[[int], None]) -> list[T]:
     """The results of `work` in the order of the numbers; `report` is called with how many are done.
 
-    Threads are as fast as processes, as torch computes without the lock of Python. Each uses one core.
+    Threads suffice, as torch computes without the lock of the interpreter. Each uses one core.
     """
     threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))

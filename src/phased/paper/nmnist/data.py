@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -45,7 +44,7 @@ class Source:
 
 
 def load(source: Source, device: torch.device = CPU) -> Recordings:
-    """The recordings of a source on a device. They are read or simulated once per process."""
+    """The recordings of a source on a device. They are read, mapped or simulated once per process."""
     find = find_mnist if source.kind == "simulated" else find_nmnist
     return _loaded(replace(source, folder=str(find(source.folder or None))), device)
 
@@ -81,10 +80,10 @@ def count(source: Source) -> int:
     return len(layout.find(find_nmnist(source.folder or None), source.split).members())
 
 
-def has_real(folder: str = "") -> bool:
-    """Whether there are real recordings for a test: in the folder, or where PHASED_DATA has them."""
+def has_real(folder: str = "", split: Split = "test") -> bool:
+    """Whether there are real recordings of this split: in the folder, or where PHASED_DATA has them."""
     try:
-        place = find_nmnist(folder or None)
+        layout.find(find_nmnist(folder or None), split)
     except FileNotFoundError:
         return False
-    return any((Path(place) / name).exists() for name in ("Test", "Test.zip", "test.zip"))
+    return True
