@@ -72,10 +72,15 @@ def simulated_recordings(
         OSError: the disk of the cache is full; what is in it remains.
 
     Example:
-        >>> from phased.data import find_mnist, simulated_recordings
-        >>> recordings = simulated_recordings(find_mnist(), "test", 1000)  # doctest: +SKIP
-        >>> len(recordings)  # doctest: +SKIP
-        1000
+        >>> from tempfile import mkdtemp
+        >>> data = Path(mkdtemp())
+        >>> images = np.array([0x803, 2, 28, 28], ">i4").tobytes() + bytes(range(196)) * 8
+        >>> labels = np.array([0x801, 2], ">i4").tobytes() + bytes([7, 2])
+        >>> for name, content in (("images-idx3", images), ("labels-idx1", labels)):
+        ...     np.frombuffer(content, np.uint8).tofile(data / f"t10k-{name}-ubyte")
+        >>> recordings = simulated_recordings(data, "test", cache=data)
+        >>> recordings.label, len(recordings[0]) > 1000
+        (tensor([7, 2]), True)
     """
     digits = read_mnist(images_folder, split)
     count = len(digits.images) if images is None else images
