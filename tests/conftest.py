@@ -80,5 +80,5 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     folder = write_data(tmp_path_factory.mktemp("data"))
     monkeypatch.setenv("PHASED_DATA", str(folder))
     monkeypatch.setenv("PHASED_CACHE", str(folder / "cache"))
-    monkeypatch.setattr("phased.paper.nmnist.data.simulate", stand_in)
+    monkeypatch.setattr("phased.data.simulated.simulate", stand_in)
     return folder

@@ -1,12 +1,14 @@
 """A tiny data folder for tests: MNIST's files with a few images, and a few recordings in the layout of N-MNIST."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from phased.data import Recording, Recordings, encode
+from phased.data.camera import Camera
 
 IMAGES = {"train": 24, "t10k": 12}
 REAL = {"Train": 10, "Test": 6}
@@ -43,7 +45,13 @@ def few_recordings(lengths: tuple[int, ...] = (30, 1, 50, 42, 17)) -> Recordings
     return Recordings.of([some_events(random, length) for length in lengths], range(len(lengths)))
 
 
-def stand_in(images: torch.Tensor, label: torch.Tensor, seed: int = 0) -> Recordings:
+def stand_in(
+    images: torch.Tensor,
+    label: torch.Tensor,
+    seed: int = 0,
+    camera: Camera | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Recordings:
     """In place of the camera: about 30 events for each image."""
     random = np.random.default_rng(seed)
     lengths = random.integers(20, 40, len(images))

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from phased.experiments.lock import locked
 from phased.experiments.sweep import sweep
 from phased.experiments.workers import Event
 from phased.learn.store import LOG
+from phased.lock import locked
 from training import SMALL, Slow, execute, same_numbers, tiny_run
 
 SLOW = Slow(points=SMALL.points, duration=SMALL.duration)

@@ -1,16 +1,20 @@
 """Digits seen by an event camera: which events a batch has, what is tested, and what a record says about it."""
 
 import json
+import shutil
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from typer.testing import CliRunner
 
-from digits import IMAGES, REAL, few_recordings
+from digits import IMAGES, REAL, few_recordings, stand_in
 from phased.cli.app import app
+from phased.cli.train import train
 from phased.data import BadRecording
 from phased.experiments.folder import read
 from phased.experiments.sweep import runs_of
@@ -19,7 +23,7 @@ from phased.learn.baselines import Baseline
 from phased.learn.batch import Batch, Samples
 from phased.learn.loader import sizes
 from phased.learn.loop import Training
-from phased.paper.nmnist import runs
+from phased.paper.nmnist import data, runs
 from phased.paper.nmnist.gather import Changes, gather
 from phased.paper.nmnist.network import DigitNetwork, FrameNetwork, frames
 from phased.paper.nmnist.task import Digits, Placed, TestRecordings
@@ -352,11 +356,35 @@ def test_a_folder_that_has_no_recordings_is_named(tmp_path):
 def test_damaged_files_are_an_error_or_left_out_and_counted(data_folder):
     (data_folder / "nmnist" / "Test" / "3" / "00004.bin").write_bytes(b"seven by")
     options = {"data": str(data_folder / "nmnist")}
-    with pytest.raises(BadRecording, match=r"00004\.bin"):
-        runs_of("nmnist", "quick", [0], options=options)
+    for run in runs_of("nmnist", "quick", [0], options=options):
+        with pytest.raises(BadRecording, match=r"00004\.bin"):
+            run.task.to(CPU, 4)
     with pytest.warns(UserWarning, match=r"1 damaged files were left out, the first: .*00004\.bin"):
         found = runs_of("nmnist", "quick", [0], options=options | {"skip_bad": "yes"})
     assert {run.training.test for run in found} == {REAL["Test"] - 1}
+
+
+@pytest.mark.parametrize("study", ["nmnist", "nmnist-ratios", "nmnist-real", "nmnist-best"])
+@pytest.mark.parametrize("archive", [False, True])
+def test_a_list_of_runs_reads_no_recording(data_folder, monkeypatch, study, archive):
+    if archive:
+        for part in REAL:
+            shutil.make_archive(str(data_folder / "nmnist" / part), "zip", data_folder / "nmnist", part)
+            shutil.rmtree(data_folder / "nmnist" / part)
+    for name in ("open_recordings", "simulated_recordings"):
+        monkeypatch.delattr(f"phased.paper.nmnist.data.{name}")
+    for recordings in ("simulated", "real", "both"):
+        for scale in ("paper", "quick"):
+            for run in runs_of(study, scale, [0], options={"recordings": recordings}):
+                images = run.task.images[0] if recordings != "real" else 0
+                real = {"simulated": 0, "real": 1, "both": run.task.repeat}[recordings] * REAL["Train"]
+                assert run.training.train == images + real
+                assert len(run.task.evaluations()) == {"simulated": 7, "real": 3, "both": 6}[recordings]
+
+
+def test_real_recordings_for_the_test_alone_are_tested_on(data_folder):
+    shutil.rmtree(data_folder / "nmnist" / "Train")
+    assert set(TINY.evaluations()) == {*(f"{kind}rho {keep:g}" for kind in ("", "real, ") for keep in (0.4, 0.75, 1.0))}
 
 
 @pytest.fixture
@@ -399,6 +427,46 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
     assert set(simulated.evaluations) == set(TINY.evaluations())
     assert simulated.evaluations["rho 0.75"].test == simulated.curve[-1].test, "the test of every epoch"
     assert "Finished before, not run again: 3." in call("run", "nmnist", *arguments)
+
+
+@pytest.mark.usefixtures("tiny_table")
+def test_a_command_that_was_stopped_while_it_simulates_is_continued(data_folder, tmp_path, monkeypatch):
+    """The result is that of a command that was not stopped."""
+    arguments = ("run", "nmnist", "--scale", "quick", "--seeds", 1, "--device", "cpu", "--only", "*-phased-*", "--out")
+    monkeypatch.setattr("phased.data.simulated.CHUNK", 5)
+    call(*arguments, tmp_path / "whole")
+    data._loaded.cache_clear()
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
+    chunks: list[int] = []
+
+    def stopped(images, *rest):
+        if len(images) > 1:  # one image: the key of the cache
+            chunks.append(len(images))
+            if len(chunks) == 3:
+                raise KeyboardInterrupt
+        return stand_in(images, *rest)
+
+    monkeypatch.setattr("phased.data.simulated.simulate", stopped)
+    result = CliRunner().invoke(app, [str(each) for each in (*arguments, tmp_path / "stopped")])
+    assert result.exit_code == 130
+    assert "stopped. Finished runs are kept" in result.output
+    before = len(list((tmp_path / "cache").rglob("parts/*.events")))
+    assert before >= 2
+    chunks[:] = [0] * 3  # not stopped again
+    call(*arguments, tmp_path / "stopped")
+    assert len(chunks) - 3 == -(-TRAIN // 5) - before + -(-TEST // 5)
+    whole, again = (read(tmp_path / name).records[0] for name in ("whole", "stopped"))
+    assert (again.settings, again.evaluations) == (whole.settings, whole.evaluations)
+    assert [epoch.loss for epoch in again.curve] == [epoch.loss for epoch in whole.curve]
+
+
+@pytest.mark.usefixtures("tiny_table")
+def test_the_progress_of_simulating_and_reading_is_shown(data_folder, tmp_path):
+    output = StringIO()
+    console = Console(file=output, force_terminal=True, width=200)
+    train(console, runs_of("nmnist-real", "quick", [0]), tmp_path, device="cpu")
+    for what in ("simulating training", "simulating test", "reading training"):
+        assert f"{what} recordings" in output.getvalue()
 
 
 def test_a_test_on_recordings_reads_as_its_settings():

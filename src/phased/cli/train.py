@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from phased.cli.table import table
+from phased.data.progress import shown
 from phased.experiments.run import Run
 from phased.experiments.sweep import Summary, sweep
 from phased.experiments.workers import Event
@@ -46,7 +47,17 @@ def train(
             if event.state in {"skipped", "done", "failed"} and run.name in bars:
                 progress.remove_task(bars.pop(run.name))
 
-        summary = sweep(runs, out, jobs, cluster, device, watch)
+        loading: dict[str, TaskID] = {}
+
+        def show_loading(what: str, done: int, total: int) -> None:
+            if what not in loading:
+                loading[what] = progress.add_task(what, total=total, news="")
+            progress.update(loading[what], completed=done)
+            if done >= total:
+                progress.remove_task(loading.pop(what))
+
+        with shown(show_loading):
+            summary = sweep(runs, out, jobs, cluster, device, watch)
     show(console, summary)
     return summary
 

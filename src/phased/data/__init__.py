@@ -8,6 +8,7 @@ from phased.data.places import cache_folder, find_mnist, find_nmnist
 from phased.data.read import read
 from phased.data.recording import NMNIST, Recording, Sensor
 from phased.data.recordings import Recordings
+from phased.data.simulated import simulated_recordings
 
 __all__ = [
     "NMNIST",
@@ -27,4 +28,5 @@ __all__ = [
     "read",
     "read_mnist",
     "read_native",
+    "simulated_recordings",
 ]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from phased import files
 from phased.experiments import reader
 from phased.experiments.fields import Malformed
-from phased.experiments.lock import locked
 from phased.experiments.record import Record, parse
+from phased.lock import locked
 
 MOST_BAD_LINES = 100  # per file: a file with more is not a file of records, and the rest of it is not read
 SUFFIX = ".jsonl"

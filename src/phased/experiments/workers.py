@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from phased import files
-from phased.experiments.lock import locked
 from phased.experiments.orphan import end_with
 from phased.experiments.record import Record
 from phased.experiments.run import Run, execute, finished
 from phased.learn.store import Epoch
+from phased.lock import locked
 
 ERROR, STARTED = "error.txt", "started"
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import torch
 
-from phased.data.camera import simulate
+from phased.data import layout
 from phased.data.data_set import open_recordings
-from phased.data.mnist import read_mnist
 from phased.data.places import find_mnist, find_nmnist
+from phased.data.progress import progress
 from phased.data.recordings import Recordings
+from phased.data.simulated import simulated_recordings
 from phased.learn.batch import Split
 
 Kind = Literal["simulated", "real"]
 CPU = torch.device("cpu")
 # The recordings of every run are the same: a run's own seed changes neither noise nor thresholds of the camera.
 CAMERA_SEED = {"train": 0, "test": 1}
+WORDS = {"train": "training", "test": "test"}
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Source:
 
 
 def load(source: Source, device: torch.device = CPU) -> Recordings:
-    """The recordings of a source on a device. They are read or simulated once per process."""
+    """The recordings of a source on a device. They are read, mapped or simulated once per process."""
     find = find_mnist if source.kind == "simulated" else find_nmnist
     return _loaded(replace(source, folder=str(find(source.folder or None))), device)
 
@@ -56,32 +57,33 @@ def _loaded(source: Source, device: torch.device) -> Recordings:
 
 
 def simulated(source: Source, device: torch.device) -> Recordings:
-    """The first images of MNIST's training or test set, recorded by the camera in software on this device."""
-    images, labels = (torch.from_numpy(part) for part in read_mnist(source.folder, source.split))
-    if len(images) < source.images:
-        raise ValueError(
-            f"MNIST must have {source.images} images in its {source.split} set, got {len(images)} in '{source.folder}'."
-        )
-    return simulate(images[: source.images].to(device), labels[: source.images].long(), seed=CAMERA_SEED[source.split])
+    """The first images of MNIST's training or test set, recorded by the camera in software."""
+    shown = progress(f"simulating {WORDS[source.split]} recordings")
+    return simulated_recordings(source.folder, source.split, source.images, device, shown, seed=CAMERA_SEED[source.split])
 
 
 def real(source: Source) -> Recordings:
     """Real recordings, memory-mapped; warns of files that were left out."""
-    recordings, skipped = open_recordings(source.folder, source.split, skip_bad=source.skip_bad)
+    shown = progress(f"reading {WORDS[source.split]} recordings")
+    recordings, skipped = open_recordings(source.folder, source.split, skip_bad=source.skip_bad, progress=shown)
     if skipped:
         warnings.warn(f"{len(skipped)} damaged files were left out, the first: {skipped[0]}", stacklevel=2)
     return recordings
 
 
 def count(source: Source) -> int:
-    """The number of recordings of a source."""
-    return source.images if source.kind == "simulated" else len(load(source))
+    """The number of recordings of a source. Files are counted; they are read only if damaged ones are to be left out."""
+    if source.kind == "simulated":
+        return source.images
+    if source.skip_bad:
+        return len(load(source))
+    return len(layout.find(find_nmnist(source.folder or None), source.split).members())
 
 
-def has_real(folder: str = "") -> bool:
-    """Whether there are real recordings for a test: in the folder, or where PHASED_DATA has them."""
+def has_real(folder: str = "", split: Split = "test") -> bool:
+    """Whether there are real recordings of this split: in the folder, or where PHASED_DATA has them."""
     try:
-        place = find_nmnist(folder or None)
+        layout.find(find_nmnist(folder or None), split)
     except FileNotFoundError:
         return False
-    return any((Path(place) / name).exists() for name in ("Test", "Test.zip", "test.zip"))
+    return True

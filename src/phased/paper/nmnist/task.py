@@ -96,7 +96,7 @@ class Digits:
 
     @property
     def visits(self) -> int:
-        """The number of training recordings that an epoch visits; real recordings are counted in their folder."""
+        """The number of training recordings that an epoch visits; files of real recordings are counted."""
         return sum(times * data.count(source) for source, times in self.training_sources())
 
     def to(self, device: torch.device, size: int) -> Placed:
@@ -113,7 +113,7 @@ class Digits:
         if self.recordings != "real" and data.has_real(self.folder):
             real = self.source("real", "test")
             found |= {f"real, rho {keep:g}": TestRecordings((real,), keep) for keep in KEEPS}
-            if self.recordings == "simulated":
+            if self.recordings == "simulated" and data.has_real(self.folder, "train"):
                 found["all real, rho 1"] = TestRecordings((self.source("real", "train"), real))
         return {name: Evaluation(test, test.sequences) for name, test in found.items()}
 
