@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 Metric = Literal["accuracy", "error"]
 Quantity = Literal["metric", "updates"]
 ChartName = Literal["bars", "learning", "updates", "gates"]
-SEEDS = 5  # behind each bar and curve of the paper
+SEEDS = 5  # behind each bar and curve of the paper's synthetic tasks
 
 
 class Words(NamedTuple):
@@ -173,6 +173,7 @@ class Experiment:
 
     models: Sequence[Kind] = ()
     conditions: Mapping[str, Words] = field(default_factory=dict)
+    seeds: int = SEEDS  # behind each line of the figure or column of the table
     beyond: Sequence[str] = ()  # conditions that the paper's figure does not have
     data: Mapping[str, str] = field(default_factory=dict)  # labels of the versions of the data; "" is the default version
 

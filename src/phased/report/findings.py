@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phased.experiments import catalogue
-from phased.experiments.descriptor import SEEDS, Experiment
+from phased.experiments.descriptor import Experiment
 from phased.experiments.record import Record
 from phased.report import names
 from phased.report.groups import Group, Spread, frozen, gather, spread
@@ -96,11 +96,11 @@ class Missing(NamedTuple):
     def summary(self) -> str:
         """How many bars or curves of the figure have fewer seeds than in the paper."""
         of = names.counted(len(self.experiment.figure_runs()), "line")
-        return f"{len(self.lacks)} of its {of} have fewer than {SEEDS} seeds at the paper's scale"
+        return f"{len(self.lacks)} of its {of} have fewer than {self.experiment.seeds} seeds at the paper's scale"
 
 
 def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
-    """Bars and curves of the paper with fewer than five seeds at the paper's scale."""
+    """Bars and curves of the paper with too few seeds at the paper's scale."""
     found = []
     for experiment in catalogue.experiments().values():
         best = dict.fromkeys(experiment.figure_runs(), 0)
@@ -109,9 +109,9 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
             if (group.experiment.name, group.scale) == (experiment.name, "paper") and key in best:
                 best[key] = max(best[key], len(set(group.seeds)))
         lacks = [
-            f"{experiment.label(model)}, {experiment.condition(condition, short=True)}: {have} of {SEEDS} seeds"
+            f"{experiment.label(model)}, {experiment.condition(condition, short=True)}: {have} of {experiment.seeds} seeds"
             for (model, condition), have in best.items()
-            if have < SEEDS
+            if have < experiment.seeds
         ]
         if lacks:
             found.append(Missing(experiment, lacks, command(experiment, folder)))
@@ -120,4 +120,4 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
 
 def command(experiment: Experiment, folder: str = "results") -> str:
     """The command for an experiment's missing runs at the paper's scale; finished runs are skipped."""
-    return f"phased run {experiment.studies[0].name} --scale paper --seeds {SEEDS} --out {folder}"
+    return f"phased run {experiment.studies[0].name} --scale paper --seeds {experiment.seeds} --out {folder}"

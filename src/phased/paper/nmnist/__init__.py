@@ -80,6 +80,7 @@ EXPERIMENT = Experiment(
         "both": Words("trained on simulated and real recordings", "simulated and real"),
         "real": Words("trained on real recordings", "real"),
     },
+    seeds=3,
     beyond=("both", "real"),
     data={"": "simulated recordings", "real": "real recordings"},
     chance=0.1,  # ten classes of nearly equal size
