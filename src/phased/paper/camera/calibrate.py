@@ -43,6 +43,9 @@ class Rates(nn.Module):
         recordings: how many have parameters of their own.
     """
 
+    unit: Tensor
+    edges: Tensor
+
     def __init__(self, recordings: int) -> None:
         super().__init__()
         self.path = nn.Parameter(torch.tensor(first_path(), dtype=torch.float32))
@@ -56,8 +59,8 @@ class Rates(nn.Module):
 
     def forward(self, which: Tensor, images: Tensor) -> Tensor:
         """Indices of B recordings and their images, (B, 34, 34) from 0 to 1 -> rates (B, bins, 2, 34, 34)."""
-        own = self.own(which) * self.unit
-        of = {name: value.exp() for name, value in self.optics.items()}
+        own: Tensor = self.own(which) * self.unit
+        of: dict[str, Tensor] = {name: value.exp() for name, value in self.optics.items()}
         place = self.position(own[:, :3]) + own[:, None, 3:5]
         light = self.light(images, place, of)
         change = light.diff(dim=1) * own[:, 5].exp().view(-1, 1, 1, 1)
@@ -69,7 +72,8 @@ class Rates(nn.Module):
         late = delay @ torch.stack([1 - second, second - third, third])
         knot = ((self.edges - late) / EVERY).clamp(0, BINS - 1e-3)
         before = knot.detach().floor().long()
-        return self.path[before].lerp(self.path[before + 1], (knot - before).unsqueeze(-1))
+        left, right = self.path[before], self.path[before + 1]
+        return left + (knot - before).unsqueeze(-1) * (right - left)
 
     def light(self, images: Tensor, place: Tensor, of: dict[str, Tensor]) -> Tensor:
         """The logarithm of the light with the digits at these places, (B, bins + 1, 2) -> (B, bins + 1, 34, 34)."""
@@ -94,7 +98,7 @@ class Estimate:
     loss: float
 
 
-def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[[], None] | None = None) -> Estimate:
+def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[[], object] | None = None) -> Estimate:
     """Maximise the likelihood of recordings given their images.
 
     Args:
@@ -109,9 +113,11 @@ def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[
     counted = counts(pairs.recordings)
     images = functional.pad(pairs.images.float() / 255, [(SIDE - pairs.images.shape[-1]) // 2] * 4)
     rates = Rates(len(images))
-    shared = torch.optim.Adam([rates.path, *rates.optics.values()], lr=0.03)
-    own = torch.optim.SparseAdam([rates.own.weight], lr=0.15)
-    schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(each, steps) for each in (shared, own)]
+    optimisers: tuple[torch.optim.Optimizer, ...] = (
+        torch.optim.Adam([rates.path, *rates.optics.values()], lr=0.03),
+        torch.optim.SparseAdam([rates.own.weight], lr=0.15),
+    )
+    schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(each, steps) for each in optimisers]
     draws = torch.Generator().manual_seed(seed)
     losses = []
     for _ in range(steps):
@@ -120,11 +126,13 @@ def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[
         loss = functional.poisson_nll_loss(rate, counted[which].float(), log_input=False, reduction="sum") / len(which)
         bend = SMOOTH * rates.path.diff(n=2, dim=0).square().sum()
         prior = 0.5 * rates.own(which).square().sum() / len(which)
-        for optimiser in (shared, own):
+        for optimiser in optimisers:
             optimiser.zero_grad()
         (loss + bend + prior).backward()
-        for stepping in (shared, own, *schedules):
-            stepping.step()
+        for optimiser in optimisers:
+            optimiser.step()
+        for schedule in schedules:
+            schedule.step()
         losses.append(loss.item())
         if progress is not None:
             progress()
@@ -133,7 +141,7 @@ def calibrate(pairs: Pairs, steps: int = 600, seed: int = 0, progress: Callable[
 
 @torch.no_grad()
 def estimate(rates: Rates, loss: float) -> Estimate:
-    """The parameters, as `saccades` and `Camera` have them. What is common to all recordings' own belongs to path and thresholds."""
+    """The parameters as `saccades` and `Camera` have them. Means of the recordings' own go into the path and the thresholds."""
     own = rates.own.weight * rates.unit
     mean, deviation = own.mean(0), own.std(0).tolist()
     path = rates.position(mean[None, :3])[0] + mean[3:5]

@@ -6,22 +6,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from phased.data.camera import Camera, simulate
-from phased.data.data_set import open_recordings
-from phased.data.mnist import read_mnist
-from phased.data.places import find_mnist, find_nmnist
+from phased.data.camera import simulate
 from phased.data.recordings import Recordings
+from phased.paper.camera.data import Pairs, load
+from phased.paper.trace import Array
 
-Array = NDArray[np.float64]
+MOST = 1000  # recordings that are compared
 
 SACCADES = ((0, 105), (105, 210), (210, 400))  # ms: the digit rests between them; what comes later belongs to the third
 EVERY = 10  # ms: the bins of the rate
 BINS = 34  # of them: no recording of N-MNIST is longer than 340 ms
 INTERVALS = (0, 1, 2, 3, 4, 8, 16, 50, 400)  # ms: the bins in which intervals between events of a pixel are compared
-FINE = np.geomspace(0.5, 400, 60)  # ms: the bins in which they are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +54,9 @@ class Statistics:
         address = recordings.address.cpu().numpy().astype(np.int64)
         time = recordings.time.cpu().numpy() / 1000
         saccade = np.searchsorted([end for _, end in SACCADES[:-1]], time, side="right")
-        maps = np.bincount((who * 3 + saccade) * addresses + address, minlength=count * 3 * addresses)
+        mapped = np.bincount((who * 3 + saccade) * addresses + address, minlength=count * 3 * addresses)
+        maps = mapped.astype(np.float32).reshape(count, 3, addresses)
         spent = np.bincount(who * 3 + saccade, time, minlength=count * 3).reshape(count, 3)
-        maps = maps.reshape(count, 3, addresses).astype(np.float32)
         pixel = who * addresses + (address >> 1)
         order = np.argsort(pixel, kind="stable")  # the events of a pixel stay in the order of time
         return cls(
@@ -109,6 +106,12 @@ class Comparison:
         """Correlation of all maps: real with simulated, and two simulations with each other, which noise limits."""
         return correlation(self.real.maps, self.simulated.maps), correlation(self.simulated.maps, self.again.maps)
 
+    @property
+    def of_rates(self) -> float:
+        """The part of the events that would have to move to another 10 ms for equal rates."""
+        real, simulated = (each.rate / each.rate.sum() for each in (self.real, self.simulated))
+        return float(np.abs(real - simulated).sum() / 2)
+
     @cached_property
     def of_each_map(self) -> tuple[Array, Array]:
         """The two correlations for the maps of each recording, (R,) each."""
@@ -119,3 +122,10 @@ def _of_rows(one: NDArray[np.float32], other: NDArray[np.float32]) -> Array:
     """Pearson's correlation of two arrays for each entry of their first dimension, (R, ...) -> (R,)."""
     a, b = (x.reshape(len(x), -1) - x.reshape(len(x), -1).mean(1, keepdims=True) for x in (one, other))
     return np.asarray((a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1)), dtype=np.float64)
+
+
+def run(pairs: Pairs | None = None) -> Comparison:
+    """Compare real recordings, by default at most 1,000 of those that PHASED_DATA has, with simulated ones of the same digits."""
+    recordings, images = pairs or load(MOST)
+    simulated, again = (Statistics.of(simulate(images, recordings.label, seed)) for seed in (0, 1))
+    return Comparison(Statistics.of(recordings), simulated, again)

@@ -34,7 +34,7 @@ def load(most: int, splits: tuple[str, ...] = SPLITS, seed: int | None = None) -
     parts = [pairs for split in splits if (pairs := _split(find_nmnist(), find_mnist(), split)) is not None]
     if not parts:
         raise FileNotFoundError(
-            f"expected real recordings of N-MNIST in its {' or '.join(splits)} set, got none in '{find_nmnist()}'. Copy them there."
+            f"expected real recordings in the {' or '.join(splits)} set of N-MNIST, got none in '{find_nmnist()}'. Copy them."
         )
     recordings = Recordings.concatenate([part.recordings for part in parts])
     images = torch.cat([part.images for part in parts])
@@ -60,7 +60,7 @@ def _split(recorded: Path, drawn: Path, split: str) -> Pairs | None:
     wrong = np.flatnonzero(~known | (labels[np.where(known, number, 1) - 1] != label))
     if len(wrong):
         raise ValueError(
-            f"recordings must be named by the MNIST numbers of their images, got {split} recording {number[wrong[0]]} of the digit "
-            f"{label[wrong[0]]}, which is not that image in '{drawn}'. Use the whole of MNIST and N-MNIST's own names."
+            f"recordings must be named by the MNIST numbers of their images, got {split} recording {number[wrong[0]]} of the "
+            f"digit {label[wrong[0]]}, which is not that image in '{drawn}'. Use the whole of MNIST and N-MNIST's own names."
         )
     return Pairs(recordings, torch.from_numpy(images[number - 1]))
