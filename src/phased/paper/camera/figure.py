@@ -61,8 +61,8 @@ def _scatter(axes: Axes, found: Comparison) -> None:
     axes.set_xlim(0, high)
     axes.set_ylim(0, high)
     axes.set_aspect("equal")
-    ratio = simulated.mean() / real.mean() - 1
-    axes.text(0.05, 0.95, f"correlation {found.of_events:.3f}\nmean {ratio:+.1%}", transform=axes.transAxes, va="top")
+    words = f"correlation {found.of_events:.3f}\nmean {real.mean():.0f} and {simulated.mean():.0f}"
+    axes.text(0.05, 0.97, words, transform=axes.transAxes, va="top", fontsize=7)
     axes.set_xlabel("real")
     axes.set_ylabel("simulated")
     panel(axes, "a", "Events per recording")
@@ -75,7 +75,7 @@ def _classes(axes: Axes, found: Comparison) -> None:
     axes.bar(digits + 0.2, simulated, 0.38, color=SIMULATED)
     furthest = np.nanmax(np.abs(simulated / real - 1))
     axes.set_ylim(0, 1.25 * np.nanmax([real, simulated]))
-    axes.text(0.97, 0.97, f"at most {furthest:.1%} apart", transform=axes.transAxes, ha="right", va="top")
+    axes.text(0.97, 0.97, f"at most {furthest:.1%} apart", transform=axes.transAxes, ha="right", va="top", fontsize=7)
     axes.set_xticks(digits)
     axes.set_xlabel("digit")
     panel(axes, "b", "Events per class")
