@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -17,13 +18,16 @@ from phased.data.saccades import END, LEGS, displacement
 MARGIN = 6  # pixels around the sensor, more than the largest displacement
 STEP = 1.0  # ms between two computed images
 AT_ONCE = {"cpu": 128, "cuda": 4000}  # recordings: on a CPU their images fit into its cache
+REACH = 3  # pixels of the blur on each side
+LONGEST = 400.0  # ms, for `jitter` and `end`
+LEAST = 0.3  # of a threshold, for the random factors of pixels and recordings
 
 
 @dataclass(frozen=True)
 class Camera:
     """The screen, the lens and the pixels. The defaults were estimated from recordings of N-MNIST and the digits they show.
 
-    A pixel compares the logarithm of its light with the value at its last event. It emits an event when the difference exceeds
+    A pixel compares the logarithm of its light with the value after its last event. It emits an event when the difference exceeds
     its threshold: with polarity bit 0 where the light rises, with bit 1 where it falls, as in N-MNIST's files.
 
     Args:
@@ -36,31 +40,48 @@ class Camera:
         mismatch: standard deviation of the thresholds over pixels, as a part of the threshold.
         gain: standard deviation of the thresholds over recordings, as a part of the threshold.
         refractory: mean time in ms after an event during which the pixel follows its light and emits nothing.
-        noise: events per pixel and ms without a cause.
+        spread: standard deviation of that time, as a part of its mean.
+        noise: events per pixel and ms without a cause; nearly all of N-MNIST's have polarity bit 1, and these all do.
         place: standard deviation of the digit's position over recordings, in pixels.
         jitter: standard deviations of the times of the three saccades over recordings, in ms.
         end: mean and standard deviation of the end of a recording, in ms.
+
+    Raises:
+        ValueError: a number is out of its range, or `jitter` or `end` has another length.
+
+    Example:
+        >>> from phased.data.camera import Camera
+        >>> Camera(noise=0.0).refractory
+        0.7
     """
 
     gamma: float = 2.55
-    dark: float = 0.284
-    blur: float = 0.73
+    dark: float = 0.285
+    blur: float = 0.65
     size: float = 1.015
-    rise: float = 0.159
-    fall: float = 0.159
+    rise: float = 0.1705
+    fall: float = 0.173
     mismatch: float = 0.1
     gain: float = 0.03
-    refractory: float = 1.45
-    noise: float = 2.2e-4
+    refractory: float = 0.7
+    spread: float = 0.3
+    noise: float = 2.8e-4
     place: float = 0.06
     jitter: tuple[float, float, float] = (0.6, 2.9, 2.3)
-    end: tuple[float, float] = (308.0, 2.7)
+    end: tuple[float, float] = (310.3, 2.6)
 
     def __post_init__(self) -> None:
-        for name in ("gamma", "dark", "blur", "size", "rise", "fall"):
+        for name in ("gamma", "dark", "size", "rise", "fall"):
             check.number(name, getattr(self, name), low=0.0, low_open=True)
-        for name in ("mismatch", "gain", "refractory", "noise", "place"):
+        for name in ("mismatch", "gain", "refractory", "spread", "noise", "place"):
             check.number(name, getattr(self, name), low=0.0)
+        check.number("blur", self.blur, low=0.0, high=REACH / 2, low_open=True)
+        for name, length in (("jitter", 3), ("end", 2)):
+            values = getattr(self, name)
+            if not isinstance(values, tuple) or len(values) != length:
+                raise ValueError(f"{name} must be a tuple of {length} numbers, got {values!r}. See the arguments of Camera.")
+            for value in values:
+                check.number(name, value, low=0.0, high=LONGEST)
 
 
 def simulate(
@@ -83,6 +104,7 @@ def simulate(
         N recordings. `number` counts the images from 1, as the files of N-MNIST do.
 
     Raises:
+        TypeError: images or label are not tensors.
         ValueError: images have another shape or dtype, or label another length.
 
     Example:
@@ -96,26 +118,29 @@ def simulate(
     """
     check.tensor("images", images)
     if images.shape[1:] != (28, 28) or images.dtype != torch.uint8:
-        raise ValueError(f"images must be (N, 28, 28) uint8, as MNIST is, got {tuple(images.shape)} {images.dtype}.")
+        raise ValueError(
+            f"images must be (N, 28, 28) uint8, as MNIST is, got {tuple(images.shape)} {images.dtype}. Scale them to "
+            "28 x 28 pixels with values from 0 to 255, and convert them with .to(torch.uint8)."
+        )
     label = torch.zeros(len(images), dtype=torch.int64) if label is None else label
+    check.tensor("label", label)
     if label.shape != (len(images),):
-        raise ValueError(f"label must have shape ({len(images)},), one class per image, got {tuple(label.shape)}.")
-    device = images.device
+        raise ValueError(
+            f"label must have shape ({len(images)},), one class per image, got {tuple(label.shape)}. "
+            "Pass the classes of these images."
+        )
+    camera, device = camera or Camera(), images.device
     draws = torch.Generator(device).manual_seed(seed)
-    parts, done = [], 0
-    for chunk in torch.split(images, AT_ONCE.get(device.type, AT_ONCE["cpu"])):
-        parts.append(_record(chunk, camera or Camera(), draws))
-        done += len(chunk)
+    parts = [tuple(torch.zeros(0, dtype=dtype, device=device) for dtype in (torch.int16, torch.int32, torch.int64))]
+    at_once = AT_ONCE.get(device.type, AT_ONCE["cpu"])
+    for first in range(0, len(images), at_once):
+        parts.append(_record(images[first : first + at_once], camera, draws))
         if progress is not None:
-            progress(done)
-    address, time, counts = (torch.cat(part) for part in zip(*parts, strict=True)) if parts else _nothing(device)
+            progress(min(first + at_once, len(images)))
+    address, time, counts = (torch.cat(part) for part in zip(*parts, strict=True))
     offset = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     number = torch.arange(1, len(images) + 1, device=device)
     return Recordings(address, time, offset, label.to(device, torch.int64), number)
-
-
-def _nothing(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    return tuple(torch.zeros(0, dtype=d, device=device) for d in (torch.int16, torch.int32, torch.int64))  # type: ignore[return-value]
 
 
 def _record(images: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
@@ -129,7 +154,8 @@ def _record(images: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Ten
     spurious = torch.poisson(torch.full((count,), camera.noise * END * NMNIST.width * NMNIST.height, device=device), draws).long()
     total = int(spurious.sum())
     who = torch.cat([who, torch.repeat_interleave(spurious, output_size=total)])
-    where = torch.cat([where, torch.randint(NMNIST.addresses, (total,), generator=draws, device=device)])
+    pixel = torch.randint(NMNIST.width * NMNIST.height, (total,), generator=draws, device=device)
+    where = torch.cat([where, pixel * 2 + 1])
     when = torch.cat([when, END * torch.rand(total, generator=draws, device=device)])
 
     # The three saccades of a recording are each a little early or late; between them its time is stretched or compressed.
@@ -139,7 +165,7 @@ def _record(images: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Ten
     mean, deviation = camera.end
     kept = (when >= 0) & (when < (mean + deviation * normal(count))[who])
     who, where, microseconds = who[kept], where[kept], (1000 * when[kept]).long()
-    order = torch.argsort((who << 20) + microseconds)  # a recording is shorter than 2**20 us
+    order = torch.argsort((who << 22) + microseconds)  # `LONGEST` keeps a recording shorter than 2**22 us
     counts = torch.bincount(who, minlength=count)
     return where[order].to(torch.int16), microseconds[order].to(torch.int32), counts
 
@@ -147,67 +173,65 @@ def _record(images: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Ten
 def _placed(images: Tensor, camera: Camera, place: Tensor) -> Tensor:
     """The blurred digits in the middle of the sensor and its margin, (N, 34 + margins, 34 + margins); values from 0 to 1."""
     width, height = NMNIST.width + 2 * MARGIN, NMNIST.height + 2 * MARGIN
-    reach = torch.arange(-3.0, 4.0, device=images.device)
-    kernel = torch.exp(-0.5 * (reach / camera.blur) ** 2)
-    kernel = kernel / kernel.sum()
+    kernel = torch.softmax(-0.5 * (torch.arange(-REACH, REACH + 1, device=images.device) / camera.blur) ** 2, 0)
     left, top = (width - 28) // 2, (height - 28) // 2
     image = functional.pad(images.unsqueeze(1).float() / 255, (left, width - 28 - left, top, height - 28 - top))
-    image = functional.conv2d(image, kernel.view(1, 1, 7, 1), padding=(3, 0))
-    image = functional.conv2d(image, kernel.view(1, 1, 1, 7), padding=(0, 3))
+    image = functional.conv2d(image, kernel.view(1, 1, -1, 1), padding=(REACH, 0))
+    image = functional.conv2d(image, kernel.view(1, 1, 1, -1), padding=(0, REACH))
     # Coordinates of `affine_grid` go from -1 to 1 over the image.
     affine = torch.zeros(len(images), 2, 3, device=images.device)
     affine[:, 0, 0] = affine[:, 1, 1] = 1 / camera.size
     affine[:, :, 2] = -2 * camera.place * place / torch.tensor([width - 1, height - 1], device=images.device)
     grid = functional.affine_grid(affine, [len(images), 1, height, width], align_corners=True)
-    return functional.grid_sample(image, grid, align_corners=True).squeeze(1)
+    # The logarithm of 0 is slow on some CPUs.
+    return functional.grid_sample(image, grid, align_corners=True).squeeze(1).clamp(min=1e-6)
 
 
 def _crossings(image: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """Recording, address and time in ms of every crossing of a threshold, in the order of the computed images."""
-    shape = len(image), NMNIST.height, NMNIST.width
+    shape, device = (len(image), NMNIST.height, NMNIST.width), image.device
 
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=draws, device=image.device)
+    def factor(deviation: float, *shape: int) -> Tensor:
+        return (1 + deviation * torch.randn(shape, generator=draws, device=device)).clamp(min=LEAST)
 
-    gain = 1 + camera.gain * normal(len(image), 1, 1)
-    rise, fall = (
-        threshold * gain * (1 + camera.mismatch * normal(*shape)).clamp(min=0.3) for threshold in (camera.rise, camera.fall)
-    )
+    gain = factor(camera.gain, len(image), 1, 1)
+    rise, fall = (limit * gain * factor(camera.mismatch, *shape) for limit in (camera.rise, -camera.fall))
     times = np.arange(0.0, END + STEP / 2, STEP)
     before = _light(image, displacement(times[:1])[0], camera)
     # Where a pixel is between its thresholds at first depends on what it saw before.
-    start = 2 * torch.rand(shape, generator=draws, device=image.device) - 1
-    reference = before + torch.where(start > 0, start * fall, start * rise)
-    ready = torch.zeros(shape, device=image.device)  # the time at which a pixel's refractory time ends
+    start = 2 * torch.rand(shape, generator=draws, device=device) - 1
+    reference = before + torch.where(start > 0, start * -fall, start * rise)
+    # Pixels in their refractory time, by their index in flat images, and when it ends.
+    blind, until = torch.zeros(0, dtype=torch.int64, device=device), torch.zeros(0, device=device)
     found = []
-    for time, place in zip(times[1:].tolist(), displacement(times[1:]), strict=True):
+    for time, place in zip(times[:-1].tolist(), displacement(times[1:]), strict=True):
         light = _light(image, place, camera)
-        reference = torch.where(ready > time, light, reference)
+        # Between two images the light is linear. A blind pixel follows it until its refractory time ends.
+        part = ((until - time) / STEP).clamp(0, 1)
+        reference.view(-1)[blind] = before.view(-1)[blind].lerp(light.view(-1)[blind], part)
         change = light - reference
-        falls = change < -fall
-        fires = (change > rise) | falls
-        who, y, x = fires.nonzero(as_tuple=True)
-        down = falls[who, y, x]
-        # The light is linear between two images.
-        beyond = change[who, y, x].abs() - torch.where(down, fall[who, y, x], rise[who, y, x])
-        speed = (light - before)[who, y, x].abs().clamp(min=1e-6)
-        when = time - STEP * (beyond / speed).clamp(max=1.0)
-        found.append((who, (y * NMNIST.width + x) * 2 + down, when))
-        reference = torch.where(fires, light, reference)
-        ready[who, y, x] = when + camera.refractory * (1 + 0.15 * normal(len(when)))
+        pixel = ((change > rise) | (change < fall)).view(-1).nonzero().squeeze(1)
+        changed = change.view(-1)[pixel]
+        falls = changed < 0
+        beyond = changed - torch.where(falls, fall.view(-1)[pixel], rise.view(-1)[pixel])
+        speed = light.view(-1)[pixel] - before.view(-1)[pixel]
+        when = time + STEP * (1 - (beyond / speed).clamp(0, 1))
+        found.append((pixel, falls, when))
+        still = until > time + STEP
+        lasts = camera.refractory * (1 + camera.spread * torch.randn(len(pixel), generator=draws, device=device))
+        blind, until = torch.cat([blind[still], pixel]), torch.cat([until[still], when + lasts])
         before = light
-    return tuple(torch.cat(part) for part in zip(*found, strict=True))  # type: ignore[return-value]
+    pixel, falls, when = (torch.cat(part) for part in zip(*found, strict=True))
+    recording, pixel = pixel // (NMNIST.width * NMNIST.height), pixel % (NMNIST.width * NMNIST.height)
+    return recording, pixel * 2 + falls, when
 
 
-def _light(image: Tensor, place: np.ndarray, camera: Camera) -> Tensor:
+def _light(image: Tensor, place: NDArray[np.float64], camera: Camera) -> Tensor:
     """The logarithm of the light at every pixel of the sensor, with the digit displaced by (x, y) pixels."""
     x, y = MARGIN - float(place[0]), MARGIN - float(place[1])
     left, top = int(x), int(y)
-    a, b = x - left, y - top
-
-    def part(i: int, j: int) -> Tensor:
-        return image[:, top + j : top + j + NMNIST.height, left + i : left + i + NMNIST.width]
-
-    upper = part(0, 0).lerp(part(1, 0), a)
-    grey = upper.lerp(part(0, 1).lerp(part(1, 1), a), b)
-    return grey.pow_(camera.gamma).add_(camera.dark).log_()
+    rows = image[:, top : top + NMNIST.height + 1]
+    columns = rows[..., left : left + NMNIST.width].lerp(rows[..., left + 1 : left + 1 + NMNIST.width], x - left)
+    grey = columns[:, :-1].lerp(columns[:, 1:], y - top)
+    # exp(gamma * log(grey)) is grey ** gamma, in a third of the time.
+    return grey.log_().mul_(camera.gamma).exp_().add_(camera.dark).log_()
