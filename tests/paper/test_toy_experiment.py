@@ -412,6 +412,7 @@ def test_the_other_experiments_are_as_they_were(toy):
         "frequency",
         "superimposed",
         "adding",
+        "camera",
         "saccades",
         "nmnist",
     ]
@@ -455,7 +456,7 @@ def test_a_folder_without_a_descriptor_and_a_module_are_no_experiments(added):
 
 SOURCE = Path(phased.cli.__file__).parents[1]
 # Names of experiments that are also ordinary words, which a text may contain.
-COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist"}
+COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist", "camera"}
 OTHER_MEANINGS = {
     ("cli/app.py", "nmnist"),  # a benchmark
     ("cli/bench.py", "memory"),
