@@ -191,7 +191,9 @@ def test_the_size_of_the_sensor_is_needed_and_can_be_passed(written, kind):
     path, before = written(kind)
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join(line for line in lines if not line.startswith((b"% geom", b"% form", b"% Wid", b"% Hei"))))
-    with pytest.raises(BadRecording, match=r"must have the size of the sensor, got none. Pass it: sensor=\(width, height\)"):
+    with pytest.raises(
+        BadRecording, match=r"must have the size of the sensor, got none. Pass sensor=\(width, height\) or --sensor"
+    ):
         read(path)
     after = read(path, sensor=SENSOR)
     assert after.sensor == SENSOR
