@@ -1,6 +1,7 @@
 """The classifier computes what its network computes, however the events come, and says what it cost."""
 
 import inspect
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -82,6 +83,18 @@ def test_the_probabilities_over_time_are_those_after_the_events_before_each_mome
         before = events.part(0, int((events.time < 1000 * moment.time).sum()))
         np.testing.assert_allclose(moment.probabilities, classifier.classify(before).probabilities, rtol=1e-6)
     assert np.array_equal(moments[-1].probabilities, classifier.classify(events).probabilities)
+
+
+def test_a_long_recording_needs_little_memory_beyond_its_own():
+    events = recording(400_000)
+    session = Classifier.of(network()).session()
+    tracemalloc.start()
+    try:
+        session.run(events)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_a_gap_between_events_repeats_the_probabilities():

@@ -207,6 +207,13 @@ def test_a_format_that_faery_cannot_decode_is_named(written):
         read(path)
 
 
+@pytest.mark.parametrize("content", [b"\x93N", bytes(1000)])
+def test_words_without_a_header_are_not_taken_for_events(tmp_path, content):
+    (tmp_path / "a.raw").write_bytes(content)
+    with pytest.raises(BadRecording, match=r"a.raw', byte 0: it must start with a header, lines that begin with %, got none"):
+        read(tmp_path / "a.raw", sensor=(2048, 2048))
+
+
 def test_a_file_without_events_is_an_error(tmp_path, recorded):
     path = tmp_path / "header.raw"
     path.write_bytes(b"% evt 3.0\n% geometry 40x30\n")

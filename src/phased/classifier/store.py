@@ -70,11 +70,11 @@ def _fault(state: dict[str, Tensor], config: Config) -> str | None:
     expected = config.sizes.shapes()
     for name in sorted(expected.keys() ^ state.keys()):
         return f"'{name}' is missing" if name in expected else f"'{name}' is not one of them"
-    for name, value in state.items():
-        dtype = dtype_of(name)
-        if tuple(value.shape) != expected[name] or value.dtype != dtype:
+    for name, shape in expected.items():
+        value, dtype = state[name], dtype_of(name)
+        if tuple(value.shape) != shape or value.dtype != dtype:
             got = f"{value.dtype} of shape {tuple(value.shape)}"
-            return f"'{name}' must be {dtype} of shape {expected[name]}, got {got}"
+            return f"'{name}' must be {dtype} of shape {shape}, got {got}"
         if not bool(torch.isfinite(value).all()):
             return f"'{name}' must be finite, got NaN or infinity"
         try:
