@@ -207,7 +207,7 @@ def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, tmp_path):
     assert json.loads(result.stdout)["events"] == inside.sum()
 
 
-def test_times_count_from_the_first_event_except_in_files_of_nmnist(call, tmp_path):
+def test_times_of_a_clock_that_starts_anywhere_count_from_the_first_event(call, tmp_path):
     events = recording(300)
     later = events.to_array()
     later["t"] += 10**12
@@ -216,6 +216,16 @@ def test_times_count_from_the_first_event_except_in_files_of_nmnist(call, tmp_pa
     expected = Classifier.load().classify(events.from_start())
     assert json.loads(result.stdout)["confidence"] == expected.confidence
     assert "go beyond" not in result.stderr
+
+
+def test_a_recording_of_nmnist_gives_the_same_answer_in_any_kind_of_file(call, tmp_path):
+    events = recording(300)
+    (tmp_path / "same.bin").write_bytes(encode(events))
+    np.save(tmp_path / "same.npy", events.to_array())
+    native, array = map(json.loads, call("classify", tmp_path / "same.bin", tmp_path / "same.npy", "--json").stdout.splitlines())
+    assert events.time[0] > 0
+    for key in ("class", "confidence", "events", "updates"):
+        assert native[key] == array[key]
 
 
 def test_a_long_recording_is_classified_with_a_warning(call, tmp_path):

@@ -174,7 +174,7 @@ class Session:
             (width, height), other = self._sensor, recording.sensor
             raise ValueError(
                 f"the recording must be of {width} x {height} pixels, the model's sensor, got {other.width} x {other.height}. "
-                f"Take a window of that size (crop), or train a model for this sensor."
+                f"Take a window of that size (crop, --crop X,Y), or train a model for this sensor."
             )
         for first in range(0, len(recording), CHUNK):
             chunk = recording.part(first, first + CHUNK)

@@ -20,8 +20,8 @@ from rich.text import Text
 from phased import files
 from phased.classifier import Answer, Classifier, Moment, crop
 from phased.data import BadRecording, Recording, read
+from phased.data.errors import printable
 from phased.data.read import READERS
-from phased.experiments.reader import printable
 
 NATIVE = ".bin"  # N-MNIST's files: their times count from the beginning of the camera's movement
 WARM_UP = 8192  # events, one microsecond apart
@@ -133,9 +133,13 @@ def unlisted(error: OSError) -> NoReturn:
 
 
 def load(file: Path, classifier: Classifier, options: Options) -> Recording:
-    """The recording in a file as the classifier takes it: times from its beginning, and the window that was chosen."""
+    """The recording in a file as the classifier takes it: times from its beginning, and the window that was chosen.
+
+    A camera's own clock starts anywhere: then times count from the first event. Times that all lie within the length that the
+    model was tested on stay as they are, so that a recording of N-MNIST gives the same answer in any kind of file.
+    """
     recording = read(file, options.sensor)
-    if file.suffix.lower() != NATIVE:
+    if file.suffix.lower() != NATIVE and recording.time[-1] > 1000 * (classifier.config.about.longest or 0.0):
         recording = recording.from_start()
     if options.corner is not None:
         recording = crop(recording, *options.corner, classifier.sensor)
