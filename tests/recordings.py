@@ -17,11 +17,6 @@ def recording(events: int = 500, seed: int = 0, sensor: Sensor = NMNIST, duratio
     return Recording(x, y, random.random(events) < 0.5, time, sensor)
 
 
-def part(whole: Recording, begin: int, end: int) -> Recording:
-    """Some events of a recording."""
-    return Recording(*(values[begin:end] for values in (whole.x, whole.y, whole.polarity, whole.time)), whole.sensor)
-
-
 def network(
     units: int = 12, layers: int = 1, cell: type[PhasedRNN] = PhasedLSTM, sensor: Sensor = NMNIST, outputs: int = 10, **options
 ) -> Readout:

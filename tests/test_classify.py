@@ -142,6 +142,58 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(folder):
     assert done.stderr == ""
 
 
+def test_names_are_printed_on_one_line_in_the_encoding_of_the_output(folder):
+    for name in ("ü", "two\nlines", "\x1b[31m"):
+        (folder / "3" / f"{name}.bin").write_bytes(encode(recording(20)))
+        (folder / "7" / f"{name}.bin").write_bytes(b"")
+    output, errors = (Console(file=io.TextIOWrapper(io.BytesIO(), encoding)) for encoding in ("ascii", "utf-8"))
+    command.classify(output, errors, Classifier.load(), [folder], command.Options(skip_bad=True))
+    for console, count, umlaut in ((output, 6 + 3, r"\xfc.bin"), (errors, 3, "ü.bin")):
+        console.file.seek(0)
+        lines = console.file.read().splitlines()
+        assert len(lines) == count
+        for name in (umlaut, r"two\nlines.bin", r"\x1b[31m.bin"):
+            assert any(name in line for line in lines)
+
+
+def test_a_single_event_is_classified(call, tmp_path):
+    (tmp_path / "one.bin").write_bytes(encode(recording(1)))
+    result = call("classify", tmp_path / "one.bin")
+    assert re.search(r"  1 event  ", result.stdout)
+    assert "1 recording: 1 event in" in result.stdout
+
+
+def test_folders_are_searched_through_links_and_each_once(call, folder, tmp_path):
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "3").symlink_to(folder / "3")
+    (tmp_path / "linked" / "above").symlink_to(tmp_path / "linked")
+    found = command.found_in(tmp_path / "linked")
+    assert [file.relative_to(tmp_path).as_posix() for file in found] == [f"linked/3/{number:05}.bin" for number in (1, 2, 10)]
+
+
+def test_a_link_to_a_missing_file_is_not_left_out_in_silence(call, folder):
+    (folder / "7" / "00011.bin").symlink_to("nowhere")
+    result = call("classify", folder, "--json")
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 6
+    assert "00011.bin': cannot read it: No such file" in result.stderr
+
+
+def test_a_gap_of_hours_takes_no_longer_to_show(tmp_path):
+    pytest.importorskip("matplotlib")
+    events = recording(3).to_array()
+    events["t"] = 0, 10, 2**62
+    np.save(tmp_path / "gap.npy", events)
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    with pytest.warns(UserWarning, match="go beyond"):
+        command.classify(console, console, Classifier.load(), [tmp_path / "gap.npy"], command.Options())
+    assert 500 < screen.getvalue().count("gap.npy") < 1500
+    with pytest.warns(UserWarning, match="go beyond"):
+        command.picture(Classifier.load(), tmp_path / "gap.npy", command.Options(), tmp_path / "gap.png")
+    assert (tmp_path / "gap.png").stat().st_size > 1000
+
+
 def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, tmp_path):
     file = tmp_path / "large.npy"
     large = recording(3000, sensor=Sensor(60, 50), duration=200_000)
@@ -155,7 +207,7 @@ def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, tmp_path):
     assert json.loads(result.stdout)["events"] == inside.sum()
 
 
-def test_times_count_from_the_first_event_except_in_files_of_nmnist(call, tmp_path):
+def test_times_of_a_clock_that_starts_anywhere_count_from_the_first_event(call, tmp_path):
     events = recording(300)
     later = events.to_array()
     later["t"] += 10**12
@@ -164,6 +216,16 @@ def test_times_count_from_the_first_event_except_in_files_of_nmnist(call, tmp_pa
     expected = Classifier.load().classify(events.from_start())
     assert json.loads(result.stdout)["confidence"] == expected.confidence
     assert "go beyond" not in result.stderr
+
+
+def test_a_recording_of_nmnist_gives_the_same_answer_in_any_kind_of_file(call, tmp_path):
+    events = recording(300)
+    (tmp_path / "same.bin").write_bytes(encode(events))
+    np.save(tmp_path / "same.npy", events.to_array())
+    native, array = map(json.loads, call("classify", tmp_path / "same.bin", tmp_path / "same.npy", "--json").stdout.splitlines())
+    assert events.time[0] > 0
+    for key in ("class", "confidence", "events", "updates"):
+        assert native[key] == array[key]
 
 
 def test_a_long_recording_is_classified_with_a_warning(call, tmp_path):

@@ -1,6 +1,7 @@
 """The classifier computes what its network computes, however the events come, and says what it cost."""
 
 import inspect
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -15,7 +16,7 @@ from phased.classifier import session as sessions
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
 from phased.learn.baselines import Baseline
-from recordings import network, part, recording
+from recordings import network, recording
 
 OF_CLASSIFIER = ("load", "of", "save", "session", "classify", "follow")
 OF_SESSION = ("push", "run", "follow")
@@ -54,7 +55,7 @@ def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch):
     whole = classifier.classify(events).probabilities
     session = classifier.session()
     for begin, end in ((0, 1), (1, 1), (1, 200), (200, 490)):
-        session.run(part(events, begin, end))
+        session.run(events.part(begin, end))
     for x, y, polarity, t in zip(*(v[490:] for v in (events.x, events.y, events.polarity, events.time)), strict=True):
         last = session.push(x, y, polarity, t)
     np.testing.assert_allclose(last, whole, rtol=1e-6)
@@ -65,9 +66,9 @@ def test_sessions_do_not_disturb_each_other():
     classifier, events = Classifier.of(network()), recording()
     alone = classifier.classify(events).probabilities
     one, other = classifier.session(), classifier.session()
-    one.run(part(events, 0, 250))
+    one.run(events.part(0, 250))
     other.run(recording(seed=1))
-    assert np.array_equal(one.run(part(events, 250, 500)), alone)
+    assert np.array_equal(one.run(events.part(250, 500)), alone)
 
 
 @pytest.mark.parametrize("chunk", [7, 10_000])
@@ -79,9 +80,21 @@ def test_the_probabilities_over_time_are_those_after_the_events_before_each_mome
     first = events.time[0] / 1000 // 25 + 1
     assert [moment.time for moment in moments] == [*np.arange(25 * first, last, 25), last]
     for moment in moments[:-1]:
-        before = part(events, 0, int((events.time < 1000 * moment.time).sum()))
+        before = events.part(0, int((events.time < 1000 * moment.time).sum()))
         np.testing.assert_allclose(moment.probabilities, classifier.classify(before).probabilities, rtol=1e-6)
     assert np.array_equal(moments[-1].probabilities, classifier.classify(events).probabilities)
+
+
+def test_a_long_recording_needs_little_memory_beyond_its_own():
+    events = recording(400_000)
+    session = Classifier.of(network()).session()
+    tracemalloc.start()
+    try:
+        session.run(events)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_a_gap_between_events_repeats_the_probabilities():
@@ -141,7 +154,7 @@ def test_times_beyond_those_tested_are_answered_with_one_warning():
     late = recording(duration=3_000_000)
     session = classifier.session()
     with pytest.warns(UserWarning, match="go beyond 340 ms"):
-        session.run(part(late, 0, 400))
+        session.run(late.part(0, 400))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.push(0, 0, 0, 3_000_000)

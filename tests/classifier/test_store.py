@@ -11,9 +11,9 @@ import torch
 from phased import PhasedGRU
 from phased.classifier import About, BadModel, Classifier, Score
 from phased.classifier.card import card
+from phased.classifier.config import digest
 from phased.classifier.network import sizes_in
 from phased.classifier.store import SHIPPED
-from phased.files import digest
 from recordings import network, recording
 
 ABOUT = About(
@@ -37,7 +37,8 @@ def rewrite(folder, change):
     path = folder / "model.safetensors"
     state = change(safetensors.torch.load_file(path))
     path.write_bytes(safetensors.torch.save(state))
-    reconfigure(folder, sha256=digest(path.read_bytes()).decode())
+    fields = json.loads((folder / "config.json").read_text())
+    reconfigure(folder, sha256=digest(fields, path.read_bytes()))
 
 
 def reconfigure(folder, **changes):
@@ -98,8 +99,21 @@ def test_a_changed_bit_is_an_error(folder):
     data = bytearray(path.read_bytes())
     data[-100] ^= 1
     path.write_bytes(data)
-    with pytest.raises(BadModel, match=r"its SHA-256 must be that in 'config.json'"):
+    with pytest.raises(BadModel, match=r"the SHA-256 of both files must be that in 'config.json'"):
         Classifier.load(folder)
+
+
+@pytest.mark.parametrize("changes", [{"gate": "square"}, {"sensor": [17, 68]}, {"classes": list("9876543210")}, {"scores": []}])
+def test_a_changed_configuration_that_fits_the_parameters_is_an_error(folder, changes):
+    reconfigure(folder, **changes)
+    with pytest.raises(BadModel, match=r"the SHA-256 of both files must be that in 'config.json'"):
+        Classifier.load(folder)
+
+
+def test_a_configuration_in_another_layout_is_the_same(folder):
+    fields = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(dict(sorted(fields.items()))))
+    assert Classifier.load(folder).classes
 
 
 def without(name):
@@ -173,7 +187,7 @@ def test_a_configuration_that_is_not_json_is_an_error(folder, text):
 
 def test_a_configuration_of_another_network_does_not_fit_the_parameters(folder):
     reconfigure(folder, units=13)
-    with pytest.raises(BadModel, match=r"must be torch.float64 of shape \(13,\), got .* \(12,\)"):
+    with pytest.raises(BadModel, match=r"'rnn.weight_ih_l0' must be torch.float32 of shape \(52, 7\), got .* \(48, 7\)"):
         Classifier.load(folder)
 
 

@@ -191,7 +191,9 @@ def test_the_size_of_the_sensor_is_needed_and_can_be_passed(written, kind):
     path, before = written(kind)
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join(line for line in lines if not line.startswith((b"% geom", b"% form", b"% Wid", b"% Hei"))))
-    with pytest.raises(BadRecording, match=r"must have the size of the sensor, got none. Pass it: sensor=\(width, height\)"):
+    with pytest.raises(
+        BadRecording, match=r"must have the size of the sensor, got none. Pass sensor=\(width, height\) or --sensor"
+    ):
         read(path)
     after = read(path, sensor=SENSOR)
     assert after.sensor == SENSOR
@@ -203,6 +205,13 @@ def test_a_format_that_faery_cannot_decode_is_named(written):
     path.write_bytes(path.read_bytes().replace(b"EVT2", b"EVT2.1").replace(b"evt 2.0", b"evt 2.1"))
     with pytest.raises(BadRecording, match=r"the format must be EVT2 or EVT3, got evt2.1. Convert it"):
         read(path)
+
+
+@pytest.mark.parametrize("content", [b"\x93N", bytes(1000)])
+def test_words_without_a_header_are_not_taken_for_events(tmp_path, content):
+    (tmp_path / "a.raw").write_bytes(content)
+    with pytest.raises(BadRecording, match=r"a.raw', byte 0: it must start with a header, lines that begin with %, got none"):
+        read(tmp_path / "a.raw", sensor=(2048, 2048))
 
 
 def test_a_file_without_events_is_an_error(tmp_path, recorded):

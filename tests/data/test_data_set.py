@@ -14,7 +14,7 @@ import torch
 
 from phased.data import BadRecording, cache_folder, encode, open_recordings, read_native
 from phased.data import data_set as module
-from phased.data.index import BLOCK
+from phased.data.index import BLOCK, LARGEST
 
 
 @pytest.fixture
@@ -247,6 +247,36 @@ def test_files_that_cannot_be_read_are_skipped_too(folder):
     recordings, skipped = open_recordings(folder, "train", skip_bad=True)
     assert len(recordings) == 11
     assert sorted(Path(error.path).name for error in skipped) == ["00003.bin", "00044.bin"]
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "archive"])
+def test_a_file_that_no_camera_of_nmnist_made_is_not_read_into_memory(folder, tmp_path, packed):
+    huge = folder / "Train" / "3" / "00099.bin"
+    with huge.open("wb") as file:
+        file.truncate(LARGEST + 1)
+    place = folder
+    if packed:
+        place = tmp_path / "packed"
+        place.mkdir()
+        with zipfile.ZipFile(place / "Train.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in folder.glob("Train/*/*.bin"):
+                archive.write(file, file.relative_to(folder))
+    with pytest.raises(BadRecording, match=r"00099.bin': a recording must have at most 16,777,216 bytes, got 16,777,217"):
+        open_recordings(place, "train")
+    recordings, skipped = open_recordings(place, "train", skip_bad=True)
+    assert index_file().stat().st_size < 100_000
+    assert [Path(error.path).name for error in skipped] == ["00099.bin"]
+    huge.unlink()
+    assert_same(recordings, folder)
+
+
+def test_folders_may_be_links(folder, tmp_path):
+    (tmp_path / "linked" / "Test").mkdir(parents=True)
+    (tmp_path / "linked" / "Train").symlink_to(folder / "Train")
+    for digit in (folder / "Test").iterdir():
+        (tmp_path / "linked" / "Test" / digit.name).symlink_to(digit)
+    for split, part in (("train", "Train"), ("test", "Test")):
+        assert_same(open_recordings(tmp_path / "linked", split).recordings, folder, part)
 
 
 def test_if_all_files_are_bad_it_is_an_error(tmp_path):

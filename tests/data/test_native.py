@@ -86,7 +86,7 @@ def test_what_is_not_a_file_is_an_error_and_does_not_block(tmp_path):
 def test_a_larger_camera_in_the_same_format_is_read_with_its_size():
     content = bytes([200, 100, 0, 0, 10])
     assert decode(content, sensor=(240, 180)).sensor == Sensor(240, 180)
-    with pytest.raises(BadRecording, match="see the argument `sensor`"):
+    with pytest.raises(BadRecording, match=r"or it needs sensor=\(width, height\)"):
         decode(content)
 
 

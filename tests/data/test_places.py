@@ -1,6 +1,7 @@
 """Where data is looked for, and what is said if it is not there."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -71,3 +72,12 @@ def test_the_cache_is_where_the_system_has_caches(monkeypatch, platform, variabl
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(module.sys, "platform", platform)
     assert cache_folder() == Path(expected).expanduser()
+
+
+@pytest.mark.parametrize("find", [cache_folder, find_nmnist, find_mnist])
+def test_a_user_without_a_home_folder_is_an_error_with_the_cure(monkeypatch, find):
+    for name in ("PHASED_CACHE", "PHASED_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(module.Path, "expanduser", Mock(side_effect=RuntimeError))
+    with pytest.raises(FileNotFoundError, match=r"there is no home folder for '~.*Set HOME, or PHASED_CACHE"):
+        find()

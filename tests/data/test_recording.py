@@ -1,5 +1,7 @@
 """One recording: arrays as tonic has them, addresses, times from the start."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from damaged import damaged, outcome
 from phased.data import BadRecording, Recording, Sensor, read
+from phased.data.read import READERS
 from wrong import Wrong, table
 
 FIELDS = {"x": [3, 33, 0], "y": [0, 4, 33], "t": [5, 5, 9], "p": [1, 0, 1]}
@@ -53,6 +56,15 @@ def test_a_recording_from_an_array_has_its_own_memory():
 
 def test_the_address_has_pixel_and_polarity():
     assert Recording.from_array(events()).address.tolist() == [7, (4 * 34 + 33) * 2, 33 * 34 * 2 + 1]
+
+
+def test_a_part_has_its_events_and_shares_their_memory(recorded):
+    whole = recorded(20)
+    part = whole.part(5, 12)
+    assert np.array_equal(part.address, whole.address[5:12])
+    assert np.array_equal(part.time, whole.time[5:12])
+    assert np.shares_memory(part.time, whole.time)
+    assert len(whole.part(15, 99)) == 5
 
 
 def test_times_count_from_the_first_event_when_asked_to(recorded):
@@ -141,3 +153,16 @@ def test_an_unknown_suffix_lists_those_that_are_known():
     for name in ("events.h5", "events"):
         with pytest.raises(BadRecording, match=r"must end in .bin, .npy, .es, .aedat4, .raw, .dat, got"):
             read(name)
+
+
+def test_a_file_that_does_not_fit_into_memory_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setitem(READERS, ".bin", Mock(side_effect=MemoryError))
+    with pytest.raises(BadRecording, match=r"'a.bin': it must fit into memory, and does not"):
+        read("a.bin")
+
+
+def test_an_error_is_one_line_whatever_the_name_of_the_file():
+    with pytest.raises(BadRecording) as caught:
+        read("two\nlines\x1b[31m\udcff ü.txt")
+    assert str(caught.value).startswith(r"'two\nlines\x1b[31m\udcff ü.txt': its name must end in")
+    assert caught.value.path == "two\nlines\x1b[31m\udcff ü.txt"

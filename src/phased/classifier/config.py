@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from phased import files
 from phased.cell import CELLS
 from phased.classifier.network import Sizes
 from phased.data.recordings import Sensor
@@ -58,24 +59,31 @@ class About:
 
 @dataclass(frozen=True)
 class Config:
-    """What `config.json` holds, except for the digest of the parameters."""
+    """What `config.json` holds, except for the digest."""
 
     sizes: Sizes
     classes: tuple[str, ...]
     about: About = About()
 
-    def text(self, digest: str) -> str:
-        """The JSON of `config.json`; `digest` is the SHA-256 of the file of parameters."""
+    def text(self, parameters: bytes) -> str:
+        """The JSON of `config.json`, with the SHA-256 of itself and the parameters."""
         sizes = self.sizes._asdict() | {"sensor": list(self.sizes.sensor)}
         del sizes["outputs"]
         scores = [score._asdict() for score in self.about.scores]
         about = asdict(self.about) | {"scores": scores, "versions": dict(self.about.versions)}
         head = {"format": KIND, "version": VERSION, **sizes, "classes": list(self.classes), "time_unit": TIME_UNIT}
-        return json.dumps({**head, "sha256": digest, **about}, indent=1, allow_nan=False) + "\n"
+        content = {**head, **about}
+        return json.dumps({**content, "sha256": digest(content, parameters)}, indent=1, allow_nan=False) + "\n"
 
 
-def parse(text: bytes) -> tuple[Config, str]:
-    """The configuration and the digest in the content of a `config.json`; `Malformed` if it is none of this version."""
+def digest(content: Mapping[str, Any], parameters: bytes) -> str:
+    """The SHA-256 of a configuration, in any order and layout, and of the parameters, whose shapes do not fix all of it."""
+    fields = {name: value for name, value in content.items() if name != "sha256"}
+    return files.digest(json.dumps(fields, sort_keys=True).encode() + b"\n" + parameters).decode()
+
+
+def parse(text: bytes) -> tuple[Config, dict[str, Any]]:
+    """The configuration in the content of a `config.json`, and all its fields; `Malformed` if it is none of this version."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -106,7 +114,8 @@ def parse(text: bytes) -> tuple[Config, str]:
         _get(found, "bias", bool),
         _get(found, "peephole", bool),
     )
-    return Config(sizes, classes, _about(found)), _get(found, "sha256", str)
+    _get(found, "sha256", str)
+    return Config(sizes, classes, _about(found)), found
 
 
 def _about(found: Mapping[str, Any]) -> About:

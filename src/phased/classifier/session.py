@@ -174,16 +174,15 @@ class Session:
             (width, height), other = self._sensor, recording.sensor
             raise ValueError(
                 f"the recording must be of {width} x {height} pixels, the model's sensor, got {other.width} x {other.height}. "
-                f"Take a window of that size (crop), or train a model for this sensor."
+                f"Take a window of that size (crop, --crop X,Y), or train a model for this sensor."
             )
-        address, time = recording.address, recording.time / MICROSECONDS
-        for first in range(0, len(time), CHUNK):
-            chunk = slice(first, first + CHUNK)
-            outputs = self._stream.run(address[chunk], time[chunk])
+        for first in range(0, len(recording), CHUNK):
+            chunk = recording.part(first, first + CHUNK)
+            outputs = self._stream.run(chunk.address, chunk.time / MICROSECONDS)
             self._h = outputs[-1].copy()  # a view would keep the whole chunk
             yield outputs
-        if len(time):
-            self._warn_beyond(float(time[-1]))
+        if len(recording):
+            self._warn_beyond(int(recording.time[-1]) / MICROSECONDS)
 
     def _warn_beyond(self, time: float) -> None:
         if not self._warned and self._longest is not None and time > self._longest:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from phased import check, files
 from phased.classifier.card import card
-from phased.classifier.config import Config, Malformed, parse
+from phased.classifier.config import Config, Malformed, digest, parse
 from phased.classifier.network import dtype_of
 from phased.learn.readout import Readout
 
@@ -29,7 +29,7 @@ def write(folder: Path, config: Config, model: Readout) -> None:
     files.writable(folder)
     data = safetensors.torch.save({name: value.contiguous() for name, value in model.state_dict().items()})
     files.write_whole(folder / PARAMETERS, data)
-    files.write_whole(folder / CONFIG, config.text(files.digest(data).decode()).encode())
+    files.write_whole(folder / CONFIG, config.text(data).encode())
     files.write_whole(folder / CARD, card(config).encode())
 
 
@@ -39,7 +39,7 @@ def read(folder: Path) -> tuple[Config, Readout]:
         raise BadModel(f"there is no folder '{folder}' with a model. {CURE}")
     path = folder / CONFIG
     try:
-        config, digest = parse(_content(path))
+        config, fields = parse(_content(path))
     except Malformed as error:
         raise BadModel(f"'{path}' is not the configuration of a model: {error}. {CURE}") from error
     path = folder / PARAMETERS
@@ -49,8 +49,8 @@ def read(folder: Path) -> tuple[Config, Readout]:
     except SafetensorError as error:
         raise BadModel(f"'{path}' is cut off, damaged or no safetensors file: {error}. {CURE}") from error
     fault = _fault(state, config)
-    if fault is None and files.digest(data).decode() != digest:
-        fault = f"its SHA-256 must be that in '{CONFIG}', and is another"
+    if fault is None and digest(fields, data) != fields["sha256"]:
+        fault = f"the SHA-256 of both files must be that in '{CONFIG}', and is another, so one of them was changed"
     if fault is not None:
         raise BadModel(f"'{path}' does not have the parameters of this model: {fault}. {CURE}")
     return config, config.sizes.load(state)
@@ -70,11 +70,11 @@ def _fault(state: dict[str, Tensor], config: Config) -> str | None:
     expected = config.sizes.shapes()
     for name in sorted(expected.keys() ^ state.keys()):
         return f"'{name}' is missing" if name in expected else f"'{name}' is not one of them"
-    for name, value in state.items():
-        dtype = dtype_of(name)
-        if tuple(value.shape) != expected[name] or value.dtype != dtype:
+    for name, shape in expected.items():
+        value, dtype = state[name], dtype_of(name)
+        if tuple(value.shape) != shape or value.dtype != dtype:
             got = f"{value.dtype} of shape {tuple(value.shape)}"
-            return f"'{name}' must be {dtype} of shape {expected[name]}, got {got}"
+            return f"'{name}' must be {dtype} of shape {shape}, got {got}"
         if not bool(torch.isfinite(value).all()):
             return f"'{name}' must be finite, got NaN or infinity"
         try:

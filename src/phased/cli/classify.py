@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -19,12 +20,13 @@ from rich.text import Text
 from phased import files
 from phased.classifier import Answer, Classifier, Moment, crop
 from phased.data import BadRecording, Recording, read
+from phased.data.errors import printable
 from phased.data.read import READERS
-from phased.experiments.reader import printable
 
 NATIVE = ".bin"  # N-MNIST's files: their times count from the beginning of the camera's movement
 WARM_UP = 8192  # events, one microsecond apart
 EVERY = 10.0  # ms between two states of the live line and two points of the picture
+MOMENTS = 1000  # the most of them: in longer recordings, or with a gap of hours, they are further apart
 
 
 @dataclass
@@ -51,10 +53,9 @@ class Total:
         self.correct += file.parent.name == answer.label
 
     def __str__(self) -> str:
-        plural = "" if self.recordings == 1 else "s"
-        speed = f"{self.events:,} events in {self.seconds:.3g} s, {per_second(self.events, self.seconds)}"
+        speed = f"{counted(self.events, 'event')} in {self.seconds:.3g} s, {per_second(self.events, self.seconds)}"
         made = f"{share(self.updates, self.possible)} of the updates of a dense network"
-        parts = [f"{self.recordings:,} recording{plural}: {speed}, {made}"]
+        parts = [f"{counted(self.recordings, 'recording')}: {speed}, {made}"]
         if self.named:
             parts.append(f"{self.correct:,} of {self.named:,} in the folder of their class: {self.correct / self.named:.1%}")
         if self.skipped:
@@ -85,13 +86,13 @@ def classify(console: Console, errors: Console, classifier: Classifier, paths: S
                 if not options.skip_bad:
                     raise
                 total.skipped += 1
-                errors.print(f"skipped: {error}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+                errors.print(printable(f"skipped: {error}"), style="yellow", soft_wrap=True, markup=False, highlight=False)
                 continue
             total.add(file, answer, classifier.classes)
             if options.json:
                 print(json.dumps(as_json(file, answer)), flush=True)
             else:
-                console.print(line(file, answer), soft_wrap=True, markup=False, highlight=False)
+                console.print(encodable(line(file, answer), console), soft_wrap=True, markup=False, highlight=False)
     return total
 
 
@@ -106,19 +107,39 @@ def warm_up(classifier: Classifier) -> None:
 def event_files(paths: Sequence[Path]) -> Iterator[Path]:
     """The files as given; for a folder all event files in it, sorted."""
     for path in paths:
-        if not path.is_dir():
-            yield path
+        yield from found_in(path) if path.is_dir() else [path]
+
+
+def found_in(folder: Path) -> list[Path]:
+    """All event files in a folder and those below it, linked ones too; each folder once, since a link may lead to one above."""
+    found: list[Path] = []
+    seen: set[str] = set()
+    for place, folders, names in os.walk(folder, onerror=unlisted, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            folders.clear()
             continue
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in READERS and file.is_file())
-        if not found:
-            raise ValueError(f"there are no event files in '{path}'. They end with {', '.join(READERS)}.")
-        yield from found
+        seen.add(real)
+        folders.sort()
+        found += [file for file in (Path(place, name) for name in names) if file.suffix.lower() in READERS]
+    if not found:
+        raise ValueError(f"there are no event files in '{folder}'. They end with {', '.join(READERS)}.")
+    return sorted(found)
+
+
+def unlisted(error: OSError) -> NoReturn:
+    """Raise an error for a folder that cannot be listed."""
+    raise OSError(f"cannot list the folder '{error.filename}': {files.reason(error)}. Check its permissions.") from error
 
 
 def load(file: Path, classifier: Classifier, options: Options) -> Recording:
-    """The recording in a file as the classifier takes it: times from its beginning, and the window that was chosen."""
+    """The recording in a file as the classifier takes it: times from its beginning, and the window that was chosen.
+
+    A camera's own clock starts anywhere: then times count from the first event. Times that all lie within the length that the
+    model was tested on stay as they are, so that a recording of N-MNIST gives the same answer in any kind of file.
+    """
     recording = read(file, options.sensor)
-    if file.suffix.lower() != NATIVE:
+    if file.suffix.lower() != NATIVE and recording.time[-1] > 1000 * (classifier.config.about.longest or 0.0):
         recording = recording.from_start()
     if options.corner is not None:
         recording = crop(recording, *options.corner, classifier.sensor)
@@ -137,18 +158,23 @@ def answer_for(console: Console, classifier: Classifier, file: Path, options: Op
     except BadRecording:  # it names the file
         raise
     except ValueError as error:
-        raise ValueError(f"'{file}': {error}") from error
+        raise ValueError(printable(f"'{file}': {error}")) from error
 
 
 def watched(console: Console, classifier: Classifier, recording: Recording, file: Path, replay: bool) -> Answer:
     """The answer, with a line that shows class and confidence as events arrive; `replay` keeps the recording's own pace."""
     begin = time.perf_counter()
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        for moment in classifier.follow(recording, EVERY):
+        for moment in classifier.follow(recording, EVERY if replay else between_moments(recording)):
             if replay:
                 time.sleep(max(0.0, begin + moment.time / 1000 - time.perf_counter()))
             live.update(live_line(file, classifier.classes, moment), refresh=True)
     return classifier.classify(recording)  # again, without the line, so that the time is that of the events alone
+
+
+def between_moments(recording: Recording) -> float:
+    """Milliseconds between two moments at which class and confidence are shown."""
+    return max(EVERY, int(recording.time[-1] - recording.time[0]) / 1000 / MOMENTS)
 
 
 def live_line(file: Path, classes: Sequence[str], moment: Moment) -> Text:
@@ -156,7 +182,7 @@ def live_line(file: Path, classes: Sequence[str], moment: Moment) -> Text:
     best = int(moment.probabilities.argmax())
     confidence = float(moment.probabilities[best])
     when, bar = f"{printable(file.name)}  {moment.time:6.0f} ms  ", "━" * round(30 * confidence)
-    return Text.assemble(when, (classes[best], "bold"), f"  {confidence:6.1%}  ", (bar, "green"))
+    return Text.assemble(when, (printable(classes[best]), "bold"), f"  {confidence:6.1%}  ", (bar, "green"))
 
 
 def check_picture(out: Path, paths: Sequence[Path]) -> None:
@@ -176,7 +202,7 @@ def picture(classifier: Classifier, file: Path, options: Options, out: Path) -> 
     from phased.report.style import styled
 
     recording = load(file, classifier, options)
-    moments = list(classifier.follow(recording, EVERY))
+    moments = list(classifier.follow(recording, between_moments(recording)))
     answer = classifier.classify(recording)
     with styled():
         save_as(draw_confidence(recording, moments, classifier.classes, answer, file.name), out)
@@ -185,8 +211,14 @@ def picture(classifier: Classifier, file: Path, options: Options, out: Path) -> 
 def line(file: Path, answer: Answer) -> str:
     """One line for a recording."""
     speed = per_second(answer.events, answer.seconds)
-    made = f"{answer.updates:,} updates ({share(answer.updates, answer.possible)})"
-    return f"{printable(str(file))}  {answer.label}  {answer.confidence:.1%}  {answer.events:,} events  {speed}  {made}"
+    made = f"{counted(answer.updates, 'update')} ({share(answer.updates, answer.possible)})"
+    named, events = f"{file}  {answer.label}", counted(answer.events, "event")
+    return f"{printable(named)}  {answer.confidence:.1%}  {events}  {speed}  {made}"
+
+
+def encodable(text: str, console: Console) -> str:
+    """The text with letters escaped that the console's encoding does not have."""
+    return text.encode(console.encoding, "backslashreplace").decode(console.encoding)
 
 
 def as_json(file: Path, answer: Answer) -> dict[str, Any]:
@@ -194,6 +226,11 @@ def as_json(file: Path, answer: Answer) -> dict[str, Any]:
     label = int(answer.label) if answer.label.isdecimal() else answer.label
     made = {"events": answer.events, "updates": answer.updates, "seconds": answer.seconds}
     return {"file": str(file), "class": label, "confidence": answer.confidence, **made}
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def per_second(events: int, seconds: float) -> str:

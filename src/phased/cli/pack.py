@@ -50,7 +50,7 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
 
 
 def find(name: str, results: Path) -> Record:
-    """The record of a run; a ValueError with similar names if there is none."""
+    """The record of a run; a ValueError with the names of others if there is none."""
     records = read(results).records
     found = [record for record in records if record.name == name]
     if not found:

@@ -67,6 +67,8 @@ def _check(faery: ModuleType, path: Path) -> str | None:
         aedat.check(path)
     if suffix not in (".raw", ".dat"):
         return None
+    if suffix == ".raw" and not prophesee.header_size(path):
+        raise BadRecording(path, "it must start with a header, lines that begin with %, got none. Copy or record it again.", 0)
     decoder = faery.evt.Decoder if suffix == ".raw" else faery.dat.Decoder
     opened = _guarded(path, lambda: decoder(path, (1, 1), "evt3" if suffix == ".raw" else "dat2"))
     version = str(opened.version)
@@ -81,7 +83,9 @@ def _decode(faery: ModuleType, path: Path, fallback: tuple[int, ...], version: s
     stream = _guarded(path, lambda: faery.events_stream_from_file(path, dimensions_fallback=fallback))
     size = tuple(stream.dimensions())
     if size == UNKNOWN:
-        raise BadRecording(path, "its header must have the size of the sensor, got none. Pass it: sensor=(width, height).")
+        raise BadRecording(
+            path, "its header must have the size of the sensor, got none. Pass sensor=(width, height) or --sensor."
+        )
     try:
         packets = _guarded(path, lambda: [np.array(packet) for packet in stream])
     except BadRecording:

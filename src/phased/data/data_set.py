@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from phased import files
-from phased.data import layout, native, store
+from phased.data import layout, store
 from phased.data.errors import BadRecording
-from phased.data.index import Progress, build
+from phased.data.index import Progress, build, capacity
 from phased.data.places import cache_folder
 from phased.data.recordings import Recordings
 
@@ -80,7 +80,7 @@ def _indexed(
 ) -> tuple[Recordings, tuple[BadRecording, ...]]:
     """Decode all files into the cache or, if that cannot be written to, into memory."""
     members = source.members()
-    regions = store.Regions(sum(member.size // native.SIZE for member in members))
+    regions = store.Regions(capacity(members))
     try:
         files.writable(place.parent)
     except OSError as error:

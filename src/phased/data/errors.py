@@ -21,7 +21,7 @@ class BadFile(ValueError):
         self.byte = byte
 
     def __str__(self) -> str:
-        return f"'{self.path}'{'' if self.byte is None else f', byte {self.byte}'}: {self.what}"
+        return printable(f"'{self.path}'{'' if self.byte is None else f', byte {self.byte}'}: {self.what}")
 
 
 class BadRecording(BadFile):
@@ -31,3 +31,8 @@ class BadRecording(BadFile):
         >>> str(BadRecording("00001.bin", "x must be from 0 to 33, got 200.", byte=45))
         "'00001.bin', byte 45: x must be from 0 to 33, got 200."
     """
+
+
+def printable(text: str) -> str:
+    """The text on one line: control characters, line breaks and lone surrogates are escaped as in Python."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)

@@ -15,6 +15,7 @@ from phased.data.layout import Member, Source
 from phased.data.recording import NMNIST
 
 BLOCK = 2**18 * native.SIZE  # bytes that are decoded at once: their arrays stay in the cache of the CPU
+LARGEST = 2**24  # bytes of a recording, hundreds of times those of N-MNIST: an archive can unpack to far more than memory holds
 
 Progress = Callable[[int, int], None]
 Block = list[tuple[Member, bytes]]
@@ -35,6 +36,11 @@ class Index:
     label: NDArray[np.int64]
     number: NDArray[np.int64]
     skipped: tuple[BadRecording, ...] = ()
+
+
+def capacity(members: list[Member]) -> int:
+    """The most events that the recordings can have."""
+    return sum(member.size // native.SIZE for member in members if member.size <= LARGEST)
 
 
 def build(source: Source, members: list[Member], events: Events, skip_bad: bool, progress: Progress | None) -> Index:
@@ -70,6 +76,10 @@ def _blocks(source: Source, members: list[Member], skip_bad: bool, skipped: list
     size = 0
     for member in members:
         try:
+            if member.size > LARGEST:
+                raise BadRecording(
+                    member.path, f"a recording must have at most {LARGEST:,} bytes, got {member.size:,}. Copy it again."
+                )
             data = source.read(member)
             if len(data) != member.size:
                 raise BadRecording(

@@ -16,12 +16,12 @@ def cache_folder() -> Path:
     """The user's folder for what can be made again: PHASED_CACHE, or one in the cache of the operating system."""
     named = os.environ.get("PHASED_CACHE")
     if named:
-        return Path(named).expanduser()
+        return _expanded(named)
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local").expanduser() / "phased" / "cache"
+        return _expanded(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "phased" / "cache"
     if sys.platform == "darwin" and not os.environ.get("XDG_CACHE_HOME"):
-        return Path("~/Library/Caches/phased").expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "phased"
+        return _expanded("~/Library/Caches/phased")
+    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "phased"
 
 
 def find_nmnist(folder: Path | str | None = None) -> Path:
@@ -69,7 +69,7 @@ def find_mnist(folder: Path | str | None = None) -> Path:
 
 def _find(folder: Path | str | None, inside: tuple[str, ...], files: tuple[str, ...], what: str, source: str) -> Path:
     named = os.environ.get("PHASED_DATA")
-    base = Path(folder).expanduser() if folder is not None else Path(named).expanduser() if named else cache_folder()
+    base = _expanded(folder) if folder is not None else _expanded(named) if named else cache_folder()
     for place in (base / name for name in inside):
         if any((place / file).exists() for file in files):
             return place
@@ -79,3 +79,11 @@ def _find(folder: Path | str | None, inside: tuple[str, ...], files: tuple[str, 
         f"expected {what}, in '{base}' ({origin}) or in one of its folders {names}; got none of them. {source}, and pass their "
         f"folder (--data) or set PHASED_DATA to it."
     )
+
+
+def _expanded(path: Path | str) -> Path:
+    """The path with the user's home folder in place of ~."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise FileNotFoundError(f"there is no home folder for '{path}'. Set HOME, or PHASED_CACHE and PHASED_DATA.") from error

@@ -50,4 +50,7 @@ def read(path: Path | str, sensor: Sequence[int] | None = None) -> Recording:
         known = ", ".join(READERS)
         raise BadRecording(path, f"its name must end in {known}, got {Path(path).suffix or 'no suffix'!r}. Convert or rename it.")
     options: dict[str, Any] = {} if sensor is None else {"sensor": sensor}
-    return reader(path, **options)
+    try:
+        return reader(path, **options)
+    except MemoryError as error:
+        raise BadRecording(path, "it must fit into memory, and does not. Read it on a larger machine, or in parts.") from error

@@ -61,6 +61,11 @@ class Recording:
     def __len__(self) -> int:
         return len(self.time)
 
+    def part(self, begin: int, end: int) -> Recording:
+        """The events from index `begin` to `end`, without that one; nothing is copied."""
+        some = slice(begin, end)
+        return Recording(self.x[some], self.y[some], self.polarity[some], self.time[some], self.sensor)
+
     @property
     def address(self) -> NDArray[np.int64]:
         """The address of each event, (N,): (y * width + x) * 2 + polarity."""
@@ -139,7 +144,7 @@ def outside_sensor(name: str, value: int, sensor: Sensor) -> str:
     """The message for a pixel that the sensor does not have."""
     return (
         f"{name} must be from 0 to {getattr(sensor, 'width' if name == 'x' else 'height') - 1} on a sensor of {sensor.width} x "
-        f"{sensor.height} pixels, got {value}. The data is damaged, or its sensor is another: see the argument `sensor`."
+        f"{sensor.height} pixels, got {value}. The data is damaged, or it needs sensor=(width, height) or --sensor."
     )
 
 
