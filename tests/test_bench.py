@@ -147,7 +147,7 @@ def test_the_lstm_that_is_measured_computes_what_the_bn_lstm_computes():
     session = onnx.lstm_step(state["weight_ih_l0"], state["weight_hh_l0"], state["bias_ih_l0"] + state["bias_hh_l0"])
     by_onnx = onnx.steps(session, rows.numpy(), nmnist.UNITS)()
     torch.testing.assert_close(torch.from_numpy(by_onnx), want, atol=1e-5, rtol=1e-4)
-    in_bound_memory = nmnist.bound_steps(session, rows.numpy())
+    in_bound_memory = onnx.bound_steps(session, rows.numpy(), nmnist.UNITS)
     for _ in range(2):  # each call starts from a state of zeros
         np.testing.assert_allclose(in_bound_memory(), by_onnx, rtol=1e-5, atol=1e-6)
 

@@ -1,4 +1,7 @@
-"""Atomic writing of files: a kill, a full disk or a power cut leaves the old file or the new one, never a part."""
+"""Files: atomic writing, the user's cache folder, and names that can be printed.
+
+A kill, a full disk or a power cut leaves the old file or the new one, never a part.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import errno
 import hashlib
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +20,33 @@ CHUNK = 2**20
 PREFIX, SUFFIX = ".phased-", ".part"
 SEAL = b"\nsha256:"
 SEAL_SIZE = len(SEAL) + 2 * hashlib.sha256().digest_size
+
+
+def cache_folder() -> Path:
+    """The user's folder for what can be made again: PHASED_CACHE, or one in the cache of the operating system."""
+    named = os.environ.get("PHASED_CACHE")
+    if named:
+        return expanded(named)
+    if sys.platform == "win32":
+        return expanded(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "phased" / "cache"
+    if sys.platform == "darwin" and not os.environ.get("XDG_CACHE_HOME"):
+        return expanded("~/Library/Caches/phased")
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "phased"
+
+
+def expanded(path: Path | str) -> Path:
+    """The path with the user's home folder in place of ~."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise FileNotFoundError(f"there is no home folder for '{path}'. Set HOME, or PHASED_CACHE and PHASED_DATA.") from error
+
+
+def printable(text: str) -> str:
+    """The text on one line: control characters, line breaks and lone surrogates are escaped as in Python."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
 
 
 def writable(folder: Path, room: int = 1) -> Path:

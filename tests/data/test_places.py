@@ -5,8 +5,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from phased import files as module
 from phased.data import cache_folder, find_mnist, find_nmnist
-from phased.data import places as module
 
 
 @pytest.fixture(autouse=True)

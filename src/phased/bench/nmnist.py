@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from phased import PhasedLSTM, Stream, Uniform
@@ -84,38 +83,8 @@ def contestants(events: Recording) -> dict[str, Callable[[], Any]]:
     session = onnx.lstm_step(*(part.numpy() for part in parts))
     if session is not None:
         found["onnxruntime BN-LSTM, step"] = onnx.steps(session, rows.numpy(), UNITS)
-        found["onnxruntime, bound memory"] = bound_steps(session, rows.numpy())
+        found["onnxruntime, bound memory"] = onnx.bound_steps(session, rows.numpy(), UNITS)
     return found
-
-
-def bound_steps(session: Any, rows: NDArray[np.float32]) -> Callable[[], NDArray[np.float32]]:
-    """Like `onnx.steps`, with inputs and outputs bound once: onnxruntime's shortest call. It returns the last h, (H,)."""
-    from onnxruntime import OrtValue
-
-    inputs = np.ascontiguousarray(rows[:, None, None, :])
-    row = OrtValue.ortvalue_from_numpy(inputs[0].copy())  # it shares the memory, and is written to
-    # Each step reads one of two states and writes the other.
-    states = [[OrtValue.ortvalue_from_numpy(np.zeros((1, 1, UNITS), np.float32)) for _ in "hc"] for _ in range(2)]
-    steps = []
-    for before, after in (states, states[::-1]):
-        step = session.io_binding()
-        for name, value in zip(("x", "h", "c"), (row, *before), strict=True):
-            step.bind_ortvalue_input(name, value)
-        for name, value in zip(("h_n", "c_n"), after, strict=True):
-            step.bind_ortvalue_output(name, value)
-        steps.append(step)
-    zeros = np.zeros((1, 1, UNITS), np.float32)
-
-    def run() -> NDArray[np.float32]:
-        for value in states[0]:
-            value.update_inplace(zeros)
-        for number, values in enumerate(inputs):
-            row.update_inplace(values)
-            session.run_with_iobinding(steps[number % 2])
-        last: NDArray[np.float32] = states[len(inputs) % 2][0].numpy()[0, 0].copy()
-        return last
-
-    return run
 
 
 def classified(model: Readout, events: Recording) -> Callable[[], Any]:

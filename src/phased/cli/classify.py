@@ -20,8 +20,8 @@ from rich.text import Text
 from phased import files
 from phased.classifier import Answer, Classifier, Moment, crop
 from phased.data import BadRecording, Recording, read
-from phased.data.errors import printable
 from phased.data.read import READERS
+from phased.files import printable
 
 NATIVE = ".bin"  # N-MNIST's files: their times count from the beginning of the camera's movement
 WARM_UP = 8192  # events, one microsecond apart

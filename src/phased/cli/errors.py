@@ -84,5 +84,5 @@ def need(module: str, extra: str) -> None:
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Print what is wrong and what to do, and exit."""
-    Console(stderr=True).print(f"phased: {message}", style="red", soft_wrap=True, markup=False, highlight=False)
+    Console(stderr=True).print(f"phased: {files.printable(message)}", style="red", soft_wrap=True, markup=False, highlight=False)
     raise typer.Exit(code)

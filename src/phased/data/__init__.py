@@ -4,11 +4,12 @@ from phased.data.data_set import Opened, open_recordings
 from phased.data.errors import BadFile, BadRecording
 from phased.data.mnist import Mnist, read_mnist
 from phased.data.native import decode, encode, read_native
-from phased.data.places import cache_folder, find_mnist, find_nmnist
+from phased.data.places import find_mnist, find_nmnist
 from phased.data.read import read
 from phased.data.recording import NMNIST, Recording, Sensor
 from phased.data.recordings import Recordings
 from phased.data.simulated import simulated_recordings
+from phased.files import cache_folder
 
 __all__ = [
     "NMNIST",

@@ -13,8 +13,8 @@ from phased import files
 from phased.data import layout, store
 from phased.data.errors import BadRecording
 from phased.data.index import Progress, build, capacity
-from phased.data.places import cache_folder
 from phased.data.recordings import Recordings
+from phased.files import cache_folder
 
 
 class Opened(NamedTuple):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from phased.files import printable
+
 
 class BadFile(ValueError):
     """A file whose content is not what it should be.
@@ -31,8 +33,3 @@ class BadRecording(BadFile):
         >>> str(BadRecording("00001.bin", "x must be from 0 to 33, got 200.", byte=45))
         "'00001.bin', byte 45: x must be from 0 to 33, got 200."
     """
-
-
-def printable(text: str) -> str:
-    """The text on one line: control characters, line breaks and lone surrogates are escaped as in Python."""
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)

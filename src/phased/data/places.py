@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
+
+from phased.files import cache_folder, expanded
 
 NMNIST_FOLDERS = ("", "nmnist", "N-MNIST", "NMNIST")
 MNIST_FOLDERS = ("", "mnist", "MNIST/raw", "raw")
 NMNIST_FILES = ("Train", "Test", "Train.zip", "Test.zip", "train.zip", "test.zip")
 MNIST_FILES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
-
-
-def cache_folder() -> Path:
-    """The user's folder for what can be made again: PHASED_CACHE, or one in the cache of the operating system."""
-    named = os.environ.get("PHASED_CACHE")
-    if named:
-        return _expanded(named)
-    if sys.platform == "win32":
-        return _expanded(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "phased" / "cache"
-    if sys.platform == "darwin" and not os.environ.get("XDG_CACHE_HOME"):
-        return _expanded("~/Library/Caches/phased")
-    return _expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "phased"
 
 
 def find_nmnist(folder: Path | str | None = None) -> Path:
@@ -69,7 +58,7 @@ def find_mnist(folder: Path | str | None = None) -> Path:
 
 def _find(folder: Path | str | None, inside: tuple[str, ...], files: tuple[str, ...], what: str, source: str) -> Path:
     named = os.environ.get("PHASED_DATA")
-    base = _expanded(folder) if folder is not None else _expanded(named) if named else cache_folder()
+    base = expanded(folder) if folder is not None else expanded(named) if named else cache_folder()
     for place in (base / name for name in inside):
         if any((place / file).exists() for file in files):
             return place
@@ -79,11 +68,3 @@ def _find(folder: Path | str | None, inside: tuple[str, ...], files: tuple[str, 
         f"expected {what}, in '{base}' ({origin}) or in one of its folders {names}; got none of them. {source}, and pass their "
         f"folder (--data) or set PHASED_DATA to it."
     )
-
-
-def _expanded(path: Path | str) -> Path:
-    """The path with the user's home folder in place of ~."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise FileNotFoundError(f"there is no home folder for '{path}'. Set HOME, or PHASED_CACHE and PHASED_DATA.") from error

@@ -21,8 +21,8 @@ from phased.data import store
 from phased.data.camera import Camera, simulate
 from phased.data.index import Index, Progress
 from phased.data.mnist import Mnist, read_mnist
-from phased.data.places import cache_folder
 from phased.data.recordings import Recordings
+from phased.files import cache_folder
 from phased.lock import locked
 from phased.machine import cores
 

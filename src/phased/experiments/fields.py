@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from phased.experiments import reader
+from phased.files import printable
 
 T = TypeVar("T")
 NAN = float("nan")
@@ -61,7 +62,7 @@ def _text(value: str, key: str) -> str:
         raise Malformed(f"'{key}' must have at most {LONGEST_TEXT} characters, got {len(value)}")
     if any("\ud800" <= letter <= "\udfff" for letter in value):
         raise Malformed(f"'{key}' must be Unicode text, got half of a surrogate pair")
-    return reader.printable(value)
+    return printable(value)
 
 
 def integer(found: Mapping[str, Any], key: str, low: int, high: int) -> int:

@@ -29,14 +29,7 @@ def skip(place: str, reason: object) -> str:
 
 def quoted(path: Path) -> str:
     """A path in quotes, on one line; its name may contain any bytes."""
-    return f"'{printable(str(path))}'"
-
-
-def printable(text: str) -> str:
-    """The text with control characters, line breaks and lone surrogates escaped as in Python."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
+    return f"'{files.printable(str(path))}'"
 
 
 def find(folder: Path, suffix: str) -> tuple[list[Path], dict[Path, str]]:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from phased import files
 from phased.ops.cuda import compiler, kernel_cache, kernels
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and permissions of POSIX")
@@ -168,4 +169,4 @@ def test_where_there_are_no_users_the_digest_alone_decides(folder, load, monkeyp
 def test_an_empty_setting_is_none(monkeypatch):
     monkeypatch.delenv("PHASED_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "")
-    assert kernel_cache.cache_folder().is_absolute()
+    assert files.cache_folder().is_absolute()

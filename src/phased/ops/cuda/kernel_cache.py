@@ -15,15 +15,9 @@ from phased import files
 READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-def cache_folder() -> Path:
-    """The folder for compiled kernels: PHASED_CACHE, or one in the user's cache."""
-    named = os.environ.get("PHASED_CACHE")
-    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "phased"
-
-
 def kept(name: str, make: Callable[[], bytes]) -> bytes:
     """The kernel of this name; one that is not in the cache is made and stored. Without a usable cache every process makes it."""
-    folder = private(cache_folder())
+    folder = private(files.cache_folder())
     if folder is None:
         return make()
     path = folder / name

@@ -14,8 +14,8 @@ import vl_convert
 
 from phased.experiments import catalogue
 from phased.experiments.folder import Reading
-from phased.experiments.reader import printable
 from phased.experiments.record import Record
+from phased.files import printable
 from phased.report import findings, names
 from phased.report.groups import groups
 from phased.report.html.blocks import Section
