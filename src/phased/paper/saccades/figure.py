@@ -66,7 +66,16 @@ def _space_and_time(axes: Any, shown: Shown) -> None:
     events = shown.recording
     for falls, colour in ((False, BRIGHTER), (True, DARKER)):
         some = events.polarity == falls
-        axes.scatter(events.time[some] / 1000, events.x[some], events.y[some], s=1.8, color=colour, alpha=0.75, linewidth=0)
+        axes.scatter(
+            events.time[some] / 1000,
+            events.x[some],
+            events.y[some],
+            s=1.8,
+            color=colour,
+            alpha=0.75,
+            linewidth=0,
+            rasterized=True,
+        )
     width, height = events.sensor
     axes.set_xlim(0, ENDS[-1])
     axes.set_ylim(0, width)
