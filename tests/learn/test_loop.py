@@ -611,14 +611,15 @@ def test_a_full_disk_is_found_out_before_training(tmp_path, fabric, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_without_room_for_two_checkpoints_is_found_out_before_training(tmp_path, fabric):
+@pytest.mark.parametrize("average, room", [(0.0, 3), (0.9, 7)], ids=["", "average"])
+def test_a_disk_without_room_for_two_checkpoints_is_found_out_before_training(tmp_path, fabric, average, room):
     model = NetworkConfig(units=60).build(SMALL, 0)
     one = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3 * one, before[1]))  # a disk that has room for one
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room * one, before[1]))  # room for one checkpoint, not for two
     try:
         with pytest.raises(OSError, match=r"cannot write to the folder '.*': File too large. Make room there, or choose another"):
-            fit(SMALL, model, SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
+            fit(SMALL, model, replace(SHORT, average=average), tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []

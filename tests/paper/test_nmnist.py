@@ -1,6 +1,7 @@
 """Digits seen by an event camera: which events a batch has, what is tested, and what a record says about it."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from io import StringIO
@@ -342,10 +343,23 @@ def test_settings_and_commands_have_no_paths(data_folder):
     for run in runs_of("nmnist", "quick", [0], options={"data": folder, "skip_bad": "yes"}):
         assert run.task.folder == folder
         assert str(data_folder) not in json.dumps(run.settings) + run.command + repr(run.task) + run.name
-        assert run.command.startswith("phased run nmnist --recordings real --data FOLDER --skip-bad yes --scale quick")
+        assert run.command.startswith("phased run nmnist --data FOLDER --skip-bad yes --scale quick")
         assert (run.condition, run.data) == ("real", "real")
         assert (run.settings["train"], run.settings["test"]) == (REAL["Train"], REAL["Test"])
         assert "folder" not in run.settings["task"]
+
+
+@pytest.mark.parametrize("study", ["nmnist", "nmnist-real"])
+@pytest.mark.parametrize("recordings", [None, "simulated", "real", "both"])
+@pytest.mark.parametrize("named", [False, True], ids=["", "data"])
+def test_the_command_of_a_run_trains_on_the_same_recordings(data_folder, study, recordings, named):
+    folder = str(data_folder / "nmnist")
+    given = {"recordings": recordings} if recordings else {}
+    given |= {"data": folder} if named else {}
+    run = runs_of(study, "quick", [0], options=given)[0]
+    words = shlex.split(run.command.replace("FOLDER", folder))
+    repeated = {name: words[words.index(f"--{name}") + 1] for name in ("recordings", "data") if f"--{name}" in words}
+    assert runs_of(study, "quick", [0], options=repeated)[0].task == run.task
 
 
 def test_a_folder_that_has_no_recordings_is_named(tmp_path):

@@ -174,6 +174,15 @@ def test_a_wrong_number_as_an_index_is_refused_and_changes_nothing(index, time, 
     assert all(torch.equal(one, other) for one, other in zip(stream.state, before, strict=True))
 
 
+@pytest.mark.parametrize("time, error", [(-math.inf, ValueError), (10**400, TypeError)], ids=["-inf", "no float"])
+def test_a_first_event_at_a_time_that_is_no_finite_float_is_refused(time, error):
+    stream = Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 5))
+    with pytest.raises(error, match=r"time must be .*, got .*\. \w+"):
+        stream.push(3, time)
+    assert stream.time is None
+    assert all(not s.any() for s in stream.state)
+
+
 def test_a_table_of_another_width_is_refused():
     with pytest.raises(ValueError, match=r"table must have shape \(entries, 5\), got \(20, 4\)"):
         Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 4))

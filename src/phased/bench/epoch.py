@@ -1,4 +1,7 @@
-"""Time of an epoch of training on recordings of digits, as `phased run nmnist` trains, everything included."""
+"""Time of an epoch of training on recordings of digits, as `phased run nmnist` trains.
+
+It includes making the batches, all training steps and the average of the parameters, and neither the test nor the checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 import torch
 
 from phased.bench.measure import Timing
+from phased.learn.average import Average
 from phased.learn.device import make_fabric
 from phased.learn.loader import Place, sizes
 from phased.learn.loop import Training, shares, train_once
@@ -30,6 +34,7 @@ class Contestant:
         model = network.build(task, seed=0)
         optimizer: Any = torch.optim.Adam(model.parameters(), lr=training.rate)
         self.module, self.optimizer = self.fabric.setup(Unopened(model), optimizer)
+        self.average = Average(model, training.average) if training.average else None
         self.epochs = 0
         self.train(WARM_UP)
 
@@ -38,7 +43,7 @@ class Contestant:
         self.epochs += 1
         places = [Place("train", self.epochs, n, size) for n, size in enumerate(sizes(self.training.train, self.training.batch))]
         made = shares(self.task, self.training, places, self.fabric, workers=0)
-        train_once(self.module, self.optimizer, islice(made, batches), self.training, self.fabric, self.epochs)
+        train_once(self.module, self.optimizer, islice(made, batches), self.training, self.fabric, self.epochs, self.average)
 
     def epoch(self) -> float:
         """The seconds of an epoch."""

@@ -29,7 +29,7 @@ TRAINED_ON = {
 TESTED_ON = {
     "simulated": "MNIST's test images",
     "real": "test recordings of N-MNIST",
-    "all real": "training and test recordings of N-MNIST, none of them used in training",
+    "all real": "training and test recordings of N-MNIST; simulated recordings of the training digits were trained on",
 }
 """What the names of its tests mean."""
 

@@ -11,7 +11,7 @@ CHUNK = 32  # rows that are added up at once
 
 
 def look_up(table: Tensor, index: Tensor) -> Tensor:
-    """The rows of a table at these indices, as `torch.nn.functional.embedding`: (R, D), (...) -> (..., D).
+    """The rows of a table at these indices, from 0 up, as `torch.nn.functional.embedding`: (R, D), (...) -> (..., D).
 
     The gradient of `embedding` on a GPU is slow if a table of few rows is looked up hundreds of thousands of times, because one
     thread block adds up all that belongs to a row.

@@ -162,7 +162,7 @@ def fit(
     curve = store.resume(model, optimizer, training.epochs, average)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
-        store.make_room(model)
+        store.make_room(model, average)
         store.keep(model, optimizer, curve, average)
     epochs = range(resumed + 1, training.epochs + 1)
     places = loader.places(epochs, training.train, training.test, training.batch)

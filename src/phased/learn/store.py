@@ -67,7 +67,7 @@ class Store:
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         if average is not None:
-            average.load(state["average"])
+            average.load(state["average"])  # there, since the setting `average` is part of the identity
         self._write_log(curve)  # a process killed between checkpoint and log leaves the log one epoch short
         return curve
 
@@ -81,11 +81,14 @@ class Store:
             if there.get(name) != here:
                 raise ValueError(f"'{path}' is of another training: {name} is {there.get(name)!r} there, {here!r} here. {CURE}")
 
-    def make_room(self, model: nn.Module) -> None:
-        """Raise an OSError if two checkpoints, the old and the new, do not fit; each has the weights and averages of them."""
+    def make_room(self, model: nn.Module, average: Average | None = None) -> None:
+        """Raise an OSError if two checkpoints, the old and the new, do not fit.
+
+        Each has the weights, Adam's two averages of their size and, if there is one, the average of the parameters.
+        """
         if self.fabric.is_global_zero:
             size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
-            files.writable(self.folder, room=2 * 3 * size)
+            files.writable(self.folder, room=2 * (3 if average is None else 4) * size)
 
     def keep(self, model: nn.Module, optimizer: Any, curve: Sequence[Epoch], average: Average | None = None) -> None:
         """Write checkpoint and log; both are on the disk when this returns."""

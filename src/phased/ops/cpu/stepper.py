@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,7 +79,7 @@ class CoreStepper:
 
     def push_index(self, index: int, time: float, entries: int) -> Any:
         """Process one event of a table by the shortest path, and return the output, (H,); None if the event is not valid."""
-        if not (0 <= index < entries and self.core.time <= time < math.inf):
+        if not (0 <= index < entries and self.core.time <= time and abs(time) <= sys.float_info.max):
             return None
         self._index[0], self._time[0] = index, time
         at_index, at_time, at_h = self._addresses

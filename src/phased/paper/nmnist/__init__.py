@@ -92,7 +92,7 @@ EXPERIMENT = Experiment(
         Row("test recordings, rho 1.0", ZERO_SHOT, evaluation="real, rho 1"),
         Row("test recordings, rho 0.75", ZERO_SHOT, evaluation="real, rho 0.75"),
         Row("test recordings, rho 0.4", ZERO_SHOT, evaluation="real, rho 0.4"),
-        Row("all recordings, rho 1.0", ZERO_SHOT, evaluation="all real, rho 1"),
+        Row("training and test recordings, rho 1.0", ZERO_SHOT, evaluation="all real, rho 1"),
         Row("test recordings, rho 1.0", WITH_REAL, evaluation="real, rho 1", study="nmnist-real"),
         Row("test recordings, rho 0.75", WITH_REAL, evaluation="real, rho 0.75", study="nmnist-real"),
         Row("test recordings, rho 0.4", WITH_REAL, evaluation="real, rho 0.4", study="nmnist-real"),

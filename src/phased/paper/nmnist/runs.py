@@ -94,7 +94,7 @@ def ratios(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
 
 def with_real(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
     """The Phased LSTM trained on simulated and real recordings."""
-    maker = Maker.of("nmnist-real", scale, {"recordings": "both"} | options)
+    maker = Maker.of("nmnist-real", scale, options)
     table = maker.table
     return [maker.run(table.task, table.network, table.training, seed) for seed in seeds]
 
@@ -126,7 +126,7 @@ class Maker:
         folder = options.get("data", "")
         if folder:
             find_nmnist(folder)
-        recordings: Any = options.get("recordings", "real" if folder else "simulated")
+        recordings: Any = options.get("recordings", usual(study, folder))
         check.choice("recordings", recordings, TRAINED)
         return cls(study, scale, TABLES[scale], recordings, folder, options.get("skip_bad", "no") == "yes")
 
@@ -149,7 +149,14 @@ class Maker:
 
     def options(self) -> dict[str, str]:
         """The options in the command of a record, which has no path of this machine."""
-        own = "both" if self.study == "nmnist-real" else "simulated"
-        found: dict[str, str] = {} if self.recordings == own else {"recordings": self.recordings}
+        known = self.recordings == usual(self.study, self.folder)
+        found: dict[str, str] = {} if known else {"recordings": self.recordings}
         found |= {"data": "FOLDER"} if self.folder else {}
         return found | ({"skip_bad": "yes"} if self.skip_bad else {})
+
+
+def usual(study: str, folder: str) -> Trained:
+    """The recordings that a study trains on unless an option names others: with a folder of real ones, these."""
+    if study == "nmnist-real":
+        return "both"
+    return "real" if folder else "simulated"

@@ -219,8 +219,9 @@ class Placed:
         if task.spread:
             changes = changes._replace(keep=(task.keep + task.spread * self.uniform(size)).clamp(max=1.0))
         if task.shift:
-            whole = (task.shift + 0.5) * self.uniform(size, 2)
-            changes = changes._replace(pixels=whole.round().long())
+            # Every number of pixels is equally likely. The bound is for a draw of exactly -1, half a pixel further.
+            drawn = ((task.shift + 0.5) * self.uniform(size, 2)).round().clamp(min=-task.shift)
+            changes = changes._replace(pixels=drawn.long())
         if task.turn or task.stretch:
             angle = math.radians(task.turn) * self.uniform(size)
             stretch = 1 + task.stretch * self.uniform(size, 2)

@@ -52,7 +52,10 @@ def run() -> Shown:
 def real() -> tuple[Recording, str]:
     """The first real recording of the digit."""
     recordings, _ = open_recordings(find_nmnist(), "train", skip_bad=True)
-    first = int((recordings.label == DIGIT).nonzero()[0])
+    found = (recordings.label == DIGIT).nonzero()
+    if not len(found):
+        raise FileNotFoundError(f"expected a recording of the digit {DIGIT}, got none among the training recordings.")
+    first = int(found[0])
     return recordings[first], f"real recording number {int(recordings.number[first])} of N-MNIST"
 
 

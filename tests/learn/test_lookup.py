@@ -1,0 +1,58 @@
+"""Rows of a table and their gradient, which must be that of `torch.nn.functional.embedding`."""
+
+import pytest
+import torch
+from torch.nn.functional import embedding
+
+from phased.learn.lookup import CHUNK, look_up, sum_by_index
+
+
+def indices(rows: int, *shape: int, seed: int = 0) -> torch.Tensor:
+    """Skewed, so that some rows have many indices and others none."""
+    random = torch.Generator().manual_seed(seed)
+    return (rows * torch.rand(shape, generator=random, dtype=torch.float64) ** 3).long()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 100, 2312])
+@pytest.mark.parametrize("count", [0, 1, CHUNK, CHUNK + 1, 5000, 40_000])
+def test_sums_are_those_of_one_after_another(rows, count):
+    index = indices(rows, count)
+    values = torch.randint(-8, 9, (count, 3)).double()  # whole numbers: sums are exact in any order
+    assert torch.equal(sum_by_index(values, index, rows), torch.zeros(rows, 3, dtype=torch.float64).index_add_(0, index, values))
+
+
+@pytest.mark.parametrize("shape", [(0,), (3000,), (60, 50)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_rows_and_gradient_are_those_of_embedding(shape, dtype):
+    table, index = torch.randn(23, 5, dtype=dtype), indices(23, *shape)
+    weight = torch.randn(5, *shape, dtype=dtype).movedim(0, -1)  # its gradient is not contiguous
+    found = []
+    for function in (look_up, lambda table, index: embedding(index, table)):
+        own = table.clone().requires_grad_()
+        rows = function(own, index)
+        (rows * weight).sum().backward()
+        found.append((rows.detach(), own.grad))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=0, atol=0)
+    torch.testing.assert_close(found[0][1], found[1][1], **({"rtol": 0.1, "atol": 1.0} if dtype == torch.bfloat16 else {}))
+
+
+def test_one_row_that_is_looked_up_a_million_times_has_the_sum_of_all_gradients():
+    index = torch.full((1_000_000,), 3)
+    sums = sum_by_index(torch.ones(1_000_000, 1), index, 10)
+    assert sums.flatten().tolist() == [0, 0, 0, 1_000_000, 0, 0, 0, 0, 0, 0]
+
+
+def test_the_gradient_under_autocast_has_the_type_of_the_table():
+    table = torch.randn(9, 4, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = torch.nn.functional.linear(look_up(table, indices(9, 500)), torch.randn(2, 4)).float().sum()
+    loss.backward()
+    assert table.grad.dtype == torch.float32
+    assert table.grad.isfinite().all()
+
+
+def test_a_second_derivative_is_refused():
+    table = torch.randn(9, 4, requires_grad=True)
+    (first,) = torch.autograd.grad(look_up(table, indices(9, 50)).pow(2).sum(), table, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
