@@ -57,6 +57,17 @@ def test_rows_of_another_study_have_its_runs():
     assert line == ["test recordings, rho 1.0", "-", "-", "-", "-", ours, "-"]
 
 
+def test_runs_of_other_studies_are_not_beside_the_papers_numbers():
+    best = [made_up("nmnist", "phased", "simulated", seed, study="nmnist-best") for seed in range(3)]
+    assert paper_table(section(*best)) is None
+
+
+def test_a_network_trained_on_real_recordings_is_not_among_those_trained_on_simulated_ones_alone():
+    both = [made_up("nmnist", "phased", "both", seed) for seed in range(3)]
+    _, rows = paper_table(section(*both))
+    assert {heading for heading, _ in rows} == {""}
+
+
 def test_numbers_that_no_run_has_make_no_row():
     lines = digits()
     for line in lines:

@@ -56,6 +56,8 @@ def problems(experiment: Experiment) -> Iterator[str]:
     kinds = {kind.name for kind in experiment.models}
     for name in sorted({name for row in experiment.table for name in row.paper} - kinds):
         yield f"its table has a number for '{name}', a network that it does not list"
+    for name in sorted({row.condition for row in experiment.table if row.condition} - experiment.conditions.keys()):
+        yield f"its table has a row for the condition '{name}', which it does not list"
     for option in {option for study in experiment.studies for option in study.options}:
         if not option.isidentifier() or option in COMMAND_OPTIONS:
             yield f"options must be Python names other than those of `phased run`, got '{option}'"

@@ -79,7 +79,8 @@ class Row:
     epoch: int = 0  # 0 for the last epoch
     evaluation: str = ""
     quantity: Quantity = "metric"
-    study: str = ""  # of the runs; "" for those in the paper's figure
+    study: str = ""  # of the runs; "" for the study with the name of the experiment
+    condition: str = ""  # of the runs; "" for any
     paper: Mapping[str, Printed] = field(default_factory=dict)  # the paper's numbers, by the name of the network
 
 

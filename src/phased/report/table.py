@@ -27,7 +27,7 @@ def paper_table(section: Sequence[Group]) -> Cells | None:
     kinds = [kind for kind in about.models if any(group.model == kind.name for group in shown)]
     rows = []
     for row in about.table:
-        runs = [group for group in section if group.study == row.study] if row.study else shown
+        runs = [group for group in (section if row.study else shown) if _belongs(group, row)]
         spreads = {kind.name: spread(number(row, about, r) for r in _records(runs, kind.name)) for kind in kinds}
         if any(each.n for each in spreads.values()):
             rows.append((row, spreads))
@@ -102,6 +102,11 @@ def _error(value: float) -> str:
 
 def _updates(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _belongs(group: Group, row: Row) -> bool:
+    """Whether a group is of the study and the condition of a row."""
+    return group.study == (row.study or group.experiment.name) and row.condition in ("", group.condition)
 
 
 def _records(groups: Sequence[Group], model: str) -> list[Record]:
