@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from phased.learn.average import Average
+from phased.learn.baselines import BatchNorm
 
 
 def test_the_average_moves_to_the_parameters_and_soon_forgets_the_first():
@@ -49,3 +50,15 @@ def test_what_is_loaded_goes_on_as_if_never_saved():
     for average in (one, other):
         average.update()
     assert all(torch.equal(a, b) for a, b in zip(one.values, other.values, strict=True))
+
+
+def test_statistics_of_a_batch_normalisation_are_averaged_with_the_parameters():
+    model = BatchNorm(2)
+    average = Average(model, 0.5)
+    model.running_mean.fill_(4.0)
+    average.update()
+    average.swap()
+    weight = 1 - min(0.5, 2 / 11)
+    torch.testing.assert_close(model.running_mean, torch.full((2,), 4.0 * weight))
+    average.swap()
+    assert model.running_mean.tolist() == [4.0, 4.0]

@@ -678,7 +678,7 @@ def test_two_processes_train_as_one_does(tmp_path):
 
 def test_more_processes_than_a_batch_has_sequences_are_refused(tmp_path, fabric, monkeypatch):
     monkeypatch.setattr(type(fabric), "world_size", 3)
-    with pytest.raises(ValueError, match=r"a sequence for each of the 3 processes, but one has 1. Choose train and test as"):
+    with pytest.raises(ValueError, match=r"a sequence for each of the 3 processes, but one has 1. Choose train, test and"):
         fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), replace(SHORT, train=25), tmp_path, fabric)
 
 

@@ -17,6 +17,7 @@ from digits import IMAGES, REAL, few_recordings, stand_in
 from phased.cli.app import app
 from phased.cli.train import train
 from phased.data import BadRecording
+from phased.data.camera import Camera, identity
 from phased.experiments.folder import read
 from phased.experiments.sweep import runs_of
 from phased.layer import PhasedLSTM
@@ -211,11 +212,18 @@ def test_each_recording_has_its_own_probability_if_it_is_spread():
 
 @pytest.mark.usefixtures("data_folder")
 def test_both_kinds_are_mixed_and_real_recordings_are_visited_repeatedly():
-    task = replace(TINY, recordings="both", repeat=3, keep=1.0)
+    task = replace(TINY, recordings="both", share=0.55, keep=1.0)
+    assert task.repeat == 3  # 3 x 10 recordings are 55 % of 24 + 3 x 10, as closely as whole numbers allow
     assert task.visits == TRAIN + 3 * REAL["Train"]
     found = columns(epoch_of(task.to(CPU, 16), task.visits, 16))
     times = {tuple(events): found.count(events) for events in found}
     assert sorted(times.values()) == [1] * TRAIN + [3] * REAL["Train"]
+
+
+def test_another_camera_is_another_setting():
+    assert identity(Camera()) == Digits().camera
+    assert identity(Camera(blur=0.5)) != identity(Camera())
+    assert "camera=" in repr(Digits())
 
 
 @pytest.mark.usefixtures("data_folder")
@@ -232,7 +240,7 @@ def test_more_sequences_than_there_are_recordings_are_refused():
         ({"keep": 0.3, "spread": 0.4}, "spread must be in"),
         ({"shift": -1}, "shift must be a number of pixels"),
         ({"jitter": -1.0}, "jitter must be in"),
-        ({"repeat": 0}, "repeat must be"),
+        ({"share": 1.0}, "share must be in"),
     ],
 )
 def test_settings_without_meaning_are_named(wrong, message):
@@ -436,7 +444,7 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
             assert 0 <= score.test <= 1
             assert score.steps == pytest.approx(kept * 27, rel=0.35)
             assert (score.updates is None) == (record.model != "phased")
-    assert found["nmnist-both-phased-seed0-quick"].settings["train"] == TRAIN + 8 * REAL["Train"]
+    assert found["nmnist-both-phased-seed0-quick"].settings["train"] == TRAIN + REAL["Train"]
     simulated = found["nmnist-simulated-phased-seed0-quick"]
     assert set(simulated.evaluations) == set(TINY.evaluations())
     assert simulated.evaluations["rho 0.75"].test == simulated.curve[-1].test, "the test of every epoch"

@@ -58,7 +58,7 @@ def contestants() -> dict[str, tuple[DigitNetwork, Digits]]:
     return {
         "Phased LSTM": (network, whole),
         "Phased LSTM, recordings changed": (PAPER.network, PAPER.task),
-        "nn.LSTM": (replace(network, model="bn-lstm", normalise=None), whole),
+        "nn.LSTM": (replace(network, model="lstm"), whole),
         "BN-LSTM": (replace(network, model="bn-lstm"), whole),
     }
 

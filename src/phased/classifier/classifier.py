@@ -16,8 +16,8 @@ from phased.classifier import count, store
 from phased.classifier.config import About, Config
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.network import sizes_of
-from phased.classifier.session import MICROSECONDS, Head, Moment, Probabilities, Session
-from phased.data.recordings import Recording, Sensor
+from phased.classifier.session import Head, Moment, Probabilities, Session
+from phased.data.recording import MICROSECONDS, Recording, Sensor
 from phased.layer import PhasedRNN
 from phased.learn.readout import Readout
 from phased.stream import Stream

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phased import check
-from phased.data.recordings import Recording, Sensor
+from phased.data.recording import MICROSECONDS, Recording, Sensor
 from phased.stream import Stream
 
 CHUNK = 8192
 """Events in one call of the stream: their outputs fit in a processor's cache, however long the recording is."""
 
-MICROSECONDS = 1000.0  # per unit of time of the network, a millisecond
 
 Probabilities = NDArray[np.float64]
 
@@ -83,6 +83,7 @@ class Session:
             The probability of each class.
 
         Raises:
+            TypeError: x or y is no integer.
             ValueError: The pixel is outside the sensor, polarity is no bit, or t goes backwards. The state stays as it was.
 
         Example:
@@ -98,7 +99,7 @@ class Session:
                 f"Leave out events from outside a window of this size."
             )
         time = t / MICROSECONDS
-        self._h = self._stream.push((int(y) * width + int(x)) * 2 + int(polarity), time)
+        self._h = self._stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
         self._warn_beyond(time)
         return self.probabilities
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,9 +14,10 @@ from torch.nn import functional
 
 from phased import check
 from phased.data.recordings import NMNIST, Recordings
-from phased.data.saccades import END, LEGS, displacement
+from phased.data.saccades import END, LEGS, X, Y, displacement
 
 MARGIN = 6  # pixels around the sensor, more than the largest displacement
+VERSION = 1  # raise it if the same settings give other recordings
 STEP = 1.0  # ms between two computed images
 AT_ONCE = {"cpu": 128, "cuda": 4000}  # recordings: on a CPU their images fit into its cache
 REACH = 3  # pixels of the blur on each side
@@ -82,6 +84,12 @@ class Camera:
                 raise ValueError(f"{name} must be a tuple of {length} numbers, got {values!r}. See the arguments of Camera.")
             for value in values:
                 check.number(name, value, low=0.0, high=LONGEST)
+
+
+def identity(camera: Camera) -> str:
+    """A short text that differs for cameras whose recordings differ, for records and caches."""
+    described = repr((VERSION, camera, X, Y))
+    return hashlib.sha256(described.encode()).hexdigest()[:12]
 
 
 def simulate(

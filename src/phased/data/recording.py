@@ -15,6 +15,9 @@ TONIC = np.dtype([("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", np.bo
 """The fields of an array of events, in the units of tonic: pixels and microseconds."""
 
 
+MICROSECONDS = 1000.0  # in a millisecond, the networks' unit of time
+
+
 class Sensor(NamedTuple):
     """The size of a camera in pixels."""
 

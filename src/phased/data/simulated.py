@@ -18,7 +18,7 @@ import torch
 
 from phased import check, files
 from phased.data import store
-from phased.data.camera import Camera, simulate
+from phased.data.camera import Camera, identity, simulate
 from phased.data.index import Index, Progress
 from phased.data.mnist import Mnist, read_mnist
 from phased.data.recordings import Recordings
@@ -124,7 +124,7 @@ class Scene:
     def key(self) -> str:
         """Differs for recordings that differ. The recording of the first digit stands for the camera's code."""
         first = self.recorded(slice(1), self.seed)
-        key = hashlib.sha256(repr((FORMAT, torch.__version__, self.camera, self.seed)).encode())
+        key = hashlib.sha256(repr((FORMAT, torch.__version__, identity(self.camera), self.seed)).encode())
         for values in (*self.digits, first.address.numpy(), first.time.numpy()):
             key.update(np.ascontiguousarray(values).data)
         return key.hexdigest()

@@ -1,4 +1,4 @@
-"""An exponential moving average of a model's parameters over the steps of a training."""
+"""An exponential moving average of a model's parameters and statistics over the steps of a training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Average:
-    """Averages of the learned parameters of a model, on its device.
+    """Averages of a model's learned parameters and of its buffers, such as a batch normalisation's statistics, on its device.
 
     Early steps have a smaller decay, (1 + step) / (10 + step), so that the average soon forgets the initial parameters.
 
@@ -20,6 +20,7 @@ class Average:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.learned: list[Tensor] = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.learned += [buffer for buffer in model.buffers() if buffer.is_floating_point()]
         self.values = [parameter.detach().clone() for parameter in self.learned]
         self.decay, self.step = decay, 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -18,7 +18,7 @@ from torch import nn
 from phased import check
 from phased.learn import loader
 from phased.learn.average import Average
-from phased.learn.batch import Evaluated, Placeable, Task
+from phased.learn.batch import Evaluated, Evaluation, Placeable, Task
 from phased.learn.metric import mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.model import Model
 from phased.learn.prefetch import prefetched
@@ -139,11 +139,13 @@ def fit(
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not learned:
         raise ValueError("model must have a parameter that requires a gradient, got none. Call model.requires_grad_().")
-    smallest = min(*loader.sizes(training.train, training.batch), *loader.sizes(training.test, training.batch))
+    further = task.evaluations() if isinstance(task, Evaluated) else {}
+    counts = (training.train, training.test, *(test.sequences for test in further.values()))
+    smallest = min(size for count in counts for size in loader.sizes(count, training.batch))
     if smallest < fabric.world_size:
         raise ValueError(
             f"every batch must have a sequence for each of the {fabric.world_size} processes, but one has {smallest}. "
-            f"Choose train and test as multiples of batch."
+            f"Choose train, test and the sizes of further tests as multiples of batch."
         )
     identity = {"task": repr(task), "model": repr(model), **asdict(training)}
     for name in ("task", "model"):
@@ -184,7 +186,7 @@ def fit(
             store.keep(model, optimizer, curve, average)
             if progress is not None and fabric.is_global_zero:
                 progress(curve[-1])
-        return Trained(curve, resumed, evaluate_further(task, module, training, fabric))
+        return Trained(curve, resumed, evaluate_further(further, module, training, fabric))
 
 
 def check_model(model: object) -> None:
@@ -265,10 +267,10 @@ def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> Score:
     return Score(test, int(tested), taken / tested, opened)
 
 
-def evaluate_further(task: Task, module: Any, training: Training, fabric: Fabric) -> dict[str, Score]:
-    """The results of the task's further tests, by name."""
+def evaluate_further(tests: Mapping[str, Evaluation], module: Any, training: Training, fabric: Fabric) -> dict[str, Score]:
+    """The results of a task's further tests, by name."""
     found = {}
-    for name, (test, sequences) in (task.evaluations() if isinstance(task, Evaluated) else {}).items():
+    for name, (test, sequences) in tests.items():
         places = loader.test_places(sequences, training.batch)
         found[name] = evaluate(module, shares(test, training, places, fabric, workers=0), fabric)
     return found

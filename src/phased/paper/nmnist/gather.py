@@ -8,18 +8,17 @@ import torch
 from torch import Tensor
 
 from phased.data import Recordings, Sensor
+from phased.data.recording import MICROSECONDS
 from phased.learn.batch import Samples
-
-MICROSECONDS = 1000.0  # in a millisecond
 
 
 class Changes(NamedTuple):
     """What is drawn for each recording of a batch; None changes nothing."""
 
     keep: Tensor | float = 1.0  # probability that an event is kept: one for all, or (B,)
-    pixels: Tensor | None = None  # whole recordings are moved right and down, (B, 2)
-    turn: Tensor | None = None  # and their positions, counted from the middle of the sensor, multiplied by matrices, (B, 2, 2)
-    delay: Tensor | None = None  # and moved in time, ms, (B,) float64
+    pixels: Tensor | None = None  # added to the positions of all events of a recording: right and down, (B, 2)
+    turn: Tensor | None = None  # matrices for these positions, counted from the middle of the sensor, (B, 2, 2)
+    delay: Tensor | None = None  # added to the times of all events of a recording, ms, (B,) float64
 
 
 def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, random: torch.Generator) -> Samples:

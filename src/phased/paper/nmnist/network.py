@@ -18,7 +18,7 @@ from phased.learn.model import Model
 from phased.learn.readout import Readout
 from phased.schedule import valid_steps
 
-ModelName = Literal["phased", "bn-lstm", "cnn"]
+ModelName = Literal["phased", "bn-lstm", "lstm", "cnn"]
 MODELS: tuple[str, ...] = get_args(ModelName)
 
 
@@ -37,8 +37,8 @@ class DigitNetwork:
     period: float = 100.0  # ms
     ratio_on: float = 0.05
     leak: float = 0.0
-    # Of the BN-LSTM, as in the other experiments; None for an LSTM.
-    normalise: Normalised | None = "input"
+    # Of the BN-LSTM, as in the other experiments.
+    normalise: Normalised = "input"
 
     def __post_init__(self) -> None:
         check.choice("model", self.model, MODELS)
@@ -48,6 +48,7 @@ class DigitNetwork:
         names = {
             "phased": ("units", "embedding", "forget", "dropout", "layers", "period", "ratio_on", "leak"),
             "bn-lstm": ("units", "embedding", "forget", "dropout", "normalise"),
+            "lstm": ("units", "embedding", "forget", "dropout"),
             "cnn": (),
         }
         return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
@@ -62,9 +63,9 @@ class DigitNetwork:
             return Readout(self._layer(encoder.features), task.classes, encoder, encode_padding=True, dropout=self.dropout)
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:
-        if self.model == "bn-lstm":
-            baseline = Baseline(features, self.units, self.normalise)
-            remember(baseline.lstm, self.forget)
+        if self.model != "phased":
+            baseline = Baseline(features, self.units, self.normalise if self.model == "bn-lstm" else None)
+            raise_forget_bias(baseline.lstm, self.forget)
             return baseline
         layer = PhasedLSTM(
             features,
@@ -76,7 +77,7 @@ class DigitNetwork:
             ratio_on=self.ratio_on,
             leak=self.leak,
         )
-        remember(layer, self.forget)
+        raise_forget_bias(layer, self.forget)
         return layer
 
 
@@ -89,7 +90,7 @@ def spread_evenly(units: int, period: float) -> Tensor:
     return period * (torch.arange(units) + torch.rand(units, dtype=torch.float64)) / units
 
 
-def remember(lstm: nn.Module, forget: float) -> None:
+def raise_forget_bias(lstm: nn.Module, forget: float) -> None:
     """Add to the biases of the forget gates of an `nn.LSTM` or a `PhasedLSTM`, so that it forgets less at first."""
     for name, bias in lstm.named_parameters():
         if name.startswith("bias_hh"):  # gates i, f, g, o

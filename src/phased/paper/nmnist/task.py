@@ -13,6 +13,7 @@ from torch import Tensor
 
 from phased import check
 from phased.data import Recordings
+from phased.data.camera import Camera, identity
 from phased.learn.batch import SPLITS, Batch, Evaluation, Split
 from phased.paper.nmnist import data
 from phased.paper.nmnist.data import Source
@@ -34,7 +35,8 @@ class Digits:
     Args:
         recordings: train on "simulated" recordings of MNIST images, on "real" ones, or on "both".
         images: the number of MNIST images that are simulated, for training and for the test.
-        repeat: with "both", how often an epoch visits each real training recording.
+        share: with "both", the share of the real recordings in an epoch, which visits each of them as often as that takes.
+        camera: the identity of the camera that simulates, so that results of another camera are not taken for this one's.
         keep: the probability that an event is kept, rho in the paper.
         spread: each training recording has its own `keep`, drawn uniformly from keep - spread to keep + spread, at most 1.
         shift: training recordings are moved by up to this many pixels in x and in y; events that leave the sensor are lost.
@@ -47,7 +49,8 @@ class Digits:
 
     recordings: Trained = "simulated"
     images: tuple[int, int] = (60_000, 10_000)
-    repeat: int = 8
+    share: float = 0.1
+    camera: str = identity(Camera())
     keep: float = 0.75
     spread: float = 0.0
     shift: int = 0
@@ -61,7 +64,7 @@ class Digits:
         check.choice("recordings", self.recordings, TRAINED)
         for count in self.images:
             check.size("images", count)
-        check.size("repeat", self.repeat)
+        check.number("share", self.share, low=0.0, high=1.0, low_open=True, high_open=True)
         check.number("keep", self.keep, low=0.0, high=1.0, low_open=True)
         check.number("spread", self.spread, low=0.0, high=self.keep)
         if self.shift < 0:
@@ -89,6 +92,12 @@ class Digits:
         if self.recordings != "simulated":
             found.append((self.source("real", "train"), self.repeat if self.recordings == "both" else 1))
         return found
+
+    @property
+    def repeat(self) -> int:
+        """How often an epoch of simulated and real recordings visits each real one."""
+        wanted = self.images[0] * self.share / (1 - self.share)
+        return max(1, round(wanted / max(1, data.count(self.source("real", "train")))))
 
     def test(self) -> TestRecordings:
         """The test of every epoch."""
