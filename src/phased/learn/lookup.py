@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 CHUNK = 32  # rows that are added up at once
 
@@ -14,15 +15,20 @@ def look_up(table: Tensor, index: Tensor) -> Tensor:
     """The rows of a table at these indices, from 0 up, as `torch.nn.functional.embedding`: (R, D), (...) -> (..., D).
 
     The gradient of `embedding` on a GPU is slow if a table of few rows is looked up hundreds of thousands of times, because one
-    thread block adds up all that belongs to a row.
+    thread block adds up all that belongs to a row. On a CPU it is the faster one.
     """
-    rows: Tensor = _LookUp.apply(table, index)  # type: ignore[no-untyped-call]
+    if not table.is_cuda:
+        return functional.embedding(index, table)
+    rows: Tensor = SortedLookUp.apply(table, index)  # type: ignore[no-untyped-call]
     return rows
 
 
-class _LookUp(torch.autograd.Function):
+class SortedLookUp(torch.autograd.Function):
+    """Rows of a table, with the gradient of `sum_by_index`."""
+
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        """The rows."""
         ctx.save_for_backward(index)
         ctx.rows = len(table)
         return table[index]
@@ -30,6 +36,7 @@ class _LookUp(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """The gradient to the table."""
         (index,) = ctx.saved_tensors
         return sum_by_index(gradient.reshape(-1, gradient.shape[-1]), index.reshape(-1), ctx.rows), None
 
