@@ -16,8 +16,8 @@ from phased.bench.measure import Timing
 from phased.learn.average import Average
 from phased.learn.device import make_fabric
 from phased.learn.loader import Place, sizes
-from phased.learn.loop import Training, shares, train_once
-from phased.learn.share import Unopened
+from phased.learn.loop import Training, train_once
+from phased.learn.share import Unopened, shares
 from phased.paper.nmnist.network import DigitNetwork
 from phased.paper.nmnist.runs import TABLES
 from phased.paper.nmnist.task import Digits
@@ -42,7 +42,7 @@ class Contestant:
         """Train on the first batches of the next epoch; None for all of them."""
         self.epochs += 1
         places = [Place("train", self.epochs, n, size) for n, size in enumerate(sizes(self.training.train, self.training.batch))]
-        made = shares(self.task, self.training, places, self.fabric, workers=0)
+        made = shares(self.task, self.training.batch, self.training.seed, places, self.fabric)
         train_once(self.module, self.optimizer, islice(made, batches), self.training, self.fabric, self.epochs, self.average)
 
     def epoch(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -18,12 +18,12 @@ from torch import nn
 from phased import check
 from phased.learn import loader
 from phased.learn.average import Average
-from phased.learn.batch import Evaluated, Evaluation, Placeable, Task
-from phased.learn.metric import mean, sum_of_losses, sum_of_scores, summed
+from phased.learn.batch import Evaluated, Task
+from phased.learn.evaluate import evaluate, evaluate_further
+from phased.learn.metric import mean, sum_of_losses
 from phased.learn.model import Model
-from phased.learn.prefetch import prefetched
 from phased.learn.rate import SCHEDULES, Schedule, one_cycle, set_pace
-from phased.learn.share import Opaque, Share, Unopened, shared
+from phased.learn.share import Opaque, Share, Unopened, shares
 from phased.learn.store import Epoch, Score, Store
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def fit(
         store.keep(model, optimizer, curve, average)
     epochs = range(resumed + 1, training.epochs + 1)
     places = loader.places(epochs, training.train, training.test, training.batch)
-    batches = shares(task, training, places, fabric, workers)
+    batches = shares(task, training.batch, training.seed, places, fabric, workers)
     tests = len(loader.sizes(training.test, training.batch))
     with flushed_denormals():
         for epoch in epochs:
@@ -186,7 +186,7 @@ def fit(
             store.keep(model, optimizer, curve, average)
             if progress is not None and fabric.is_global_zero:
                 progress(curve[-1])
-        return Trained(curve, resumed, evaluate_further(further, module, training, fabric))
+        return Trained(curve, resumed, evaluate_further(further, module, training.batch, training.seed, fabric))
 
 
 def check_model(model: object) -> None:
@@ -200,20 +200,10 @@ def check_model(model: object) -> None:
         )
 
 
-def shares(task: Task, training: Training, places: list[loader.Place], fabric: Fabric, workers: int) -> Iterator[Share]:
-    """This process's parts of the batches, in order; made on the device if the task can be copied there."""
-    if isinstance(task, Placeable):
-        placed = task.to(fabric.device, training.batch)
-        batches = prefetched(loader.ahead(placed, training.seed, places), fabric.device)
-    else:
-        batches = loader.ahead(task, training.seed, places, workers)
-    return (shared(batch, fabric) for batch in batches)
-
-
 def train_once(
     module: Any,
     optimizer: Any,
-    shares: Iterator[Share],
+    batches: Iterator[Share],
     training: Training,
     fabric: Fabric,
     epoch: int = 1,
@@ -222,7 +212,7 @@ def train_once(
     """Train on the batches of an epoch; returns the mean loss over all labels of all processes."""
     module.train()
     total, count = torch.zeros((), dtype=torch.float64, device=fabric.device), 0
-    for step, (batch, labels, whole) in enumerate(shares, (epoch - 1) * training.steps):
+    for step, (batch, labels, whole) in enumerate(batches, (epoch - 1) * training.steps):
         if training.schedule == "one-cycle":
             set_pace(optimizer, one_cycle(step, training.epochs * training.steps, training.rate))
         loss = sum_of_losses(module(Opaque(batch)), batch, training.smoothing)
@@ -240,40 +230,6 @@ def train_once(
         if average is not None:
             average.update()
     return mean(total, count, fabric)
-
-
-@torch.no_grad()
-def evaluate(module: Any, shares: Iterator[Share], fabric: Fabric) -> Score:
-    """The result of a test in eval."""
-    module.eval()
-    score, steps, made, possible = torch.zeros(4, dtype=torch.float64, device=fabric.device)
-    count, sequences, gated = 0, 0, False
-    for batch, labels, _ in shares:
-        score += sum_of_scores(module(Opaque(batch)), batch)
-        count += labels
-        sequences += batch.size
-        steps += sum(samples.lengths.sum() for samples in batch.streams.values())
-        updates = module.model.updates(batch)
-        if updates is not None:
-            gated = True
-            made += updates.made
-            possible += updates.possible
-    test = mean(score, count, fabric)
-    taken, tested = summed(steps, sequences, fabric)
-    opened = None
-    if gated:
-        above, below = summed(made, possible, fabric)
-        opened = above / below if below else 0.0
-    return Score(test, int(tested), taken / tested, opened)
-
-
-def evaluate_further(tests: Mapping[str, Evaluation], module: Any, training: Training, fabric: Fabric) -> dict[str, Score]:
-    """The results of a task's further tests, by name."""
-    found = {}
-    for name, (test, sequences) in tests.items():
-        places = loader.test_places(sequences, training.batch)
-        found[name] = evaluate(module, shares(test, training, places, fabric, workers=0), fabric)
-    return found
 
 
 def epoch_seed(seed: int, epoch: int, rank: int) -> int:

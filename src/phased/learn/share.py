@@ -1,13 +1,16 @@
-"""One process's part of a batch, and the module that Fabric wraps."""
+"""One process's parts of the batches, and the module that Fabric wraps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
 
 from phased import check
-from phased.learn.batch import Batch
+from phased.learn import loader
+from phased.learn.batch import Batch, Placeable, Task
+from phased.learn.prefetch import prefetched
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -47,3 +50,13 @@ def shared(batch: Batch, fabric: Fabric) -> Share:
         raise TypeError(f"task.batch must return a phased.learn.Batch, got {check.kind(batch)}.")
     share = batch if fabric.world_size == 1 else batch.share(fabric.global_rank, fabric.world_size)
     return Share(share.to(fabric.device), share.labels, batch.labels)
+
+
+def shares(task: Task, size: int, seed: int, places: list[loader.Place], fabric: Fabric, workers: int = 0) -> Iterator[Share]:
+    """This process's parts of the batches of `size` sequences, in order; made on the device if the task can be copied there."""
+    if isinstance(task, Placeable):
+        placed = task.to(fabric.device, size)
+        batches = prefetched(loader.ahead(placed, seed, places), fabric.device)
+    else:
+        batches = loader.ahead(task, seed, places, workers)
+    return (shared(batch, fabric) for batch in batches)
