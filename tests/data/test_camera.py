@@ -184,3 +184,16 @@ def test_a_gpu_and_a_cpu_agree_except_for_their_noise():
     between, ceiling = (np.corrcoef(maps[0].ravel(), other.ravel())[0, 1] for other in (maps[1], again))
     assert between == pytest.approx(ceiling, abs=0.01)
     assert (there.address & 1).double().mean() == pytest.approx((here.address & 1).double().mean().item(), abs=0.01)
+
+
+def test_the_default_dtype_changes_no_recording():
+    digit = torch.zeros(1, 28, 28, dtype=torch.uint8)
+    digit[0, 4:24, 13:15] = 255
+    wanted = simulate(digit)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = simulate(digit)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(found.address, wanted.address)
+    assert torch.equal(found.time, wanted.time)

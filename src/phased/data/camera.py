@@ -156,18 +156,20 @@ def _record(images: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Ten
     count, device = len(images), images.device
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=draws, device=device)
+        return torch.randn(shape, generator=draws, device=device, dtype=torch.float32)
 
     who, where, when = _crossings(_placed(images, camera, normal(count, 2)), camera, draws)
-    spurious = torch.poisson(torch.full((count,), camera.noise * END * NMNIST.width * NMNIST.height, device=device), draws).long()
+    spurious = torch.poisson(
+        torch.full((count,), camera.noise * END * NMNIST.width * NMNIST.height, device=device, dtype=torch.float32), draws
+    ).long()
     total = int(spurious.sum())
     who = torch.cat([who, torch.repeat_interleave(spurious, output_size=total)])
     pixel = torch.randint(NMNIST.width * NMNIST.height, (total,), generator=draws, device=device)
     where = torch.cat([where, pixel * 2 + 1])
-    when = torch.cat([when, END * torch.rand(total, generator=draws, device=device)])
+    when = torch.cat([when, END * torch.rand(total, generator=draws, device=device, dtype=torch.float32)])
 
     # The three saccades of a recording are each a little early or late; between them its time is stretched or compressed.
-    late = normal(count, 3) * torch.tensor(camera.jitter, device=device)
+    late = normal(count, 3) * torch.tensor(camera.jitter, device=device, dtype=torch.float32)
     second, third = (((when - LEGS[i]) / (LEGS[i + 1] - LEGS[i])).clamp(0, 1) for i in (0, 1))
     when = when + late[who, 0] * (1 - second) + late[who, 1] * (second - third) + late[who, 2] * third
     mean, deviation = camera.end
@@ -181,15 +183,17 @@ def _record(images: Tensor, camera: Camera, draws: torch.Generator) -> tuple[Ten
 def _placed(images: Tensor, camera: Camera, place: Tensor) -> Tensor:
     """The blurred digits in the middle of the sensor and its margin, (N, 34 + margins, 34 + margins); values from 0 to 1."""
     width, height = NMNIST.width + 2 * MARGIN, NMNIST.height + 2 * MARGIN
-    kernel = torch.softmax(-0.5 * (torch.arange(-REACH, REACH + 1, device=images.device) / camera.blur) ** 2, 0)
+    kernel = torch.softmax(
+        -0.5 * (torch.arange(-REACH, REACH + 1, device=images.device, dtype=torch.float32) / camera.blur) ** 2, 0
+    )
     left, top = (width - 28) // 2, (height - 28) // 2
     image = functional.pad(images.unsqueeze(1).float() / 255, (left, width - 28 - left, top, height - 28 - top))
     image = functional.conv2d(image, kernel.view(1, 1, -1, 1), padding=(REACH, 0))
     image = functional.conv2d(image, kernel.view(1, 1, 1, -1), padding=(0, REACH))
     # Coordinates of `affine_grid` go from -1 to 1 over the image.
-    affine = torch.zeros(len(images), 2, 3, device=images.device)
+    affine = torch.zeros(len(images), 2, 3, device=images.device, dtype=torch.float32)
     affine[:, 0, 0] = affine[:, 1, 1] = 1 / camera.size
-    affine[:, :, 2] = -2 * camera.place * place / torch.tensor([width - 1, height - 1], device=images.device)
+    affine[:, :, 2] = -2 * camera.place * place / torch.tensor([width - 1, height - 1], device=images.device, dtype=torch.float32)
     grid = functional.affine_grid(affine, [len(images), 1, height, width], align_corners=True)
     # The logarithm of 0 is slow on some CPUs.
     return functional.grid_sample(image, grid, align_corners=True).squeeze(1).clamp(min=1e-6)
@@ -200,17 +204,17 @@ def _crossings(image: Tensor, camera: Camera, draws: torch.Generator) -> tuple[T
     shape, device = (len(image), NMNIST.height, NMNIST.width), image.device
 
     def factor(deviation: float, *shape: int) -> Tensor:
-        return (1 + deviation * torch.randn(shape, generator=draws, device=device)).clamp(min=LEAST)
+        return (1 + deviation * torch.randn(shape, generator=draws, device=device, dtype=torch.float32)).clamp(min=LEAST)
 
     gain = factor(camera.gain, len(image), 1, 1)
     rise, fall = (limit * gain * factor(camera.mismatch, *shape) for limit in (camera.rise, -camera.fall))
     times = np.arange(0.0, END + STEP / 2, STEP)
     before = _light(image, displacement(times[:1])[0], camera)
     # Where a pixel is between its thresholds at first depends on what it saw before.
-    start = 2 * torch.rand(shape, generator=draws, device=device) - 1
+    start = 2 * torch.rand(shape, generator=draws, device=device, dtype=torch.float32) - 1
     reference = before + torch.where(start > 0, start * -fall, start * rise)
     # Pixels in their refractory time, by their index in flat images, and when it ends.
-    blind, until = torch.zeros(0, dtype=torch.int64, device=device), torch.zeros(0, device=device)
+    blind, until = torch.zeros(0, dtype=torch.int64, device=device), torch.zeros(0, device=device, dtype=torch.float32)
     found = []
     for time, place in zip(times[:-1].tolist(), displacement(times[1:]), strict=True):
         light = _light(image, place, camera)
@@ -226,7 +230,9 @@ def _crossings(image: Tensor, camera: Camera, draws: torch.Generator) -> tuple[T
         when = time + STEP * (1 - (beyond / speed).clamp(0, 1))
         found.append((pixel, falls, when))
         still = until > time + STEP
-        lasts = camera.refractory * (1 + camera.spread * torch.randn(len(pixel), generator=draws, device=device))
+        lasts = camera.refractory * (
+            1 + camera.spread * torch.randn(len(pixel), generator=draws, device=device, dtype=torch.float32)
+        )
         blind, until = torch.cat([blind[still], pixel]), torch.cat([until[still], when + lasts])
         before = light
     pixel, falls, when = (torch.cat(part) for part in zip(*found, strict=True))

@@ -72,7 +72,8 @@ class Recording:
     @property
     def address(self) -> NDArray[np.int64]:
         """The address of each event, (N,): (y * width + x) * 2 + polarity."""
-        return (self.y.astype(np.int64) * self.sensor.width + self.x) * 2 + self.polarity
+        x, y = self.x.astype(np.int64), self.y.astype(np.int64)  # uint64 and int64 together would become float64
+        return (y * self.sensor.width + x) * 2 + self.polarity
 
     def from_start(self) -> Recording:
         """The same events with times that count from the first one."""
