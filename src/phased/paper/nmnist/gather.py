@@ -42,9 +42,9 @@ def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, ran
     address, time = data.address[event].long(), data.time[event].double() / MICROSECONDS
     kept = torch.ones(total, dtype=torch.bool, device=device)
     if isinstance(changes.keep, Tensor):
-        kept = torch.rand(total, generator=random, device=device) < changes.keep[owner]
+        kept = torch.rand(total, generator=random, device=device, dtype=torch.float32) < changes.keep[owner]
     elif changes.keep < 1.0:
-        kept = torch.rand(total, generator=random, device=device) < changes.keep
+        kept = torch.rand(total, generator=random, device=device, dtype=torch.float32) < changes.keep
     if changes.pixels is not None or changes.turn is not None:
         address, inside = moved(address, owner, changes, data.sensor, random)
         kept &= inside
@@ -61,7 +61,7 @@ def moved(address: Tensor, owner: Tensor, changes: Changes, sensor: Sensor, rand
         middle = (torch.tensor(sensor, device=address.device) - 1) / 2
         place = ((place - middle).unsqueeze(-2) * changes.turn[owner]).sum(-1) + middle
         # Rounded to one of the nearest pixels at random: rounding to the nearest alone would leave some pixels empty.
-        place = (place + torch.rand(place.shape, generator=random, device=address.device)).floor().long()
+        place = (place + torch.rand(place.shape, generator=random, device=address.device, dtype=torch.float32)).floor().long()
     if changes.pixels is not None:
         place = place + changes.pixels[owner]
     x, y = place.unbind(-1)

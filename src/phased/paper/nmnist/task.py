@@ -243,7 +243,7 @@ class Placed:
 
     def uniform(self, *shape: int) -> Tensor:
         """Random numbers from -1 to 1."""
-        return 2 * torch.rand(shape, generator=self.random, device=self.device) - 1
+        return 2 * torch.rand(shape, generator=self.random, device=self.device, dtype=torch.float32) - 1
 
 
 def drawn_from(*numbers: int) -> int:
