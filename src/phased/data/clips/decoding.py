@@ -51,7 +51,7 @@ def decode(path: Path | str) -> Decoded:
         ModuleNotFoundError: av is not installed.
 
     Example:
-        >>> decode("s1/missing.mpg")
+        >>> decode("s1/missing.mpg")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         phased.data.clips.errors.BadClip: 's1/missing.mpg': a clip must be ...
     """

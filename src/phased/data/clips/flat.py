@@ -33,6 +33,7 @@ class Clips:
         audio_offset: (R + 1,) int64, from 0 to M.
         words: ids of the six words of each clip, (R, 6) int64; `WORDS` has the words.
         spans: when each word begins and ends, (R, 6, 2) float32.
+        jump: the largest change between two frames, (R,) float32; above 10 gray levels the pictures are damaged.
     """
 
     names: tuple[str, ...]
@@ -44,6 +45,7 @@ class Clips:
     audio_offset: Tensor
     words: Tensor
     spans: Tensor
+    jump: Tensor
 
     def __len__(self) -> int:
         return len(self.names)
@@ -131,4 +133,5 @@ def _unpacked(shelf: store.Shelf, files: Sequence[Path], rate: int) -> Clips:
         tensor(sound),
         tensor(arrays["words"].astype(np.int64)),
         tensor(arrays["spans"].astype(np.float32)),
+        tensor(arrays["jump"].astype(np.float32)),
     )

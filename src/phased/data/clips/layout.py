@@ -13,7 +13,7 @@ from phased.files import cache_folder, expanded
 FORMAT = 1  # changes with anything that changes a prepared clip
 VIDEO = {".mpg", ".mpeg", ".mkv", ".mp4", ".avi", ".mov", ".webm"}
 ALIGNMENTS = ("align", "alignments")  # names of folders that are no speakers
-FOLDERS = ("", "grid", "GRID")
+FOLDERS = ("grid", "GRID", "")
 
 
 @dataclass(frozen=True)

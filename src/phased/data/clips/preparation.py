@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from phased import check, files
 from phased.data.clips import store
-from phased.data.clips.clip import prepare_clip
+from phased.data.clips.clip import DAMAGED, prepare_clip
 from phased.data.clips.errors import BadClip
 from phased.data.clips.layout import Source, find_grid, sources
 from phased.data.clips.vocabulary import WORDS, contradiction
@@ -33,12 +33,14 @@ class Prepared(NamedTuple):
         skipped: the errors of the clips that were left out.
         contradictions: clips whose alignment has other words than their name spells. They are kept: the alignment says what was
             spoken.
+        damaged: clips whose pictures are damaged, though they decode. They are kept: their sound is not. `Clips.jump` finds them.
     """
 
     files: tuple[Path, ...]
     names: tuple[str, ...]
     skipped: tuple[BadClip, ...]
     contradictions: tuple[str, ...]
+    damaged: tuple[str, ...]
 
 
 def prepare(
@@ -75,7 +77,7 @@ def prepare(
         ModuleNotFoundError: av or opencv is not installed.
 
     Example:
-        >>> prepare("no such folder")
+        >>> prepare("no such folder")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
     """
@@ -104,6 +106,12 @@ def prepare(
         tuple(sorted(name for name, _ in named)),
         tuple(skipped),
         tuple(text for text in differing if text is not None),
+        tuple(
+            f"{name}: two frames in a row differ by {jump:.0f} gray levels on average."
+            for _, whole in made
+            for name, jump in zip(whole.names, whole.arrays["jump"], strict=True)
+            if jump > DAMAGED
+        ),
     )
 
 

@@ -24,7 +24,7 @@ SUFFIX = ".safetensors"
 ABOUT = "phased.clips"  # the entry of the metadata that has names and keys
 AUDIO = tuple(f"mfcc{rate}" for rate in RESOLUTIONS)
 RAGGED = ("image", "time", *AUDIO)  # clip r has the entries offset[r] to offset[r + 1]
-EACH = ("words", "spans", *(f"{name}_first" for name in AUDIO))  # one entry a clip
+EACH = ("words", "spans", "jump", *(f"{name}_first" for name in AUDIO))  # one entry a clip
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -50,7 +50,12 @@ class Shelf:
             arrays[f"mfcc{rate}"] = rows.values.astype(np.float16)
             arrays[f"mfcc{rate}_first"] = np.array([rows.first], np.int64)
         arrays |= {f"{part}_offset": np.array([0, len(arrays[part])], np.int64) for part in RAGGED}
-        return cls((name,), (key,), arrays | {"words": clip.sentence.words[None], "spans": clip.sentence.spans[None]})
+        arrays |= {
+            "words": clip.sentence.words[None],
+            "spans": clip.sentence.spans[None],
+            "jump": np.array([clip.jump], np.float32),
+        }
+        return cls((name,), (key,), arrays)
 
     @classmethod
     def joined(cls, shelves: Sequence[Shelf]) -> Shelf:
@@ -80,7 +85,8 @@ class Shelf:
         rows = {
             rate: Mfcc(one[f"mfcc{rate}"].astype(np.float32), int(one[f"mfcc{rate}_first"][0])) for rate in RESOLUTIONS
         }  # fmt: skip
-        return Clip(unpacked(one["image"], len(one["time"])), one["time"], rows, Sentence(one["words"][0], one["spans"][0]))
+        sentence = Sentence(one["words"][0], one["spans"][0])
+        return Clip(unpacked(one["image"], len(one["time"])), one["time"], rows, sentence, float(one["jump"][0]))
 
     def write(self, path: Path) -> None:
         """Store the clips in a file, whole or not at all."""
