@@ -15,6 +15,7 @@ av = pytest.importorskip("av")
 pytest.importorskip("cv2")
 
 FRAMES, STEP, HEIGHT, WIDTH = 24, 40, 64, 96
+SAMPLES = 640  # of a part of the sound: 40 ms
 SENTENCES = ("bbaf2n", "lgbx9s", "prizzp", "swwb1a", "bbaf3s")
 
 
@@ -29,16 +30,21 @@ def write_video(
         video = container.add_stream("mpeg4", rate=25, width=WIDTH, height=HEIGHT, pix_fmt="yuv420p")
         video.codec_context.time_base = Fraction(1, 1000)
         audio = container.add_stream("pcm_s16le", rate=16000, layout="mono") if sound is not None else None
-        for number in range(frames):
-            frame = av.VideoFrame.from_ndarray(picture + np.uint8(number % 3), format="gray").reformat(format="yuv420p")
-            frame.pts, frame.time_base = starts[0] + number * STEP, Fraction(1, 1000)
-            container.mux(video.encode(frame))
+        samples = (3000 * random.standard_normal(round(16000 * (sound or 0)))).astype(np.int16)
+        for number in range(max(frames, -(-len(samples) // SAMPLES))):
+            if number < frames:
+                frame = av.VideoFrame.from_ndarray(picture + np.uint8(number % 3), format="gray").reformat(format="yuv420p")
+                frame.pts, frame.time_base = starts[0] + number * STEP, Fraction(1, 1000)
+                container.mux(video.encode(frame))
+            if audio is not None and number * SAMPLES < len(samples):
+                heard = samples[None, number * SAMPLES : (number + 1) * SAMPLES]
+                part = av.AudioFrame.from_ndarray(heard, format="s16", layout="mono")
+                part.sample_rate, part.time_base = 16000, Fraction(1, 16000)
+                part.pts = starts[1] * 16 + number * SAMPLES
+                container.mux(audio.encode(part))
         container.mux(video.encode())
         if audio is not None:
-            samples = (3000 * random.standard_normal(round(16000 * sound))).astype(np.int16)
-            part = av.AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
-            part.sample_rate, part.pts, part.time_base = 16000, starts[1] * 16, Fraction(1, 16000)
-            container.mux([*audio.encode(part), *audio.encode()])
+            container.mux(audio.encode())
     return path
 
 

@@ -147,5 +147,5 @@ def _checked(path: Path | str, frames: list[NDArray[np.uint8]], times: NDArray[n
         )
     if len({frame.shape for frame in frames}) != 1:
         raise BadClip(path, "all frames of a clip must have one size, got several. Cut it where the size changes.")
-    ms = 1000 * (times - times[0])
+    ms = np.round(1000 * (times - times[0]), 6)
     return Decoded(np.stack(frames), ms, np.concatenate(sound.parts), sound.rate, 1000 * (sound.start - times[0]))
