@@ -93,6 +93,11 @@ def load_clips(paths: Iterable[Path | str], names: Iterable[str] | None = None, 
         FileNotFoundError: there is no such file.
         KeyError: a clip is in none of the files.
         ValueError: another rate.
+
+    Example:
+        >>> load_clips(["s1.safetensors"], rate=50)
+        Traceback (most recent call last):
+        ValueError: rate must be 100 or 25 rows a second, got 50.
     """
     if rate not in RESOLUTIONS:
         raise ValueError(f"rate must be {' or '.join(map(str, RESOLUTIONS))} rows a second, got {rate}.")

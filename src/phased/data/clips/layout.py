@@ -49,6 +49,14 @@ def find_grid(folder: Path | str | None = None) -> Path:
 
     Raises:
         FileNotFoundError: no folder has clips.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> data = Path(mkdtemp())
+        >>> (data / "grid" / "s1").mkdir(parents=True)
+        >>> _ = (data / "grid" / "s1" / "bbaf2n.mpg").write_bytes(b"")
+        >>> find_grid(data).name
+        'grid'
     """
     named = os.environ.get("PHASED_DATA")
     base = expanded(folder) if folder is not None else expanded(named) if named else cache_folder()
