@@ -14,7 +14,7 @@ from phased.data.clips.needs import module
 SIDE = 48  # pixels of a prepared frame
 EVERY = 8  # frames: the detector takes most of the time
 CASCADE = "haarcascade_frontalface_alt2.xml"
-SMALLEST = 0.15  # of the height of a frame: smaller detections are patterns in the background
+SMALLEST = 0.2  # of the height of a frame: smaller detections are patterns in the background
 # The detector's box has hair and background around the face, and its bottom cuts the chin of an open mouth off. The crop is
 # 0.8 as wide and lower by 0.15 of the box: the mouth has a quarter more pixels in each direction, and room around it.
 SCALE, DOWN = 0.8, 0.15
