@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -59,8 +61,17 @@ def _pool(workers: int) -> ProcessPoolExecutor:
 def _begin() -> None:
     """Ctrl-C reaches all processes of a terminal; only the first one handles it. OpenCV uses one core a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     try:
         import cv2
     except ModuleNotFoundError:
         return
     cv2.setNumThreads(1)
+
+
+def _end_with_parent() -> None:
+    """If the first process is killed, the others would wait for work forever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
