@@ -5,7 +5,9 @@ import resource
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import current_process, get_context
 from pathlib import Path
 
 import pytest
@@ -207,9 +209,29 @@ def test_processes_prepare_real_clips_and_a_bad_one_does_not_stop_them(grid, tmp
     assert store.read(made.files[0]).clip(0).jump < 5
 
 
-def test_a_process_that_dies_costs_one_item():
-    results = sorted(workers.in_processes(abs_or_die, [-3, 0, 2], 2, lambda item: -1))
-    assert results == [-1, 2, 3]
+def forked(count: int, *begin: int) -> ProcessPoolExecutor:
+    """Processes that start at once; with a number, they end at once."""
+    return ProcessPoolExecutor(count, get_context("fork"), initializer=os._exit if begin else None, initargs=begin)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_that_dies_costs_one_item(monkeypatch):
+    monkeypatch.setattr(workers, "_pool", forked)
+    results = sorted(workers.in_processes(abs_or_die, [-3, 0, 2, -4, 5, 6], 2, lambda item: -1))
+    assert results == [-1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_processes_that_cannot_start_are_an_error_with_the_cure(monkeypatch):
+    monkeypatch.setattr(workers, "_pool", lambda count: forked(count, 1))
+    with pytest.raises(RuntimeError, match=r"Put the call under `if __name__ == '__main__':`, or use workers=1"):
+        list(workers.in_processes(abs_or_die, [1, 2, 3], 2, lambda item: -1))
+
+
+def test_a_script_that_is_executed_by_its_own_processes_does_not_wait_for_its_lock(folder, monkeypatch):
+    monkeypatch.setattr(current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(RuntimeError, match="Put the call under"):
+        prepare(folder, workers=2)
 
 
 def abs_or_die(number: int) -> int:

@@ -17,7 +17,7 @@ from phased.data.clips.clip import DAMAGED, prepare_clip
 from phased.data.clips.errors import BadClip
 from phased.data.clips.layout import Source, find_grid, sources
 from phased.data.clips.vocabulary import WORDS, contradiction
-from phased.data.clips.workers import in_processes
+from phased.data.clips.workers import check_guarded, in_processes
 from phased.data.index import Progress
 from phased.files import cache_folder
 from phased.lock import locked
@@ -75,6 +75,7 @@ def prepare(
         FileNotFoundError: the folder has no clips, or none of a speaker.
         OSError: the disk is full; clips that are done remain.
         ModuleNotFoundError: av or opencv is not installed.
+        RuntimeError: several processes, and no `if __name__ == "__main__":`.
 
     Example:
         >>> prepare("no such folder")  # doctest: +ELLIPSIS
@@ -83,6 +84,7 @@ def prepare(
     """
     workers = cores() if workers is None else workers
     check.size("workers", workers)
+    check_guarded()
     found = find_grid(folder)
     clips = sources(found, speakers)
     place = Path(out) if out is not None else cache_folder() / f"clips-{_digest(found)}"

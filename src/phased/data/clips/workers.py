@@ -7,12 +7,17 @@ import signal
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, parent_process
+from multiprocessing import current_process, get_context, parent_process
 from threading import Thread
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+UNGUARDED = (
+    "several processes must be started by a script that can be imported, and this one cannot. Put the call under "
+    "`if __name__ == '__main__':`, or use workers=1."
+)
 
 
 def in_processes(work: Callable[[T], R], items: Sequence[T], workers: int, lost: Callable[[T], R]) -> Generator[R, None, None]:
@@ -31,7 +36,7 @@ def in_processes(work: Callable[[T], R], items: Sequence[T], workers: int, lost:
         pool = _pool(min(workers, len(left)))
         try:
             while begun or left:
-                while left and len(begun) < 2 * workers:
+                while left and len(begun) <= workers:
                     begun[pool.submit(work, left[-1])] = left[-1]
                     left.pop()
                 for future in wait(begun, return_when=FIRST_COMPLETED).done:
@@ -40,9 +45,21 @@ def in_processes(work: Callable[[T], R], items: Sequence[T], workers: int, lost:
                     yield result
         except BrokenProcessPool:
             pool.shutdown()
+            if not _alone(_alive, True, lambda _: False):
+                raise RuntimeError(UNGUARDED) from None
             yield from (_alone(work, item, lost) for item in begun.values())
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def check_guarded() -> None:
+    """An error in a process that is being started, and for that executes the caller's script once more."""
+    if getattr(current_process(), "_inheriting", False):
+        raise RuntimeError(UNGUARDED)
+
+
+def _alive(answer: bool) -> bool:
+    return answer
 
 
 def _alone(work: Callable[[T], R], item: T, lost: Callable[[T], R]) -> R:
