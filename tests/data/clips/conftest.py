@@ -11,9 +11,6 @@ import pytest
 
 from phased.data.clips import Box, find_grid
 
-av = pytest.importorskip("av")
-pytest.importorskip("cv2")
-
 FRAMES, STEP, HEIGHT, WIDTH = 24, 40, 64, 96
 SAMPLES = 640  # of a part of the sound: 40 ms
 SENTENCES = ("bbaf2n", "lgbx9s", "prizzp", "swwb1a", "bbaf3s")
@@ -23,6 +20,8 @@ def write_video(
     path: Path, frames: int = FRAMES, sound: float | None = FRAMES * STEP / 1000, starts: tuple[int, int] = (0, 0)
 ) -> Path:
     """A clip of noise that changes slowly; `sound` in seconds, `starts` of video and sound in ms."""
+    import av
+
     path.parent.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(len(path.stem))
     picture = random.integers(60, 200, (HEIGHT // 8, WIDTH // 8)).astype(np.uint8).repeat(8, 0).repeat(8, 1)
@@ -56,6 +55,12 @@ def write_alignment(path: Path, words: str = "bin blue at f two now", begin: int
     lines += [f"{25 * first} {25 * last} {word}" for first, last, word in zip(ends, ends[1:], words.split(), strict=False)]
     path.write_text("\n".join([*lines, f"{25 * ends[-1]} {25 * (ends[-1] + 50)} sil", ""]))
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _needs() -> None:
+    for name in ("av", "cv2"):
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'phased[video]'")
 
 
 @pytest.fixture
