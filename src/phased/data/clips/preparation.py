@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
         skipped: the errors of the clips that were left out.
         contradictions: clips whose alignment has other words than their name spells. They are kept: the alignment says what was
             spoken.
-        damaged: clips whose pictures are damaged, though they decode. They are kept: their sound is not. `Clips.jump` finds them.
+        damaged: clips in which some pictures are damaged, though they decode. They are kept; `Clips.jump` finds them.
     """
 
     files: tuple[Path, ...]
