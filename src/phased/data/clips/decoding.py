@@ -1,0 +1,151 @@
+"""Frames and sound of a video file, with the times that its container has for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased.data.clips.errors import BadClip
+from phased.data.clips.needs import module
+
+LONGEST = 60.0  # seconds: clips have 3, and a film would not fit into memory
+GAP = 0.02  # seconds between sounds that are filled with silence; containers round times to ms
+
+
+class Decoded(NamedTuple):
+    """A clip as it was recorded. Times are in ms since the first frame.
+
+    Attributes:
+        frames: gray, (F, height, width) uint8.
+        time: of each frame, (F,) float64; increasing, from 0.
+        audio: the mean of all channels, (S,) float32 from -1 to 1.
+        rate: samples a second.
+        start: the time of the first sample; negative if the sound begins before the first frame.
+    """
+
+    frames: NDArray[np.uint8]
+    time: NDArray[np.float64]
+    audio: NDArray[np.float32]
+    rate: int
+    start: float
+
+
+def decode(path: Path | str) -> Decoded:
+    """Decode the first video and the first audio stream of a file.
+
+    Times are those of frames and samples in the container; the durations that it reports are not used. An alignment counts from
+    the first frame, so this is time 0.
+
+    Args:
+        path: an `.mpg`, `.mkv` or other file that FFmpeg reads, of at most 60 s.
+
+    Returns:
+        Frames and sound.
+
+    Raises:
+        BadClip: the file cannot be decoded, has no video or no sound, fewer than two frames, or times that do not increase.
+        ModuleNotFoundError: av is not installed.
+
+    Example:
+        >>> decode("s1/missing.mpg")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        phased.data.clips.errors.BadClip: 's1/missing.mpg': a clip must be ...
+    """
+    av = module("av", f"decoding '{path}'")
+    frames: list[NDArray[np.uint8]] = []
+    times: list[float] = []
+    try:
+        with av.open(str(path)) as container:
+            for kind, streams in (("video", container.streams.video), ("sound", container.streams.audio)):
+                if not streams:
+                    raise BadClip(path, f"a clip must have {kind}, got a file without it. Copy or record it again.")
+            video, audio = container.streams.video[0], container.streams.audio[0]
+            video.thread_type = audio.thread_type = "NONE"  # clips are decoded in parallel instead
+            sound = _Sound(path, av.AudioResampler(format="fltp"))
+            for packet in container.demux(video, audio):
+                for frame in packet.decode():
+                    if isinstance(frame, av.AudioFrame):
+                        sound.add(frame)
+                        continue
+                    step = 1 / float(video.average_rate or 25)
+                    times.append(frame.time if frame.time is not None else times[-1] + step if times else 0.0)
+                    if times[-1] - times[0] > LONGEST:
+                        raise BadClip(path, f"a clip must have at most {LONGEST:.0f} s, got more. Cut it into sentences.")
+                    frames.append(frame.to_ndarray(format="gray"))
+            sound.add(None)
+    except (av.FFmpegError, OSError) as error:
+        why = error.strerror or str(error)
+        raise BadClip(
+            path, f"a clip must be a video file, which FFmpeg decodes to its end, got: {why}. Copy it again."
+        ) from error
+    return _checked(path, frames, np.array(times), sound)
+
+
+def resampled(audio: NDArray[np.float32], rate: int, to: int) -> NDArray[np.float32]:
+    """Sound at another sample rate, without frequencies that it cannot have.
+
+    Args:
+        audio: (S,) float32.
+        rate: its samples a second.
+        to: the new samples a second.
+
+    Returns:
+        About S * to / rate samples, from the same time on.
+    """
+    if rate == to:
+        return audio
+    av = module("av", "resampling sound")
+    frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(audio[None]), format="fltp", layout="mono")
+    frame.sample_rate = rate
+    resampler = av.AudioResampler(format="fltp", layout="mono", rate=to)
+    parts = [part.to_ndarray()[0] for given in (frame, None) for part in resampler.resample(given)]
+    return np.concatenate(parts).astype(np.float32, copy=False)
+
+
+@dataclass(eq=False)
+class _Sound:
+    """The samples so far, each at the time that the container has for it."""
+
+    path: Path | str
+    resampler: Any
+    parts: list[NDArray[np.float32]] = field(default_factory=list)
+    samples: int = 0
+    rate: int = 0
+    start: float = 0.0
+
+    def add(self, frame: Any | None) -> None:
+        """Append a frame of sound, or what is left of the last one; silence where the container has none."""
+        for part in self.resampler.resample(frame):
+            mono = part.to_ndarray().mean(0, dtype=np.float32)
+            if not self.rate:
+                self.rate, self.start = part.sample_rate, part.time or 0.0
+            gap = 0.0 if part.time is None else part.time - (self.start + self.samples / self.rate)
+            if (self.samples + len(mono)) / self.rate + max(gap, 0.0) > LONGEST:
+                raise BadClip(self.path, f"a clip must have at most {LONGEST:.0f} s of sound, got more. Cut it into sentences.")
+            if gap > GAP:
+                self._append(np.zeros(round(gap * self.rate), np.float32))
+            self._append(mono)
+
+    def _append(self, mono: NDArray[np.float32]) -> None:
+        self.parts.append(mono)
+        self.samples += len(mono)
+
+
+def _checked(path: Path | str, frames: list[NDArray[np.uint8]], times: NDArray[np.float64], sound: _Sound) -> Decoded:
+    if len(frames) < 2:
+        raise BadClip(path, f"a clip must have at least 2 frames, got {len(frames)}. Copy or record it again.")
+    if not sound.samples:
+        raise BadClip(path, "a clip must have sound, got a stream without samples. Copy or record it again.")
+    if (np.diff(times) <= 0).any():
+        late = int(np.argmax(np.diff(times) <= 0)) + 1
+        raise BadClip(
+            path, f"times of frames must increase, got {times[late]:.3f} s after {times[late - 1]:.3f} s. Copy it again."
+        )
+    if len({frame.shape for frame in frames}) != 1:
+        raise BadClip(path, "all frames of a clip must have one size, got several. Cut it where the size changes.")
+    ms = np.round(1000 * (times - times[0]), 6)
+    return Decoded(np.stack(frames), ms, np.concatenate(sound.parts), sound.rate, 1000 * (sound.start - times[0]))

@@ -1,0 +1,16 @@
+"""Modules that only the preparation of clips needs, imported when it starts."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+
+def module(name: str, what: str) -> ModuleType:
+    """Import a module of the extra `video`; the error says what needs it and how it is installed."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{what} needs {name}, which is not installed. Install it with: pip install 'phased[video]'", name=name
+        ) from error
