@@ -38,7 +38,7 @@ class Watched:
     def __call__(self, images: torch.Tensor, *rest: object) -> Recordings:
         if len(images) > 1:  # one image: the key of the cache
             with self.lock:
-                self.made[images[0].numpy().tobytes()] += 1
+                self.made[images[0].cpu().numpy().tobytes()] += 1
                 if self.stop_at is not None and len(self.made) > self.stop_at:
                     raise KeyboardInterrupt
         return stand_in(images, *rest)

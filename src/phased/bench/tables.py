@@ -133,6 +133,14 @@ def tasks(result: Row) -> str:
     return table(("task", "leak 0, r_on 0.05", "leak 0, r_on as learned", "leak 0.001", "nn.LSTM", "plain loop"), rows)
 
 
+def epoch(result: Row) -> str:
+    """An epoch of training on recordings, and how many times faster the first network is than the others."""
+    seconds = {name: timing["median"] for name, timing in result["epoch"].items()}
+    first = next(iter(seconds))
+    rows = [[name, f"{s:.1f} s", "" if name == first else f"{s / seconds[first]:.1f}x"] for name, s in seconds.items()]
+    return table((f"an epoch of {result['recordings']:,} recordings", "time", "the first is"), rows)
+
+
 TABLES = {
     "cpu": cpu,
     "cpu-avx2": cpu,
@@ -142,6 +150,7 @@ TABLES = {
     "cuda": cuda,
     "tasks-cpu": tasks,
     "tasks-cuda": tasks,
+    "epoch-cuda": epoch,
 }
 
 
