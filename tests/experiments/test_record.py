@@ -31,7 +31,8 @@ settings = st.dictionaries(
 @st.composite
 def curves(draw):
     epochs = draw(st.lists(st.integers(1, 10**6), min_size=1, max_size=8, unique=True))
-    return tuple(Epoch(epoch, draw(numbers), draw(numbers), draw(numbers), draw(shares)) for epoch in sorted(epochs))
+    values = st.tuples(numbers, numbers, numbers, shares, st.none() | numbers)
+    return tuple(Epoch(epoch, *draw(values)) for epoch in sorted(epochs))
 
 
 @st.composite
@@ -42,7 +43,7 @@ def gates(draw):
 
 
 SCORE = {"test": 0.5, "sequences": 10, "steps": 20.5, "updates": 0.05}
-scores = st.builds(Score, numbers, st.integers(1, 10**9), numbers, shares)
+scores = st.builds(Score, numbers, st.integers(1, 10**9), numbers, shares, st.none() | numbers, st.none() | numbers)
 
 
 @st.composite

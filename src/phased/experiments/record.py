@@ -102,13 +102,19 @@ class Record:
         """One line of JSON, in `written_schema`."""
         apart = ("before", "after", "evaluations")
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart}
-        found |= {"schema": self.written_schema, "curve": [epoch._asdict() for epoch in self.curve]}
+        found |= {"schema": self.written_schema, "curve": [known(epoch) for epoch in self.curve]}
         if self.evaluations:
-            found["evaluations"] = {name: score._asdict() for name, score in self.evaluations.items()}
+            found["evaluations"] = {name: known(score) for name, score in self.evaluations.items()}
         if self.before is not None and self.after is not None:
             sides = self.before._asdict(), self.after._asdict()
             found["gates"] = {name: {"before": list(sides[0][name]), "after": list(sides[1][name])} for name in Gates._fields}
         return json.dumps(finite(found), allow_nan=False, sort_keys=True) + "\n"
+
+
+def known(point: Epoch | Score) -> dict[str, Any]:
+    """The fields of a test's result, without those that are None by default and were not measured."""
+    defaults = point._field_defaults
+    return {name: value for name, value in point._asdict().items() if value is not None or name not in defaults}
 
 
 def parse(line: bytes | str) -> Record:
@@ -170,12 +176,18 @@ def _curve(points: list[Any]) -> tuple[Epoch, ...]:
 
 def _epoch(point: dict[str, Any]) -> Epoch:
     loss, test, seconds = (json_fields.number(point, key) for key in ("loss", "test", "seconds"))
-    return Epoch(json_fields.integer(point, "epoch", 1, MOST_EPOCHS), loss, test, seconds, json_fields.share(point, "updates"))
+    epoch, updates = json_fields.integer(point, "epoch", 1, MOST_EPOCHS), json_fields.share(point, "updates")
+    return Epoch(epoch, loss, test, seconds, updates, _optional(point, "test_loss"))
 
 
 def _score(score: dict[str, Any]) -> Score:
     test, steps = (json_fields.number(score, key) for key in ("test", "steps"))
-    return Score(test, json_fields.integer(score, "sequences", 1, MOST_SEQUENCES), steps, json_fields.share(score, "updates"))
+    sequences, updates = json_fields.integer(score, "sequences", 1, MOST_SEQUENCES), json_fields.share(score, "updates")
+    return Score(test, sequences, steps, updates, _optional(score, "loss"), _optional(score, "whole"))
+
+
+def _optional(point: dict[str, Any], key: str) -> float | None:
+    return json_fields.number(point, key) if key in point else None
 
 
 def _gates(gates: Any) -> tuple[Gates, Gates] | tuple[None, None]:

@@ -46,11 +46,14 @@ class Batch:
         streams: samples by the name of their sensor, all of the same B sequences. Each stream has its own times and lengths.
         y: one label per sequence, (B,), or one label per step of the model's output, (T, B).
         mask: None with one label per sequence. With one per step, (T, B) bool: True where the label counts; others are ignored.
+        segment: with classes per step, the segment of its sequence that a step belongs to, such as a word of a sentence, (T, B)
+            int64 from 0 up. A segment has one class. Its answer in a test is the class with the largest sum of log-probabilities
+            over its steps; training uses every step. None: every step has an answer of its own.
 
     Raises:
         TypeError: a part is not a tensor.
-        ValueError: the shapes do not match, there is no stream, labels are neither int64 nor floating point, or the mask is not
-            bool or counts padding.
+        ValueError: the shapes do not match, there is no stream, labels are neither int64 nor floating point, the mask is not
+            bool or counts padding, or there are segments without classes per step.
 
     Example:
         >>> import torch
@@ -64,11 +67,14 @@ class Batch:
     streams: Mapping[str, Samples]
     y: Tensor
     mask: Tensor | None = None
+    segment: Tensor | None = None
 
     @classmethod
-    def of(cls, x: Tensor, time: Tensor, lengths: Tensor, y: Tensor, mask: Tensor | None = None) -> Batch:
+    def of(
+        cls, x: Tensor, time: Tensor, lengths: Tensor, y: Tensor, mask: Tensor | None = None, segment: Tensor | None = None
+    ) -> Batch:
         """A batch with one stream; for the arguments see `Samples` and `Batch`."""
-        return cls({ONLY: Samples(x, time, lengths)}, y, mask)
+        return cls({ONLY: Samples(x, time, lengths)}, y, mask, segment)
 
     def __post_init__(self) -> None:
         if not self.streams:
@@ -105,6 +111,19 @@ class Batch:
             raise ValueError(f"mask must be bool, True where a label counts, got {self.mask.dtype}.")
         elif self._counts_padding(self.mask):
             raise ValueError("mask must be False after the end of a sequence, got True there. Use mask & (steps < lengths).")
+        if self.segment is not None:
+            self._check_segment(self.segment)
+
+    def _check_segment(self, segment: Tensor) -> None:
+        check.tensor("segment", segment)
+        if self.mask is None or self.y.is_floating_point():
+            raise ValueError(
+                "segment is for classes per step, with a mask: y must be int64, (steps, sequences), and have a mask."
+            )
+        if segment.shape != self.y.shape or segment.dtype != torch.int64:
+            raise ValueError(
+                f"segment must be int64 with the shape of y, {tuple(self.y.shape)}, got {segment.dtype}, {tuple(segment.shape)}."
+            )
 
     def _counts_padding(self, mask: Tensor) -> bool:
         """Whether labels of padding count. False for several streams, and on a GPU, where reading values would synchronise."""
@@ -132,8 +151,8 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """A copy on another device."""
         streams = {name: samples.to(device) for name, samples in self.streams.items()}
-        mask = None if self.mask is None else self.mask.to(device, non_blocking=True)
-        return Batch(streams, self.y.to(device, non_blocking=True), mask)
+        mask, segment = (part if part is None else part.to(device, non_blocking=True) for part in (self.mask, self.segment))
+        return Batch(streams, self.y.to(device, non_blocking=True), mask, segment)
 
     def share(self, rank: int, world: int) -> Batch:
         """The sequences of process `rank` of `world` processes; each sequence belongs to exactly one process."""
@@ -141,7 +160,8 @@ class Batch:
         streams = {name: Samples(x[:, mine], time[:, mine], lengths[mine]) for name, (x, time, lengths) in self.streams.items()}
         if self.mask is None:
             return Batch(streams, self.y[mine])
-        return Batch(streams, self.y[:, mine], self.mask[:, mine])
+        segment = None if self.segment is None else self.segment[:, mine]
+        return Batch(streams, self.y[:, mine], self.mask[:, mine], segment)
 
 
 class Task(Protocol):

@@ -9,7 +9,7 @@ import torch
 
 from phased.learn import loader
 from phased.learn.batch import Evaluation
-from phased.learn.metric import mean, sum_of_scores, summed
+from phased.learn.metric import mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.share import Opaque, Share, shares
 from phased.learn.store import Score
 
@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric) -> Score:
     """The result of a test in eval."""
     module.eval()
-    score, steps, made, possible = torch.zeros(4, dtype=torch.float64, device=fabric.device)
-    count, sequences, gated = 0, 0, False
+    score, loss, whole, steps, made, possible = torch.zeros(6, dtype=torch.float64, device=fabric.device)
+    answers, count, sequences, gated, segments = 0, 0, 0, False, False
     for batch, labels, _ in batches:
-        score += sum_of_scores(module(Opaque(batch)), batch)
+        output = module(Opaque(batch))
+        scores = sum_of_scores(output, batch, labels)
+        score += scores.score
+        answers += scores.answers
+        if scores.whole is not None:
+            segments = True
+            whole += scores.whole
+        loss += sum_of_losses(output, batch)
         count += labels
         sequences += batch.size
         steps += sum(samples.lengths.sum() for samples in batch.streams.values())
@@ -33,13 +40,14 @@ def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric) -> Score:
             gated = True
             made += updates.made
             possible += updates.possible
-    test = mean(score, count, fabric)
+    test, mean_loss = mean(score, answers, fabric), mean(loss, count, fabric)
     taken, tested = summed(steps, sequences, fabric)
+    right = summed(whole, sequences, fabric)[0] / tested if segments else None
     opened = None
     if gated:
         above, below = summed(made, possible, fabric)
         opened = above / below if below else 0.0
-    return Score(test, int(tested), taken / tested, opened)
+    return Score(test, int(tested), taken / tested, opened, mean_loss, right)
 
 
 def evaluate_further(tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Fabric) -> dict[str, Score]:

@@ -182,7 +182,7 @@ def fit(
             if average is not None:
                 average.swap()
             score = evaluate(module, islice(batches, tests), fabric)
-            curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates))
+            curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
             store.keep(model, optimizer, curve, average)
             if progress is not None and fabric.is_global_zero:
                 progress(curve[-1])

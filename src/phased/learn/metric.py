@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,10 +35,39 @@ def sum_of_losses(answer: Tensor, batch: Batch, smoothing: float = 0.0) -> Tenso
     return functional.mse_loss(answer, y, reduction="sum")
 
 
-def sum_of_scores(answer: Tensor, batch: Batch) -> Tensor:
-    """Number of correct classes, or sum of the squared errors of numbers."""
+class Scores(NamedTuple):
+    """Sums over a batch.
+
+    `score` is the number of correct classes, or the sum of the squared errors of numbers, over `answers` answers: one per label,
+    or per segment. `whole` is the number of sequences with all segments right, None without segments.
+    """
+
+    score: Tensor
+    answers: int
+    whole: Tensor | None
+
+
+def sum_of_scores(answer: Tensor, batch: Batch, labels: int) -> Scores:
+    """The scores of a batch with so many labels."""
+    if batch.segment is not None:
+        return scores_of_segments(answer, batch, batch.segment)
     answer, y = labelled(answer, batch)
-    return (answer.argmax(-1) == y).sum() if answer.dim() == 2 else functional.mse_loss(answer, y, reduction="sum")
+    if answer.dim() == 2:
+        return Scores((answer.argmax(-1) == y).sum(), labels, None)
+    return Scores(functional.mse_loss(answer, y, reduction="sum"), labels, None)
+
+
+def scores_of_segments(answer: Tensor, batch: Batch, segment: Tensor) -> Scores:
+    """The scores of segments: the answer is the class with the largest sum of log-probabilities over a segment's steps."""
+    rows, y = labelled(answer, batch)
+    sequence = torch.arange(batch.size, device=y.device).expand(segment.shape)[batch.mask]
+    # Segments of all sequences, numbered from 0 up: those with a step that counts.
+    place, which = torch.unique(sequence * (segment.max() + 1) + segment[batch.mask], return_inverse=True)
+    sums = rows.new_zeros(len(place), rows.shape[-1]).index_add_(0, which, rows.log_softmax(-1))
+    classes, sequences = (torch.empty_like(place).scatter_(0, which, value) for value in (y, sequence))
+    wrong = sums.argmax(-1) != classes
+    mistaken = torch.zeros(batch.size, dtype=torch.bool, device=y.device).index_put_((sequences[wrong],), wrong[wrong])
+    return Scores((~wrong).sum(), len(place), (~mistaken).sum())
 
 
 def mean(total: Tensor, labels: int, fabric: Fabric) -> float:

@@ -33,6 +33,7 @@ class Epoch(NamedTuple):
     test: float  # accuracy, or the mean squared error of a regression
     seconds: float  # training and test
     updates: float | None  # per unit and step on the test set; None without time gates
+    test_loss: float | None = None  # mean over the labels of the test set; None in records of older versions
 
 
 class Score(NamedTuple):
@@ -42,6 +43,8 @@ class Score(NamedTuple):
     sequences: int
     steps: float  # per sequence, over all streams
     updates: float | None  # per unit and step; None without time gates
+    loss: float | None = None  # mean over the labels; None in records of older versions
+    whole: float | None = None  # share of sequences with all segments right; None without segments
 
 
 class Store:

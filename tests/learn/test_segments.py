@@ -1,0 +1,92 @@
+"""Segments: steps that answer together, such as those of a word."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phased.learn import Batch, make_fabric
+from phased.learn.evaluate import evaluate
+from phased.learn.metric import sum_of_losses, sum_of_scores
+from phased.learn.share import Share
+
+CLASSES = 4
+
+
+def made(seed: int, sequences: int, steps: int, segments: int) -> tuple[torch.Tensor, Batch]:
+    """Outputs and a batch whose steps belong to random segments, each with one class; some steps count for none."""
+    random = torch.Generator().manual_seed(seed)
+    segment = torch.randint(segments, (steps, sequences), generator=random)
+    classes = torch.randint(CLASSES, (segments, sequences), generator=random)
+    mask = torch.rand(steps, sequences, generator=random) < 0.7
+    mask[0, 0] = True
+    lengths = torch.full((sequences,), steps)
+    time = torch.arange(float(steps)).unsqueeze(-1).expand(steps, sequences)
+    batch = Batch.of(torch.zeros(steps, sequences, 1), time, lengths, classes.gather(0, segment), mask, segment)
+    return torch.randn(steps, sequences, CLASSES, generator=random), batch
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 9), st.integers(1, 4))
+def test_a_segment_answers_with_the_largest_sum_of_log_probabilities_over_its_steps(seed, sequences, steps, segments):
+    output, batch = made(seed, sequences, steps, segments)
+    right, answers, whole = 0, 0, 0
+    for b in range(sequences):
+        mistakes = 0
+        for number in range(segments):
+            inside = [t for t in range(steps) if batch.mask[t, b] and batch.segment[t, b] == number]
+            if inside:
+                answer = sum(output[t, b].log_softmax(-1) for t in inside).argmax()
+                answers += 1
+                right += int(answer == batch.y[inside[0], b])
+                mistakes += int(answer != batch.y[inside[0], b])
+        whole += mistakes == 0
+    scores = sum_of_scores(output, batch, batch.labels)
+    assert (int(scores.score), scores.answers, int(scores.whole)) == (right, answers, whole)
+
+
+def test_the_loss_is_of_steps_and_does_not_know_of_segments():
+    output, batch = made(0, 3, 20, 4)
+    without = Batch(batch.streams, batch.y, batch.mask)
+    assert torch.equal(sum_of_losses(output, batch), sum_of_losses(output, without))
+
+
+class Fixed(torch.nn.Module):
+    """Gives outputs made before, whatever it reads."""
+
+    def __init__(self, outputs: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.outputs, self.model = iter(outputs), torch.nn.Identity()
+        self.model.updates = lambda batch: None
+
+    def forward(self, batch: object) -> torch.Tensor:
+        return next(self.outputs)
+
+
+def test_a_test_counts_segments_sentences_and_the_loss_of_steps():
+    parts = [made(seed, 3, 20, 4) for seed in range(2)]
+    score = evaluate(
+        Fixed([output for output, _ in parts]),
+        iter([Share(batch, batch.labels, batch.labels) for _, batch in parts]),
+        make_fabric("cpu"),
+    )
+    sums = [sum_of_scores(output, batch, batch.labels) for output, batch in parts]
+    losses = sum(float(sum_of_losses(output, batch)) for output, batch in parts)
+    assert score.test == sum(int(each.score) for each in sums) / sum(each.answers for each in sums)
+    assert score.whole == sum(int(each.whole) for each in sums) / 6
+    assert math.isclose(score.loss, losses / sum(batch.labels for _, batch in parts), rel_tol=1e-6)
+
+
+def test_a_share_of_a_batch_has_its_own_segments():
+    _, batch = made(1, 4, 6, 3)
+    share = batch.share(1, 2).to("cpu")
+    assert torch.equal(share.segment, batch.segment[:, 1::2])
+
+
+def test_segments_need_classes_per_step_and_their_shape():
+    _, batch = made(2, 2, 5, 2)
+    with pytest.raises(ValueError, match="segment is for classes per step"):
+        Batch(batch.streams, batch.y[0], segment=batch.segment)
+    with pytest.raises(ValueError, match=r"segment must be int64 with the shape of y, \(5, 2\), got torch.int64, \(4, 2\)"):
+        Batch(batch.streams, batch.y, batch.mask, batch.segment[1:])
