@@ -1,0 +1,182 @@
+"""Checks of what users pass to a fusion; every message names the sensor."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from phased import check, tracing
+from phased.fusion.parts import Parts
+from phased.schedule import valid_steps
+
+
+class Clock(NamedTuple):
+    """The times of one sensor, (T_s, B), of which the first `lengths`, (B,), of each sequence are data."""
+
+    time: Tensor
+    lengths: Tensor
+
+    def ordered(self, dtype: torch.dtype) -> Tensor:
+        """The times as rows (B, T_s) in which padding comes after all times."""
+        latest = torch.inf if dtype.is_floating_point else torch.iinfo(dtype).max
+        return torch.where(valid_steps(len(self.time), self.lengths), self.time.to(dtype), latest).T.contiguous()
+
+
+class Samples(NamedTuple):
+    """The samples of one sensor, (T_s, B, ...), and their times."""
+
+    x: Tensor
+    clock: Clock
+
+
+@contextmanager
+def of(what: str) -> Iterator[None]:
+    """Put what an error is about before its message."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what}: {error}") from error
+
+
+def sensor_names(names: Collection[Any]) -> None:
+    """At least one name, and names that torch can use for modules."""
+    if not names:
+        raise ValueError("sensors must have at least one layer, got none. Pass the layer of each sensor by name.")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"a sensor's name must be a string, got {check.kind(name)}.")
+        if not name or "." in name or hasattr(nn.ModuleDict, name) or name == "training":
+            raise ValueError(
+                f"a sensor's name must be a word that torch.nn.Module does not use, without a dot, got {name!r}. "
+                f"Use another, such as 'sensor_1'."
+            )
+
+
+def network(sensors: Mapping[str, Any], merged: Any, encoders: Mapping[str, Any]) -> None:
+    """Layers and encoders of a fusion that fit each other."""
+    for what, modules in (("sensors", sensors), ("encoders", encoders)):
+        if not isinstance(modules, Mapping):
+            raise TypeError(f"{what} must be a dict from the names of sensors, got {check.kind(modules)}.")
+    sensor_names(sensors)
+    for name, module in sensors.items():
+        with of(f"sensor {name!r}"):
+            layer(module)
+    with of("merged"):
+        layer(merged)
+    known(encoders, sensors)
+    for name, module in encoders.items():
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"sensor {name!r}: its encoder must be a torch.nn.Module, got {check.kind(module)}.")
+    units, takes = sum(module.hidden_size for module in sensors.values()), getattr(merged, "input_size", None)
+    if takes is not None and takes != units:
+        raise ValueError(
+            f"merged must have input_size {units}, the sum of the sensors' hidden sizes, got {takes}. Build it with {units}."
+        )
+
+
+def layer(module: Any) -> None:
+    """A layer whose output can be held: one direction, steps first."""
+    if not isinstance(module, nn.Module) or not isinstance(getattr(module, "hidden_size", None), int):
+        raise TypeError(
+            f"the layer must be a PhasedLSTM, a PhasedGRU or a module like them with a hidden_size, got {check.kind(module)}."
+        )
+    if getattr(module, "bidirectional", False) or getattr(module, "batch_first", False):
+        raise ValueError(
+            "the layer must be one-directional with the steps first: what is held must not depend on later samples. "
+            "Use bidirectional=False, batch_first=False."
+        )
+
+
+def known(given: Mapping[str, Any], names: Collection[str]) -> None:
+    """A mapping from names of sensors."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"sensors must be given by name, as a dict, got {check.kind(given)}.")
+    for name in given:
+        if name not in names:
+            raise ValueError(f"unknown sensor {name!r}, expected {listed(names)}. Correct its name.")
+
+
+def streams(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Samples]:
+    """The samples of every sensor that has some. A sensor without samples must be named as None."""
+    known(given, names)
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise ValueError(f"samples of {listed(missing)} are missing. Pass None for a sensor that has no samples.")
+    return {name: samples(name, given[name]) for name in names if given[name] is not None}
+
+
+def samples(name: str, given: Any) -> Samples:
+    """The samples of one sensor: (x, time), or (x, time, lengths)."""
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+        raise TypeError(f"sensor {name!r}: samples must be (x, time) or (x, time, lengths), got {check.kind(given)}.")
+    x, *times = given
+    own = clock(f"sensor {name!r}", tuple(times) if len(times) > 1 else times[0])
+    with of(f"sensor {name!r}"):
+        check.tensor("x", x)
+        if x.shape[:2] != own.time.shape:
+            raise ValueError(
+                f"x must begin with the shape of its times, {check.shape(own.time)}, got {check.shape(x)}. "
+                f"Dimensions are steps, sequences, features."
+            )
+        if x.device != own.time.device:
+            raise ValueError(f"time must be on the device of x, {x.device}, got {own.time.device}. Call time.to(x.device).")
+    return Samples(x, own)
+
+
+def clock(what: str, given: Any) -> Clock:
+    """Times (T_s, B), or a pair of times and lengths; checked where their values can be read at once."""
+    time, lengths = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)
+    with of(what):
+        check.tensor("time", time)
+        if time.dim() != 2:
+            cure = " Call time.unsqueeze(1) for one sequence." if time.dim() == 1 else ""
+            raise ValueError(f"time must have shape (steps, sequences), got {check.shape(time)}.{cure}")
+        check.times(time, time.shape, time.device)
+        steps, batch = time.shape
+        if lengths is None:
+            lengths = torch.full((batch,), steps, device=time.device)
+        ends = check.lengths(lengths, batch, steps, time.device).clamp(0, steps)  # not checked on a GPU
+        readable = time.is_cpu and tracing.readable(time)
+        valid = valid_steps(steps, ends) if readable else None
+        time = check.signed(time, valid)
+        if readable:
+            check.clock(time, valid)
+    return Clock(time.detach(), ends)
+
+
+def features(name: str, x: Tensor, layer: nn.Module) -> None:
+    """Input of a sensor's layer, (T_s, B, D), with the features that the layer takes."""
+    takes = getattr(layer, "input_size", None)
+    if x.dim() != 3 or (takes is not None and x.shape[-1] != takes):
+        wanted = "D" if takes is None else takes
+        raise ValueError(
+            f"sensor {name!r}: x must have shape (steps, sequences, {wanted}), got {check.shape(x)}. "
+            f"Pass an encoder for samples that are not vectors of features."
+        )
+
+
+def encoded(name: str, features: Any, rows: int) -> None:
+    """What an encoder returns: one vector of features for each sample."""
+    if not isinstance(features, Tensor) or features.dim() != 2 or len(features) != rows:
+        got = check.shape(features) if isinstance(features, Tensor) else check.kind(features)
+        raise ValueError(f"sensor {name!r}: its encoder must return shape ({rows}, D) for {rows} samples, got {got}.")
+
+
+def state(given: Any, names: Collection[str]) -> Parts:
+    """A state with an entry for each sensor."""
+    if not isinstance(given, Parts):
+        raise TypeError(f"the state must be Parts, as a fusion returns them, got {check.kind(given)}.")
+    known(given.sensors, names)
+    missing = [name for name in names if name not in given.sensors]
+    if missing:
+        raise ValueError(f"the states of {listed(missing)} are missing. Pass None for a layer that starts from zero.")
+    return given
+
+
+def listed(names: Collection[str]) -> str:
+    """Names in a message."""
+    return ", ".join(map(repr, names))

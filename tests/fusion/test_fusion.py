@@ -1,0 +1,384 @@
+"""Fusion: each layer at the samples of its own sensor, the merged layer at all of them."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from fusing import batch, network, one_of, parameters, slowly
+from layers import EXACT, each_layer, states
+from phased import Fusion, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
+from phased.fusion import Parts
+from phased.learn.baselines import Baseline
+from phased.learn.batch import Samples
+from strategies import seeds
+
+LENGTHS = {"ears": [9, 0, 4, 1], "eyes": [3, 2, 0, 0], "skin": [5, 0, 7, 0]}
+ragged = st.integers(1, 4).flatmap(
+    lambda size: st.fixed_dictionaries({name: st.lists(st.integers(0, 6), min_size=size, max_size=size) for name in LENGTHS})
+)
+
+
+def close(got, want):
+    torch.testing.assert_close(got, want, **EXACT)
+
+
+# Equal to a loop over events
+
+
+@given(seeds, ragged, st.booleans(), st.booleans())
+def test_a_batch_is_what_a_loop_over_a_list_of_events_gives(seed, lengths, grid, with_extra):
+    """Ragged sensors with NaN as padding, some without samples, many samples at equal times."""
+    torch.manual_seed(seed)
+    fusion = network()
+    streams = batch(lengths, grid)
+    size = len(lengths["ears"])
+    extra = [1.0, 2.5, 30.0] if with_extra else []
+    further = torch.tensor(extra, dtype=torch.float64).unsqueeze(1).expand(-1, size)
+    output, timeline, state = fusion(streams, extra=further)
+    for sequence in range(size):
+        times, want, last = slowly(fusion, streams, sequence, extra)
+        steps = len(times)
+        assert timeline.time[:steps, sequence].tolist() == times
+        close(output[:steps, sequence], want)
+        assert not output[steps:, sequence].any()
+        for name, got in {**state.sensors, "merged": state.merged}.items():
+            if got is None:  # no sequence has a sample of this sensor
+                assert last[name] is None
+                continue
+            of_sequence = states(one_of(got, sequence))
+            # A layer that has not run is in its initial state.
+            for part, expected in zip(of_sequence, last[name] or (torch.zeros_like(s) for s in of_sequence), strict=True):
+                close(part, expected)
+
+
+@each_layer
+def test_gradients_are_those_of_a_loop_over_a_list_of_events(make):
+    fusion = network(make)
+    streams = batch(LENGTHS)
+    inputs = [x.requires_grad_() for x, _, _ in streams.values()]
+    weights = torch.randn(40, 4, 5, dtype=torch.float64)
+
+    output, timeline, _ = fusion(streams)
+    fast = torch.autograd.grad((output * weights[: len(output)]).sum(), [*parameters(fusion), *inputs])
+    total = torch.zeros((), dtype=torch.float64)
+    for sequence in range(4):
+        _, want, _ = slowly(fusion, streams, sequence)
+        total = total + (want * weights[: len(want), sequence]).sum()
+    slow = torch.autograd.grad(total, [*parameters(fusion), *inputs])
+    for got, want in zip(fast, slow, strict=True):
+        close(got, want)
+    assert int(timeline.lengths.sum()) > 10
+
+
+def test_nothing_leaks_from_padding():
+    fusion = network()
+    streams = batch(LENGTHS)
+    clean = {name: (x.nan_to_num(7.0), time.nan_to_num(3.0), lengths) for name, (x, time, lengths) in streams.items()}
+    output, want = fusion(streams).output, fusion(clean).output
+    assert torch.equal(output, want)
+    output.square().sum().backward()
+    assert all(bool(p.grad.isfinite().all()) for p in parameters(fusion))
+
+
+def test_a_sequence_does_not_depend_on_the_others_of_its_batch():
+    fusion = network()
+    streams = batch(LENGTHS)
+    together, timeline, _ = fusion(streams)
+    for sequence in range(4):
+        alone = {
+            name: (x[:, [sequence]], time[:, [sequence]], lengths[[sequence]]) for name, (x, time, lengths) in streams.items()
+        }
+        output, own, _ = fusion(alone)
+        steps = int(own.lengths)
+        assert steps == timeline.lengths[sequence]
+        close(together[:steps, sequence], output[:, 0])
+
+
+# Equal to closed gates on a shared timeline
+
+
+def test_running_at_its_own_samples_is_running_at_all_of_them_with_gates_that_are_closed_between():
+    """A regular sensor whose gates are set by hand: on the shared timeline, with anything as input in between, its outputs are
+    those that are held.
+    """
+    sensor = PhasedLSTM(3, 4, 2, dtype=torch.float64, **aligned(interval=10.0, start=2.0, ratio_on=0.1))
+    other = PhasedLSTM(2, 3, dtype=torch.float64, **open_at_samples())
+    fusion = Fusion(
+        {"regular": sensor, "other": other}, PhasedLSTM(7, 5, period=Uniform(5, 40), ratio_on=0.5, dtype=torch.float64)
+    )
+    time = 2 + 10 * torch.arange(8, dtype=torch.float64).unsqueeze(1)
+    x = torch.randn(8, 1, 3, dtype=torch.float64)
+    between = torch.sort((4 + 6 * torch.rand(30, dtype=torch.float64)) + 10 * torch.randint(0, 7, (30,))).values.unsqueeze(1)
+    output, timeline, state = fusion({"regular": (x, time), "other": (torch.randn(30, 1, 2, dtype=torch.float64), between)})
+
+    everywhere = 100 * torch.randn(len(timeline.time), 1, 3, dtype=torch.float64)
+    at = torch.isin(timeline.time, time)
+    everywhere[at] = x.squeeze(1)
+    shared, last = sensor(everywhere, timeline.time)
+    own, _ = sensor(x, time)
+    close(shared, own[timeline.latest["regular"].flatten()])
+    for got, want in zip(state.sensors["regular"], last, strict=True):
+        close(got, want)
+    assert len(output) == 38
+    assert updates(sensor, timeline.time).sum() == updates(sensor, time).sum() == 8 * 4 * 2
+
+
+def test_hand_set_gates_and_gates_that_never_close_compute_the_same():
+    time = 5.0 + 40 * torch.arange(20, dtype=torch.float64).unsqueeze(1)
+    x = torch.randn(20, 1, 3, dtype=torch.float64)
+    by_hand = PhasedLSTM(3, 4, dtype=torch.float64, **aligned(interval=40, start=5))
+    never_closed = PhasedLSTM(3, 4, dtype=torch.float64, **open_at_samples())
+    never_closed.load_state_dict(
+        {**never_closed.state_dict(), **{n: p for n, p in by_hand.state_dict().items() if "weight" in n or "bias" in n}}
+    )
+    close(never_closed(x, time)[0], by_hand(x, time)[0])
+
+
+# Sensors that are absent
+
+
+@each_layer
+def test_a_sensor_that_is_absent_altogether_is_one_of_length_0(make):
+    fusion = network(make)
+    streams = batch({**LENGTHS, "eyes": [0, 0, 0, 0]})
+    nothing = torch.zeros(5, 4, 2, dtype=torch.float64), torch.zeros(5, 4), torch.zeros(4, dtype=torch.int64)
+    with_none, _, state = fusion({**streams, "eyes": None})
+    assert state.sensors["eyes"] is None
+    assert torch.equal(fusion(streams).output, with_none)
+    assert torch.equal(fusion({**streams, "eyes": nothing}).output, with_none)
+
+
+def test_extra_times_alone_are_a_timeline():
+    fusion = network()
+    output, timeline, _ = fusion(dict.fromkeys(LENGTHS), extra=torch.arange(10.0).unsqueeze(1).expand(10, 2))
+    assert output.shape == (10, 2, 5)
+    assert (timeline.latest["ears"] == -1).all()
+
+
+def test_a_sensor_that_stops_is_held_and_one_that_begins_again_goes_on():
+    fusion = network()
+    ears, eyes = (torch.randn(n, 1, d, dtype=torch.float64) for n, d in ((4, 3), (20, 2)))
+    pause = torch.tensor([[0.0], [1.0], [18.0], [19.0]])
+    output, timeline, _ = fusion({"ears": (ears, pause), "eyes": (eyes, torch.arange(20.0).unsqueeze(1)), "skin": None})
+    assert timeline.latest["ears"].flatten().tolist() == [0] + 17 * [1] + [2, 3]
+    _, want, _ = slowly(
+        fusion, {"ears": (ears, pause, torch.tensor([4])), "eyes": (eyes, torch.arange(20.0).unsqueeze(1), torch.tensor([20]))}, 0
+    )
+    close(output[:, 0], want)
+
+
+# States
+
+
+@each_layer
+def test_two_halves_are_the_whole(make):
+    fusion = network(make)
+    streams = batch({"ears": [12, 9], "eyes": [5, 0], "skin": [8, 3]}, grid=False)
+    output, timeline, state = fusion(streams)
+    cut = 9.3
+    halves, hx = [], None
+    for inside in (lambda t: t < cut, lambda t: t >= cut):
+        half = {}
+        for name, (x, time, lengths) in streams.items():
+            mine = inside(time) & (torch.arange(len(time)).unsqueeze(1) < lengths)
+            first = (~mine).int().cumprod(0).sum(0).clamp(max=len(time) - 1)
+            rows = (first + torch.arange(len(time)).unsqueeze(1)).clamp(max=len(time) - 1)
+            half[name] = (x.gather(0, rows.unsqueeze(-1).expand_as(x)), time.gather(0, rows), mine.sum(0))
+        part, line, hx = fusion(half, hx)
+        halves.append((part, line.lengths))
+    for sequence in range(2):
+        parts = [part[: ends[sequence], sequence] for part, ends in halves]
+        close(torch.cat(parts), output[: timeline.lengths[sequence], sequence])
+    for got, want in zip(
+        [*states(hx.merged), *states(hx.sensors["ears"])], [*states(state.merged), *states(state.sensors["ears"])], strict=True
+    ):
+        close(got, want)
+
+
+# Encoders, dropout, other layers
+
+
+def test_an_encoder_sees_samples_and_no_padding():
+    class Seen(nn.Linear):
+        rows = 0
+
+        def forward(self, x):
+            assert bool(x.isfinite().all())
+            self.rows += len(x)
+            return super().forward(x.flatten(1))
+
+    fusion = network(encoders={"eyes": Seen(8, 2, dtype=torch.float64)})
+    streams = batch(LENGTHS)
+    images = torch.randn(3, 4, 2, 2, 2, dtype=torch.float64)
+    images[~(torch.arange(3).unsqueeze(1) < streams["eyes"][2])] = torch.nan
+    output, _, _ = fusion({**streams, "eyes": (images, *streams["eyes"][1:])})
+    assert fusion.encoders["eyes"].rows == sum(LENGTHS["eyes"])
+    features = fusion.encoders["eyes"](images.nan_to_num().flatten(0, 1)).view(3, 4, 2)
+    fusion.encoders.clear()
+    close(output, fusion({**streams, "eyes": (features, *streams["eyes"][1:])}).output)
+
+
+def test_encoding_padding_too_changes_nothing_for_an_encoder_of_single_samples():
+    torch.manual_seed(0)
+    fusion = network(encoders={"eyes": nn.Embedding(7, 2, dtype=torch.float64)})
+    streams = batch(LENGTHS)
+    index = torch.randint(7, (3, 4))
+    streams["eyes"] = (index, *streams["eyes"][1:])
+    want = fusion(streams).output
+    fusion.encode_padding = True
+    close(fusion(streams).output, want)
+
+
+def test_batch_normalisation_stays_finite_when_its_sensor_is_absent():
+    fusion = network(encoders={"ears": nn.BatchNorm1d(3, dtype=torch.float64)}).train()
+    fusion(batch({"ears": [0, 0], "eyes": [3, 2], "skin": [1, 1]}))
+    padded = torch.full((4, 2, 3), torch.nan, dtype=torch.float64), torch.zeros(4, 2), torch.zeros(2, dtype=torch.int64)
+    fusion({"ears": padded, "eyes": None, "skin": None}, extra=torch.ones(1, 2))
+    assert bool(fusion.encoders["ears"].running_mean.isfinite().all())
+
+
+def test_dropout_acts_on_what_the_merged_layer_receives_in_training_alone():
+    fusion = network(dropout=1.0).eval()
+    streams = batch(LENGTHS)
+    want = network()
+    want.load_state_dict(fusion.state_dict())
+    assert torch.equal(fusion(streams).output, want(streams).output)
+    output, timeline, _ = fusion.train()(streams)
+    nothing = torch.zeros(*timeline.time.shape, 9, dtype=torch.float64)
+    assert torch.equal(output, fusion.merged(nothing, timeline.time, lengths=timeline.lengths)[0])
+
+
+def test_the_baselines_are_layers_too():
+    fusion = Fusion({"ears": Baseline(3, 4), "eyes": Baseline(2, 3, "input")}, Baseline(7, 5, "term"))
+    streams = batch({"ears": [6, 3], "eyes": [2, 4]}, dtype=torch.float32)
+    streams = {name: Samples(x.nan_to_num(), time.nan_to_num(), lengths) for name, (x, time, lengths) in streams.items()}
+    output, timeline, _ = fusion(streams)
+    assert output.shape == (*timeline.time.shape, 5)
+    output[timeline.valid].square().sum().backward()
+    assert all(p.grad.isfinite().all() for p in parameters(fusion))
+    alone, _, _ = fusion({**streams, "eyes": None})
+    assert alone.shape[1:] == (2, 5)
+
+
+def test_the_layer_of_a_baseline_runs_at_the_samples_of_its_sensor():
+    lstm = Baseline(3, 4)
+    fusion = Fusion({"ears": lstm, "eyes": Baseline(2, 3)}, Echo(7))
+    x, time = torch.randn(5, 1, 3), torch.tensor([0.0, 2, 3, 7, 8]).unsqueeze(1)
+    output, timeline, _ = fusion({"ears": (x, time), "eyes": (torch.randn(9, 1, 2), torch.arange(9.0).unsqueeze(1))})
+    want, _ = lstm(x, time, torch.tensor([5]))
+    close(output[..., :4], want[timeline.latest["ears"].flatten()])
+
+
+class Echo(nn.Module):
+    """A merged layer that returns its input."""
+
+    def __init__(self, units):
+        super().__init__()
+        self.hidden_size = units
+
+    def forward(self, x, time, lengths):
+        return x, None
+
+
+# As a torch module
+
+
+def test_a_state_dict_goes_from_one_network_to_another():
+    first, second = network(), network()
+    second.load_state_dict(first.state_dict())
+    streams = batch(LENGTHS)
+    assert torch.equal(first(streams).output, second(streams).output)
+    assert {"sensors.eyes.weight_ih_l1", "merged.period_l1"} <= set(first.state_dict())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_other_dtypes_keep_times_in_float64(dtype):
+    fusion = network().to(dtype)
+    streams = {name: (x.to(dtype), time, lengths) for name, (x, time, lengths) in batch(LENGTHS).items()}
+    output, timeline, _ = fusion(streams)
+    assert (output.dtype, timeline.time.dtype) == (dtype, torch.float64)
+
+
+def test_shapes_are_computed_without_values():
+    fusion = network().to("meta")
+    streams = {name: tuple(part.to("meta") for part in samples) for name, samples in batch(LENGTHS).items()}
+    assert fusion(streams, steps=20).output.shape == (20, 4, 5)
+
+
+def test_updates_are_counted_at_the_samples_of_each_sensor_and_at_all_steps():
+    fusion = network()
+    streams = batch(LENGTHS)
+    counts = fusion.updates(streams)
+    timeline = fusion.timeline(streams)
+    assert counts.sensors["ears"].tolist() == [[4 * [n] for n in LENGTHS["ears"]]]
+    assert torch.equal(counts.merged, updates(fusion.merged, timeline.time, timeline.lengths))
+    assert not fusion.updates({**streams, "skin": None}).sensors["skin"].any()
+    assert counts.sensors["skin"].shape == (1, 4, 2)
+
+
+# Errors
+
+
+def test_wrong_networks_are_refused():
+    layer = PhasedLSTM(3, 4)
+    for sensors, merged, encoders, error, message in [
+        ({}, layer, {}, ValueError, "at least one layer"),
+        ([layer], layer, {}, TypeError, "sensors must be a dict"),
+        ({"a": nn.Linear(2, 3)}, layer, {}, TypeError, "sensor 'a': the layer must be a PhasedLSTM.* got Linear"),
+        ({"a": layer}, "layer", {}, TypeError, "merged: the layer must be a PhasedLSTM"),
+        ({"a": PhasedLSTM(3, 4, bidirectional=True)}, layer, {}, ValueError, "sensor 'a': the layer must be one-directional"),
+        ({"a": layer}, PhasedGRU(4, 4, batch_first=True), {}, ValueError, "merged: the layer must be one-directional"),
+        ({"a": layer}, layer, {}, ValueError, "merged must have input_size 4, the sum of the sensors' hidden sizes, got 3"),
+        ({"a.b": layer}, layer, {}, ValueError, "without a dot, got 'a.b'"),
+        ({"keys": layer}, layer, {}, ValueError, "does not use.* got 'keys'"),
+        ({3: layer}, layer, {}, TypeError, "a sensor's name must be a string, got int"),
+        ({"a": layer}, PhasedGRU(4, 4), {"b": nn.Linear(3, 3)}, ValueError, "unknown sensor 'b', expected 'a'"),
+        ({"a": layer}, PhasedGRU(4, 4), {"a": 3}, TypeError, "sensor 'a': its encoder must be a torch.nn.Module, got int"),
+    ]:
+        with pytest.raises(error, match=message):
+            Fusion(sensors, merged, encoders)
+
+
+def test_wrong_samples_are_refused_and_named():
+    fusion = network()
+    good = batch({"ears": [3, 2], "eyes": [2, 2], "skin": [1, 1]})
+    x, time, lengths = good["ears"]
+    for change, error, message in [
+        ({"nose": good["ears"]}, ValueError, "unknown sensor 'nose', expected 'ears', 'eyes', 'skin'"),
+        ({"ears": x}, TypeError, r"sensor 'ears': samples must be \(x, time\) or \(x, time, lengths\), got Tensor"),
+        ({"ears": (x,)}, TypeError, "sensor 'ears': samples must be"),
+        (
+            {"ears": (x[..., :2], time, lengths)},
+            ValueError,
+            r"sensor 'ears': x must have shape \(steps, sequences, 3\), got \(3, 2, 2",
+        ),
+        ({"ears": (x[:2], time, lengths)}, ValueError, r"sensor 'ears': x must begin with the shape of its times, \(3, 2\), got"),
+        ({"ears": (x.tolist(), time, lengths)}, TypeError, "sensor 'ears': x must be a torch.Tensor, got list"),
+        ({"ears": (x, time, [3, 4])}, ValueError, "sensor 'ears': lengths must be in"),
+        ({"ears": (x, time.flip(0), [3, 3])}, ValueError, "sensor 'ears': time must"),
+        ({"ears": (x[:, :1], time[:, :1])}, ValueError, "the same sequences, got 1 of 'ears' and 2 of 'eyes'"),
+        ({"ears": (x.to("meta"), time, lengths)}, ValueError, "sensor 'ears': time must be on the device of x, meta, got cpu"),
+    ]:
+        with pytest.raises(error, match=message):
+            fusion({**good, **change})
+    with pytest.raises(ValueError, match=r"samples of 'eyes', 'skin' are missing\. Pass None"):
+        fusion({"ears": good["ears"]})
+    with pytest.raises(TypeError, match="by name, as a dict, got list"):
+        fusion([good["ears"]])
+    with pytest.raises(TypeError, match="the state must be Parts"):
+        fusion(good, hx={})
+    with pytest.raises(ValueError, match="the states of 'eyes', 'skin' are missing"):
+        fusion(good, hx=Parts({"ears": None}, None))
+    with pytest.raises(ValueError, match=r"extra: time must have shape \(steps, sequences\)"):
+        fusion(good, extra=torch.ones(3))
+
+
+def test_an_encoder_must_return_vectors_of_features():
+    fusion = network(encoders={"ears": nn.Identity()})
+    streams = batch(LENGTHS)
+    with pytest.raises(
+        ValueError, match=r"sensor 'ears': its encoder must return shape \(14, D\) for 14 samples, got \(14, 3, 1\)"
+    ):
+        fusion({**streams, "ears": (streams["ears"][0].unsqueeze(-1), *streams["ears"][1:])})
