@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Metric = Literal["accuracy", "error"]
-Quantity = Literal["metric", "updates"]
-ChartName = Literal["bars", "learning", "updates", "gates"]
+Quantity = Literal["metric", "whole", "updates"]
+ChartName = Literal["bars", "loss", "learning", "updates", "gates"]
+CHARTS: tuple[str, ...] = get_args(ChartName)
 SEEDS = 5  # behind each bar and curve of the paper's synthetic tasks
 
 
@@ -70,8 +71,9 @@ class Printed(NamedTuple):
 class Row:
     """A row of a table: one number of each kind of network.
 
-    The number is the metric after an epoch, or one of a further test, if `evaluation` names one: its metric or, with
-    `quantity="updates"`, the mean number of updates per unit and sequence.
+    The number is the metric after an epoch, or one of a further test, if `evaluation` names one: its metric; with
+    `quantity="whole"` the share of sequences without a mistake; with `quantity="updates"` the mean number of updates per unit and
+    sequence.
     """
 
     label: str
@@ -179,6 +181,7 @@ class Experiment:
     data: Mapping[str, str] = field(default_factory=dict)  # labels of the versions of the data; "" is the default version
 
     metric: Metric = "accuracy"
+    tested: str = ""  # what the test of every epoch has, if that has to be said: "with video alone"
     chance: float | None = None  # the metric of random guessing
     levels: Mapping[str, float] = field(default_factory=dict)  # further reference values of the metric, by their meaning
 
@@ -194,7 +197,7 @@ class Experiment:
     def __post_init__(self) -> None:
         check.choice("metric", self.metric, ("accuracy", "error"))
         for chart in self.charts:
-            check.choice("charts", chart, ("bars", "learning", "updates", "gates"))
+            check.choice("charts", chart, CHARTS)
         if self.metric == "error" and {"bars", "updates"} & set(self.charts):
             raise ValueError(f"charts of an error must be 'learning' and 'gates', got {', '.join(self.charts)}.")
         if self.metric == "accuracy" and not 0 <= (self.chance or 0.0) <= 1:

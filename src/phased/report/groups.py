@@ -165,6 +165,11 @@ class Group:
         """The paper's number for it."""
         return self.experiment.claims.get((self.model, self.condition))
 
+    @property
+    def has_test_loss(self) -> bool:
+        """Whether all epochs of its runs have a test loss."""
+        return all(point.test_loss is not None for record in self.records for point in record.curve)
+
     def curve(self, field: str = "test") -> Curve:
         """One field of the learning curve at the epochs that all seeds have; at most MOST_POINTS evenly spaced ones."""
         runs = [{point.epoch: getattr(point, field) for point in record.curve} for record in self.records]

@@ -71,6 +71,8 @@ def number(row: Row, about: Experiment, record: Record) -> float:
         return float("nan")
     if row.quantity == "metric":
         return score.test
+    if row.quantity == "whole":
+        return float("nan") if score.whole is None else score.whole
     if not about.recurrent(record.model):
         return float("nan")
     return score.steps * (1.0 if score.updates is None else score.updates)

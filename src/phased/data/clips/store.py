@@ -27,6 +27,7 @@ RAGGED = ("image", "time", *AUDIO)  # clip r has the entries offset[r] to offset
 EACH = ("words", "spans", "jump", *(f"{name}_first" for name in AUDIO))  # one entry a clip
 
 Arrays = dict[str, NDArray[Any]]
+UNREADABLE = (SafetensorError, OSError, KeyError, TypeError, ValueError, IndexError)  # what reading a damaged file raises
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,23 @@ def read(path: Path, names: Iterable[str] | None = None) -> Shelf:
                 arrays[f"{part}_offset"] = np.cumsum([0, *(offset[row + 1] - offset[row] for row in rows)])
     except FileNotFoundError:
         raise
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, IndexError) as error:
-        raise BadClip(
-            path, f"it must be a file of prepared clips, and is not: {error}. Delete it, and prepare them again."
-        ) from error
+    except UNREADABLE as error:
+        raise unreadable(path, error) from error
     return Shelf(tuple(every[row] for row in rows), tuple(keys[row] for row in rows), arrays)
+
+
+def jumps(path: Path) -> dict[str, float]:
+    """The largest change between two frames of each clip in a file, by name; nothing else is read."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = json.loads(file.metadata()[ABOUT])["names"]
+            return dict(zip(names, file.get_tensor("jump").tolist(), strict=True))
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> BadClip:
+    """The error for a file that is damaged, or is not one of prepared clips."""
+    return BadClip(path, f"it must be a file of prepared clips, and is not: {error}. Delete it, and prepare them again.")

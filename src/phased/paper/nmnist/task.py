@@ -14,7 +14,7 @@ from torch import Tensor
 from phased import check
 from phased.data import Recordings
 from phased.data.camera import Camera, identity
-from phased.learn.batch import SPLITS, Batch, Evaluation, Split
+from phased.learn.batch import SPLITS, Batch, Evaluation, Split, drawn_from
 from phased.paper.nmnist import data
 from phased.paper.nmnist.data import Source
 from phased.paper.nmnist.gather import Changes, gather
@@ -244,8 +244,3 @@ class Placed:
     def uniform(self, *shape: int) -> Tensor:
         """Random numbers from -1 to 1."""
         return 2 * torch.rand(shape, generator=self.random, device=self.device, dtype=torch.float32) - 1
-
-
-def drawn_from(*numbers: int) -> int:
-    """A seed for torch's generators: independent for different numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

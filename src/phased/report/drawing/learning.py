@@ -17,22 +17,44 @@ from phased.report.style import FAINT, QUIET, WIDTH
 
 def draw_conditions(groups: Sequence[Group]) -> Figure:
     """Test accuracy over training, a panel for each condition."""
+    figure, panels = _panels(groups, "test", percent=True)
+    for axes in panels:
+        _accuracy(axes, groups, last=axes is panels[-1])
+    panels[0].set_ylabel(f"test accuracy (%){_tested(groups)}")
+    return figure
+
+
+def draw_loss(groups: Sequence[Group]) -> Figure:
+    """Test loss over training, a panel for each condition, as in the paper's Figure 6."""
+    figure, panels = _panels(groups, "test_loss", percent=False)
+    for axes in panels:
+        axes.set_ylim(bottom=0)
+        _epochs(axes)
+    panels[0].set_ylabel(f"test loss{_tested(groups)}")
+    return figure
+
+
+def _panels(groups: Sequence[Group], field: str, percent: bool) -> tuple[Figure, list[Axes]]:
+    """Curves of all groups, a panel for each condition."""
     conditions = list(dict.fromkeys(group.condition for group in groups))
     figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
-    panels = figure.subplots(1, len(conditions), sharey=True, squeeze=False)[0]
+    panels = list(figure.subplots(1, len(conditions), sharey=True, squeeze=False)[0])
     looks = by_variant(groups)
     for axes, condition in zip(panels, conditions, strict=True):
         for group, look in zip(groups, looks, strict=True):
             if group.condition == condition:
-                _curve(axes, group, look, percent=True)
+                _curve(axes, group, look, percent, field)
         axes.set_title(plain(groups[0].experiment.condition(condition)))
-    for axes in panels:
-        _accuracy(axes, groups, last=axes is panels[-1])
-    panels[0].set_ylabel("test accuracy (%)")
     kinds = dict.fromkeys(looks)
     legend(figure, [panels[0].plot([], [], color=look.colour, dashes=look.dash, label=look.label)[0] for look in kinds])
     _note(figure, groups)
-    return figure
+    return figure, panels
+
+
+def _tested(groups: Sequence[Group]) -> str:
+    """What the test has, for the label of an axis."""
+    words = groups[0].experiment.tested
+    return f", {plain(words)}" if words else ""
 
 
 def draw_accuracy(groups: Sequence[Group]) -> Figure:
@@ -43,7 +65,7 @@ def draw_accuracy(groups: Sequence[Group]) -> Figure:
     for group, look in zip(groups, looks, strict=True):
         _curve(axes, group, look, percent=True)
     _accuracy(axes, groups, last=False)
-    axes.set_ylabel("test accuracy (%)")
+    axes.set_ylabel(f"test accuracy (%){_tested(groups)}")
     _name_ends(axes, groups, looks, percent=True)
     _note(figure, groups)
     return figure
@@ -71,8 +93,8 @@ def draw_error(groups: Sequence[Group]) -> Figure:
     return figure
 
 
-def _curve(axes: Axes, group: Group, look: Look, percent: bool) -> None:
-    epoch, *columns = group.curve()
+def _curve(axes: Axes, group: Group, look: Look, percent: bool, field: str = "test") -> None:
+    epoch, *columns = group.curve(field)
     # An error is drawn on a logarithmic axis, which has positive numbers only.
     mean, low, high = (100.0 * column if percent else np.where(column > 0, column, np.nan) for column in columns)
     axes.fill_between(epoch, low, high, color=look.colour, alpha=0.16, linewidth=0)

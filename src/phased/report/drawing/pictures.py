@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from phased.experiments.record import Record
 from phased.report.drawing.bars import draw_bars
-from phased.report.drawing.learning import draw_learning
+from phased.report.drawing.learning import draw_learning, draw_loss
 from phased.report.drawing.tradeoff import draw_tradeoff
 from phased.report.drawing.trained import draw_learned, draw_raster
 from phased.report.groups import Group, compared, groups, keys, main, sections
@@ -37,6 +37,8 @@ def _pictures(section: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
     shown, charts = few(main(section)), section[0].experiment.charts
     if "bars" in charts:
         yield "bars", draw_bars(shown)
+    if "loss" in charts and all(group.has_test_loss for group in shown):
+        yield "loss", draw_loss(shown)
     if "learning" in charts:
         yield "learning", draw_learning(shown)
     settings = few(compared(section))

@@ -71,15 +71,16 @@ def _bar(group: Group) -> dict[str, float | str | None]:
     return {"mean": vega.percent(test.mean), "low": low, "high": high, "spread": f"{100 * test.deviation:.2f}", "paper": paper}
 
 
-def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | None) -> vega.Spec:
+def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | None, field: str = "test") -> vega.Spec:
     """Learning curves: the mean over seeds and a band from minimum to maximum.
 
-    `lowest` is the lowest accuracy on the axis, in percent. If it is None, the metric is an error, on a logarithmic axis.
+    `lowest` is the lowest accuracy on the axis, in percent. If it is None, the metric is an error, on a logarithmic axis. With
+    the field "test_loss" the test loss is drawn, on a linear axis.
     """
     unit = 1.0 if lowest is None else 100.0
     rows: vega.Rows = []
     for group, look in zip(groups, looks, strict=True):
-        for epoch, mean, low, high in zip(*(column.tolist() for column in group.curve()), strict=True):
+        for epoch, mean, low, high in zip(*(column.tolist() for column in group.curve(field)), strict=True):
             numbers = {"mean": vega.short(unit * mean), "low": vega.short(unit * low), "high": vega.short(unit * high)}
             rows.append({"epoch": int(epoch), "label": look.label, "seeds": group.test.n} | numbers)
     kinds = list(dict.fromkeys(looks))
@@ -87,7 +88,10 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
     last = max((row["epoch"] for row in rows), default=1)  # seeds may have no epoch in common
     # Fewer than ten epochs have a tick each; Vega's default would add fractions.
     epochs = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=7)
-    if lowest is not None:
+    tested = groups[0].experiment.tested
+    if field == "test_loss":
+        scale, axis, title = alt.Scale(zero=True), alt.Axis(), "test loss"
+    elif lowest is not None:
         scale, axis, title = alt.Scale(domain=[lowest, 101], nice=False), alt.Axis(), "test accuracy (%)"
     else:
         scale, axis, title = alt.Scale(type="log"), alt.Axis(format="~g", tickCount=4), "test mean squared error"
@@ -99,7 +103,7 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
     )
     band = base.mark_area().encode(y=alt.Y("low:Q", scale=scale), y2="high:Q", opacity=vega.if_picked(0.16, 0.02))
     line = base.mark_line(strokeWidth=2).encode(
-        y=alt.Y("mean:Q", title=title, scale=scale, axis=axis),
+        y=alt.Y("mean:Q", title=", ".join(filter(None, (title, tested))), scale=scale, axis=axis),
         strokeDash=alt.StrokeDash("label:N", scale=dash, legend=None),
         opacity=vega.if_picked(1.0, 0.15),
     )
@@ -109,6 +113,7 @@ def learning(groups: Sequence[Group], looks: Sequence[Look], lowest: float | Non
     )
     about = groups[0].experiment
     levels = [unit * level for level in (*([] if about.chance is None else [about.chance]), *about.levels.values())]
+    levels = levels if field == "test" else []
     layers = alt.layer(*(vega.level(y, scale) for y in levels), band, line, points).add_params(vega.pick())
     return vega.spec(layers, "Test metric over training, mean and range over seeds", {"rows": rows})
 

@@ -17,7 +17,7 @@ from phased.report.groups import Group, compared, keys, lowest, main
 from phased.report.groups import sections as comparable
 from phased.report.html import charts, gate_charts
 from phased.report.html.blocks import Chart, Key, Part, Section, Table
-from phased.report.looks import by_condition, by_variant, colour, full_name, machines_note, seeds_note, tests_words
+from phased.report.looks import Look, by_condition, by_variant, colour, full_name, machines_note, seeds_note, tests_words
 from phased.report.save import data_uri
 from phased.report.style import styled
 from phased.report.table import evaluations_table, paper_table
@@ -51,6 +51,8 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
     text += [QUICK] if scale != "paper" else []
     parts = _tables(groups)
     parts += [_bars(key, shown)] if "bars" in about.charts else []
+    if "loss" in about.charts and all(group.has_test_loss for group in shown):
+        parts.append(_loss(key, shown))
     if "learning" in about.charts:
         parts.append(_learning(key, shown))
     parts.append(_numbers(groups))
@@ -114,15 +116,30 @@ def _learning(key: str, groups: Sequence[Group]) -> Part:
         boxes = [Chart(f"{key}-learning", charts.learning(groups, looks, lowest=None), wide=True)]
     else:
         looks = by_variant(groups)
-        boxes = []
         floor = float(np.fmin(100 * (about.chance or 0.0) - 2, 100 * lowest(groups)))
-        conditions = list(dict.fromkeys(group.condition for group in groups))
-        for place, condition in enumerate(conditions):
-            pairs = [(group, look) for group, look in zip(groups, looks, strict=True) if group.condition == condition]
-            spec = charts.learning([group for group, _ in pairs], [look for _, look in pairs], floor)
-            single = len(conditions) == 1
-            boxes.append(Chart(f"{key}-learning-{place}", spec, "" if single else about.condition(condition), wide=single))
+        boxes = _by_condition(f"{key}-learning", groups, looks, floor)
     return Part("Learning curves", note, boxes, legend=[Key(*look) for look in dict.fromkeys(looks)])
+
+
+def _loss(key: str, groups: Sequence[Group]) -> Part:
+    looks = by_variant(groups)
+    note = f"Line: mean; band: minimum to maximum over seeds. {seeds_note(groups)}."
+    boxes = _by_condition(f"{key}-loss", groups, looks, lowest=None, field="test_loss")
+    return Part("Test loss", note, boxes, legend=[Key(*look) for look in dict.fromkeys(looks)])
+
+
+def _by_condition(
+    key: str, groups: Sequence[Group], looks: Sequence[Look], lowest: float | None, field: str = "test"
+) -> list[Chart]:
+    """A chart of learning curves for each condition."""
+    about, boxes = groups[0].experiment, []
+    conditions = list(dict.fromkeys(group.condition for group in groups))
+    for place, condition in enumerate(conditions):
+        pairs = [(group, look) for group, look in zip(groups, looks, strict=True) if group.condition == condition]
+        spec = charts.learning([group for group, _ in pairs], [look for _, look in pairs], lowest, field)
+        single = len(conditions) == 1
+        boxes.append(Chart(f"{key}-{place}", spec, "" if single else about.condition(condition), wide=single))
+    return boxes
 
 
 def _numbers(groups: Sequence[Group]) -> Part:

@@ -1,0 +1,108 @@
+"""The clips of the experiment: GRID, prepared once, without the damaged ones, and split at random."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from phased.data.clips import Clips, Split, find_grid, load_clips, prepare, split, store
+from phased.data.clips.clip import DAMAGED
+from phased.data.progress import progress
+from phased.files import expanded
+
+PLACES = ("", "grid", "GRID")  # folders in which prepared files are searched
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which clips, and at which rate.
+
+    Args:
+        folder: GRID, or the files that `prepare` made of it; "" for PHASED_DATA.
+        rate: rows of MFCCs a second, 100 or 25.
+        seed: of the split into train and test.
+        most: the number of clips, the first ones of every speaker by name; 0 for all.
+    """
+
+    folder: str = ""
+    rate: int = 100
+    seed: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Mean and standard deviation of each MFCC and difference over the training clips, (39,)."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __call__(self, audio: Tensor) -> Tensor:
+        """Standardised rows (..., 39)."""
+        return (audio - self.mean.to(audio.device)) / self.deviation.to(audio.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """Clips in memory, which of them are for training and for testing, and the scaling of their sound."""
+
+    clips: Clips
+    train: Tensor  # rows of clips, int64
+    test: Tensor
+    parts: Split
+    scaling: Scaling
+
+
+def prepared_files(folder: str = "") -> list[Path]:
+    """Files with prepared clips; GRID's own clips are prepared first, if there are no such files."""
+    base = expanded(folder) if folder else expanded(os.environ.get("PHASED_DATA", "."))
+    for place in (base / name for name in PLACES):
+        files = sorted(place.glob(f"*{store.SUFFIX}")) if place.is_dir() else []
+        if files:
+            return files
+    found = find_grid(folder or None)
+    return list(prepare(found, progress=progress("preparing clips")).files)
+
+
+def load(source: Source) -> Loaded:
+    """The clips of a source; they are read once per process."""
+    return _loaded(source, tuple(prepared_files(source.folder)))
+
+
+@cache
+def _loaded(source: Source, files: tuple[Path, ...]) -> Loaded:
+    parts = divided(source, files)
+    clips = load_clips(files, (*parts.train, *parts.test), rate=source.rate)
+    train, test = clips.rows(parts.train), clips.rows(parts.test)
+    return Loaded(clips, train, test, parts, scaling(clips, train))
+
+
+def divided(source: Source, files: tuple[Path, ...]) -> Split:
+    """The clips for training and for testing; damaged ones are in neither part."""
+    names: list[str] = []
+    for number, path in enumerate(files):
+        whole = sorted(name for name, jump in store.jumps(path).items() if jump < DAMAGED)
+        names += whole[: source.most // len(files) + (number < source.most % len(files))] if source.most else whole
+    return split(names, source.seed)
+
+
+def scaling(clips: Clips, rows: Tensor) -> Scaling:
+    """The scaling of the sound of some clips; a row that never varies is not divided."""
+    offset = clips.audio_offset.tolist()
+    audio = torch.cat([clips.audio[offset[row] : offset[row + 1]] for row in rows.tolist()]).double()
+    deviation = audio.std(0)
+    return Scaling(audio.mean(0).float(), torch.where(deviation > 0, deviation, 1.0).float())
+
+
+def counts(source: Source) -> tuple[int, int] | None:
+    """The number of clips for training and for testing; None where there are no clips."""
+    try:
+        parts = divided(source, tuple(prepared_files(source.folder)))
+    except FileNotFoundError:
+        return None
+    return len(parts.train), len(parts.test)

@@ -1,0 +1,190 @@
+"""The network of Fig. 6: a layer for each sensor, two merged layers, and 51 words; with Phased LSTM, LSTM or BN-LSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from phased import check
+from phased.fusion import Fusion, Timeline, hold, open_at_samples
+from phased.init import Uniform
+from phased.layer import PhasedLSTM
+from phased.learn.baselines import Baseline, Normalised
+from phased.learn.batch import Batch, Samples
+from phased.learn.model import Model, Updates
+
+ModelName = Literal["phased", "bn-lstm", "lstm"]
+MODELS: tuple[str, ...] = get_args(ModelName)
+FEATURES = 16 * 2 * 2  # of a picture, after the convolutions
+SOUND = 39
+SECOND = 1000.0  # ms; the baselines receive the time in seconds
+
+
+@dataclass(frozen=True)
+class LipNetwork:
+    """The settings of one of the three networks. Settings that do not apply to a model keep their defaults.
+
+    Args:
+        model: "phased", "lstm" or "bn-lstm".
+        units: of the video layer, the audio layer, Merged-1 and Merged-2.
+        normalised: whether the convolutions have batch normalisation.
+        dropout: of the inputs of Merged-1 and Merged-2 and of the outputs of Merged-2.
+        periods: ranges of the initial periods of Merged-1 and Merged-2, ms.
+        ratio_on: initial open ratio of the merged layers.
+        learn_ratio_on: whether it is learned.
+        leak: of the merged layers, in training.
+        normalise: what a BN-LSTM normalises, as in the other experiments.
+    """
+
+    model: ModelName = "phased"
+    units: tuple[int, int, int, int] = (110, 150, 250, 250)
+    normalised: bool = False
+    dropout: float = 0.0
+    periods: tuple[tuple[float, float], tuple[float, float]] = ((10.0, 1000.0), (500.0, 3000.0))
+    ratio_on: float = 0.05
+    learn_ratio_on: bool = False
+    leak: float = 0.0
+    normalise: Normalised = "input"
+
+    def __post_init__(self) -> None:
+        check.choice("model", self.model, MODELS)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that apply to this model, for the record."""
+        names = {
+            "phased": ("units", "normalised", "dropout", "periods", "ratio_on", "learn_ratio_on", "leak"),
+            "bn-lstm": ("units", "normalised", "dropout", "normalise"),
+            "lstm": ("units", "normalised", "dropout"),
+        }
+        return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
+
+    def build(self, task: Any, seed: int) -> Model:
+        """The network for a task's words, initialised from the seed; torch's random state is restored."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            video, audio, *merged = self.units
+            fusion = Fusion(
+                {"video": self.sensor(FEATURES, video), "audio": self.sensor(SOUND, audio)},
+                self.merged(video + audio, *merged),
+                {"video": convolutions(self.normalised)} if self.model == "phased" else {},
+                dropout=self.dropout,
+                encode_padding=True,
+            )
+            if self.model == "phased":
+                return Words(fusion, task.classes, self.dropout)
+            return WordsByStep(fusion, convolutions(self.normalised), task.classes, self.dropout)
+
+    def sensor(self, features: int, units: int) -> nn.Module:
+        """The layer of a sensor."""
+        if self.model == "phased":
+            return PhasedLSTM(features, units, **open_at_samples())
+        return self.baseline(features, units)
+
+    def merged(self, features: int, first: int, second: int) -> nn.Module:
+        """Merged-1 and Merged-2."""
+        if self.model != "phased":
+            return Two(self.baseline(features, first), self.baseline(first, second), self.dropout)
+        if first != second:
+            raise ValueError(f"Merged-1 and Merged-2 must have the same number of units, got {first} and {second}.")
+        return PhasedLSTM(
+            features,
+            first,
+            num_layers=2,
+            dropout=self.dropout,
+            period=[Uniform(*span) for span in self.periods],
+            ratio_on=self.ratio_on,
+            learn_ratio_on=self.learn_ratio_on,
+            leak=self.leak,
+        )
+
+    def baseline(self, features: int, units: int) -> Baseline:
+        """An LSTM or a BN-LSTM."""
+        return Baseline(features, units, self.normalise if self.model == "bn-lstm" else None, time_unit=SECOND)
+
+
+def convolutions(normalised: bool) -> nn.Sequential:
+    """Three layers of 16 kernels of 5 x 5, each followed by 2 x 2 subsampling: from (N, 1, 48, 48) to (N, 64).
+
+    The paper gives no nonlinearity and no kind of subsampling: ours are ReLU and the maximum. Without padding the sizes are
+    48, 22, 9 and 2, as in the paper.
+    """
+    layers: list[nn.Module] = []
+    for inputs in (1, 16, 16):
+        layers += [nn.Conv2d(inputs, 16, 5), *([nn.BatchNorm2d(16)] if normalised else []), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+class Two(nn.Module):
+    """Two baselines, one above the other, with the signature of one layer."""
+
+    def __init__(self, lower: Baseline, upper: Baseline, dropout: float) -> None:
+        super().__init__()
+        self.lower, self.upper, self.dropout = lower, upper, nn.Dropout(dropout)
+        self.hidden_size = upper.hidden_size
+
+    def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """The output of the upper layer, (T, B, H), and its last valid one, (1, B, H)."""
+        middle, _ = self.lower(input, time, lengths)
+        output: tuple[Tensor, Tensor] = self.upper(self.dropout(middle), time, lengths)
+        return output
+
+
+class Words(Model):
+    """A fusion of sensors with a linear layer that names a word at every step of the timeline."""
+
+    def __init__(self, fusion: Fusion, classes: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.fusion, self.dropout = fusion, nn.Dropout(dropout)
+        self.linear = nn.Linear(fusion.hidden_size, classes)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The outputs at the steps of the timeline, (T, B, classes); T is that of the labels."""
+        output = self.fusion(self.samples(batch), steps=len(batch.y)).output
+        words: Tensor = self.linear(self.dropout(output))
+        return words
+
+    def samples(self, batch: Batch) -> Mapping[str, Samples]:
+        """The samples of each sensor, as its layer receives them."""
+        return batch.streams
+
+    def updates(self, batch: Batch) -> Updates | None:
+        """The number of updates of the units of all layers, and that of a network which updates all of them at every step."""
+        streams = self.samples(batch)
+        made = self.fusion.updates(streams)
+        timeline = self.fusion.timeline(streams, steps=len(batch.y))
+        steps = timeline.lengths.sum()
+        counts = [*made.sensors.values(), made.merged]
+        units = sum(count.shape[0] * count.shape[2] for count in counts if count is not None)
+        return Updates(torch.stack([count.sum() for count in counts if count is not None]).sum(), steps * units)
+
+
+class WordsByStep(Words):
+    """The same of layers that work at every step of the timeline.
+
+    Between its samples the latest features of a sensor are repeated: an LSTM needs an input at every step.
+    """
+
+    def __init__(self, fusion: Fusion, convolutions: nn.Module, classes: int, dropout: float = 0.0) -> None:
+        super().__init__(fusion, classes, dropout)
+        self.convolutions = convolutions
+
+    def samples(self, batch: Batch) -> Mapping[str, Samples]:
+        """The features of each sensor, repeated at every step of the timeline."""
+        streams = dict(batch.streams)
+        pictures = streams["video"]
+        features = self.convolutions(pictures.x.flatten(0, 1)).unflatten(0, pictures.x.shape[:2])
+        streams["video"] = pictures._replace(x=features)
+        clocks = {name: (samples.time, samples.lengths) for name, samples in streams.items()}
+        timeline = Timeline.of(clocks, steps=len(batch.y))
+        return {
+            name: Samples(hold(samples.x, timeline.latest[name]), timeline.time, timeline.lengths)
+            for name, samples in streams.items()
+        }
+
+    def updates(self, batch: Batch) -> Updates | None:
+        """Nothing: all units are updated at every step."""
+        return None

@@ -1,0 +1,82 @@
+"""The three networks of lip reading."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from phased.learn import Training, fit, make_fabric
+from phased.learn.batch import Batch, Samples
+from phased.paper.lipreading.network import MODELS, LipNetwork, convolutions
+from phased.paper.lipreading.task import Sentences
+
+SMALL = LipNetwork(units=(12, 14, 16, 16), normalised=True)
+
+
+@pytest.fixture
+def task(clips) -> Sentences:
+    return Sentences(clips=(21, 2), folder=str(clips), sense="both")
+
+
+def test_the_network_has_the_papers_sizes(task):
+    fusion = LipNetwork().build(task, 0).fusion
+    assert [(layer.input_size, layer.hidden_size) for layer in fusion.sensors.values()] == [(64, 110), (39, 150)]
+    assert (fusion.merged.input_size, fusion.merged.hidden_size, fusion.merged.num_layers) == (260, 250, 2)
+    first, second = (gate.period.detach() for gate in fusion.merged.gates())
+    assert 10 <= float(first.min()) < float(first.max()) <= 1000
+    assert 500 <= float(second.min()) < float(second.max()) <= 3000
+    assert convolutions(False)(torch.zeros(5, 1, 48, 48)).shape == (5, 64)
+
+
+def test_gates_of_the_sensors_are_not_learned_and_those_of_the_merged_layers_are(task):
+    learned = {name for name, value in SMALL.build(task, 0).named_parameters() if value.requires_grad}
+    assert not any("period" in name or "shift" in name for name in learned if ".sensors." in name)
+    assert {"fusion.merged.period_l0", "fusion.merged.shift_l0", "fusion.merged.period_l1", "fusion.merged.shift_l1"} <= learned
+
+
+@pytest.mark.parametrize("resolution", ["high", "low"])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_network_names_a_word_at_every_step(task, model, resolution):
+    task = replace(task, resolution=resolution)
+    batch = task.batch(0, "test", 1, 0, 2)
+    output = replace(SMALL, model=model).build(task, 0)(batch)
+    assert output.shape == (*batch.y.shape, 51)
+    assert bool(output[batch.mask].isfinite().all())
+
+
+def spoiled(samples: Samples, after: float) -> Samples:
+    """Other samples after this time."""
+    late = (samples.time > after).view(*samples.time.shape, *[1] * (samples.x.dim() - 2))
+    return samples._replace(x=torch.where(late, 9.0, samples.x))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_output_depends_on_nothing_that_comes_later(task, model):
+    batch = task.batch(0, "test", 1, 0, 2)
+    network = replace(SMALL, model=model).build(task, 0).eval()
+    other = Batch({name: spoiled(samples, 400.0) for name, samples in batch.streams.items()}, batch.y, batch.mask)
+    steps = 40  # until 400 ms: at 0, and every 10 ms from 20 ms on
+    with torch.no_grad():
+        before, after = network(batch), network(other)
+    torch.testing.assert_close(before[:steps], after[:steps], atol=1e-6, rtol=0)
+    assert not torch.allclose(before[steps:], after[steps:])
+
+
+def test_updates_are_those_of_samples_and_open_gates(task):
+    batch = task.batch(0, "test", 1, 0, 2)
+    made, possible = replace(SMALL, ratio_on=1.0).build(task, 0).updates(batch)
+    steps, frames, rows = 99, 25, 98
+    assert int(possible) == 2 * steps * (12 + 14 + 16 + 16)
+    assert int(made) == 2 * (frames * 12 + rows * 14 + steps * 32)
+    assert replace(SMALL, model="lstm").build(task, 0).updates(batch) is None
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_words_of_made_up_clips_are_learned(task, model, tmp_path):
+    task = replace(task, resolution="low", silent=0.0, blind=0.0)
+    training = Training(epochs=12, batch=7, rate=2e-2, train=21, test=2)
+    network = replace(SMALL, model=model, ratio_on=0.5, periods=((10.0, 500.0), (100.0, 900.0))).build(task, 0)
+    trained = fit(task, network, training, tmp_path, make_fabric("cpu"))
+    assert trained.curve[-1].loss < 0.5 * trained.curve[0].loss
+    assert set(trained.evaluations) == {"video", "audio", "both"}
+    assert all(0 <= score.whole <= score.test <= 1 and score.loss > 0 for score in trained.evaluations.values())
