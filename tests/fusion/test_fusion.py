@@ -307,6 +307,15 @@ def test_shapes_are_computed_without_values():
     assert fusion(streams, steps=20).output.shape == (20, 4, 5)
 
 
+def test_no_value_is_read_where_the_number_of_steps_is_given():
+    """On a GPU reading a value would synchronise. Tensors without values cannot be read at all."""
+    fusion = network(encoders={"eyes": nn.Linear(2, 2, dtype=torch.float64)}, encode_padding=True).to("meta")
+    streams = {name: tuple(part.to("meta") for part in samples) for name, samples in batch(LENGTHS).items()}
+    output, timeline, _ = fusion(streams, extra=torch.empty(6, 4, device="meta"), steps=25)
+    assert output.shape == (25, 4, 5)
+    assert timeline.latest["eyes"].shape == (25, 4)
+
+
 def test_updates_are_counted_at_the_samples_of_each_sensor_and_at_all_steps():
     fusion = network()
     streams = batch(LENGTHS)
@@ -371,6 +380,11 @@ def test_wrong_samples_are_refused_and_named():
         fusion(good, hx={})
     with pytest.raises(ValueError, match="the states of 'eyes', 'skin' are missing"):
         fusion(good, hx=Parts({"ears": None}, None))
+    state = fusion(good).state
+    with pytest.raises(ValueError, match=r"initial must have shape \(1, 4\), got \(2, 4\)"):
+        fusion(dict.fromkeys(good), hx=state, extra=torch.ones(1, 1))
+    with pytest.raises(ValueError, match=r"steps must be at least 1, got 0"):
+        fusion(good, steps=0)
     with pytest.raises(ValueError, match=r"extra: time must have shape \(steps, sequences\)"):
         fusion(good, extra=torch.ones(3))
 

@@ -49,7 +49,7 @@ def sensor_names(names: Collection[Any]) -> None:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"a sensor's name must be a string, got {check.kind(name)}.")
-        if not name or "." in name or hasattr(nn.ModuleDict, name) or name == "training":
+        if not name or "." in name or hasattr(nn.ModuleDict(), name):
             raise ValueError(
                 f"a sensor's name must be a word that torch.nn.Module does not use, without a dot, got {name!r}. "
                 f"Use another, such as 'sensor_1'."

@@ -203,7 +203,7 @@ class Fusion(nn.Module):
         layer = self.sensors[name]
         x = None if samples is None else self._encoded(name, samples)
         if x is None or samples is None:
-            like = next(layer.parameters())
+            like = next(layer.parameters(), torch.empty(0, device=timeline.time.device))
             units: int = layer.hidden_size  # type: ignore[assignment]
             return like.new_zeros(0, timeline.time.shape[1], units), hx
         arguments.features(name, x, layer)
@@ -230,7 +230,7 @@ class Fusion(nn.Module):
 def run(layer: nn.Module, x: Tensor, clock: Clock, hx: Any) -> tuple[Tensor, Any]:
     """Output and last state of a layer; layers that take no initial state can run without one."""
     time, lengths = clock
-    output, state = layer(x, time, lengths=lengths) if hx is None else layer(x, time, hx, lengths=lengths)
+    output, state = layer(x, time, lengths=lengths) if hx is None else layer(x, time, hx=hx, lengths=lengths)
     return output, state
 
 

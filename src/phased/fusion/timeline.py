@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from phased import tracing
+from phased import check, tracing
 from phased.fusion.arguments import Clock, clock
 from phased.schedule import valid_steps
 
@@ -130,6 +130,8 @@ def union(ordered: Sequence[Tensor], samples: Tensor) -> tuple[Tensor, Tensor]:
 
 def resized(time: Tensor, lengths: Tensor, steps: int | None) -> Tensor:
     """Times (B, S) with as many steps as the longest sequence, or as asked for."""
+    if steps is not None:
+        check.size("steps", steps)
     readable = tracing.readable(lengths) and (lengths.is_cpu or steps is None)
     longest = int(lengths.max()) if readable and lengths.numel() else 0
     if steps is None:
@@ -154,8 +156,16 @@ def hold(output: Tensor, latest: Tensor, initial: Tensor | None = None) -> Tenso
         - latest: (T, B).
         - initial: (B, H).
         - returned: (T, B, H).
+
+    Returns:
+        What is held at each step.
+
+    Raises:
+        ValueError: initial has another shape.
     """
     batch, units = output.shape[1:]
+    if initial is not None and initial.shape != (batch, units):
+        raise ValueError(f"initial must have shape {(batch, units)}, got {check.shape(initial)}. Pass the state of this batch.")
     start = output.new_zeros(batch, units) if initial is None else initial.to(output.dtype)
     rows = torch.cat([start, output.reshape(-1, units)])
     # The gradient of an embedding is summed in one order on every device; that of a gather is not.
