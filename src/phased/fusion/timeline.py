@@ -129,7 +129,7 @@ def union(ordered: Sequence[Tensor], samples: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def resized(time: Tensor, lengths: Tensor, steps: int | None) -> Tensor:
-    """Times (B, S) with as many steps as the longest sequence, or as asked for."""
+    """Times (B, S) cut to the steps of the longest sequence, or cut or padded to `steps`."""
     if steps is not None:
         check.size("steps", steps)
     readable = tracing.readable(lengths) and (lengths.is_cpu or steps is None)
