@@ -8,7 +8,7 @@ from torch import nn
 
 from fusing import batch, network, one_of, parameters, slowly
 from layers import EXACT, each_layer, states
-from phased import Fusion, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
+from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
 from phased.fusion import Parts
 from phased.learn.baselines import Baseline
 from phased.learn.batch import Samples
@@ -282,6 +282,21 @@ class Echo(nn.Module):
         return x, None
 
 
+def test_two_sensors_may_share_one_layer():
+    ear = PhasedGRU(3, 4, **open_at_samples())
+    fusion = Fusion({"left": ear, "right": ear}, PhasedGRU(8, 5, ratio_on=1.0))
+    left, right = ((torch.randn(6, 1, 3), torch.rand(6, 1).sort(0).values) for _ in range(2))
+    output, _, state = fusion({"left": left, "right": right})
+    assert len(list(fusion.parameters())) == 14
+    close(state.sensors["right"], ear(*right)[1])
+    stream = FusionStream(fusion)
+    torch.testing.assert_close(stream.run({"left": squeezed(left), "right": squeezed(right)})[0], output[:, 0])
+
+
+def squeezed(samples):
+    return tuple(part.squeeze(1) for part in samples)
+
+
 # As a torch module
 
 
@@ -393,6 +408,6 @@ def test_an_encoder_must_return_vectors_of_features():
     fusion = network(encoders={"ears": nn.Identity()})
     streams = batch(LENGTHS)
     with pytest.raises(
-        ValueError, match=r"sensor 'ears': its encoder must return shape \(14, D\) for 14 samples, got \(14, 3, 1\)"
+        ValueError, match=r"sensor 'ears': the encoder must return shape \(14, D\) for 14 samples, got \(14, 3, 1\)"
     ):
         fusion({**streams, "ears": (streams["ears"][0].unsqueeze(-1), *streams["ears"][1:])})

@@ -113,6 +113,8 @@ class FusionStream:
     def run(self, streams: Mapping[str, tuple[Any, Any]], extra: Any = None) -> tuple[Tensor, Tensor]:
         """Take many samples of several sensors, or none: a wrong sample anywhere raises, and the stream stays as it was.
 
+        If they begin at the last time of the stream, the first output replaces the last one, as in `push`.
+
         Args:
             streams: For each sensor that has samples a pair of samples and times: tensors, arrays or lists.
             extra: Times of further updates of the merged layer: a tensor, an array or a list.
@@ -273,6 +275,6 @@ class FusionStream:
             encoder = self._encoders[name]
             like = next(encoder.parameters(), rows)
             features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
-            arguments.encoded(name, features, len(rows))
+            arguments.encoded(features, len(rows))
             rows = features
         return rows.to("cpu", self._dtypes[name])
