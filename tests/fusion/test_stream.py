@@ -14,7 +14,7 @@ from fusing import batch, events, network
 from layers import EXACT, each_layer, states
 from phased import Fusion, FusionStream, PhasedLSTM
 from phased.learn.baselines import Baseline
-from strategies import seeds
+from strategies import BACKENDS, seeds
 
 LENGTHS = {"ears": [12], "eyes": [5], "skin": [8]}
 one_sequence = st.fixed_dictionaries({name: st.lists(st.integers(0, 8), min_size=1, max_size=1) for name in LENGTHS})
@@ -124,6 +124,23 @@ def test_the_network_goes_on_where_a_stream_stopped_and_the_other_way_round(make
     other = FusionStream(fusion)
     other.state = fusion({name: (x.unsqueeze(1), time.unsqueeze(1)) for name, (x, time) in early.items()}).state
     close(other.run(late)[0], want[steps:])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_streams_what_it_computes_for_a_batch(backend):
+    fusion = network(dtype=torch.float32).eval()
+    for layer in (*fusion.sensors.values(), fusion.merged):
+        layer.backend = backend
+    streams = batch(LENGTHS, dtype=torch.float32)
+    one, many = FusionStream(fusion), FusionStream(fusion)
+    for time, samples in events(streams, 0):
+        for name, rows in samples.items():
+            for row in rows:
+                h = one.push({name: row.numpy()}, time)
+    output, _ = many.run(single(streams))
+    torch.testing.assert_close(output, fusion(streams).output[:, 0])
+    torch.testing.assert_close(h, output[-1])
+    assert h.dtype == output.dtype == torch.float32
 
 
 def test_an_encoder_runs_as_in_eval():
