@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -27,6 +27,7 @@ def close(got, want):
 # Equal to a loop over events
 
 
+@settings(max_examples=25)
 @given(seeds, ragged, st.booleans(), st.booleans())
 def test_a_batch_is_what_a_loop_over_a_list_of_events_gives(seed, lengths, grid, with_extra):
     """Ragged sensors with NaN as padding, some without samples, many samples at equal times."""

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -41,6 +41,7 @@ def same(one, other):
 # Equal to the network
 
 
+@settings(max_examples=25)
 @given(seeds, one_sequence, st.booleans(), st.randoms(use_true_random=False))
 def test_pushing_samples_one_by_one_gives_the_outputs_of_the_batch(seed, lengths, grid, order):
     """At equal times the output of the last push is that of the step, whatever the order of the sensors."""
@@ -74,6 +75,7 @@ def test_samples_of_one_time_may_be_pushed_together_or_one_after_another(make):
     assert same(frozen(one), frozen(other))
 
 
+@settings(max_examples=25)
 @given(seeds, one_sequence, st.booleans(), st.integers(0, 25))
 def test_running_many_samples_in_parts_is_the_batch(seed, lengths, grid, cut):
     """A part may begin at the time at which the last one ended."""
