@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from fusing import batch, network, one_of, parameters, slowly
 from layers import EXACT, each_layer, states
-from phased import Fusion, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
+from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
 from phased.fusion import Parts
 from phased.learn.baselines import Baseline
 from phased.learn.batch import Samples
@@ -27,6 +27,7 @@ def close(got, want):
 # Equal to a loop over events
 
 
+@settings(max_examples=25)
 @given(seeds, ragged, st.booleans(), st.booleans())
 def test_a_batch_is_what_a_loop_over_a_list_of_events_gives(seed, lengths, grid, with_extra):
     """Ragged sensors with NaN as padding, some without samples, many samples at equal times."""
@@ -282,6 +283,21 @@ class Echo(nn.Module):
         return x, None
 
 
+def test_two_sensors_may_share_one_layer():
+    ear = PhasedGRU(3, 4, **open_at_samples())
+    fusion = Fusion({"left": ear, "right": ear}, PhasedGRU(8, 5, ratio_on=1.0))
+    left, right = ((torch.randn(6, 1, 3), torch.rand(6, 1).sort(0).values) for _ in range(2))
+    output, _, state = fusion({"left": left, "right": right})
+    assert len(list(fusion.parameters())) == 14
+    close(state.sensors["right"], ear(*right)[1])
+    stream = FusionStream(fusion)
+    torch.testing.assert_close(stream.run({"left": squeezed(left), "right": squeezed(right)})[0], output[:, 0])
+
+
+def squeezed(samples):
+    return tuple(part.squeeze(1) for part in samples)
+
+
 # As a torch module
 
 
@@ -305,6 +321,15 @@ def test_shapes_are_computed_without_values():
     fusion = network().to("meta")
     streams = {name: tuple(part.to("meta") for part in samples) for name, samples in batch(LENGTHS).items()}
     assert fusion(streams, steps=20).output.shape == (20, 4, 5)
+
+
+def test_no_value_is_read_where_the_number_of_steps_is_given():
+    """On a GPU reading a value would synchronise. Tensors without values cannot be read at all."""
+    fusion = network(encoders={"eyes": nn.Linear(2, 2, dtype=torch.float64)}, encode_padding=True).to("meta")
+    streams = {name: tuple(part.to("meta") for part in samples) for name, samples in batch(LENGTHS).items()}
+    output, timeline, _ = fusion(streams, extra=torch.empty(6, 4, device="meta"), steps=25)
+    assert output.shape == (25, 4, 5)
+    assert timeline.latest["eyes"].shape == (25, 4)
 
 
 def test_updates_are_counted_at_the_samples_of_each_sensor_and_at_all_steps():
@@ -371,6 +396,11 @@ def test_wrong_samples_are_refused_and_named():
         fusion(good, hx={})
     with pytest.raises(ValueError, match="the states of 'eyes', 'skin' are missing"):
         fusion(good, hx=Parts({"ears": None}, None))
+    state = fusion(good).state
+    with pytest.raises(ValueError, match=r"initial must have shape \(1, 4\), got \(2, 4\)"):
+        fusion(dict.fromkeys(good), hx=state, extra=torch.ones(1, 1))
+    with pytest.raises(ValueError, match=r"steps must be at least 1, got 0"):
+        fusion(good, steps=0)
     with pytest.raises(ValueError, match=r"extra: time must have shape \(steps, sequences\)"):
         fusion(good, extra=torch.ones(3))
 
@@ -379,6 +409,6 @@ def test_an_encoder_must_return_vectors_of_features():
     fusion = network(encoders={"ears": nn.Identity()})
     streams = batch(LENGTHS)
     with pytest.raises(
-        ValueError, match=r"sensor 'ears': its encoder must return shape \(14, D\) for 14 samples, got \(14, 3, 1\)"
+        ValueError, match=r"sensor 'ears': the encoder must return shape \(14, D\) for 14 samples, got \(14, 3, 1\)"
     ):
         fusion({**streams, "ears": (streams["ears"][0].unsqueeze(-1), *streams["ears"][1:])})

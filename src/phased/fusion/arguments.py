@@ -39,7 +39,8 @@ def of(what: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{what}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{what}: {error}") from error
 
 
 def sensor_names(names: Collection[Any]) -> None:
@@ -49,7 +50,7 @@ def sensor_names(names: Collection[Any]) -> None:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"a sensor's name must be a string, got {check.kind(name)}.")
-        if not name or "." in name or hasattr(nn.ModuleDict, name) or name == "training":
+        if not name or "." in name or hasattr(nn.ModuleDict(), name):
             raise ValueError(
                 f"a sensor's name must be a word that torch.nn.Module does not use, without a dot, got {name!r}. "
                 f"Use another, such as 'sensor_1'."
@@ -159,11 +160,11 @@ def features(name: str, x: Tensor, layer: nn.Module) -> None:
         )
 
 
-def encoded(name: str, features: Any, rows: int) -> None:
+def encoded(features: Any, rows: int) -> None:
     """What an encoder returns: one vector of features for each sample."""
     if not isinstance(features, Tensor) or features.dim() != 2 or len(features) != rows:
         got = check.shape(features) if isinstance(features, Tensor) else check.kind(features)
-        raise ValueError(f"sensor {name!r}: its encoder must return shape ({rows}, D) for {rows} samples, got {got}.")
+        raise ValueError(f"the encoder must return shape ({rows}, D) for {rows} samples, got {got}.")
 
 
 def state(given: Any, names: Collection[str]) -> Parts:

@@ -13,7 +13,7 @@ from phased.cost import updates
 from phased.fusion import arguments
 from phased.fusion.arguments import Clock, Samples, clock
 from phased.fusion.parts import Parts
-from phased.fusion.timeline import Timeline, Times, hold
+from phased.fusion.timeline import Timeline, Times, hold, merge
 from phased.schedule import valid_steps
 
 
@@ -196,14 +196,14 @@ class Fusion(nn.Module):
 
     def _timeline(self, given: Mapping[str, Samples], extra: Times | None, steps: int | None) -> Timeline:
         further = [] if extra is None else [clock("extra", extra)]
-        return Timeline.merged(list(self.sensors), {name: samples.clock for name, samples in given.items()}, further, steps)
+        return merge(list(self.sensors), {name: samples.clock for name, samples in given.items()}, further, steps)
 
     def _sensor(self, name: str, samples: Samples | None, timeline: Timeline, hx: Any) -> tuple[Tensor, Any]:
         """Outputs of a sensor's layer at its samples, (T_s, B, H), and its last state; without samples no outputs, and `hx`."""
         layer = self.sensors[name]
         x = None if samples is None else self._encoded(name, samples)
         if x is None or samples is None:
-            like = next(layer.parameters())
+            like = next(layer.parameters(), torch.empty(0, device=timeline.time.device))
             units: int = layer.hidden_size  # type: ignore[assignment]
             return like.new_zeros(0, timeline.time.shape[1], units), hx
         arguments.features(name, x, layer)
@@ -221,7 +221,8 @@ class Fusion(nn.Module):
         if not len(rows):  # batch normalisation would make NaN of them
             return None
         features: Tensor = self.encoders[name](rows)
-        arguments.encoded(name, features, len(rows))
+        with arguments.of(f"sensor {name!r}"):
+            arguments.encoded(features, len(rows))
         if self.encode_padding:
             return features.view(*time.shape, -1)
         return features.new_zeros(*time.shape, features.shape[1]).masked_scatter(real.unsqueeze(-1), features)
@@ -230,7 +231,7 @@ class Fusion(nn.Module):
 def run(layer: nn.Module, x: Tensor, clock: Clock, hx: Any) -> tuple[Tensor, Any]:
     """Output and last state of a layer; layers that take no initial state can run without one."""
     time, lengths = clock
-    output, state = layer(x, time, lengths=lengths) if hx is None else layer(x, time, hx, lengths=lengths)
+    output, state = layer(x, time, lengths=lengths) if hx is None else layer(x, time, hx=hx, lengths=lengths)
     return output, state
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from phased import tracing
+from phased import check, tracing
 from phased.fusion.arguments import Clock, clock
 from phased.schedule import valid_steps
 
@@ -48,8 +48,8 @@ class Timeline(NamedTuple):
     lengths: Tensor
     latest: dict[str, Tensor]
 
-    @classmethod
-    def of(cls, sensors: Mapping[str, Times | None], extra: Times | None = None, steps: int | None = None) -> Timeline:
+    @staticmethod
+    def of(sensors: Mapping[str, Times | None], extra: Times | None = None, steps: int | None = None) -> Timeline:
         """Merge the times of several sensors.
 
         Times stay exact: int64 if all are integers, the common dtype if all have the same one, float64 otherwise.
@@ -58,7 +58,7 @@ class Timeline(NamedTuple):
             sensors: For each sensor its times, or a pair of times and lengths; None for a sensor without samples.
             extra: Times of further steps, at which no sensor needs to have a sample; given as those of a sensor.
             steps: Steps of the timeline, padding included. Default: those of the longest sequence, which have to be read from a
-                GPU. A number avoids this synchronisation; it must not be too small, which is checked on a CPU only.
+                GPU. A number avoids this synchronisation. One that is too small is an error on a CPU; a GPU drops the last steps.
 
         Shape:
             - times of a sensor: (T_s, B).
@@ -85,34 +85,31 @@ class Timeline(NamedTuple):
         """
         clocks = {name: clock(f"sensor {name!r}", times) for name, times in sensors.items() if times is not None}
         further = [] if extra is None else [clock("extra", extra)]
-        return cls.merged(list(sensors), clocks, further, steps)
-
-    @classmethod
-    @torch.no_grad()
-    def merged(
-        cls, names: Sequence[str], clocks: Mapping[str, Clock], further: Sequence[Clock], steps: int | None = None
-    ) -> Timeline:
-        """The timeline of named sensors, of which some may have no clock, and of further times; all of them are checked."""
-        everything = [*clocks.items(), *(("extra", clock) for clock in further)]
-        if not everything:
-            raise ValueError("a timeline must have times, got no sensor with samples. Pass extra times, or leave the batch out.")
-        one_batch(everything)
-        dtype = common_dtype([clock.time.dtype for _, clock in everything])
-        ordered = [clock.ordered(dtype) for _, clock in everything]
-        time, lengths = union(ordered, torch.stack([clock.lengths for _, clock in everything]).sum(0))
-        time = resized(time, lengths, steps)
-
-        inside = valid_steps(time.shape[1], lengths)
-        latest = {name: torch.full_like(inside, -1, dtype=torch.int64) for name in names if name not in clocks}
-        for (name, (_, samples)), times in zip(clocks.items(), ordered, strict=False):  # further times come last
-            found = torch.searchsorted(times, time, right=True)
-            latest[name] = torch.where(inside, torch.minimum(found, samples.unsqueeze(1)).T - 1, -1)
-        return cls(time.T, lengths, {name: latest[name] for name in names})
+        return merge(list(sensors), clocks, further, steps)
 
     @property
     def valid(self) -> Tensor:
         """Which steps are data and not padding, (T, B) bool."""
         return valid_steps(len(self.time), self.lengths)
+
+
+@torch.no_grad()
+def merge(names: Sequence[str], clocks: Mapping[str, Clock], further: Sequence[Clock], steps: int | None) -> Timeline:
+    """The timeline of sensors that have been checked. A sensor without samples has a name and no clock."""
+    everything = [*clocks.items(), *(("extra", clock) for clock in further)]
+    if not everything:
+        raise ValueError("a timeline must have times, got no sensor with samples. Pass extra times, or leave the batch out.")
+    one_batch(everything)
+    dtype = common_dtype([clock.time.dtype for _, clock in everything])
+    ordered = [clock.ordered(dtype) for _, clock in everything]
+    time, lengths = resized(*union(ordered, torch.stack([clock.lengths for _, clock in everything]).sum(0)), steps)
+
+    inside = valid_steps(time.shape[1], lengths)
+    latest = dict.fromkeys(names, torch.full_like(inside, -1, dtype=torch.int64))
+    for (name, (_, samples)), times in zip(clocks.items(), ordered, strict=False):  # further times come last
+        found = torch.searchsorted(times, time, right=True)
+        latest[name] = torch.where(inside, torch.minimum(found, samples.unsqueeze(1)).T - 1, -1)
+    return Timeline(time.T, lengths, latest)
 
 
 def union(ordered: Sequence[Tensor], samples: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,8 +125,10 @@ def union(ordered: Sequence[Tensor], samples: Tensor) -> tuple[Tensor, Tensor]:
     return together.new_zeros(batch, size + 1).scatter_(1, place, together)[:, :size], new.sum(1)
 
 
-def resized(time: Tensor, lengths: Tensor, steps: int | None) -> Tensor:
-    """Times (B, S) with as many steps as the longest sequence, or as asked for."""
+def resized(time: Tensor, lengths: Tensor, steps: int | None) -> tuple[Tensor, Tensor]:
+    """Times (B, S) cut to the steps of the longest sequence, or cut or padded to `steps`; and the lengths, (B,)."""
+    if steps is not None:
+        check.size("steps", steps)
     readable = tracing.readable(lengths) and (lengths.is_cpu or steps is None)
     longest = int(lengths.max()) if readable and lengths.numel() else 0
     if steps is None:
@@ -138,7 +137,7 @@ def resized(time: Tensor, lengths: Tensor, steps: int | None) -> Tensor:
         raise ValueError(f"steps must be at least {longest}, those of the longest sequence, got {steps}. Leave steps out.")
     if steps > time.shape[1]:
         time = torch.nn.functional.pad(time, (0, steps - time.shape[1]))
-    return time[:, :steps].contiguous()
+    return time[:, :steps].contiguous(), lengths.clamp(max=steps)
 
 
 def hold(output: Tensor, latest: Tensor, initial: Tensor | None = None) -> Tensor:
@@ -154,8 +153,16 @@ def hold(output: Tensor, latest: Tensor, initial: Tensor | None = None) -> Tenso
         - latest: (T, B).
         - initial: (B, H).
         - returned: (T, B, H).
+
+    Returns:
+        What is held at each step.
+
+    Raises:
+        ValueError: initial has another shape.
     """
     batch, units = output.shape[1:]
+    if initial is not None and initial.shape != (batch, units):
+        raise ValueError(f"initial must have shape {(batch, units)}, got {check.shape(initial)}. Pass the state of this batch.")
     start = output.new_zeros(batch, units) if initial is None else initial.to(output.dtype)
     rows = torch.cat([start, output.reshape(-1, units)])
     # The gradient of an embedding is summed in one order on every device; that of a gather is not.

@@ -1,0 +1,302 @@
+"""FusionStream: sample by sample, the numbers of the network in eval."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fusing import batch, events, network
+from layers import EXACT, each_layer, states
+from phased import Fusion, FusionStream, PhasedLSTM
+from phased.learn.baselines import Baseline
+from strategies import BACKENDS, seeds
+
+LENGTHS = {"ears": [12], "eyes": [5], "skin": [8]}
+one_sequence = st.fixed_dictionaries({name: st.lists(st.integers(0, 8), min_size=1, max_size=1) for name in LENGTHS})
+
+
+def close(got, want):
+    torch.testing.assert_close(got, want, **EXACT)
+
+
+def single(streams):
+    """The valid samples of the only sequence, as `run` takes them."""
+    return {name: (x[: lengths[0], 0], time[: lengths[0], 0]) for name, (x, time, lengths) in streams.items()}
+
+
+def frozen(stream):
+    state = stream.state
+    return stream.time, [s.clone() for part in (*state.sensors.values(), state.merged) for s in states(part)]
+
+
+def same(one, other):
+    return one[0] == other[0] and all(torch.equal(a, b) for a, b in zip(one[1], other[1], strict=True))
+
+
+# Equal to the network
+
+
+@settings(max_examples=25)
+@given(seeds, one_sequence, st.booleans(), st.randoms(use_true_random=False))
+def test_pushing_samples_one_by_one_gives_the_outputs_of_the_batch(seed, lengths, grid, order):
+    """At equal times the output of the last push is that of the step, whatever the order of the sensors."""
+    torch.manual_seed(seed)
+    fusion = network().eval()
+    streams = batch(lengths, grid)
+    stream = FusionStream(fusion)
+    outputs = []
+    for time, samples in events(streams, 0, extra=[3.0, 3.5]):
+        h = None if samples else stream.push({}, time)
+        for name in order.sample(list(samples), len(samples)):
+            for row in samples[name]:
+                h = stream.push({name: row}, time)
+        outputs.append(h)
+    output, timeline, state = fusion(streams, extra=torch.tensor([[3.0], [3.5]]))
+    close(torch.stack(outputs), output[:, 0])
+    assert stream.time == timeline.time[-1].item()
+    close(states(stream.state.merged)[0], states(state.merged)[0])
+
+
+@each_layer
+def test_samples_of_one_time_may_be_pushed_together_or_one_after_another(make):
+    fusion = network(make)
+    one, other = FusionStream(fusion), FusionStream(fusion)
+    for time in range(10):
+        samples = {"ears": torch.randn(3), "eyes": torch.randn(2), "skin": torch.randn(1)}
+        h = one.push(samples, float(time))
+        for name, x in samples.items():
+            last = other.push({name: x}, float(time))
+        assert torch.equal(h, last)
+    assert same(frozen(one), frozen(other))
+
+
+@settings(max_examples=25)
+@given(seeds, one_sequence, st.booleans(), st.integers(0, 25))
+def test_running_many_samples_in_parts_is_the_batch(seed, lengths, grid, cut):
+    """A part may begin at the time at which the last one ended."""
+    torch.manual_seed(seed)
+    fusion = network().eval()
+    streams = batch(lengths, grid)
+    want, timeline, state = fusion(streams, extra=torch.arange(4.0).unsqueeze(1))
+    stream = FusionStream(fusion)
+    outputs = {}
+    grid_times = torch.arange(4.0)
+    for part in (0, 1):
+        mine = {}
+        for name, (x, time) in single(streams).items():
+            # At the cut the ears' samples belong to the first part, all others to the second.
+            early = (time <= cut) if name == "ears" else (time < cut)
+            rows = ~early if part else early
+            mine[name] = x[rows], time[rows]
+        output, times = stream.run(mine, extra=grid_times[(grid_times >= cut) == bool(part)])
+        outputs |= dict(zip(times.tolist(), output, strict=True))
+    assert list(outputs) == timeline.time.flatten().tolist()
+    close(torch.stack(list(outputs.values())), want[:, 0])
+    close(states(stream.state.merged)[0], states(state.merged)[0])
+
+
+def test_a_push_after_a_run_at_the_same_time_repeats_the_last_update():
+    fusion = network().eval()
+    first, second = FusionStream(fusion), FusionStream(fusion)
+    x, y = torch.randn(3), torch.randn(2)
+    first.run({"ears": (torch.stack([x, x]), [0.0, 1.0])})
+    second.push({"ears": x}, 0.0)
+    assert torch.equal(first.push({"eyes": y}, 1.0), second.push({"ears": x, "eyes": y}, 1.0))
+
+
+@each_layer
+def test_the_network_goes_on_where_a_stream_stopped_and_the_other_way_round(make):
+    fusion = network(make).eval()
+    streams = single(batch(LENGTHS, grid=False))
+    whole = {name: (x.unsqueeze(1), time.unsqueeze(1)) for name, (x, time) in streams.items()}
+    early = {name: (x[time < 9], time[time < 9]) for name, (x, time) in streams.items()}
+    late = {name: (x[time >= 9], time[time >= 9]) for name, (x, time) in streams.items()}
+    want = fusion(whole).output[:, 0]
+
+    stream = FusionStream(fusion)
+    steps = len(stream.run(early)[0])
+    rest, _, _ = fusion({name: (x.unsqueeze(1), time.unsqueeze(1)) for name, (x, time) in late.items()}, stream.state)
+    close(rest[:, 0], want[steps:])
+
+    other = FusionStream(fusion)
+    other.state = fusion({name: (x.unsqueeze(1), time.unsqueeze(1)) for name, (x, time) in early.items()}).state
+    close(other.run(late)[0], want[steps:])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_streams_what_it_computes_for_a_batch(backend):
+    fusion = network(dtype=torch.float32).eval()
+    for layer in (*fusion.sensors.values(), fusion.merged):
+        layer.backend = backend
+    streams = batch(LENGTHS, dtype=torch.float32)
+    one, many = FusionStream(fusion), FusionStream(fusion)
+    for time, samples in events(streams, 0):
+        for name, rows in samples.items():
+            for row in rows:
+                h = one.push({name: row.numpy()}, time)
+    output, _ = many.run(single(streams))
+    torch.testing.assert_close(output, fusion(streams).output[:, 0])
+    torch.testing.assert_close(h, output[-1])
+    assert h.dtype == output.dtype == torch.float32
+
+
+def test_an_encoder_runs_as_in_eval():
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(8, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).double()
+    fusion = network(encoders={"ears": encoder})
+    images, time = torch.randn(6, 1, 2, 2, 2, dtype=torch.float64), torch.arange(6.0).unsqueeze(1)
+    fusion.train()({"ears": (images, time), "eyes": None, "skin": None})
+    pushed, run = FusionStream(fusion), FusionStream(fusion)
+    want = fusion.eval()({"ears": (images, time), "eyes": None, "skin": None}).output[:, 0]
+    fusion.train()
+    close(torch.stack([pushed.push({"ears": image.numpy()}, t) for t, image in enumerate(images[:, 0])]), want)
+    close(run.run({"ears": (images[:, 0], time[:, 0])})[0], want)
+
+
+def test_arrays_and_lists_are_samples_too():
+    fusion = network(dtype=torch.float32)
+    x = torch.tensor([0.5, -1.0, 2.0])
+    outputs = [FusionStream(fusion).push({"ears": given}, np.float64(2)) for given in (x, x.numpy(), x.tolist(), x.double())]
+    assert all(torch.equal(output, outputs[0]) for output in outputs)
+    assert outputs[0].dtype == torch.float32
+
+
+def test_integer_microseconds_keep_every_digit():
+    fusion = network().eval()
+    now = 1_700_000_000_000_000
+    x = torch.randn(4, 3, dtype=torch.float64)
+    times = torch.tensor([now, now + 1, now + 2, now + 7])
+    output, time = FusionStream(fusion).run({"ears": (x, times)})
+    assert torch.equal(time, times)
+    close(output, fusion({"ears": (x.unsqueeze(1), times.unsqueeze(1)), "eyes": None, "skin": None}).output[:, 0])
+
+
+# Copies and resets
+
+
+def test_a_copy_goes_its_own_way_and_so_do_one_made_by_pickle_and_deepcopy():
+    stream = FusionStream(network())
+    stream.push({"ears": torch.randn(3)}, 1.0)
+    before = frozen(stream)
+    copies = [stream.copy(), copy.copy(stream), copy.deepcopy(stream), pickle.loads(pickle.dumps(stream))]
+    x = torch.randn(2)
+    outputs = [other.push({"eyes": x}, 1.0) for other in copies]
+    assert same(frozen(stream), before)
+    assert all(torch.equal(output, outputs[0]) for output in outputs)
+    assert torch.equal(stream.push({"eyes": x}, 1.0), outputs[0])
+
+
+def test_a_stream_that_is_reset_is_a_new_one():
+    fusion = network()
+    stream = FusionStream(fusion)
+    samples = {"ears": torch.randn(3), "eyes": torch.randn(2)}
+    want = FusionStream(fusion).push(samples, 1.0)
+    stream.push({"skin": torch.randn(1)}, 50.0)
+    stream.reset()
+    assert stream.time is None
+    assert torch.equal(stream.push(samples, 1.0), want)
+
+
+def test_the_weights_are_those_of_the_moment_at_which_the_stream_was_made():
+    fusion = network(encoders={"ears": nn.Linear(3, 3, dtype=torch.float64)})
+    stream, x = FusionStream(fusion), torch.randn(3)
+    want = stream.copy().push({"ears": x}, 1.0)
+    with torch.no_grad():
+        for parameter in fusion.parameters():
+            parameter.add_(1.0)
+    assert torch.equal(stream.push({"ears": x}, 1.0), want)
+
+
+def test_a_state_of_none_is_zeros():
+    fusion = network()
+    stream = FusionStream(fusion)
+    empty = fusion(dict.fromkeys(LENGTHS), extra=torch.ones(1, 1)).state
+    stream.push({"ears": torch.randn(3)}, 1.0)
+    stream.state = empty._replace(merged=None)
+    assert all(not s.any() for s in frozen(stream)[1])
+
+
+# Errors
+
+
+GOOD = {"ears": torch.ones(3), "eyes": torch.ones(2)}
+
+
+@pytest.mark.parametrize(
+    "samples, time, error, message",
+    [
+        (GOOD, 4.9, ValueError, r"time must not go backwards, got 4\.9 after 5\.0"),
+        (GOOD, np.nan, ValueError, "time must be finite"),
+        (GOOD, "now", TypeError, "time must be real numbers"),
+        ({**GOOD, "nose": torch.ones(2)}, 6.0, ValueError, "unknown sensor 'nose', expected 'ears', 'eyes', 'skin'"),
+        ({**GOOD, "skin": torch.ones(2)}, 6.0, ValueError, r"sensor 'skin': x must have shape \(1,\)"),
+        ({**GOOD, "skin": [np.inf]}, 6.0, ValueError, "sensor 'skin': x must be finite"),
+        ({**GOOD, "skin": "cold"}, 6.0, TypeError, "sensor 'skin': x must be real numbers"),
+        (torch.ones(3), 6.0, TypeError, "sensors must be given by name, as a dict, got Tensor"),
+    ],
+)
+def test_a_wrong_sample_raises_and_changes_nothing(samples, time, error, message):
+    stream = FusionStream(network())
+    stream.push(GOOD, 5.0)
+    before = frozen(stream)
+    with pytest.raises(error, match=message):
+        stream.push(samples, time)
+    assert same(frozen(stream), before)
+    stream.push(GOOD, 5.0)
+
+
+@pytest.mark.parametrize(
+    "streams, error, message",
+    [
+        ({"ears": (torch.ones(2, 3), [4.0, 6.0])}, ValueError, r"time must not go backwards, got 4\.0 after 5\.0"),
+        ({"ears": (torch.ones(2, 3), [7.0, 6.0])}, ValueError, r"sensor 'ears': time must not go backwards, got 6\.0 after 7"),
+        ({"ears": (torch.ones(2, 3), [6.0])}, ValueError, "sensor 'ears': time must have the shape of input"),
+        ({"eyes": (torch.ones(1, 2), [6]), "ears": (torch.ones(1, 2), [6])}, ValueError, "sensor 'ears': x must have shape"),
+        ({"nose": (torch.ones(2, 3), [6.0, 7.0])}, ValueError, "unknown sensor 'nose'"),
+        ({}, ValueError, "a timeline must have times"),
+    ],
+)
+def test_wrong_samples_anywhere_change_nothing(streams, error, message):
+    stream = FusionStream(network())
+    stream.push(GOOD, 5.0)
+    before = frozen(stream)
+    with pytest.raises(error, match=message):
+        stream.run(streams)
+    assert same(frozen(stream), before)
+
+
+def test_a_run_without_samples_gives_no_outputs():
+    stream = FusionStream(network())
+    stream.push(GOOD, 5.0)
+    output, time = stream.run({"ears": (torch.ones(0, 3), torch.ones(0))})
+    assert output.shape == (0, 5)
+    assert time.shape == (0,)
+    assert stream.time == 5.0
+
+
+def test_what_is_no_fusion_of_phased_layers_cannot_be_streamed():
+    with pytest.raises(TypeError, match="fusion must be a Fusion, got PhasedLSTM"):
+        FusionStream(PhasedLSTM(3, 4))
+    with pytest.raises(TypeError, match="sensor 'ears': rnn must be a PhasedLSTM or PhasedGRU, got Baseline"):
+        FusionStream(Fusion({"ears": Baseline(3, 4)}, PhasedLSTM(4, 5)))
+    with pytest.raises(TypeError, match="merged: rnn must be a PhasedLSTM or PhasedGRU, got Baseline"):
+        FusionStream(Fusion({"ears": PhasedLSTM(3, 4)}, Baseline(4, 5)))
+
+
+def test_a_state_of_other_sensors_is_refused_and_changes_nothing():
+    stream = FusionStream(network())
+    stream.push(GOOD, 5.0)
+    before = frozen(stream)
+    state = stream.state
+    for value, error, message in [
+        (None, TypeError, "the state must be Parts"),
+        (state._replace(sensors={}), ValueError, "the states of 'ears', 'eyes', 'skin' are missing"),
+        (state._replace(merged=state.sensors["ears"]), ValueError, r"merged: h_0 must have shape \(2, 5\)"),
+    ]:
+        with pytest.raises(error, match=message):
+            stream.state = value
+        assert same(frozen(stream), before)
