@@ -415,6 +415,7 @@ def test_the_other_experiments_are_as_they_were(toy):
         "camera",
         "saccades",
         "nmnist",
+        "lipreading",
     ]
 
 
@@ -461,7 +462,8 @@ OTHER_MEANINGS = {
     ("cli/app.py", "nmnist"),  # a benchmark
     ("cli/bench.py", "memory"),
     ("cli/pack.py", "gate"),  # an option of a layer
-    ("cli/pack.py", "nmnist"),  # whose runs it packs
+    ("cli/pack.py", "lipreading"),  # whose runs it packs
+    ("cli/pack.py", "nmnist"),
     ("experiments/network.py", "weights"),
     ("experiments/record.py", "schedule"),
     ("learn/loop.py", "schedule"),

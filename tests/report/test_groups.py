@@ -302,7 +302,7 @@ def test_nothing_is_missing_from_five_seeds_of_everything(all_lines):
 
 def test_what_is_missing_is_told_with_the_command_that_makes_it(result):
     lines = [result(seed=seed) for seed in range(3)] + [result(model="lstm", scale="quick", seed=seed) for seed in range(5)]
-    frequency, superimposed, adding, _ = findings.missing(groups(made(*lines)), "some/folder")
+    frequency, superimposed, adding, *_ = findings.missing(groups(made(*lines)), "some/folder")
     assert "Phased LSTM, asynchronous: 3 of 5 seeds" in frequency.lacks
     assert "LSTM, asynchronous: 0 of 5 seeds" in frequency.lacks
     assert len(frequency.lacks) == 9

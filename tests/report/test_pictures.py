@@ -158,6 +158,7 @@ def test_every_picture_that_results_allow_is_written_as_png_and_svg(full_folder,
         *(f"superimposed-{kind}" for kind in ("learning", "gates", "raster")),
         *(f"adding-{kind}" for kind in ("learning", "gates", "raster")),
         *(f"nmnist-{kind}" for kind in ("learning", "updates", "gates", "raster", "confidence")),
+        *(f"lipreading-{kind}" for kind in ("loss", "learning", "gates", "raster")),
     }
     assert {file.suffix for file in files} == {".png", ".svg"}
     assert sorted(tmp_path.iterdir()) == sorted(files)

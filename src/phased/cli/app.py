@@ -1,4 +1,4 @@
-"""The commands: `phased demo`, `run`, `report`, `gather`, `bench`, `classify`, `pack` and `info`."""
+"""The commands: `phased demo`, `run`, `report`, `gather`, `bench`, `classify`, `lipread`, `pack` and `info`."""
 
 from __future__ import annotations
 
@@ -68,8 +68,24 @@ SensorSize = Annotated[
     str | None, typer.Option("--sensor", metavar="W,H", help="Size of the camera in pixels, for files that do not contain it.")
 ]
 Replay = Annotated[bool, typer.Option("--replay", help="Take the events at the pace at which they were recorded.")]
+VideoFiles = Annotated[
+    list[Path], typer.Argument(metavar="CLIP...", help="Video files of GRID, or folders with such files.", show_default=False)
+]
+ReaderModel = Annotated[
+    Path | None, typer.Option("--model", metavar="FOLDER", help="The model. Default: the one that comes with phased.")
+]
+VideoOnly = Annotated[bool, typer.Option("--video-only", help="Use the face alone.")]
+AudioOnly = Annotated[bool, typer.Option("--audio-only", help="Use the voice alone.")]
+Align = Annotated[
+    Path | None,
+    typer.Option("--align", metavar="FILE-OR-FOLDER", help="Alignments with the times of words. Default: times are found."),
+]
+ClipPicture = Annotated[
+    Path | None,
+    typer.Option("--picture", metavar="FILE", help="Draw faces, sound, gates and words of one clip: .png, .svg or .pdf."),
+]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="The name of a finished run of the experiment nmnist.", show_default=False)
+    str, typer.Argument(metavar="RUN", help="The name of a finished run of nmnist or lipreading.", show_default=False)
 ]
 ModelOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
 Tested = Annotated[
@@ -231,8 +247,44 @@ def classify(
 
 
 @app.command()
+def lipread(
+    clips: VideoFiles,
+    model: ReaderModel = None,
+    video_only: VideoOnly = False,
+    audio_only: AudioOnly = False,
+    align: Align = None,
+    json: Lines = False,
+    skip_bad: SkipBad = False,
+    picture: ClipPicture = None,
+) -> None:
+    """Recognise the words of clips of GRID, from the speaker's face and voice."""
+    need("av", "video")
+    need("cv2", "video")
+    if picture is not None:
+        need("matplotlib", "figures")
+    if video_only and audio_only:
+        raise typer.BadParameter("--video-only and --audio-only exclude each other. Leave one of them out.")
+    from phased.cli import lipread as command
+    from phased.lipreader import LipReader
+
+    console, errors = Console(), Console(stderr=True)
+    options = command.Options(json, "video" if video_only else "audio" if audio_only else "both", align, skip_bad)
+    with plain_errors(), plain_warnings(errors):
+        if picture is not None:
+            command.check_picture(picture, clips)
+        reader = LipReader.load(model)
+        total = command.lipread(console, errors, reader, clips, options)
+        if picture is not None and not total.skipped:
+            command.picture(reader, clips[0], options, picture)
+        if not json:
+            console.print(str(total), soft_wrap=True, markup=False, highlight=False)
+    if not total.clips:
+        raise typer.Exit(1)
+
+
+@app.command()
 def pack(run: RunName, out: ModelOut, results: Results = Path("results"), test: Tested = None) -> None:
-    """Make a model for `phased classify` from the checkpoint of a finished run."""
+    """Make a model for `phased classify` or `phased lipread` from the checkpoint of a finished run."""
     from phased.cli.pack import pack as make
 
     console = Console()

@@ -1,4 +1,4 @@
-"""`phased pack`: makes a model for `phased classify` from the checkpoint of a finished run."""
+"""`phased pack`: makes a model for `phased classify` or `phased lipread` from the checkpoint of a finished run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from phased.experiments.folder import read
 from phased.experiments.record import Record
 from phased.learn.store import CHECKPOINT, load_checkpoint
 
+PACKED = ("nmnist", "lipreading")  # experiments whose networks can be packed
 LONGEST = 340.0  # ms: N-MNIST's recordings end before
 TRAINED_ON = {
     "simulated": "Recordings simulated from {images:,} of MNIST's training images by phased's event camera in software.",
@@ -41,12 +42,23 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
     checkpoint = load_checkpoint(path)
     if checkpoint is None or "model" not in checkpoint:
         raise FileNotFoundError(f"there is no checkpoint '{path}'. Make it with: {record.command}")
-    classifier = Classifier.of(network(checkpoint["model"]), about=about(record))
+    if record.experiment == "lipreading":
+        from phased.paper.lipreading.pack import reader_of
+
+        with console.status("measuring"):
+            reader_of(record, checkpoint["model"]).save(out)
+    else:
+        classifier_of(console, record, checkpoint["model"], test).save(out)
+    console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+
+
+def classifier_of(console: Console, record: Record, state: Mapping[str, Tensor], test: Path | None) -> Classifier:
+    """The event classifier of a run."""
+    classifier = Classifier.of(network(state), about=about(record))
     if test is not None:
         real = measured(console, classifier, test)
         classifier = classifier.described(replace(classifier.config.about, scores=(*classifier.config.about.scores, real)))
-    classifier.save(out)
-    console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+    return classifier
 
 
 def find(name: str, results: Path) -> Record:
@@ -54,8 +66,8 @@ def find(name: str, results: Path) -> Record:
     records = read(results).records
     found = [record for record in records if record.name == name]
     if not found:
-        others = ", ".join(sorted({record.name for record in records if record.experiment == "nmnist"})) or "none"
-        raise ValueError(f"there is no result of a run '{name}' in '{results}'. Those of the experiment nmnist: {others}.")
+        others = ", ".join(sorted({record.name for record in records if record.experiment in PACKED})) or "none"
+        raise ValueError(f"there is no result of a run '{name}' in '{results}'. Those of {' and '.join(PACKED)}: {others}.")
     return max(found, key=lambda record: record.date)
 
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from phased.fusion import Timeline
+from phased.lipreader.inputs import standardised
 from phased.paper.lipreading import data, runs
 from phased.paper.lipreading.data import Source
-from phased.paper.lipreading.gather import MIDDLE, SPAN, Changes, labels, pictures_of
+from phased.paper.lipreading.gather import Changes, labels, pictures_of
 from phased.paper.lipreading.task import Sentences
 
 CPU = torch.device("cpu")
@@ -117,7 +118,7 @@ def test_a_mirrored_picture_is_mirrored_and_an_unchanged_one_is_the_same():
     frames = torch.randint(256, (3, 2, 48, 48), dtype=torch.uint8)
     mirror = torch.tensor([[[1.0, 0, 0], [0, 1, 0]], [[-1.0, 0, 0], [0, 1, 0]]])
     made = pictures_of(frames, Changes(placed=mirror))
-    plain = (frames.float() - MIDDLE) / SPAN
+    plain = standardised(frames)
     torch.testing.assert_close(made[:, 0, 0], plain[:, 0], atol=1e-4, rtol=0)
     torch.testing.assert_close(made[:, 1, 0], plain[:, 1].flip(-1), atol=1e-4, rtol=0)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from phased.data.clips import Clips, Split, find_grid, load_clips, prepare, split, store
 from phased.data.clips.clip import DAMAGED
 from phased.data.progress import progress
 from phased.files import expanded
+from phased.lipreader.inputs import Scaling
 
 PLACES = ("", "grid", "GRID")  # folders in which prepared files are searched
 
@@ -33,18 +33,6 @@ class Source:
     rate: int = 100
     seed: int = 0
     most: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """Mean and standard deviation of each MFCC and difference over the training clips, (39,)."""
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __call__(self, audio: Tensor) -> Tensor:
-        """Standardised rows (..., 39)."""
-        return (audio - self.mean.to(audio.device)) / self.deviation.to(audio.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +67,7 @@ def _loaded(source: Source, files: tuple[Path, ...]) -> Loaded:
     parts = divided(source, files)
     clips = load_clips(files, (*parts.train, *parts.test), rate=source.rate)
     train, test = clips.rows(parts.train), clips.rows(parts.test)
-    return Loaded(clips, train, test, parts, scaling(clips, train))
+    return Loaded(clips, train, test, parts, Scaling.of(clips, train))
 
 
 def divided(source: Source, files: tuple[Path, ...]) -> Split:
@@ -89,14 +77,6 @@ def divided(source: Source, files: tuple[Path, ...]) -> Split:
         whole = sorted(name for name, jump in store.jumps(path).items() if jump < DAMAGED)
         names += whole[: source.most // len(files) + (number < source.most % len(files))] if source.most else whole
     return split(names, source.seed)
-
-
-def scaling(clips: Clips, rows: Tensor) -> Scaling:
-    """The scaling of the sound of some clips; a row that never varies is not divided."""
-    offset = clips.audio_offset.tolist()
-    audio = torch.cat([clips.audio[offset[row] : offset[row + 1]] for row in rows.tolist()]).double()
-    deviation = audio.std(0)
-    return Scaling(audio.mean(0).float(), torch.where(deviation > 0, deviation, 1.0).float())
 
 
 def counts(source: Source) -> tuple[int, int] | None:

@@ -11,10 +11,8 @@ from torch.nn import functional
 from phased.data.clips import Clips
 from phased.fusion import Timeline
 from phased.learn.batch import Batch, Samples
-from phased.paper.lipreading.data import Scaling
+from phased.lipreader.inputs import Scaling, standardised
 from phased.schedule import valid_steps
-
-MIDDLE, SPAN = 110.0, 60.0  # gray levels: about the mean and the standard deviation of faces
 
 
 class Changes(NamedTuple):
@@ -77,7 +75,7 @@ def ragged(x: Tensor, time: Tensor, offset: Tensor, rows: Tensor, steps: int) ->
 
 def pictures_of(frames: Tensor, changes: Changes) -> Tensor:
     """Standardised pictures (T, B, 1, 48, 48) of frames (T, B, 48, 48) in gray levels."""
-    x = (frames.float() - MIDDLE) / SPAN
+    x = standardised(frames)
     if changes.light is not None:
         x = x * changes.light[:, 0].view(1, -1, 1, 1) + changes.light[:, 1].view(1, -1, 1, 1)
     if changes.placed is not None:

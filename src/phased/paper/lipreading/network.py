@@ -16,11 +16,10 @@ from phased.layer import PhasedLSTM
 from phased.learn.baselines import Baseline, Normalised
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
+from phased.lipreader.network import FEATURES, SOUND, Words, convolutions
 
 ModelName = Literal["phased", "bn-lstm", "lstm"]
 MODELS: tuple[str, ...] = get_args(ModelName)
-FEATURES = 16 * 2 * 2  # of a picture, after the convolutions
-SOUND = 39
 SECOND = 1000.0  # ms; the baselines receive the time in seconds
 
 
@@ -106,18 +105,6 @@ class LipNetwork:
         return Baseline(features, units, self.normalise if self.model == "bn-lstm" else None, time_unit=SECOND)
 
 
-def convolutions(normalised: bool) -> nn.Sequential:
-    """Three layers of 16 kernels of 5 x 5, each followed by 2 x 2 subsampling: from (N, 1, 48, 48) to (N, 64).
-
-    The paper gives no nonlinearity and no kind of subsampling: ours are ReLU and the maximum. Without padding the sizes are
-    48, 22, 9 and 2, as in the paper.
-    """
-    layers: list[nn.Module] = []
-    for inputs in (1, 16, 16):
-        layers += [nn.Conv2d(inputs, 16, 5), *([nn.BatchNorm2d(16)] if normalised else []), nn.ReLU(), nn.MaxPool2d(2)]
-    return nn.Sequential(*layers, nn.Flatten())
-
-
 class Two(nn.Module):
     """Two baselines, one above the other, with the signature of one layer."""
 
@@ -131,35 +118,6 @@ class Two(nn.Module):
         middle, _ = self.lower(input, time, lengths)
         output: tuple[Tensor, Tensor] = self.upper(self.dropout(middle), time, lengths)
         return output
-
-
-class Words(Model):
-    """A fusion of sensors with a linear layer that names a word at every step of the timeline."""
-
-    def __init__(self, fusion: Fusion, classes: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.fusion, self.dropout = fusion, nn.Dropout(dropout)
-        self.linear = nn.Linear(fusion.hidden_size, classes)
-
-    def forward(self, batch: Batch) -> Tensor:
-        """The outputs at the steps of the timeline, (T, B, classes); T is that of the labels."""
-        output = self.fusion(self.samples(batch), steps=len(batch.y)).output
-        words: Tensor = self.linear(self.dropout(output))
-        return words
-
-    def samples(self, batch: Batch) -> Mapping[str, Samples]:
-        """The samples of each sensor, as its layer receives them."""
-        return batch.streams
-
-    def updates(self, batch: Batch) -> Updates | None:
-        """The number of updates of the units of all layers, and that of a network which updates all of them at every step."""
-        streams = self.samples(batch)
-        made = self.fusion.updates(streams)
-        timeline = self.fusion.timeline(streams, steps=len(batch.y))
-        steps = timeline.lengths.sum()
-        counts = [*made.sensors.values(), made.merged]
-        units = sum(count.shape[0] * count.shape[2] for count in counts if count is not None)
-        return Updates(torch.stack([count.sum() for count in counts if count is not None]).sum(), steps * units)
 
 
 class WordsByStep(Words):

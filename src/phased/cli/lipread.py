@@ -1,0 +1,149 @@
+"""`phased lipread`: recognises the words of clips, and prints them with the confidence in each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from phased import files
+from phased.data.clips import WORDS, BadClip, Clip, prepare_clip, spelled
+from phased.data.clips.layout import VIDEO
+from phased.files import printable
+from phased.lipreader import LipReader, Spoken
+from phased.lipreader.inputs import Sense
+
+ALIGNMENT = ".align"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to print, which senses to use, and where the times of words are."""
+
+    json: bool = False
+    sense: Sense = "both"
+    align: Path | None = None
+    skip_bad: bool = False
+
+
+@dataclass
+class Total:
+    """Sums over all clips that were read."""
+
+    clips: int = 0
+    skipped: int = 0
+    known: int = 0  # words of clips whose sentence is known, from the alignment or the clip's name
+    right: int = 0
+
+    def add(self, truth: Sequence[str] | None, said: Sequence[str]) -> None:
+        """Count one clip."""
+        self.clips += 1
+        if truth is not None:
+            self.known += len(truth)
+            self.right += sum(one == other for one, other in zip(truth, said, strict=True))
+
+    def __str__(self) -> str:
+        parts = [f"{self.clips:,} clip{'' if self.clips == 1 else 's'}"]
+        if self.known:
+            parts.append(f"{self.right:,} of {self.known:,} words right: {self.right / self.known:.1%}")
+        if self.skipped:
+            parts.append(f"{self.skipped:,} skipped")
+        return ", ".join(parts) + "."
+
+
+def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequence[Path], options: Options) -> Total:
+    """Read every clip, and print its words as soon as they are known."""
+    total = Total()
+    for file in video_files(paths):
+        try:
+            clip = prepare_clip(file, alignment_of(file, options.align))
+        except (BadClip, OSError) as error:
+            if not options.skip_bad:
+                raise
+            total.skipped += 1
+            errors.print(printable(f"skipped: {error}"), style="yellow", soft_wrap=True, markup=False, highlight=False)
+            continue
+        spoken = reader.read(clip, options.sense)
+        truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
+        total.add(truth, said)
+        if options.json:
+            print(json.dumps(as_json(file, spoken)), flush=True)
+        else:
+            console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
+    return total
+
+
+def video_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files as given; for a folder all video files in it and below, sorted."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in VIDEO and file.is_file())
+        if not found:
+            raise ValueError(f"there are no clips in '{path}'. They end with {', '.join(sorted(VIDEO))}.")
+        yield from found
+
+
+def alignment_of(file: Path, align: Path | None) -> Path | None:
+    """The alignment of a clip: the file that was named, or the one of its sentence in the folder that was named."""
+    if align is None or not align.is_dir():
+        return align
+    name = f"{file.stem}{ALIGNMENT}"
+    places = [align / file.parent.name / name, align / name, *sorted(align.glob(f"*/{name}"))]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise BadClip(file, f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Leave --align out.")
+    return found
+
+
+def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:
+    """What is said in a clip, by its alignment or its name; None if it is not known."""
+    return spelled(file.stem) if clip.sentence is None else tuple(WORDS[word] for word in clip.sentence.words)
+
+
+def as_json(file: Path, spoken: Spoken) -> dict[str, Any]:
+    """The answer for one clip; `confidence` is the mean over its words."""
+    return {
+        "file": str(file),
+        "words": [WORDS[word] for word in spoken.words],
+        "confidence": round(sum(spoken.confidence) / len(spoken.confidence), 4),
+        "confidences": [round(each, 4) for each in spoken.confidence],
+        "times": [[round(float(edge), 1) for edge in span] for span in spoken.spans],
+    }
+
+
+def line(file: Path, spoken: Spoken, truth: Sequence[str] | None) -> Text:
+    """The words with their confidences; wrong ones are red, with the right word."""
+    parts = Text(f"{printable(file.name)} ")
+    for place, (word, confidence) in enumerate(zip(spoken.words, spoken.confidence, strict=True)):
+        wrong = truth is not None and truth[place] != WORDS[word]
+        parts.append(f" {WORDS[word]}", style="bold red" if wrong else "bold")
+        parts.append(f" {confidence:.0%}" + (f" ({truth[place]})" if wrong and truth is not None else ""), style="dim")
+    return parts
+
+
+def check_picture(out: Path, paths: Sequence[Path]) -> None:
+    """An error for a picture that could not be drawn or written, before anything is read."""
+    from phased.report.save import picture_format
+
+    picture_format(out)
+    if len(paths) != 1 or paths[0].is_dir():
+        raise ValueError("--picture takes one clip, got a folder or several. Name one video file.")
+    files.writable(out.parent)
+
+
+def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:
+    """Draw faces, sound, gates and words of a clip; the suffix of `out` selects the format."""
+    from phased.report.drawing.lips import draw_clip
+    from phased.report.save import save_as
+    from phased.report.style import styled
+
+    clip = prepare_clip(file, alignment_of(file, options.align))
+    with styled():
+        save_as(draw_clip(reader, clip, reader.read(clip, options.sense), file.name, options.sense), out)

@@ -1,0 +1,51 @@
+"""Made-up clips for tests: each word has a picture and a sound of its own."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from phased.data.clips import SLOTS, WORDS
+from phased.data.clips.alignment import Sentence
+from phased.data.clips.cepstrum import RESOLUTIONS, Mfcc
+from phased.data.clips.clip import Clip
+from phased.data.clips.store import Shelf
+
+FRAMES, STEP = 25, 40
+CLIPS = 12  # of each of two speakers
+
+
+def made_up(seed: int, damaged: bool = False) -> Clip:
+    """A clip of a second, with six words of 120 ms between 200 and 920 ms."""
+    random = np.random.default_rng(seed)
+    choices = [random.integers(2) for _ in SLOTS]  # of the first two words of each slot
+    words = np.array([WORDS.index(slot[choice]) for slot, choice in zip(SLOTS, choices, strict=True)])
+    spans = np.array([[200.0 + 120 * n, 320.0 + 120 * n] for n in range(6)], np.float32)
+    time = np.arange(FRAMES, dtype=np.float32) * STEP
+    frames = np.full((FRAMES, 48, 48), 110, np.uint8)
+    for word, (begin, end) in zip(words, spans, strict=True):
+        inside = (time > begin) & (time <= end)
+        frames[inside, 4 * (word % 12) : 4 * (word % 12) + 8, 4 * (word // 12) : 4 * (word // 12) + 24] = 220
+    rows = {}
+    for rate, resolution in RESOLUTIONS.items():
+        first = 2
+        ends = (first + np.arange(int(1000 / resolution.hop) - first)) * resolution.hop
+        values = 0.1 * random.standard_normal((len(ends), 13)).astype(np.float32)
+        for word, (begin, end) in zip(words, spans, strict=True):
+            values[(ends > begin) & (ends <= end), word % 13] += 3 + word // 13
+        rows[rate] = Mfcc(values, first)
+    return Clip(frames, time, rows, Sentence(words, spans), 50.0 if damaged else 2.0)
+
+
+def write_clips(folder: Path) -> Path:
+    """Prepared clips of two speakers: 23 whole ones and a damaged one."""
+    if not any(find_spec(name) for name in ("cv2", "PIL")):
+        pytest.skip("neither OpenCV nor Pillow is installed: pip install 'phased[video]'")
+    for speaker in (1, 2):
+        parts = []
+        for number in range(CLIPS):
+            clip = made_up(100 * speaker + number, damaged=(speaker, number) == (2, 3))
+            parts.append(Shelf.of(f"s{speaker}/clip{number:02}", str(number), clip))
+        Shelf.joined(parts).write(folder / f"s{speaker}.safetensors")
+    return folder

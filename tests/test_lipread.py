@@ -1,0 +1,120 @@
+"""`phased lipread`: words of clips, as lines, as JSON, as a picture, and errors."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from phased.cli import lipread as command
+from phased.cli.app import app
+from phased.data.clips import SLOTS, WORDS, BadClip, Clip
+from phased.lipreader import Config, LipReader, Scaling, Timing
+from phased.lipreader.network import phased_network
+from speaking import made_up
+
+pytest.importorskip("cv2", reason="opencv is not installed: pip install 'phased[video]'")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an untrained lip reader."""
+    folder = tmp_path_factory.mktemp("model")
+    spans = np.stack([made_up(seed).sentence.spans for seed in range(3)])
+    config = Config((6, 7, 8), 2, True, 25, Scaling(torch.zeros(39), torch.ones(39)), Timing.of(spans))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LipReader.of(config, phased_network((6, 7, 8), 2, len(WORDS), normalised=True).state_dict()).save(folder)
+    return folder
+
+
+@pytest.fixture
+def clips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three files whose names stand for made-up clips, with alignments; the third is damaged."""
+
+    def prepared(path: Path, alignment: Path | None) -> Clip:
+        if path.stem == "swwb1a":
+            raise BadClip(path, "a clip must be a video, and is not. Copy it again.")
+        clip = made_up(len(path.stem) + ord(path.stem[0]))
+        return clip if alignment is not None else clip._replace(sentence=None)
+
+    monkeypatch.setattr(command, "prepare_clip", prepared)
+    for name in ("bbaf2n", "lgbx9s", "swwb1a"):
+        for path in (tmp_path / "s1" / f"{name}.mpg", tmp_path / "align" / "s1" / f"{name}.align"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+    return tmp_path
+
+
+def called(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["lipread", *map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--video-only",), ("--audio-only",)])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_json_has_a_line_per_clip_with_file_six_words_and_confidence(clips, model, options, aligned):
+    align = ("--align", clips / "align") if aligned else ()
+    files = [clips / "s1" / "bbaf2n.mpg", clips / "s1" / "lgbx9s.mpg"]
+    code, out, _ = called(*files, "--model", model, "--json", *options, *align)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [line["file"] for line in lines] == [str(file) for file in files]
+    for line in lines:
+        assert all(word in slot for word, slot in zip(line["words"], SLOTS, strict=True))
+        assert 0 < line["confidence"] <= 1
+        assert len(line["confidences"]) == len(line["times"]) == 6
+
+
+def test_lines_show_words_and_the_share_of_right_ones(clips, model):
+    code, out, _ = called(clips / "s1" / "bbaf2n.mpg", "--model", model)
+    assert code == 0
+    words, total = out.splitlines()
+    assert words.startswith("bbaf2n.mpg")
+    assert "%" in words
+    assert total.startswith("1 clip, ")
+    assert total.endswith("%.")
+
+
+def test_a_folder_is_searched_and_bad_clips_are_an_error_or_skipped_and_counted(clips, model):
+    code, _, error = called(clips / "s1", "--model", model)
+    assert code == 1
+    assert "swwb1a.mpg" in error
+    code, out, error = called(clips / "s1", "--model", model, "--skip-bad")
+    assert code == 0
+    assert out.splitlines()[-1].startswith("2 clips, ")
+    assert out.splitlines()[-1].endswith("1 skipped.")
+    assert "swwb1a.mpg" in error
+
+
+def test_an_alignment_that_is_not_there_is_named(clips, model):
+    (clips / "align" / "s1" / "bbaf2n.align").unlink()
+    code, _, error = called(clips / "s1" / "bbaf2n.mpg", "--model", model, "--align", clips / "align")
+    assert code == 1
+    assert "bbaf2n.align" in error
+
+
+def test_a_picture_of_one_clip_is_drawn(clips, model, tmp_path):
+    out = tmp_path / "clip.png"
+    code, _, _ = called(clips / "s1" / "bbaf2n.mpg", "--model", model, "--align", clips / "align", "--picture", out)
+    assert code == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    code, _, error = called(clips / "s1", "--model", model, "--picture", out)
+    assert code == 1
+    assert "--picture takes one clip" in error
+
+
+def test_mistakes_are_told(clips, model, tmp_path):
+    file = clips / "s1" / "bbaf2n.mpg"
+    code, _, error = called(file, "--model", model, "--video-only", "--audio-only")
+    assert code == 2
+    assert "exclude each other" in error
+    code, _, error = called(file, "--model", tmp_path / "nothing")
+    assert code == 1
+    assert "there is no folder" in error
+    (tmp_path / "empty").mkdir()
+    code, _, error = called(tmp_path / "empty", "--model", model)
+    assert code == 1
+    assert "there are no clips in" in error
