@@ -1,4 +1,4 @@
-"""What the committed runs of the paper's scale show, five seeds each: the claims of docs/paper.md that are learning results."""
+"""What the committed runs of the paper's scale show: the claims of docs/paper.md that are learning results."""
 
 from pathlib import Path
 
@@ -95,3 +95,35 @@ def test_with_the_authors_weights_at_first_an_lstm_tells_their_waves_at_random_t
     assert min(group.test.values) < 0.55
     assert max(group.test.values) > 0.8
     assert pick(found, "frequency", "asynchronous", "bn-lstm", **theirs).test.mean > 0.85  # which their 74 % are not
+
+
+def digits(study: str = "nmnist") -> list[dict[str, float]]:
+    """The accuracies of the Phased LSTM's tests on digits, for each of three seeds, and that after the first epoch."""
+    records = [r for r in read(FOLDER).records if r.study == study and r.model == "phased" and r.scale == "paper"]
+    assert sorted(record.seed for record in records) == [0, 1, 2]
+    return [{name: score.test for name, score in r.evaluations.items()} | {"first": r.curve[0].test} for r in records]
+
+
+def mean(of: list[dict[str, float]], name: str) -> float:
+    return sum(each[name] for each in of) / len(of)
+
+
+def test_digits_are_told_with_fewer_and_with_more_events_than_in_training():
+    found = digits()
+    assert mean(found, "first") >= 0.92
+    assert mean(found, "rho 0.75") >= 0.985
+    assert mean(found, "rho 1") >= 0.985
+    assert mean(found, "rho 0.4") >= 0.96
+
+
+def test_real_digits_are_told_by_networks_that_saw_simulated_ones_alone_and_by_those_that_saw_both():
+    assert mean(digits(), "real, rho 1") >= 0.95
+    assert mean(digits(), "all real, rho 1") >= 0.95
+    assert mean(digits("nmnist-real"), "real, rho 1") >= 0.97
+
+
+def test_units_are_updated_at_one_event_in_twenty():
+    records = [r for r in read(FOLDER).records if r.study == "nmnist" and r.model == "phased" and r.scale == "paper"]
+    assert records
+    for record in records:
+        assert abs(record.evaluations["rho 0.75"].updates / 0.05 - 1) <= 0.02

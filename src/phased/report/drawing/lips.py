@@ -62,6 +62,7 @@ def _sound(axes: Axes, clip: Clip, rate: int) -> None:
     axes.imshow(
         values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", origin="lower", extent=extent, interpolation="nearest"
     )
+    axes.set_yticks([1, 6, 12])
     axes.set_ylabel("MFCC")
 
 
