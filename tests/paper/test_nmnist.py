@@ -121,6 +121,28 @@ def test_a_stretched_recording_is_larger_in_the_mean_and_loses_what_leaves_the_s
     assert np.mean(places) == pytest.approx(stretched[inside].mean(), abs=0.3)
 
 
+def test_a_bent_recording_has_every_event_where_the_field_at_its_pixel_moves_it():
+    random = torch.Generator().manual_seed(0)
+    field = torch.randint(-3, 4, (2, 2, 34, 34), generator=random).float()  # whole pixels: there is nothing to round
+    samples = gathered([2, 0], Changes(bend=field))
+    for b, row in enumerate([2, 0]):
+        recording = few_recordings()[row]
+        x, y = (at + field[b, part, recording.y, recording.x].numpy() for part, at in enumerate((recording.x, recording.y)))
+        inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
+        wanted = (y * 34 + x).astype(int) * 2 + recording.polarity
+        assert column(samples, b) == list(zip(wanted[inside].tolist(), (recording.time / 1000)[inside].tolist(), strict=True))
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_a_smooth_field_has_about_the_deviation_that_is_set_and_changes_little_from_pixel_to_pixel():
+    placed = TINY.to(CPU, 4)
+    placed.random.manual_seed(0)
+    field = placed.smooth_field(200)
+    assert field.shape == (200, 2, 34, 34)
+    assert 0.6 < float(field.std()) < 1.1
+    assert float(field.diff(dim=-1).abs().mean()) < 0.25 * float(field.abs().mean())
+
+
 def test_a_delay_moves_whole_recordings():
     samples = gathered([0, 2], Changes(delay=torch.tensor([-2.5, 4.0], dtype=torch.float64)))
     assert column(samples, 0) == [(address, time - 2.5) for address, time in events(0)]

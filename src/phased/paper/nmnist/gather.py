@@ -18,6 +18,7 @@ class Changes(NamedTuple):
     keep: Tensor | float = 1.0  # probability that an event is kept: one for all, or (B,)
     pixels: Tensor | None = None  # added to the positions of all events of a recording: right and down, (B, 2)
     turn: Tensor | None = None  # matrices for these positions, counted from the middle of the sensor, (B, 2, 2)
+    bend: Tensor | None = None  # added to the positions of the events of each pixel of a recording, (B, 2, height, width)
     delay: Tensor | None = None  # added to the times of all events of a recording, ms, (B,) float64
 
 
@@ -45,7 +46,7 @@ def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, ran
         kept = torch.rand(total, generator=random, device=device, dtype=torch.float32) < changes.keep[owner]
     elif changes.keep < 1.0:
         kept = torch.rand(total, generator=random, device=device, dtype=torch.float32) < changes.keep
-    if changes.pixels is not None or changes.turn is not None:
+    if any(change is not None for change in (changes.pixels, changes.turn, changes.bend)):
         address, inside = moved(address, owner, changes, data.sensor, random)
         kept &= inside
     if changes.delay is not None:
@@ -60,6 +61,9 @@ def moved(address: Tensor, owner: Tensor, changes: Changes, sensor: Sensor, rand
     if changes.turn is not None:
         middle = (torch.tensor(sensor, device=address.device) - 1) / 2
         place = ((place - middle).unsqueeze(-2) * changes.turn[owner]).sum(-1) + middle
+    if changes.bend is not None:
+        place = place + changes.bend.flatten(2).transpose(1, 2).flatten(0, 1)[owner * (sensor.width * sensor.height) + pixel]
+    if place.is_floating_point():
         # Rounded to one of the nearest pixels at random: rounding to the nearest alone would leave some pixels empty.
         place = (place + torch.rand(place.shape, generator=random, device=address.device, dtype=torch.float32)).floor().long()
     if changes.pixels is not None:

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from phased import check
 from phased.data import Recordings
@@ -22,6 +23,7 @@ from phased.paper.nmnist.gather import Changes, gather
 Trained = Literal["simulated", "real", "both"]
 TRAINED: tuple[str, ...] = get_args(Trained)
 KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
+KNOTS = 6  # of a smooth field in each direction: one every 7 pixels of N-MNIST's 34
 STREAM = 0x313  # identifies this task's random numbers
 
 
@@ -42,6 +44,7 @@ class Digits:
         shift: training recordings are moved by up to this many pixels in x and in y; events that leave the sensor are lost.
         turn: training recordings are turned by an angle drawn uniformly from -turn to turn, degrees.
         stretch: they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch.
+        bend: they are bent: positions are moved by a smooth random field with about this standard deviation, pixels.
         jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
         folder: real recordings; see `Source`. Neither this nor the next is a setting of a run.
         skip_bad: leave damaged files out.
@@ -56,6 +59,7 @@ class Digits:
     shift: int = 0
     turn: float = 0.0
     stretch: float = 0.0
+    bend: float = 0.0
     jitter: float = 0.0
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
@@ -71,7 +75,8 @@ class Digits:
             raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
         check.number("turn", self.turn, low=0.0, high=180.0)
         check.number("stretch", self.stretch, low=0.0, high=0.5)
-        check.number("jitter", self.jitter, low=0.0)
+        for name in ("bend", "jitter"):
+            check.number(name, getattr(self, name), low=0.0)
 
     @property
     def classes(self) -> int:
@@ -236,10 +241,18 @@ class Placed:
             stretch = 1 + task.stretch * self.uniform(size, 2)
             turn = torch.stack((angle.cos(), -angle.sin(), angle.sin(), angle.cos()), -1).view(size, 2, 2)
             changes = changes._replace(turn=turn * stretch.unsqueeze(1))
+        if task.bend:
+            changes = changes._replace(bend=task.bend * self.smooth_field(size))
         if task.jitter:
             normal = torch.randn(size, generator=self.random, device=self.device, dtype=torch.float64)
             changes = changes._replace(delay=task.jitter * normal)
         return changes
+
+    def smooth_field(self, size: int) -> Tensor:
+        """Smooth random displacements of pixels, (size, 2, height, width): normal deviates on a coarse grid, and curves between."""
+        coarse = torch.randn(size, 2, KNOTS, KNOTS, generator=self.random, device=self.device, dtype=torch.float32)
+        sensor = self.training.data.sensor
+        return functional.interpolate(coarse, (sensor.height, sensor.width), mode="bicubic", align_corners=True)
 
     def uniform(self, *shape: int) -> Tensor:
         """Random numbers from -1 to 1."""
