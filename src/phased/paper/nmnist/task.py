@@ -249,7 +249,7 @@ class Placed:
         return changes
 
     def smooth_field(self, size: int) -> Tensor:
-        """Smooth random displacements of pixels, (size, 2, height, width): normal deviates on a coarse grid, and curves between."""
+        """Smooth random displacements of pixels, (size, 2, height, width): normal deviates on a coarse grid, interpolated."""
         coarse = torch.randn(size, 2, KNOTS, KNOTS, generator=self.random, device=self.device, dtype=torch.float32)
         sensor = self.training.data.sensor
         return functional.interpolate(coarse, (sensor.height, sensor.width), mode="bicubic", align_corners=True)
