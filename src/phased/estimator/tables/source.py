@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import narwhals as nw
 import polars as pl
 
 from phased.estimator.tables.columns import Columns
-from phased.estimator.tables.csv_file import csv_columns, read_csv
+from phased.estimator.tables.csv_file import csv_columns, read_csv, refused
 from phased.estimator.tables.folder import list_files, read_files
 
 TEXT = (".csv", ".tsv", ".txt", ".gz")
@@ -50,18 +51,18 @@ class Source:
         """Its rows; of a file only the columns that are used. `ids` is the new column with the names of files."""
         if isinstance(columns, Columns):
             used = [*columns.names.values(), *columns.wide]
-            numbers = [*columns.wide, *([columns.value] if columns.value else [])]
+            values = [*columns.wide, *([columns.value] if columns.value else [])]
             texts = [columns.variable] if columns.variable else []
         else:
-            used, numbers, texts = list(columns), [], []
+            used, values, texts = list(columns), [], []
         if self.frame is not None:
             return Table(self.frame.select(used), self.name)
         if self.files[0].suffix.lower() in PARQUET:
-            parts = [pl.read_parquet(file, columns=used) for file in self.files]
+            parts = [_read_parquet(file, used) for file in self.files]
             return Table(self._with_ids(pl.concat(parts), [len(part) for part in parts], ids), self.name)
         if len(self.files) == 1 and not self.files_are_sequences:
-            return Table(read_csv(self.files[0], used, numbers, texts), self.name, self.files, (0,))
-        frame, lengths = read_files(self.files, used, numbers, texts)
+            return Table(read_csv(self.files[0], used, values, texts), self.name, self.files, (0,))
+        frame, lengths = read_files(self.files, used, values, texts)
         starts = [0]
         for length in lengths:
             starts.append(starts[-1] + length)
@@ -72,8 +73,8 @@ class Source:
         if not self.files_are_sequences:
             return frame
         names = [file.name.removesuffix("".join(file.suffixes[-1:])) for file in self.files]
-        numbers = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
-        series = pl.Series(ids, [int(name) for name in names] if numbers else names)
+        whole = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
+        series = pl.Series(ids, [int(name) for name in names] if whole else names)
         rows = pl.Series(range(len(names)), dtype=pl.UInt32).repeat_by(pl.Series(lengths)).explode(empty_as_null=False)
         return frame.with_columns(series.gather(rows))
 
@@ -104,10 +105,16 @@ def _columns_of(path: Path) -> tuple[str, ...]:
     """The names of a file's columns."""
     suffix = path.suffix.lower()
     if suffix in PARQUET:
-        return tuple(pl.read_parquet_schema(path))
+        with refused(path, "a Parquet file"):
+            return tuple(pl.read_parquet_schema(path))
     if suffix in TEXT:
         return csv_columns(path)
     raise ValueError(f"the name of a table must end in {', '.join((*TEXT, *PARQUET))}, got '{path.name}'. Convert or rename it.")
+
+
+def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
+    with refused(path, "a Parquet file"):
+        return pl.read_parquet(path, columns=columns)
 
 
 def _from_frame(source: Any) -> pl.DataFrame:
@@ -120,9 +127,6 @@ def _from_frame(source: Any) -> pl.DataFrame:
             f"got {type(source).__name__}. For a list of (times, values) use Events.of."
         ) from error
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    repeated = {name for name in eager.columns if eager.columns.count(name) > 1}
-    if repeated:
-        raise ValueError(f"each column must have its own name, got {sorted(repeated)[0]!r} twice.")
     mixed = [name for name, dtype in eager.schema.items() if dtype == nw.Object]
     plain = [name for name in eager.columns if name not in mixed]
     if not mixed:
@@ -139,6 +143,9 @@ def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
         try:
             made[name] = pl.Series(name, column)
         except (TypeError, pl.exceptions.PolarsError):
+            if all(each is None or isinstance(each, numbers.Real) for each in column):
+                made[name] = pl.Series(name, column, dtype=pl.Float64, strict=False)
+                continue
             made[name] = pl.Series(name, [None if _absent(each) else str(each) for each in column], dtype=pl.String)
     lengths = {name: len(column) for name, column in made.items()}
     if len(set(lengths.values())) > 1:

@@ -65,7 +65,8 @@ def matrix_of(
         naming: for errors.
     """
     rows = rows[np.lexsort((rows.row, rows.value, rows.variable, rows.sequence))]
-    rows = rows[starts(rows.sequence, rows.variable, rows.value)]  # the same value again is no contradiction
+    if how is None:  # the same value again is no contradiction
+        rows = rows[starts(rows.sequence, rows.variable, rows.value)]
 
     def refuse(at: NDArray[np.int64], count: int) -> ValueError:
         code = rows.variable[np.flatnonzero(rows.row == at[0])].tolist()
