@@ -92,7 +92,9 @@ def describe(events: Events) -> Description:
     gaps = np.diff(events.time)[np.diff(events.sequence) == 0]
     filled = events.lengths > 0
     first, last = events.time[events.offset[:-1][filled]], events.time[events.offset[1:][filled] - 1]
-    by_variable = [events.value[events.variable == number] for number in range(len(events.variables))]
+    order = np.argsort(events.variable, kind="stable")
+    ends = np.searchsorted(events.variable[order], np.arange(1, len(events.variables)))
+    by_variable = np.split(events.value[order], ends) if events.variables else []
     by_static = [column[~np.isnan(column)] for column in events.static.T]
     variables = tuple(_column(*each, len(events.time)) for each in zip(events.variables, by_variable, strict=True))
     statics = tuple(_column(*each, len(events)) for each in zip(events.statics, by_static, strict=True))

@@ -123,7 +123,7 @@ def test_meds_is_found_by_its_names_and_rows_without_a_time_are_static():
         "text_value": ["x"] * 5,
     }
     events = Events.read(table)
-    assert (events.variables, events.statics, events.unit) == (("ADMISSION", "HR"), ("EYES", "SEX"), "h")
+    assert (events.variables, events.statics, events.unit) == (("HR",), ("EYES", "SEX"), "h")
     assert events.time.tolist() == [0, 1.5]
     assert events.static.tolist() == [[2, 1]]
 

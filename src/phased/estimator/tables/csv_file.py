@@ -22,8 +22,7 @@ def separator(path: Path) -> str:
 def csv_columns(path: Path) -> tuple[str, ...]:
     """The names in the first line of a file."""
     with refused(path):
-        names = pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False).columns
-    return tuple(name.strip() for name in names)
+        return tuple(pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False).columns)
 
 
 def read_csv(

@@ -25,16 +25,20 @@ def encode(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The distinct ids in the order of their first appearance, and the number of the id of each row."""
     ids = column.unique(maintain_order=True)
     names = np.array(ids.to_list()) if len(ids) else np.empty(0, np.int64)
-    if column.dtype == pl.String:
-        return names, column.cast(pl.Enum(ids)).to_physical().cast(pl.Int64).to_numpy()
-    numbers = column.to_numpy()
-    low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
-    if high - low <= SPREAD * len(numbers) + 1024:
-        place = np.zeros(high - low + 1, np.int64)
-        place[names - low] = np.arange(len(names))
-        return names, place[numbers - low]
-    codes = pl.Series(np.arange(len(names)))
-    return names, column.replace_strict(ids, codes, return_dtype=pl.Int64).to_numpy()
+    if column.dtype.is_integer() and len(column):
+        numbers = column.to_numpy()
+        low, high = int(numbers.min()), int(numbers.max())
+        if high - low <= SPREAD * len(numbers) + 1024:
+            place = np.zeros(high - low + 1, np.int64)
+            place[names - low] = np.arange(len(names))
+            return names, place[numbers - low]
+    return names, numbers_of(column, ids)
+
+
+def numbers_of(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
+    """The place of each row's id among `ids`, which are distinct; -1 where it is not among them."""
+    known = pl.DataFrame({"id": ids, "number": np.arange(len(ids))})
+    return column.to_frame("id").join(known, on="id", how="left", maintain_order="left")["number"].fill_null(-1).to_numpy()
 
 
 def is_sorted(*keys: NDArray[Any]) -> bool:

@@ -24,9 +24,8 @@ def read_long(opened: Opened, wanted: Request) -> Sequences:
     timeless = _timeless(opened, kept, code, names, explicit)
     time, origin = opened.clock(kept)
     place = np.flatnonzero(kept)
-    rows = Measurements(opened.sequence, time, code, value, place) if len(place) == len(kept) else None
-    if rows is None:
-        rows = Measurements(opened.sequence[place], time[place], code[place], value[place], place)
+    rows = Measurements(opened.sequence, time, code, value, np.arange(len(value)))
+    rows = rows if len(place) == len(kept) else rows[place]
     apart = (explicit | timeless)[rows.variable]
     fixed, rows = (rows[apart], rows[~apart]) if apart.any() else (rows[:0], rows)
     rows, merges = _in_order(opened, wanted, names, rows)
@@ -62,7 +61,10 @@ def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.i
             raise ValueError(f"each measurement must name its variable, and {opened.rows.table.row(int(bad[0]))} does not.")
     present = column.unique().drop_nulls().sort().to_list()
     wanted.check_names(present, opened.rows.table.name)
-    names = [name for name in present if name not in wanted.drop and not _repeats_the_id(opened, column, name)]
+    measured = {*column.filter(_has_value(opened.column("value"))).unique(), *(wanted.static or ())}
+    names = [
+        name for name in present if name in measured and name not in wanted.drop and not _repeats_the_id(opened, column, name)
+    ]
     if wanted.like is not None:
         known = [*wanted.like.variables, *wanted.like.statics]
         unknown = [name for name in names if name not in known]
@@ -70,9 +72,15 @@ def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.i
             row = (column == unknown[0]).arg_max()
             raise unknown_variables(opened, int(row or 0), unknown[0], listed(unknown))
         names = known
-    left_out = [name for name in present if name not in names]
+    chosen = set(names)
+    left_out = [name for name in present if name not in chosen]
     number = column.cast(pl.Enum([*names, *left_out])).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
     return names, number if not left_out else np.where(number < len(names), number, -1)
+
+
+def _has_value(column: pl.Series) -> pl.Series:
+    """Which cells are filled; a variable that never has a value, such as a code of MEDS for an event, is none."""
+    return column.is_not_null() & column.is_not_nan() if column.dtype.is_float() else column.is_not_null()
 
 
 def _repeats_the_id(opened: Opened, column: pl.Series, name: str) -> bool:
@@ -126,7 +134,7 @@ def _in_order(opened: Opened, wanted: Request, names: list[str], rows: Measureme
     def refuse(at: NDArray[np.int64], count: int) -> ValueError:
         values = opened.column("value")
         numbers = read_values(values.gather(at.tolist()))[0].tolist()
-        return conflict(opened, wanted, int(at[0]), opened.column("variable")[int(at[0])], numbers, count)
+        return conflict(opened, int(at[0]), opened.column("variable")[int(at[0])], numbers, count)
 
     one = merged(rows, starts(rows.sequence, rows.time, rows.variable), wanted.merge, refuse)
     return one, {"merged": len(rows) - len(one)}

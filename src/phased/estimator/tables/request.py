@@ -46,7 +46,7 @@ class Request:
             return
         for argument, names in (("static", self.static or ()), ("missing", self.missing)):
             for name in names:
-                if name not in present and name != EVERY and name not in self.drop:
+                if name not in present and name != EVERY:
                     raise ValueError(f"{argument} must name variables of {what}, got {name!r}. It has {listed(present, 50)}.")
 
 

@@ -64,9 +64,23 @@ def matrix_of(
         how: one value from several.
         naming: for errors.
     """
-    rows = rows[np.lexsort((rows.row, rows.value, rows.variable, rows.sequence))]
-    if how is None:  # the same value again is no contradiction
-        rows = rows[starts(rows.sequence, rows.variable, rows.value)]
+    place = np.zeros(max(codes, default=0) + 1, np.int64)
+    place[list(codes)] = np.arange(len(codes))
+    cell = rows.sequence * len(names) + place[rows.variable]
+    low, high = np.full(sequences * len(names), np.inf), np.full(sequences * len(names), -np.inf)
+    np.minimum.at(low, cell, rows.value)
+    np.maximum.at(high, cell, rows.value)
+    matrix = np.where(low > high, np.nan, low)
+    several = low < high  # the same value again is no contradiction
+    if several.any():
+        rows = _one_each(rows[several[cell]], names, codes, how, naming)
+        matrix[rows.sequence * len(names) + place[rows.variable]] = rows.value
+    return matrix.reshape(sequences, len(names))
+
+
+def _one_each(rows: Measurements, names: Sequence[str], codes: Sequence[int], how: Merge | None, naming: Rows) -> Measurements:
+    """One row for each sequence and variable, from several."""
+    rows = rows[np.lexsort((rows.row, rows.variable, rows.sequence))]
 
     def refuse(at: NDArray[np.int64], count: int) -> ValueError:
         code = rows.variable[np.flatnonzero(rows.row == at[0])].tolist()
@@ -77,9 +91,4 @@ def matrix_of(
             f"{naming.where(int(at[0]), name)}. Leave {name!r} out of static=, or pass merge='first' or another rule."
         )
 
-    rows = merged(rows, starts(rows.sequence, rows.variable), how, refuse)
-    matrix = np.full((sequences, len(names)), np.nan)
-    place = np.zeros(max(codes, default=0) + 1, np.int64)
-    place[list(codes)] = np.arange(len(codes))
-    matrix[rows.sequence, place[rows.variable]] = rows.value
-    return matrix
+    return merged(rows, starts(rows.sequence, rows.variable), how, refuse)
