@@ -54,6 +54,14 @@ def test_files_with_ids_are_parts_of_one_table(tmp_path: Path):
         assert_same(Events.read(folder), expected)
 
 
+def test_parts_of_a_table_may_have_any_column_of_ids(tmp_path: Path):
+    for part in range(2):
+        pl.DataFrame({"who": [part, part], "time": [0, 1], "x": [1.0, 2.0]}).write_csv(tmp_path / f"{part}.csv")
+    events = Events.read(tmp_path, id="who")
+    assert (events.ids.tolist(), events.variables) == ([0, 1], ("x",))
+    assert_same(Events.read(tmp_path, like=events), events)
+
+
 def test_parquet_files_may_be_sequences(tmp_path: Path):
     for name in ("b", "a"):
         pl.DataFrame({"time": [0, 1], "x": [1.0, 2.0]}).write_parquet(tmp_path / f"{name}.parquet")

@@ -1,5 +1,6 @@
 """What cannot be read is refused, with id, time, variable and row."""
 
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -69,6 +70,9 @@ def test_a_text_variable_can_be_left_out():
         (LONG, {"merge": "median"}, "merge must be None or one of mean, sum, last, first, max, min, got 'median'"),
         (LONG, {"static": ["Age"]}, "static must name variables of the table, got 'Age'. It has 'a', 'b'"),
         (LONG, {"missing": {"Height": -1}}, "missing must name variables of the table, got 'Height'"),
+        (LONG, {"drop": ["c"]}, "drop must name variables of the table, got 'c'"),
+        (WIDE, {"drop": ["c"]}, "drop must name variables of the table, got 'c'"),
+        (WIDE, {"id": "time"}, "id and time must be two columns, got 'time' for both"),
         ({"id": [], "time": [], "a": []}, {}, "at least one row"),
         ({"id": [1], "time": [1, 2], "a": [1]}, {}, "columns must have one length"),
     ],
@@ -106,6 +110,15 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path):
     (tmp_path / "ragged.csv").write_text("id,time,a\n1,0,2\n1,0,2,3,4\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"'ragged.csv' must be a table of comma-separated values"):
         Events.read(tmp_path / "ragged.csv")
+
+
+def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch):
+    for name in [name for name in sys.modules if name.startswith("phased.estimator.tables")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert len(Events.of([[0.0]], [[1.0]])) == 1  # arrays need no further package
+    with pytest.raises(ModuleNotFoundError, match=r"needs polars, which is not installed. .*pip install 'phased\[estimator\]'"):
+        Events.read(LONG)
 
 
 class TestLike:

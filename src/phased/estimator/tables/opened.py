@@ -17,7 +17,7 @@ from phased.estimator.tables.source import Source
 from phased.estimator.tables.times import Times, Unreadable, read_times
 from phased.estimator.units import in_unit
 
-FILE = "file"  # the column of ids where every file is a sequence
+FILE = "(file)"  # the column of ids where every file is a sequence
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from phased.estimator.tables.columns import Columns
+from phased.estimator.tables.columns import KNOWN, Columns
 from phased.estimator.tables.csv_file import csv_columns, read_csv, refused
 from phased.estimator.tables.folder import list_files, read_files
 
@@ -94,7 +94,7 @@ def _open_path(path: Path) -> Source:
     """A file, or a folder of files of one kind."""
     if path.is_dir():
         files, columns = list_files(path, (*TEXT, *PARQUET), _columns_of)
-        sequences = not any(name in columns for name in ("id", "subject_id", "RecordID"))
+        sequences = not any(name in columns for name in KNOWN["id"])
         return Source(columns, f"'{path.name}'", files, files_are_sequences=sequences)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder '{path}'.")

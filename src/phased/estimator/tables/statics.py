@@ -45,7 +45,7 @@ def constant(matrix: NDArray[np.float64], sequence: NDArray[np.int64], time: NDA
     length = np.diff(np.append(begin, len(sequence)))[:, None]
     goes_on = (time[begin + length[:, 0] - 1] > time[begin])[:, None]
     filled = ~np.isnan(matrix)
-    count = np.add.reduceat(filled.astype(np.int64), begin)
+    count = np.add.reduceat(filled, begin, dtype=np.int64)
     same = np.fmin.reduceat(matrix, begin) == np.fmax.reduceat(matrix, begin)
     fits = (count == length) | ((count == 1) & filled[begin])
     return np.asarray(((count == 0) | (same & fits)).all(0) & ((count > 0) & goes_on).any(0))

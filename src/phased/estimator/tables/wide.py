@@ -26,13 +26,13 @@ def read_wide(opened: Opened, wanted: Request) -> Sequences:
         raise no_time(opened, int(np.flatnonzero(~known)[bad[0, 0]]), names[bad[0, 1]])
     time, origin = opened.clock(known)
     steps = _steps(opened, known, time)
-    cells = matrix[steps.row]
+    cells = matrix if np.array_equal(steps.row, np.arange(len(matrix))) else matrix[steps.row]
     static = constant(cells, steps.sequence, steps.time) if wanted.static is None else explicit
     statics = [name for name, is_static in zip(names, static, strict=True) if is_static]
     statics = statics if wanted.static is None else list(wanted.static)
     fixed = _filled(matrix, np.where(known, time, -np.inf), opened.sequence, np.arange(len(matrix)), np.flatnonzero(static))
     variables = [name for name, is_static in zip(names, static, strict=True) if not is_static]
-    cells, steps, merges = _collapse(opened, wanted, variables, cells[:, ~static], steps)
+    cells, steps, merges = _collapse(opened, wanted, variables, cells[:, ~static] if static.any() else cells, steps)
     measured = ~np.isnan(cells)
     return Sequences(
         variables=tuple(variables),
@@ -43,7 +43,7 @@ def read_wide(opened: Opened, wanted: Request) -> Sequences:
             "offset": offsets(np.bincount(steps.sequence, minlength=len(opened.ids))),
             "time": steps.time,
             "entry": offsets(measured.sum(1)),
-            "variable": np.nonzero(measured)[1].astype(np.int32),
+            "variable": np.broadcast_to(np.arange(len(variables), dtype=np.int32), measured.shape)[measured],
             "value": cells[measured],
         },
         counts=counts | merges,
@@ -53,7 +53,7 @@ def read_wide(opened: Opened, wanted: Request) -> Sequences:
 def _variables(opened: Opened, wanted: Request) -> list[str]:
     """The names of the variables."""
     present = list(opened.columns.wide)
-    wanted.check_names(present, opened.rows.table.name)
+    wanted.check_names([*present, *opened.columns.dropped], opened.rows.table.name)
     if wanted.like is None:
         return present
     known = [*wanted.like.variables, *wanted.like.statics]
@@ -86,7 +86,7 @@ def _steps(opened: Opened, known: NDArray[np.bool_], time: NDArray[np.float64]) 
     place = np.flatnonzero(known)
     none = np.zeros(len(place), np.int64)
     rows = ordered(Measurements(opened.sequence[place], time[place], none, none.astype(np.float64), place))
-    without = np.setdiff1d(np.arange(len(opened.ids)), rows.sequence)
+    without = np.flatnonzero(np.bincount(rows.sequence, minlength=len(opened.ids)) == 0)
     if len(without):  # no row of the sequence has a time: its statics are known, and one step is at 0
         first = np.array([int(np.argmax(opened.sequence == number)) for number in without])
         zeros = np.zeros(len(without))
