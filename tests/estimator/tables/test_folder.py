@@ -1,5 +1,6 @@
 """Folders: a file per sequence, and parts of one table."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def test_files_may_lack_the_last_line_break_or_be_empty_or_have_one_within_quote
     file.write_text(file.read_text(encoding="utf-8") + '\n30:00,"odd\nname",3\n', encoding="utf-8")
     events = Events.read(stays, drop=["odd\nname"])
     assert_same(events, expected)
+
+
+def test_files_may_be_gzipped(stays: Path):
+    expected = Events.read(stays)
+    for file in list(stays.iterdir()):
+        (stays / f"{file.stem}.csv.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert_same(Events.read(stays), expected)
 
 
 def test_names_that_are_no_numbers_stay_text(stays: Path):

@@ -99,6 +99,15 @@ def test_a_type_that_changes_far_down_in_a_file_is_read_as_well(tmp_path: Path):
     assert events[1].value.tolist() == [1.5]
 
 
+def test_columns_may_be_arrays_series_or_lists():
+    expected = read({"id": [1, 1], "time": [0, 1], "x": [2.0, None]})
+    for kind in (np.array, pd.Series, pl.Series, tuple):
+        assert_same(read({"id": kind([1, 1]), "time": kind([0, 1]), "x": kind([2.0, float("nan")])}), expected)
+    assert_same(read({"id": np.array([1, 1], object), "time": range(2), "x": [2, pd.NA]}), expected)
+    minutes = np.array(["2024-03-01T10:00", "2024-03-01T11:00"], "datetime64[m]")
+    assert_same(read({"id": [1, 1], "time": minutes, "x": [2.0, None]}), expected)
+
+
 def test_ids_stay_what_they_are():
     for ids in ([7, 3], ["b", "a"], [2**60 + 1, 2**60], [-5, 10**15]):
         table = {"id": ids, "time": [0, 0], "x": [1, 2]}

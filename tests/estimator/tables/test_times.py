@@ -91,6 +91,12 @@ def test_times_that_cannot_be_compared_are_refused(column, message):
         times_of(column)
 
 
+def test_a_frame_with_dates_and_numbers_in_one_column_is_refused():
+    frame = pd.DataFrame({"id": [1, 1], "time": pd.Series([START, 3.5], dtype=object), "x": [1, 2]})
+    with pytest.raises(ValueError, match="all dates, got '3.5' after"):
+        Events.read(frame)
+
+
 def test_dates_need_a_unit_of_time():
     with pytest.raises(ValueError, match="unit must be one of ns, us, ms, s, min, h, d, w where times are dates"):
         times_of([START], unit="heartbeats")

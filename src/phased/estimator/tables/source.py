@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
 from phased.estimator.tables.columns import KNOWN, Columns
@@ -72,11 +73,10 @@ class Source:
         """The rows of the files, with the name of each row's file as its id."""
         if not self.files_are_sequences:
             return frame
-        names = [file.name.removesuffix("".join(file.suffixes[-1:])) for file in self.files]
+        names = [Path(file.name.removesuffix(".gz")).stem for file in self.files]
         whole = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
         series = pl.Series(ids, [int(name) for name in names] if whole else names)
-        rows = pl.Series(range(len(names)), dtype=pl.UInt32).repeat_by(pl.Series(lengths)).explode(empty_as_null=False)
-        return frame.with_columns(series.gather(rows))
+        return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths)))
 
 
 def open_source(source: Any) -> Source:
@@ -84,7 +84,7 @@ def open_source(source: Any) -> Source:
     if isinstance(source, str | Path):
         return _open_path(Path(source).expanduser())
     if isinstance(source, Mapping):
-        frame = _from_columns({str(name): list(column) for name, column in source.items()})
+        frame = _from_columns({str(name): column for name, column in source.items()})
     else:
         frame = _from_frame(source)
     return Source(tuple(frame.columns), "the table", frame=frame)
@@ -138,21 +138,28 @@ def _from_frame(source: Any) -> pl.DataFrame:
 
 def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
     """A frame of lists; one with values of several types becomes text, whose values are checked later."""
-    made = {}
-    for name, column in columns.items():
-        try:
-            made[name] = pl.Series(name, column)
-        except (TypeError, pl.exceptions.PolarsError):
-            if all(each is None or isinstance(each, numbers.Real) for each in column):
-                made[name] = pl.Series(name, column, dtype=pl.Float64, strict=False)
-                continue
-            made[name] = pl.Series(name, [None if _absent(each) else str(each) for each in column], dtype=pl.String)
+    made = {name: _series(name, column) for name, column in columns.items()}
     lengths = {name: len(column) for name, column in made.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns must have one length, got {lengths}.")
     return pl.DataFrame(made)
 
 
+def _series(name: str, column: Any) -> pl.Series:
+    """A column; of numbers and None float64, of several types text."""
+    cells = column.tolist() if str(getattr(column, "dtype", "")) == "object" else column  # polars would convert what is mixed
+    try:
+        return pl.Series(name, cells)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        cells = list(cells)
+    if all(each is None or isinstance(each, numbers.Real) for each in cells):
+        return pl.Series(name, cells, dtype=pl.Float64, strict=False)
+    return pl.Series(name, [None if _absent(each) else str(each) for each in cells], dtype=pl.String)
+
+
 def _absent(value: Any) -> bool:
-    """Whether a cell is empty: None, or NaN or NaT, which differ from themselves."""
-    return value is None or bool(value != value)
+    """Whether a cell is empty: None, or NaN or NaT, which differ from themselves, or pandas' NA, which has no truth value."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True

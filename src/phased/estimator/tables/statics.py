@@ -83,9 +83,9 @@ def _one_each(rows: Measurements, names: Sequence[str], codes: Sequence[int], ho
     rows = rows[np.lexsort((rows.row, rows.variable, rows.sequence))]
 
     def refuse(at: NDArray[np.int64], count: int) -> ValueError:
-        code = rows.variable[np.flatnonzero(rows.row == at[0])].tolist()
-        name = next(name for name, each in zip(names, codes, strict=True) if each in code)
-        values = sorted(set(rows.value[np.isin(rows.row, at) & np.isin(rows.variable, code)].tolist()))
+        code = rows.variable[0]
+        name = names[list(codes).index(code)]
+        values = np.unique(rows.value[(rows.sequence == rows.sequence[0]) & (rows.variable == code)]).tolist()
         return ValueError(
             f"a static variable must have one value per sequence, got {', '.join(f'{value:g}' for value in values[:5])} at "
             f"{naming.where(int(at[0]), name)}. Leave {name!r} out of static=, or pass merge='first' or another rule."
