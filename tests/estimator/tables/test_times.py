@@ -93,7 +93,7 @@ def test_times_that_cannot_be_compared_are_refused(column, message):
 
 def test_a_frame_with_dates_and_numbers_in_one_column_is_refused():
     frame = pd.DataFrame({"id": [1, 1], "time": pd.Series([START, 3.5], dtype=object), "x": [1, 2]})
-    with pytest.raises(ValueError, match="all dates, got '3.5' after"):
+    with pytest.raises(ValueError, match=r"all dates, got '3.5' after"):
         Events.read(frame)
 
 
