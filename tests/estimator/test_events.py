@@ -1,6 +1,7 @@
 """Events: sequences from arrays, their selection, and what is refused."""
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 
 from examples import run_example
 from phased.estimator import Events
+from tables import assert_same
 
 NAN = float("nan")
 
@@ -70,6 +72,13 @@ def test_the_arrays_cannot_be_written_to():
     for name in ("ids", "offset", "time", "entry", "variable", "value", "static"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(events, name)[0] = getattr(events, name)[0]
+
+
+def test_copies_for_other_processes_are_the_same():
+    events = made()
+    copy = pickle.loads(pickle.dumps(events))  # as joblib sends them
+    assert_same(copy, events)
+    assert copy.settings == events.settings
 
 
 class Longest(ClassifierMixin, BaseEstimator):

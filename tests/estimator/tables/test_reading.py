@@ -67,6 +67,8 @@ def test_every_kind_of_frame_gives_the_same(tmp_path: Path):
     frame.write_csv(tmp_path / "a.tsv", separator="\t")
     frame.write_csv(tmp_path / "b.csv", separator=";")
     frame.write_parquet(tmp_path / "a.parquet")
+    frame.write_csv(tmp_path / "a [1]*.csv")  # no pattern, a name
+    frame.write_parquet(tmp_path / "a [1]*.parquet")
     pyarrow.parquet.write_table(pa.table(long(ROWS)), tmp_path / "b.parquet")
     pd.DataFrame(long(ROWS)).to_csv(tmp_path / "a.csv.gz", index=False)
     for file in tmp_path.iterdir():
@@ -113,6 +115,15 @@ def test_ids_stay_what_they_are():
         table = {"id": ids, "time": [0, 0], "x": [1, 2]}
         assert read(table).ids.tolist() == ids
     assert read({"id": [1.0, 2.0], "time": [0, 0], "x": [1, 2]}).ids.tolist() == [1, 2]
+
+
+def test_zeros_before_an_id_belong_to_it(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("id,time,x\n007,00,1\n007,01,2\n12,0,3\n", encoding="utf-8")
+    events = read(tmp_path / "a.csv")
+    assert events.ids.tolist() == ["007", "12"]
+    assert events.time.tolist() == [0, 1, 0]
+    (tmp_path / "labels.csv").write_text("id,y\n12,1\n007,0\n", encoding="utf-8")
+    assert events.labels(tmp_path / "labels.csv").tolist() == [0, 1]
 
 
 def test_columns_with_other_names_are_given(tmp_path: Path):

@@ -16,13 +16,15 @@ SAMPLE = 1000  # rows from which types are inferred
 def separator(path: Path) -> str:
     """The character between columns: the one that divides the header into most."""
     with refused(path):
-        return max(",;\t", key=lambda each: len(pl.read_csv(path, separator=each, n_rows=0, infer_schema=False).columns))
+        return max(
+            ",;\t", key=lambda each: len(pl.read_csv(path, separator=each, n_rows=0, infer_schema=False, glob=False).columns)
+        )
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
     """The names in the first line of a file."""
     with refused(path):
-        return tuple(pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False).columns)
+        return tuple(pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False, glob=False).columns)
 
 
 def read_csv(
@@ -45,16 +47,22 @@ def read_csv(
     assert path is not None
     with refused(path):
         mark = separator(path)
-        sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE).collect_schema()
-        options: dict[str, Any] = {"separator": mark, "columns": list(used)}
+        sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
+        options: dict[str, Any] = {"separator": mark, "columns": list(used), "glob": False}
         types: dict[str, Any] = {name: pl.Float64 for name in numbers if sample[name].is_numeric()}
-        types |= dict.fromkeys(texts, pl.String)
+        types |= dict.fromkeys([*texts, *_with_zeros(source, options)], pl.String)
         types |= {name: sample[name] for name in used if name not in types}
         try:
             return pl.read_csv(_again(source), schema_overrides=types, **options).select(used)
         except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
             frame = pl.read_csv(_again(source), infer_schema=False, **options).select(used)
             return frame.with_columns(_restored(frame[name], types[name]) for name in used)
+
+
+def _with_zeros(source: Path | bytes, options: dict[str, Any]) -> list[str]:
+    """Columns with a number such as 007, which is a name."""
+    head = pl.read_csv(_again(source), n_rows=SAMPLE, infer_schema=False, **options)
+    return [name for name in head.columns if head[name].str.contains(r"^0\d+$").any()]
 
 
 def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:

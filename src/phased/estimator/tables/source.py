@@ -106,7 +106,7 @@ def _columns_of(path: Path) -> tuple[str, ...]:
     suffix = path.suffix.lower()
     if suffix in PARQUET:
         with refused(path, "a Parquet file"):
-            return tuple(pl.read_parquet_schema(path))
+            return tuple(pl.scan_parquet(path, glob=False).collect_schema())
     if suffix in TEXT:
         return csv_columns(path)
     raise ValueError(f"the name of a table must end in {', '.join((*TEXT, *PARQUET))}, got '{path.name}'. Convert or rename it.")
@@ -114,7 +114,7 @@ def _columns_of(path: Path) -> tuple[str, ...]:
 
 def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
     with refused(path, "a Parquet file"):
-        return pl.read_parquet(path, columns=columns)
+        return pl.read_parquet(path, columns=columns, glob=False)
 
 
 def _from_frame(source: Any) -> pl.DataFrame:
