@@ -1,6 +1,9 @@
 """Phased LSTM: recurrent layers whose units carry a time gate, for samples at any times."""
 
+from phased.closed import never_open, wake
 from phased.cost import openness_cost, updates
+from phased.fitting import fitted
+from phased.groups import parameter_groups
 from phased.init import Constant, LogUniform, Uniform, aligned
 from phased.layer import PhasedGRU, PhasedLSTM
 from phased.stream import Stream
@@ -13,7 +16,11 @@ __all__ = [
     "Stream",
     "Uniform",
     "aligned",
+    "fitted",
+    "never_open",
     "openness_cost",
+    "parameter_groups",
     "updates",
+    "wake",
 ]
 __version__ = "0.1.0"
