@@ -14,13 +14,14 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, init, ops, tracing
 from phased.cell import GRU, LSTM, State, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.parameters import GATE, GatedModule, Setting
+from phased.parameters import GATE, Setting
+from phased.saving import SavedModule
 from phased.schedule import valid_steps
 
 Sequences = Tensor | PackedSequence
 
 
-class PhasedRNN(GatedModule):
+class PhasedRNN(SavedModule):
     """What the two layers share: options, checks, stacking, directions, ragged batches."""
 
     state_names: ClassVar[tuple[str, ...]]
