@@ -111,12 +111,15 @@ def numbers(name: str, value: Any) -> Tensor:
     return given
 
 
-def moment(value: Any) -> Tensor:
-    """One time, as a float64 scalar."""
+def moment(value: Any, last: float | None, open_time: float) -> Tensor:
+    """One time, as a float64 scalar; rounding has not made it equal to the last."""
     given = numbers("time", value)
     if given.dim():
         raise TypeError(f"time must be one number, got shape {check.shape(given)}. For many events, call run().")
-    return given.to("cpu", torch.float64)
+    time = given.to("cpu", torch.float64)
+    if given.is_floating_point() and given.dtype != torch.float64 and float(time) == last:
+        check.resolution(given.cpu().expand(2, 1), None, lambda: open_time)
+    return time
 
 
 def after(time: float, last: float | None) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from phased import tracing
+from phased import notice, tracing
 from phased.fitting import fitted
 from phased.gate import TimeGate
 from phased.schedule import CHUNK, valid_steps
@@ -84,7 +82,7 @@ class Openings:
         self.active = not last and any(len(closed.units) for closed in self._closed)
         if last and any(len(closed.units) for closed in self._closed):
             leak = max(gate.leak for gate in gates)
-            warnings.warn(self._message(in_force, leak, time, lengths, directions), stacklevel=_callers_level())
+            notice.warn(self._message(in_force, leak, time, lengths, directions))
 
     def _count(self, times: int, units: int) -> int:
         """How many times of the batch to compare with so many units: all of them in the last batch, or if that is little work."""
@@ -169,12 +167,3 @@ def _readable(time: Tensor) -> bool:
     if not tracing.readable(time) or tracing.in_forward_mode():
         return False
     return not (time.is_cuda and torch.cuda.is_current_stream_capturing())
-
-
-def _callers_level() -> int:
-    """The stacklevel, for the function that calls this, of the first frame outside of torch and of the layer itself."""
-    frame: Any = sys._getframe(1)
-    level = 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("torch.", "phased.layer", __name__)):
-        frame, level = frame.f_back, level + 1
-    return level
