@@ -41,6 +41,16 @@ def test_lists_padded_batches_and_single_sequences_give_the_same_settings():
     assert fitted(HOURS[0]) == fitted(HOURS[0].tolist()) == fitted(HOURS[:1]) == fitted(HOURS[0].unsqueeze(1))
 
 
+def test_arrays_that_cannot_be_written_are_read():
+    fixed = HOURS[0].numpy().copy()
+    fixed.flags.writeable = False
+    assert fitted([fixed]) == fitted(fixed) == fitted(HOURS[0])
+
+
+def test_a_list_of_numbers_in_tensors_is_one_sequence():
+    assert fitted(list(HOURS[0])) == fitted(HOURS[0])
+
+
 @given(st.floats(1e-6, 1e6), st.floats(0, 1e6))
 def test_periods_have_the_unit_of_time_and_do_not_depend_on_its_origin(unit, origin):
     law = fitted([(origin + entry.double()) * unit for entry in HOURS])["period"]

@@ -105,6 +105,8 @@ def numbers(name: str, value: Any) -> Tensor:
             raise TypeError(
                 f"{name} must be real numbers, got {check.kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
             )
+        if not array.flags.writeable:  # a memory map, or a column of a table: torch would warn
+            array = array.copy()
         given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
     if given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")

@@ -46,7 +46,7 @@ class Clocks(NamedTuple):
 
 def read(time: Any, lengths: Any = None, batch_first: bool = False) -> Clocks:
     """The clocks of a list of sequences, of one sequence, or of a padded batch; they are finite and never decrease."""
-    if isinstance(time, (list, tuple)) and any(hasattr(entry, "__len__") for entry in time):
+    if isinstance(time, (list, tuple)) and any(hasattr(entry, "__len__") and getattr(entry, "ndim", 1) for entry in time):
         if lengths is not None:
             raise ValueError("lengths must be None for a list of sequences, each of which has its own.")
         clocks = _of_list(time)
