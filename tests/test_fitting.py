@@ -108,8 +108,8 @@ def test_bursts_give_periods_from_within_a_burst_to_the_whole_recording():
 
 
 def test_long_sequences_are_thinned_and_give_the_ratio_of_the_whole():
-    assert fitted(clocks(300_000, 1, span=1e5))["ratio_on"] == 0.05
-    assert fitted(torch.arange(300_000))["ratio_on"] == 0.05
+    assert fitted(clocks(100_000, 1, span=1e5))["ratio_on"] == 0.05
+    assert fitted([torch.arange(1000)] * 300)["ratio_on"] == 0.05
 
 
 @pytest.mark.parametrize(

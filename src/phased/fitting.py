@@ -17,8 +17,8 @@ PERIODS, SHIFTS = 128, 100
 """The ratio is measured with units of so many periods, evenly spread over their logarithm, and so many shifts of each."""
 SHARE = 0.99
 """Part of these units that have to open in at least half of the sequences."""
-SEQUENCES, STEPS = 128, 1 << 16
-"""At most so many sequences, and steps of all of them together, are read for the ratio."""
+SEQUENCES, STEPS = (16, 128), 1 << 14
+"""From 16 sequences, if they are long, to 128 are read for the ratio, and at most so many steps of all of them together."""
 
 
 class Fitted(TypedDict):
@@ -85,8 +85,10 @@ def open_ratio(data: Clocks, law: LogUniform) -> float:
     is the distance from its shift to the next phase of a step.
     """
     usable = (data.spans() > 0).nonzero().flatten()
-    some = usable[:: max(1, math.ceil(len(usable) / SEQUENCES))]
-    each = max(2, STEPS // len(some))
+    fewest, most = SEQUENCES
+    wanted = min(most, max(fewest, STEPS // int(data.lengths[usable].median())))
+    some = usable[:: math.ceil(len(usable) / wanted)]
+    each = STEPS // len(some)
     spread = (torch.arange(PERIODS, dtype=torch.float64, device="cpu") + 0.5) / PERIODS
     periods = law.low * (law.high / law.low) ** spread
     needed = torch.stack([_needed(_thinned(data.sequence(int(index)), each), periods) for index in some])
@@ -99,9 +101,8 @@ def _thinned(time: Tensor, most: int) -> Tensor:
     if len(time) <= most:
         return time
     half = most // 2
-    return torch.cat(
-        [time[:half], time[torch.linspace(half, len(time) - 1, most - half, dtype=torch.float64, device="cpu").long()]]
-    )
+    others = torch.linspace(half, len(time) - 1, most - half, dtype=torch.float64, device="cpu").long()
+    return torch.cat([time[:half], time[others]])
 
 
 def _needed(time: Tensor, periods: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ def test_where_values_cannot_be_read_nothing_is_checked():
     torch.compiler.reset()
     x, time = broken()
     rnn = layer()
-    assert torch.compile(rnn, fullgraph=True, backend="aot_eager")(x, time)[0].isnan().any()
+    assert torch.compile(rnn, fullgraph=True, backend="eager")(x, time)[0].isnan().any()
     reference = layer(backend="reference")
     values = {name: value.detach() for name, value in reference.named_parameters()}
     outputs = vmap(lambda one: functional_call(reference, values, (one, time))[0])(x.unsqueeze(0))
