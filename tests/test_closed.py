@@ -99,6 +99,8 @@ def test_wrong_arguments_are_refused(function):
         function(nn.LSTM(1, 2), torch.arange(5))
     with pytest.raises(ValueError, match="must not go backwards"):
         function(PhasedLSTM(1, 2), [2.0, 1.0])
+    with pytest.raises(ValueError, match="rnn must have values"):
+        function(PhasedLSTM(1, 2, device="meta"), [1.0, 2.0])
 
 
 def test_no_step_wakes_no_unit():

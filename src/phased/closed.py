@@ -103,6 +103,8 @@ def _times(rnn: PhasedRNN, time: Any, lengths: Any) -> Tensor:
     """The times of all sequences in one tensor (N,), on the layer's device."""
     if not isinstance(rnn, PhasedRNN):
         raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+    if rnn.device.type == "meta":
+        raise ValueError("rnn must have values, got parameters on the meta device. Load or draw them first.")
     return clocks.read(time, lengths, rnn.batch_first).time.to(rnn.device)
 
 
