@@ -16,6 +16,8 @@ def public() -> Iterator[tuple[str, Any]]:
     for name in phased.__all__:
         yield name, getattr(phased, name)
     yield "PhasedLSTM.forward", PhasedRNN.forward
+    yield "PhasedLSTM.save", PhasedRNN.save
+    yield "PhasedLSTM.load", phased.PhasedLSTM.load
     yield "PhasedLSTM.from_lstm", phased.PhasedLSTM.from_lstm
     yield "PhasedGRU.from_gru", phased.PhasedGRU.from_gru
     for name in ("push", "run", "reset", "copy", "state", "time"):

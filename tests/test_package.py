@@ -32,9 +32,10 @@ def test_a_wheel_has_the_sources_that_are_compiled_at_run_time_and_no_others():
 
 
 def test_the_names_that_users_need_are_imported_from_the_package_itself():
-    laws, costs = {"LogUniform", "Uniform", "Constant", "aligned"}, {"updates", "openness_cost"}
+    laws, costs = {"LogUniform", "Uniform", "Constant", "aligned", "fitted"}, {"updates", "openness_cost"}
+    training = {"never_open", "wake", "parameter_groups"}
     fusion = {"Fusion", "FusionStream", "Timeline", "open_at_samples"}
-    assert set(phased.__all__) == {"PhasedLSTM", "PhasedGRU", "Stream"} | laws | costs | fusion
+    assert set(phased.__all__) == {"PhasedLSTM", "PhasedGRU", "Stream"} | laws | costs | training | fusion
     assert all(hasattr(phased, name) for name in phased.__all__)
 
 

@@ -14,7 +14,7 @@ needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="sour
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-GUIDES = [ROOT / "docs" / name for name in ("training.md", "event-files.md", "classify.md")]
+GUIDES = [ROOT / "docs" / name for name in ("layers.md", "training.md", "event-files.md", "classify.md")]
 
 
 @pytest.mark.parametrize("page", [README, *GUIDES], ids=lambda page: page.name)

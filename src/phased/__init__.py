@@ -1,7 +1,10 @@
 """Phased LSTM: recurrent layers whose units carry a time gate, for samples at any times."""
 
+from phased.closed import never_open, wake
 from phased.cost import openness_cost, updates
+from phased.fitting import fitted
 from phased.fusion import Fusion, FusionStream, Timeline, open_at_samples
+from phased.groups import parameter_groups
 from phased.init import Constant, LogUniform, Uniform, aligned
 from phased.layer import PhasedGRU, PhasedLSTM
 from phased.stream import Stream
@@ -17,8 +20,12 @@ __all__ = [
     "Timeline",
     "Uniform",
     "aligned",
+    "fitted",
+    "never_open",
     "open_at_samples",
     "openness_cost",
+    "parameter_groups",
     "updates",
+    "wake",
 ]
 __version__ = "0.1.0"

@@ -283,6 +283,15 @@ def resolution(time: Tensor, valid: Tensor | None, open_time: Callable[[], float
         )
 
 
+def not_finite(input: Tensor, valid: Tensor | None) -> str | None:
+    """The first value of input (T, B, D) that is NaN or infinite and not in padding, and its place; None if there is none."""
+    bad = ~torch.isfinite(input) if valid is None else ~torch.isfinite(input) & valid.unsqueeze(-1)
+    if not bool(bad.any()):
+        return None
+    step, sequence, feature = bad.nonzero()[0].tolist()
+    return f"{input[step, sequence, feature].item()} for feature {feature} at step {step} of sequence {sequence}"
+
+
 def lengths(value: Any, batch: int, steps: int, device: torch.device) -> Tensor:
     """One whole number in [0, steps] for each sequence, as an int64 tensor on input's device."""
     cure = "Pass the number of steps of each sequence that are data, as whole numbers."

@@ -105,18 +105,23 @@ def numbers(name: str, value: Any) -> Tensor:
             raise TypeError(
                 f"{name} must be real numbers, got {check.kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
             )
+        if not array.flags.writeable:  # a memory map, or a column of a table: torch would warn
+            array = array.copy()
         given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
     if given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
     return given
 
 
-def moment(value: Any) -> Tensor:
-    """One time, as a float64 scalar."""
+def moment(value: Any, last: float | None, open_time: float) -> Tensor:
+    """One time, as a float64 scalar; rounding has not made it equal to the last."""
     given = numbers("time", value)
     if given.dim():
         raise TypeError(f"time must be one number, got shape {check.shape(given)}. For many events, call run().")
-    return given.to("cpu", torch.float64)
+    time = given.to("cpu", torch.float64)
+    if given.is_floating_point() and given.dtype != torch.float64 and float(time) == last:
+        check.resolution(given.cpu().expand(2, 1), None, lambda: open_time)
+    return time
 
 
 def after(time: float, last: float | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import e
@@ -11,22 +12,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from phased import check, init, ops, tracing
+from phased import check, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.parameters import GATE, GatedModule, Setting
+from phased.parameters import GATE, Setting
+from phased.saving import SavedModule
 from phased.schedule import valid_steps
 
 Sequences = Tensor | PackedSequence
 
 
-class PhasedRNN(GatedModule):
+class PhasedRNN(SavedModule):
     """What the two layers share: options, checks, stacking, directions, ragged batches."""
 
     state_names: ClassVar[tuple[str, ...]]
 
     check_time: bool = True
     """Whether times of CPU tensors are checked: finite, never decreasing, not made equal by rounding. Set to False to skip."""
+
+    check_input: bool = True
+    """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
 
     def __init__(
         self,
@@ -134,7 +139,8 @@ class PhasedRNN(GatedModule):
             RuntimeError: The call is traced by torch.jit, or transformed by torch.func with a backend other than "reference".
 
         Warns:
-            UserWarning: In training, some units have opened in no sequence of the first 20 batches.
+            UserWarning: On a CPU, input that is NaN has reached the state. Or, in training, some units have opened in no sequence
+                of the first 20 batches.
 
         Example:
             >>> import torch
@@ -179,6 +185,8 @@ class PhasedRNN(GatedModule):
         working = torch.promote_types(weight.dtype, torch.float32)
         with nullcontext() if low is None else torch.autocast(input.device.type, enabled=False):
             output, final = self._run(operands, x, t, initial, length, low, working)
+        if self.check_input:
+            self._check_final(final[0], x, length)
         # A call that continues from a state has a part of longer sequences: units may open in another part.
         if not torch.compiler.is_compiling() and self._openings.active and self.training and output.requires_grad and hx is None:
             self._openings.watch(operands[0], t, length, self._directions)
@@ -200,6 +208,21 @@ class PhasedRNN(GatedModule):
             check.clock(time, valid)
             check.resolution(time, valid, self.shortest_open_time)
         return time
+
+    def _check_final(self, h: Tensor, x: Tensor, lengths: Tensor | None) -> None:
+        """Warn, once for each layer, if input (T, B, D) has made the final state NaN; not where reading it would synchronise.
+
+        A unit that is NaN stays so until the end. So the final state is read, and the much larger input only if it is NaN.
+        """
+        if not (h.is_cpu and tracing.readable(h)) or math.isfinite(float(h.detach().sum())):
+            return
+        where = check.not_finite(x.detach(), None if lengths is None else valid_steps(len(x), lengths))
+        if where is not None:  # otherwise parameters or the initial state are to blame
+            self.check_input = False
+            notice.warn(
+                f"input must be finite, got {where}: units that open from there on become NaN, and stay NaN. Leave such steps "
+                f"out, or fill the gaps and add a feature that marks them. This layer does not warn again."
+            )
 
     def _initial_state(self, hx: Any, batch: int, batched: bool, weight: Tensor) -> State | None:
         """The states of all layers and directions, each (layers x directions, B, H); None if hx is."""

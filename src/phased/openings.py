@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import sys
 import threading
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from phased import tracing
+from phased import notice, tracing
+from phased.fitting import fitted
 from phased.gate import TimeGate
 from phased.schedule import CHUNK, valid_steps
 
@@ -27,7 +25,7 @@ SPREAD = (128, 2048)
 WORK, AT_LEAST = 1 << 18, 2048
 # Phases computed together on a CPU: below the size from which torch starts threads, and their intermediates fit the L2 cache.
 AT_ONCE = (1 << 15) - 1
-# Gaps between samples that the suggested periods are computed from.
+# Samples that the suggested periods are computed from.
 GAPS = 1 << 20
 
 
@@ -40,7 +38,7 @@ class Openings:
     def __init__(self) -> None:
         self.active = True
         self.batches = 0
-        self._closed: list[_Closed] = []
+        self._closed: list[Closed] = []
         self._turn = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -73,7 +71,7 @@ class Openings:
         self.batches += 1
         last = self.batches == BATCHES
         if first:
-            self._closed = [_Closed(gate) for gate in in_force]
+            self._closed = [Closed(gate) for gate in in_force]
         for closed, gate in zip(self._closed, in_force, strict=True):
             for spread in (*SPREAD, None) if first else (None,):
                 stride = max(1, len(times) // (spread or self._count(len(times), len(closed.units))))
@@ -84,7 +82,7 @@ class Openings:
         self.active = not last and any(len(closed.units) for closed in self._closed)
         if last and any(len(closed.units) for closed in self._closed):
             leak = max(gate.leak for gate in gates)
-            warnings.warn(self._message(in_force, leak, time, lengths, directions), stacklevel=_callers_level())
+            notice.warn(self._message(in_force, leak, time, lengths, directions))
 
     def _count(self, times: int, units: int) -> int:
         """How many times of the batch to compare with so many units: all of them in the last batch, or if that is little work."""
@@ -100,16 +98,17 @@ class Openings:
                 counts.append(f"{len(closed.units)} of {gate.period.numel()} units of layer {index // directions}{backwards}")
                 ratios.append(float(gate.ratio_on[closed.units].min()))
         effect = "they learn through the leak alone" if leak > 0 else "they learn nothing"
-        periods = suggested_periods(time, lengths, min(ratios))
-        example = f", e.g. {periods}" if periods else ""
-        other = "a larger ratio_on" if leak > 0 else "a larger ratio_on, or leak=1e-3, with which closed gates learn as well"
+        settings = suggested(time, lengths, min(ratios))
+        example = f", e.g. {settings} (phased.fitted)" if settings else ""
+        other = "" if leak > 0 else "; or leak=1e-3, with which closed gates learn as well"
         return (
             f"{', '.join(counts)} have opened in no sequence of the first {BATCHES} training batches: no sample falls into "
-            f"their open time, so {effect}. Choose periods that fit the data's own times{example}; or {other}."
+            f"their open time, so {effect}. Choose periods that fit the data's own times{example}, or a larger ratio_on; or move "
+            f"the shifts of these units before training: phased.wake(layer, time){other}."
         )
 
 
-class _Closed:
+class Closed:
     """Units of one layer and direction that were closed when last read, and whether each has opened since."""
 
     def __init__(self, gate: TimeGate) -> None:
@@ -138,28 +137,16 @@ class _Closed:
             self.opened = torch.zeros_like(self.units, dtype=torch.bool)
 
 
-def suggested_periods(time: Tensor, lengths: Tensor | None, ratio_on: float) -> str:
-    """A law whose units open at samples like these, as keyword arguments of a layer; empty if the times give none.
-
-    From the period that stays open for two median gaps between samples to the median span of a sequence. If that range is
-    narrow, the law covers two octaves below the span, with a larger open ratio.
-    """
-    time = time[:, : max(1, GAPS // len(time))].cpu()
-    ends = torch.full((time.shape[1],), len(time)) if lengths is None else lengths[: time.shape[1]].cpu().clamp(1, len(time))
-    inside = valid_steps(len(time), ends)[1:]
-    gaps = (time[1:] - time[:-1])[inside].to(torch.float64)
-    spans = (time.gather(0, (ends - 1).unsqueeze(0))[0] - time[0]).to(torch.float64)
-    gaps, spans = gaps[gaps > 0], spans[spans > 0]
-    if not len(gaps) or not len(spans):
+def suggested(time: Tensor, lengths: Tensor | None, ratio_on: float) -> str:
+    """The settings of `fitted` for times like these, as keyword arguments of a layer; empty if they have none."""
+    some = slice(max(1, GAPS // len(time)))
+    try:
+        settings = fitted(time[:, some].cpu(), None if lengths is None else lengths[some].cpu(), ratio_on=ratio_on)
+    except ValueError:  # times that stand still, or, with check_time=False, go backwards
         return ""
-    gap, span = float(gaps.median()), float(spans.median())
-    if not math.isfinite(gap + span):
-        return ""
-    low = 2 * gap / ratio_on
-    if 2 * low <= span:
-        return f"period=LogUniform({_digits(low)}, {_digits(span)})"
-    larger = min(1.0, 8 * gap / span)
-    return f"period=LogUniform({_digits(span / 4)}, {_digits(span)}), ratio_on={_digits(larger)}"
+    law, ratio = settings["period"], settings["ratio_on"]
+    larger = f", ratio_on={_digits(ratio)}" if ratio > ratio_on else ""
+    return f"period=LogUniform({_digits(law.low)}, {_digits(law.high)}){larger}"
 
 
 def _digits(value: float) -> str:
@@ -180,12 +167,3 @@ def _readable(time: Tensor) -> bool:
     if not tracing.readable(time) or tracing.in_forward_mode():
         return False
     return not (time.is_cuda and torch.cuda.is_current_stream_capturing())
-
-
-def _callers_level() -> int:
-    """The stacklevel, for the function that calls this, of the first frame outside of torch and of the layer itself."""
-    frame: Any = sys._getframe(1)
-    level = 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("torch.", "phased.layer", __name__)):
-        frame, level = frame.f_back, level + 1
-    return level

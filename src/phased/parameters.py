@@ -137,6 +137,11 @@ class GatedModule(nn.Module):
         else:
             self._value(name).copy_(value)  # a plain tensor, as remove_parametrizations may leave it
 
+    def set_shift(self, index: int, value: Tensor) -> None:
+        """Set the shifts of the units of one layer and direction."""
+        with torch.no_grad():
+            self._set(self._names[index].time_gate[GATE.index("shift")], value)
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move and convert like any module, except that parameters of time stay float64."""
         timed = [tensor for name, tensor in (*self.named_parameters(), *self.named_buffers()) if is_of_time(name)]

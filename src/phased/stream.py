@@ -19,8 +19,11 @@ from phased.ops.contract import Stepper
 from phased.ops.cpu.stepper import CoreStepper
 from phased.ops.stepper import stepper
 
-TIMES = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
-"""Types of a time that need no conversion."""
+TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
+"""Types of a time that need no conversion and are exact."""
+
+WHOLE = 2.0**24
+"""Below this float32 has every whole number."""
 
 INDICES = frozenset((int, np.int64))
 """Types of an index into a table that need no conversion."""
@@ -204,7 +207,8 @@ class Stream:
 
         Raises:
             TypeError: x or t are no real numbers, or x is no int64 index where the stream has a table.
-            ValueError: x has another shape, x or t are not finite, or t is before the last event. The state stays as it was.
+            ValueError: x has another shape, x or t are not finite, t is before the last event, or in a dtype below float64 that
+                rounds it to the time of the last event. The state stays as it was.
 
         Example:
             >>> import torch
@@ -213,17 +217,19 @@ class Stream:
             >>> stream.push(torch.randn(3), 0.5).shape
             torch.Size([8])
         """
-        if self._core is not None and type(x) is np.ndarray and type(t) in TIMES:  # the short path
+        if self._core is not None and type(x) is np.ndarray and (type(t) in TIMES or self._is_plain(t)):  # the short path
             try:
                 return self._core.push(x, self.input_size, t)
             except (TypeError, ValueError):
                 pass  # the checks below accept the event or say what is wrong with it
-        if self._looking_up is not None and self._entries is not None and type(x) in INDICES and type(t) in TIMES:
-            h = self._looking_up.push_index(x, t, self._entries)  # the short path of an index
+        looking_up, entries = self._looking_up, self._entries
+        if looking_up is not None and entries is not None and type(x) in INDICES and (type(t) in TIMES or self._is_plain(t)):
+            # The short path of an index. numpy would compare in float32, where the largest float64 overflows.
+            h = looking_up.push_index(x, t if type(t) in TIMES else float(t), entries)
             if h is not None:
                 return h
         rows = self._events(x)
-        time = check_events.moment(t)
+        time = check_events.moment(t, self.time, self._open_time)
         check_events.event(rows, float(time), self.input_size, self._entries, self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
@@ -258,6 +264,10 @@ class Stream:
         check_events.events(rows, times, self.input_size, self._entries, self.time, lambda: self._open_time)
         outputs = self._take(rows, times.to("cpu", torch.float64))
         return outputs if isinstance(x, Tensor) else outputs.numpy()
+
+    def _is_plain(self, t: Any) -> bool:
+        """Whether a time is float32 and rounding cannot have made it equal to the last."""
+        return type(t) is np.float32 and bool(abs(t) < WHOLE or t != self._stepper.time)
 
     def _take(self, rows: Tensor, times: Tensor) -> Tensor:
         """Take all events, or none if that is interrupted."""

@@ -141,6 +141,7 @@ def test_the_gradient_flows_through_a_carried_state():
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.filterwarnings("ignore:input must be finite")
 def test_an_input_that_is_not_finite_passes_on_to_the_units_that_open_and_to_no_earlier_step(make, backend, leak, value):
     rnn = make(3, 20, period=LogUniform(2, 40), ratio_on=0.3, leak=leak, backend=backend)
     x, time = torch.randn(30, 4, 3), clocks(30, 4)

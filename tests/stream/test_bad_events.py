@@ -186,3 +186,29 @@ def test_a_first_event_at_a_time_that_is_no_finite_float_is_refused(time, error)
 def test_a_table_of_another_width_is_refused():
     with pytest.raises(ValueError, match=r"table must have shape \(entries, 5\), got \(20, 4\)"):
         Stream(PhasedLSTM(5, 9, **chosen).eval(), table=torch.randn(20, 4))
+
+
+NOW = 1.7e9
+
+
+@pytest.mark.parametrize("table", [None, torch.randn(5, 3)], ids=["features", "indices"])
+@pytest.mark.parametrize("make", [np.float32, lambda t: torch.tensor(t, dtype=torch.float32)], ids=["numpy", "torch"])
+def test_a_pushed_time_that_float32_rounds_to_the_last_one_changes_nothing(make, table):
+    """float32 seconds since 1970 lie 128 apart."""
+    stream = Stream(build(LAYERS["lstm"], torch.float32), table)
+    x = np.ones(3, np.float32) if table is None else 4
+    stream.push(x, make(NOW))
+    before = snapshot(stream)
+    with pytest.raises(ValueError, match=r"time must tell its steps apart, .* torch.float32 near 1.7e\+09 lie 128 apart"):
+        stream.push(x, make(NOW + 1.0))
+    assert_unchanged(stream, before)
+    stream.push(x, make(NOW + 200.0))
+    stream.push(x, NOW + 300.0)
+
+
+@pytest.mark.parametrize("t", [np.float32(1e6), np.float64(NOW), NOW, 17_000_000_000], ids=repr)
+def test_events_may_share_a_time_that_was_not_rounded(t):
+    stream = Stream(build(LAYERS["lstm"], torch.float32))
+    for _ in range(2):
+        stream.push(np.ones(3, np.float32), t)
+    assert stream.time == float(t)

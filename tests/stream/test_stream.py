@@ -317,3 +317,13 @@ def test_single_numbers_as_indices_give_what_run_gives(cls, kind, dtype):
     stream.reset()
     got = [stream.push(kind(i), moment) for i, moment in zip(index, t, strict=True)]
     assert np.array_equal(np.stack(got), want)  # each output has its own memory
+
+
+def test_arrays_that_cannot_be_written_are_taken_like_others():
+    rnn = build(LAYERS["lstm"], torch.float32)
+    x, t = (value.numpy().copy() for value in events(dtype=torch.float32))
+    want = Stream(rnn).run(x, t)
+    x.flags.writeable = t.flags.writeable = False
+    assert np.array_equal(Stream(rnn).run(x, t), want)
+    stream = Stream(rnn)
+    assert np.array_equal([stream.push(row, time) for row, time in zip(x, t, strict=True)], want)

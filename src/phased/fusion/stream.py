@@ -96,7 +96,7 @@ class FusionStream:
         """
         now = self._now
         arguments.known(samples, now.sensors)
-        time = float(t if type(t) in TIMES else check_events.moment(t))
+        time = float(t if type(t) in TIMES else check_events.moment(t, None, 0.0))  # equal times are one moment
         check_events.after(time, now.time)
         sensors, held = dict(now.sensors), dict(now.held)
         for name, x in samples.items():

@@ -1,0 +1,283 @@
+"""A layer in a file: it comes back with its settings and computes the same, and a file that is not its own is refused."""
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file, save, save_file
+from torch import nn
+from torch.nn.utils import prune
+from torch.nn.utils.parametrizations import weight_norm
+
+from damaged import damaged
+from layers import Layer, each_direction, each_layer, states
+from phased import LogUniform, PhasedGRU, PhasedLSTM, Stream
+from phased.saving import ENTRY, SETTINGS, BadLayer
+from strategies import clocks
+
+X, T = torch.randn(20, 4, 3), clocks(20, 4)
+SETTING = {
+    "input_size": 7,
+    "hidden_size": 9,
+    "num_layers": 2,
+    "bias": False,
+    "batch_first": True,
+    "dropout": 0.25,
+    "bidirectional": True,
+    "leak": 0.125,
+    "peephole": True,
+    "gate": "square",
+}
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    return tmp_path / "layer.safetensors"
+
+
+def again(rnn: Layer, file: Path, **options: Any) -> Layer:
+    rnn.save(file)
+    return type(rnn).load(file, **options)
+
+
+def edited(file: Path, **changes: Any) -> None:
+    """Other settings in the file, and everything else as it was."""
+    with safe_open(file, "pt") as stored:
+        about = json.loads(stored.metadata()[ENTRY]) | changes
+    save_file(load_file(file), file, {ENTRY: json.dumps(about)})
+
+
+@each_layer
+@each_direction
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_loaded_layer_computes_bit_for_bit_what_the_saved_one_does(make, bidirectional, training, dtype, file):
+    rnn = make(3, 5, 2, bidirectional=bidirectional, period=LogUniform(2, 40), gate="square", leak=0.25, dtype=dtype).train(
+        training
+    )
+    other = again(rnn, file)
+    assert (other.dtype, other.training) == (dtype, training)
+    ours, theirs = rnn(X.to(dtype), T), other(X.to(dtype), T)
+    assert torch.equal(ours[0], theirs[0])
+    assert all(torch.equal(a, b) for a, b in zip(states(ours[1]), states(theirs[1]), strict=True))
+
+
+@pytest.mark.parametrize("name", SETTING)
+def test_every_setting_comes_back(name, file):
+    sizes = {"input_size": 3, "hidden_size": 5} | {name: SETTING[name]}
+    rnn = again(PhasedLSTM(**sizes), file)
+    assert getattr(rnn, name) == SETTING[name] != getattr(PhasedLSTM(3, 5), name)
+    assert set(SETTING) == set(SETTINGS)
+
+
+def test_a_setting_that_changed_is_saved_as_it_is_now(file):
+    rnn = PhasedLSTM(3, 5, leak=0.5)
+    rnn.leak = 0
+    assert again(rnn, file).leak == 0.0
+
+
+@pytest.mark.parametrize("frozen", [{"period_l0"}, {"shift_l1", "weight_hh_l0"}, set()])
+def test_what_is_learned_comes_back_parameter_by_parameter(frozen, file):
+    rnn = PhasedLSTM(3, 5, 2, learn_ratio_on=True)
+    for name in frozen:
+        rnn.get_parameter(name).requires_grad_(False)
+    assert {name for name, value in again(rnn, file).named_parameters() if not value.requires_grad} == frozen
+
+
+def test_gates_outside_of_their_bounds_come_back_as_the_optimiser_left_them(file):
+    rnn = PhasedLSTM(3, 5)
+    with torch.no_grad():
+        rnn.period_l0[1], rnn.ratio_on_l0[2], rnn.ratio_on_l0[3] = -3.0, 7.0, -0.5
+    other = again(rnn, file)
+    assert all(torch.equal(value, rnn.state_dict()[name]) for name, value in other.state_dict().items())
+    other.reset_parameters()
+    assert torch.equal(other.gates()[0].period, rnn.gates()[0].period)
+
+
+def test_drawn_anew_a_loaded_layer_has_other_weights_and_the_gates_of_the_file(file):
+    rnn = PhasedLSTM(3, 5, 12, period=LogUniform(1, 1e6))
+    other = again(rnn, file)
+    other.reset_parameters()
+    for name, value in rnn.named_parameters():
+        assert torch.equal(other.get_parameter(name), value) == name.startswith(("period", "shift", "ratio_on"))
+
+
+def test_saving_and_loading_draw_no_random_number(file):
+    rnn = PhasedGRU(3, 5)
+    before = torch.get_rng_state()
+    again(rnn, file)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_loaded_layer_trains_streams_and_is_copied_like_any_other(file):
+    rnn = again(PhasedLSTM(3, 5, period=LogUniform(1, 20)), file)
+    optimizer = torch.optim.AdamW(rnn.parameters())
+    rnn(X, T)[0].square().sum().backward()
+    optimizer.step()
+    rnn.eval()
+    stream = Stream(copy.deepcopy(rnn))
+    torch.testing.assert_close(stream.run(X[:, 0], T[:, 0]), rnn(X[:, 0], T[:, 0])[0])
+    assert torch.equal(again(rnn, file)(X, T)[0], rnn(X, T)[0])
+
+
+def test_layers_that_share_weights_and_weights_that_are_views_are_saved(file):
+    rnn = PhasedLSTM(5, 5, 2)
+    rnn.weight_ih_l1 = rnn.weight_ih_l0
+    rnn.bias_ih_l0 = nn.Parameter(torch.randn(40)[::2])
+    other = again(rnn, file)
+    assert torch.equal(other.weight_ih_l1, rnn.weight_ih_l0)
+    assert torch.equal(other.bias_ih_l0, rnn.bias_ih_l0)
+
+
+def test_the_backend_and_the_device_are_those_of_the_call(file):
+    rnn = PhasedLSTM(3, 5, backend="reference")
+    assert again(rnn, file).backend == "auto"
+    assert again(rnn, file, backend="adjoint", device="meta").backend == "adjoint"
+    with torch.device("meta"):
+        assert again(PhasedLSTM(3, 5, device="cpu"), file).device == torch.device("meta")
+    with pytest.raises(ValueError, match="backend must be one of"):
+        PhasedLSTM.load(file, backend="fast")
+
+
+def test_the_parameters_are_those_of_a_plain_safetensors_file(file):
+    rnn = PhasedLSTM(3, 5)
+    rnn.save(file)
+    fresh = PhasedLSTM(3, 5)
+    fresh.load_state_dict(load_file(file))
+    assert all(torch.equal(value, rnn.state_dict()[name]) for name, value in fresh.state_dict().items())
+
+
+def test_a_subclass_loads_its_own_files_alone(file):
+    class Own(PhasedLSTM):
+        pass
+
+    assert type(again(Own(3, 5), file)) is Own
+    with pytest.raises(BadLayer, match=r"must be a PhasedLSTM, got a Own\. Call Own\.load"):
+        PhasedLSTM.load(file)
+
+
+@each_layer
+def test_a_layer_of_the_other_class_is_refused(make, file):
+    other = PhasedGRU if make is PhasedLSTM else PhasedLSTM
+    other(3, 5).save(file)
+    with pytest.raises(BadLayer, match=rf"layer.safetensors' must be a {make.__name__}, got a {other.__name__}\. Call"):
+        make.load(file)
+
+
+@pytest.mark.parametrize("version, cure", [(2, "Upgrade phased"), (0, "Save the layer again"), (None, "Save"), ("1", "Save")])
+def test_another_version_of_the_format_is_refused(version, cure, file):
+    PhasedLSTM(3, 5).save(file)
+    edited(file, version=version)
+    with pytest.raises(BadLayer, match=rf"must be of version 1 of the format, got {version!r}\. {cure}"):
+        PhasedLSTM.load(file)
+
+
+@pytest.mark.parametrize(
+    "change", [{"gate": "square"}, {"leak": 0.5}, {"batch_first": True}, {"training": False}, {"frozen": []}], ids=str
+)
+def test_an_edited_setting_is_refused(change, file):
+    PhasedLSTM(3, 5).save(file)
+    edited(file, **change)
+    with pytest.raises(BadLayer, match="must have the SHA-256 that it was saved with, and has another"):
+        PhasedLSTM.load(file)
+
+
+@pytest.mark.parametrize("name", [*SETTING, "training", "frozen", "sha256", "class"])
+def test_a_missing_setting_is_named(name, file):
+    PhasedLSTM(3, 5).save(file)
+    edited(file, **{name: None})
+    with pytest.raises(BadLayer, match=rf"must have the setting '{name}' as \w+, got None"):
+        PhasedLSTM.load(file)
+
+
+def test_other_safetensors_files_and_other_files_are_refused(file):
+    file.write_bytes(save(PhasedLSTM(3, 5).state_dict()))
+    with pytest.raises(BadLayer, match="must be a layer that its `save` has written, got a file of another kind"):
+        PhasedLSTM.load(file)
+    file.write_bytes(b"weights")
+    with pytest.raises(BadLayer, match="is cut off, damaged or no safetensors file"):
+        PhasedLSTM.load(file)
+
+
+CONTENT: list[bytes] = []
+
+
+@given(st.data())
+def test_a_damaged_file_is_a_clear_error_or_the_layer_that_was_saved(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "damaged.safetensors"
+    if not CONTENT:
+        torch.manual_seed(0)
+        PhasedGRU(1, 2).save(path)
+        CONTENT.append(path.read_bytes())
+    path.write_bytes(data.draw(damaged(CONTENT[0])))
+    try:
+        rnn = PhasedGRU.load(path)
+    except BadLayer:
+        return
+    rnn.save(path)
+    assert path.read_bytes() == CONTENT[0]
+
+
+def test_a_file_that_is_cut_off_anywhere_is_refused(file):
+    PhasedGRU(1, 2).save(file)
+    content = file.read_bytes()
+    for length in range(0, len(content), 7):
+        file.write_bytes(content[:length])
+        with pytest.raises(BadLayer, match="is cut off, damaged or no safetensors file"):
+            PhasedGRU.load(file)
+
+
+def test_a_missing_file_and_a_folder_are_errors_of_the_operating_system(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"cannot read the layer: .* Name another file, .*: '.*none'"):
+        PhasedLSTM.load(tmp_path / "none")
+    with pytest.raises(OSError, match="cannot read the layer"):
+        PhasedLSTM.load(tmp_path)
+    with pytest.raises(OSError, match="cannot write"):
+        PhasedLSTM(3, 5).save(tmp_path / "none" / "layer")
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(file, monkeypatch):
+    rnn = PhasedLSTM(3, 5)
+    rnn.save(file)
+    before = file.read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="the one before it is intact"):
+        PhasedLSTM(3, 5).save(file)
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def pruned(rnn: Layer) -> Layer:
+    prune.l1_unstructured(rnn, "weight_hh_l0", 0.5)
+    return rnn
+
+
+@pytest.mark.parametrize(
+    "change, name",
+    [(lambda rnn: weight_norm(rnn, "weight_hh_l0"), "parametrizations"), (pruned, "weight_hh_l0")],
+    ids=["norm", "pruned"],
+)
+def test_parametrised_and_pruned_layers_name_what_is_in_the_way(change, name, file):
+    with pytest.raises(ValueError, match=rf"must have the parameters of its class alone; '{name}.*Undo"):
+        change(PhasedLSTM(3, 5)).save(file)
+    assert not file.exists()
+
+
+def test_a_layer_without_values_is_refused(file):
+    with pytest.raises(ValueError, match="must have values, got parameters on the meta device"):
+        PhasedLSTM(3, 5, device="meta").save(file)
+
+
+@pytest.mark.gpu
+def test_a_layer_on_a_gpu_is_saved_and_loaded_there_or_on_the_cpu(file):
+    rnn = PhasedLSTM(3, 5, device="cuda").eval()
+    there = again(rnn, file, device="cuda")
+    assert torch.equal(there(X.cuda(), T.cuda())[0], rnn(X.cuda(), T.cuda())[0])
+    assert PhasedLSTM.load(file).device == torch.device("cpu")

@@ -1,0 +1,188 @@
+"""Settings from the times of a data set: periods between its gaps and its spans, and an open ratio with which units open."""
+
+import os
+import tarfile
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from phased import LogUniform, PhasedLSTM, fitted, never_open, updates, wake
+from phased.clocks import read
+from strategies import clocks
+
+HOURS = [torch.arange(97) / 2, torch.arange(48) / 2, torch.arange(95) / 2]
+
+
+def padded(sequences: list[Tensor]) -> tuple[Tensor, list[int]]:
+    return torch.nn.utils.rnn.pad_sequence(sequences, padding_value=float("nan")), [len(entry) for entry in sequences]
+
+
+def closed_share(sequences: list[Tensor], units: int = 1000) -> float:
+    """The part of the units of a fitted layer that open in no sequence."""
+    torch.manual_seed(0)
+    return never_open(PhasedLSTM(1, units, **fitted(sequences)), sequences).double().mean().item()
+
+
+def test_periods_reach_from_two_median_gaps_to_the_median_span():
+    assert fitted(HOURS)["period"] == LogUniform(1.0, 47.0)
+
+
+def test_lists_padded_batches_and_single_sequences_give_the_same_settings():
+    batch, lengths = padded(HOURS)
+    assert fitted(batch, lengths) == fitted(HOURS)
+    assert fitted(batch.T, lengths, batch_first=True) == fitted(HOURS)
+    assert fitted([entry.tolist() for entry in HOURS]) == fitted(tuple(entry.numpy() for entry in HOURS)) == fitted(HOURS)
+    assert fitted(HOURS[0]) == fitted(HOURS[0].tolist()) == fitted(HOURS[:1]) == fitted(HOURS[0].unsqueeze(1))
+
+
+def test_arrays_that_cannot_be_written_are_read():
+    fixed = HOURS[0].numpy().copy()
+    fixed.flags.writeable = False
+    assert fitted([fixed]) == fitted(fixed) == fitted(HOURS[0])
+
+
+def test_a_list_of_numbers_in_tensors_is_one_sequence():
+    assert fitted(list(HOURS[0])) == fitted(HOURS[0])
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0, 1e6))
+def test_periods_have_the_unit_of_time_and_do_not_depend_on_its_origin(unit, origin):
+    law = fitted([(origin + entry.double()) * unit for entry in HOURS])["period"]
+    assert (law.low, law.high) == pytest.approx((1.0 * unit, 47.0 * unit), rel=1e-5)
+
+
+def test_microseconds_since_1970_lose_nothing():
+    micros = [1_700_000_000_000_000 + torch.arange(1000) * 7 for _ in range(3)]
+    assert fitted(micros)["period"] == LogUniform(14.0, 6993.0)
+    assert fitted([entry.numpy().astype(np.uint64) for entry in micros])["period"] == LogUniform(14.0, 6993.0)
+
+
+def test_steps_at_the_same_time_and_sequences_of_one_step_change_no_period():
+    twice = [entry.repeat_interleave(3) for entry in HOURS]
+    assert fitted([*twice, torch.tensor([5.0]), torch.tensor([])])["period"] == fitted(HOURS)["period"]
+
+
+@pytest.mark.parametrize("steps", [2, 3, 5])
+def test_few_steps_still_give_two_octaves_and_a_larger_ratio(steps):
+    settings = fitted([clocks(steps, 1).flatten() for _ in range(200)])
+    assert settings["period"].high / settings["period"].low >= 4
+    assert 0.05 < settings["ratio_on"] <= 1
+
+
+def test_many_steps_at_irregular_times_need_no_larger_ratio():
+    sequences = [clocks(300, 1).flatten() for _ in range(20)]
+    assert fitted(sequences)["ratio_on"] == 0.05
+    assert fitted(sequences, ratio_on=0.2)["ratio_on"] == 0.2
+    assert closed_share(sequences) == 0
+
+
+@pytest.mark.parametrize("steps", [3, 10, 30, 100, 1000])
+def test_on_a_clock_that_all_sequences_share_hardly_a_unit_stays_closed_and_none_after_waking(steps):
+    sequences = [torch.arange(steps)] * 4
+    assert closed_share(sequences) < 0.05
+    rnn = PhasedLSTM(1, 500, **fitted(sequences))
+    wake(rnn, sequences)
+    assert not never_open(rnn, sequences).any()
+
+
+def test_at_least_half_of_the_sequences_open_nearly_every_unit():
+    torch.manual_seed(1)
+    sequences = [clocks(12, 1).flatten() for _ in range(100)]
+    rnn = PhasedLSTM(1, 200, **fitted(sequences))
+    opened = torch.stack([updates(rnn, entry)[0] > 0 for entry in sequences]).double().mean(0)
+    assert (opened >= 0.45).double().mean() > 0.97
+
+
+def test_bursts_give_periods_from_within_a_burst_to_the_whole_recording():
+    bursts = [(clocks(200, 1, span=1e-3) + 60.0 * n + torch.rand(1)).flatten() for n in range(40)]
+    settings = fitted([torch.cat(bursts)])
+    assert settings["period"].low < 1e-3
+    assert settings["period"].high > 60 * 38
+    assert settings["ratio_on"] < 0.4
+
+
+def test_long_sequences_are_thinned_and_give_the_ratio_of_the_whole():
+    assert fitted(clocks(100_000, 1, span=1e5))["ratio_on"] == 0.05
+    assert fitted([torch.arange(1000)] * 300)["ratio_on"] == 0.05
+
+
+@pytest.mark.parametrize(
+    "time", [torch.zeros(5, 3), [torch.tensor([4.0])] * 7, [torch.tensor([])], torch.zeros(0, 4), torch.full((9,), 3)], ids=str
+)
+def test_times_without_a_gap_fit_no_period(time):
+    with pytest.raises(
+        ValueError, match=r"a sequence with two steps at different times, got .* and none\. .* set period= by hand"
+    ):
+        fitted(time)
+
+
+@pytest.mark.parametrize(
+    "time, message",
+    [
+        ([[0.0, 1.0], [0.0, float("nan"), 2.0]], r"time must be finite, got nan at step 1 of sequence 1"),
+        ([[0.0, 1.0], [5.0], [3.0, 4.0, 1.0]], r"must not go backwards, got 1.0 after 4.0 at step 2 of sequence 2"),
+        ([[0.0, 1.0], [[1.0, 2.0]]], r"time of sequence 1 must have shape \(steps,\), got \(1, 2\)"),
+        (torch.zeros(2, 3, 4), r"time must be a list of arrays, or have shape \(steps, batch\)"),
+        (torch.tensor([1.7e9 + 10 * n for n in range(50)]), r"time must tell its steps apart"),
+    ],
+)
+def test_times_that_are_no_clock_are_refused_with_their_place(time, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(time)
+
+
+def test_a_batch_in_the_other_order_is_named():
+    with pytest.raises(ValueError, match="batch_first=True"):
+        fitted(torch.arange(10).expand(3, 10) - torch.arange(3).unsqueeze(1))
+
+
+def test_other_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match=r"ratio_on must be in \(0, 1\], got 0"):
+        fitted(HOURS, ratio_on=0.0)
+    with pytest.raises(ValueError, match="lengths must be None for a list"):
+        fitted(HOURS, [1, 2, 3])
+    with pytest.raises(ValueError, match=r"Pass time\[:length\]"):
+        fitted(HOURS[0], [1])
+    with pytest.raises(TypeError, match="time must be real numbers"):
+        fitted(np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[s]"))
+    with pytest.raises(TypeError, match="time of sequence 1 must be real numbers"):
+        fitted([[1.0, 2.0], ["a", "b"]])
+
+
+def test_float32_times_on_the_grid_of_their_dtype_are_data_if_sequences_start_anew():
+    even = torch.arange(2**25, 2**25 + 400, 4, dtype=torch.float32)
+    assert fitted([even, even, even])["period"] == LogUniform(8.0, 396.0)
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=6), min_size=1, max_size=6))
+def test_flat_clocks_have_the_gaps_and_spans_of_their_sequences(sequences):
+    sequences = [sorted(entry) for entry in sequences]
+    flat = read([np.array(entry, np.int64) for entry in sequences])
+    assert flat.gaps().tolist() == [after - before for entry in sequences for before, after in pairwise(entry)]
+    assert flat.spans().tolist() == [entry[-1] - entry[0] if entry else 0 for entry in sequences]
+    assert [flat.sequence(n).tolist() for n in range(len(sequences))] == sequences
+
+
+def test_intensive_care_stays_get_the_periods_that_tuning_found():
+    archive = Path(os.environ.get("PHASED_DATA", "none")) / "physionet2012" / "set-a.tar.xz"
+    if not archive.is_file():
+        pytest.skip("PHASED_DATA has no physionet2012/set-a.tar.xz")
+    stays = []
+    with tarfile.open(archive) as stored:
+        for member in stored:
+            if member.name.endswith(".txt") and "Outcomes" not in member.name:
+                lines = stored.extractfile(member).read().decode().splitlines()[1:]
+                stays.append(torch.tensor(sorted({60 * int(line[:2]) + int(line[3:5]) for line in lines})) / 60)
+                if len(stays) == 100:
+                    break
+    settings = fitted(stays)
+    assert settings["period"].low == pytest.approx(1.0, rel=0.1)
+    assert settings["period"].high == pytest.approx(47.5, rel=0.02)
+    assert settings["ratio_on"] == 0.05
+    assert closed_share(stays, 200) == 0

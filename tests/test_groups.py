@@ -1,0 +1,100 @@
+"""Parameter groups: what an optimiser decays, and what it leaves alone."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from layers import each_direction, each_layer
+from phased import PhasedGRU, PhasedLSTM, parameter_groups
+
+
+def decay_of(model: nn.Module, **options: float) -> dict[str, float]:
+    """The weight decay of each parameter, by its name."""
+    decays = {id(value): group["weight_decay"] for group in parameter_groups(model, **options) for value in group["params"]}
+    return {name: decays[id(value)] for name, value in model.named_parameters()}
+
+
+@each_layer
+@each_direction
+def test_matrices_decay_and_gates_and_biases_do_not(make, bidirectional):
+    decays = decay_of(make(3, 5, 2, bidirectional=bidirectional), weight_decay=0.3)
+    assert {name for name, decay in decays.items() if decay} == {name for name in decays if name.startswith("weight_")}
+    assert set(decays.values()) == {0.0, 0.3}
+
+
+def test_layers_anywhere_in_a_model_are_found_and_other_modules_follow_the_same_rule():
+    model = nn.Sequential(
+        nn.Embedding(7, 3), nn.ModuleDict({"rnn": PhasedLSTM(3, 5, peephole=True)}), nn.BatchNorm1d(5), nn.Linear(5, 2)
+    )
+    decayed = {name for name, decay in decay_of(model).items() if decay}
+    assert decayed == {"0.weight", "1.rnn.weight_ih_l0", "1.rnn.weight_hh_l0", "3.weight"}
+
+
+def test_every_parameter_is_in_one_group_once():
+    rnn = PhasedGRU(4, 4, learn_period=False)
+    model = nn.ModuleList([rnn, rnn, nn.Linear(4, 4)])
+    model[2].weight = nn.Parameter(torch.zeros(4, 4))
+    grouped = [id(value) for group in parameter_groups(model) for value in group["params"]]
+    assert sorted(grouped) == sorted(id(value) for value in model.parameters())
+
+
+def test_gates_computed_by_a_parametrisation_are_gates():
+    class Exponential(nn.Module):
+        def forward(self, value):
+            return value.exp()
+
+        def right_inverse(self, value):
+            return value.log()
+
+    rnn = weight_norm(PhasedLSTM(3, 5), "weight_hh_l0")
+    nn.utils.parametrize.register_parametrization(rnn, "period_l0", Exponential())
+    groups = parameter_groups(rnn, gate_lr=0.5)
+    assert {tuple(value.shape) for value in groups[-1]["params"]} == {(5,)}
+    assert len(groups[-1]["params"]) == 3
+    assert groups[-1]["lr"] == 0.5
+
+
+def test_without_phased_layers_there_are_no_gates():
+    assert [len(group["params"]) for group in parameter_groups(nn.Linear(3, 2))] == [1, 1]
+    assert [len(group["params"]) for group in parameter_groups(nn.Linear(3, 2, bias=False))] == [1]
+
+
+def test_decay_alone_leaves_gates_as_they_are_and_shrinks_weights():
+    rnn = PhasedLSTM(3, 5, learn_ratio_on=True)
+    before = {name: value.detach().clone() for name, value in rnn.named_parameters()}
+    optimizer = torch.optim.AdamW(parameter_groups(rnn, weight_decay=0.5), lr=0.1)
+    for value in rnn.parameters():
+        value.grad = torch.zeros_like(value)
+    optimizer.step()
+    for name, value in rnn.named_parameters():
+        torch.testing.assert_close(value.detach(), before[name] * (0.95 if name.startswith("weight_") else 1.0))
+
+
+def test_gates_may_have_a_learning_rate_of_their_own():
+    rnn = PhasedLSTM(3, 5)
+    optimizer = torch.optim.SGD(parameter_groups(rnn, weight_decay=0.0, gate_lr=3.0), lr=1.0)
+    before = {name: value.detach().clone() for name, value in rnn.named_parameters()}
+    for value in rnn.parameters():
+        value.grad = torch.ones_like(value)
+    optimizer.step()
+    for name, step in {"period_l0": 3.0, "shift_l0": 3.0, "weight_hh_l0": 1.0, "bias_hh_l0": 1.0}.items():
+        torch.testing.assert_close(before[name] - rnn.get_parameter(name).detach(), torch.full_like(before[name], step))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"weight_decay": -1.0}, r"weight_decay must be in \[0, inf\), got -1"),
+        ({"gate_lr": -0.1}, r"gate_lr must be in \[0, inf\), got -0.1"),
+        ({"weight_decay": float("nan")}, "weight_decay must be in"),
+    ],
+)
+def test_rates_below_zero_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        parameter_groups(PhasedLSTM(3, 5), **options)
+
+
+def test_parameters_instead_of_a_module_are_refused():
+    with pytest.raises(TypeError, match=r"module must be a torch.nn.Module, got generator\. Pass the model"):
+        parameter_groups(PhasedLSTM(3, 5).parameters())
