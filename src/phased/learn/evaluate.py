@@ -9,7 +9,7 @@ import torch
 
 from phased.learn import loader
 from phased.learn.batch import Evaluation
-from phased.learn.metric import mean, sum_of_scores, summed
+from phased.learn.metric import Objective, Standard, mean, summed
 from phased.learn.share import Opaque, Share, shares
 from phased.learn.store import Score
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 @torch.no_grad()
-def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric) -> Score:
+def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric, objective: Objective | None = None) -> Score:
     """The result of a test in eval."""
+    goal = Standard() if objective is None else objective
     module.eval()
     score, steps, made, possible = torch.zeros(4, dtype=torch.float64, device=fabric.device)
     count, sequences, gated = 0, 0, False
     for batch, labels, _ in batches:
-        score += sum_of_scores(module(Opaque(batch)), batch)
+        score += goal.score(module(Opaque(batch)), batch)
         count += labels
         sequences += batch.size
         steps += sum(samples.lengths.sum() for samples in batch.streams.values())
@@ -42,10 +43,12 @@ def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric) -> Score:
     return Score(test, int(tested), taken / tested, opened)
 
 
-def evaluate_further(tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Fabric) -> dict[str, Score]:
+def evaluate_further(
+    tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Fabric, objective: Objective | None = None
+) -> dict[str, Score]:
     """The results of a task's further tests in batches of `size` sequences, by name."""
     found = {}
     for name, (test, sequences) in tests.items():
         places = loader.test_places(sequences, size)
-        found[name] = evaluate(module, shares(test, size, seed, places, fabric), fabric)
+        found[name] = evaluate(module, shares(test, size, seed, places, fabric), fabric, objective)
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -39,6 +40,33 @@ def sum_of_scores(answer: Tensor, batch: Batch) -> Tensor:
     """Number of correct classes, or sum of the squared errors of numbers."""
     answer, y = labelled(answer, batch)
     return (answer.argmax(-1) == y).sum() if answer.dim() == 2 else functional.mse_loss(answer, y, reduction="sum")
+
+
+class Objective(Protocol):
+    """What a training minimises, and what a test measures; both are sums over the labels that count."""
+
+    def loss(self, answer: Tensor, batch: Batch) -> Tensor:
+        """The sum of the losses, with gradients."""
+        ...
+
+    def score(self, answer: Tensor, batch: Batch) -> Tensor:
+        """The sum of the test results."""
+        ...
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Cross entropy and the number of correct classes; or squared errors of numbers."""
+
+    smoothing: float = 0.0
+
+    def loss(self, answer: Tensor, batch: Batch) -> Tensor:
+        """See `sum_of_losses`."""
+        return sum_of_losses(answer, batch, self.smoothing)
+
+    def score(self, answer: Tensor, batch: Batch) -> Tensor:
+        """See `sum_of_scores`."""
+        return sum_of_scores(answer, batch)
 
 
 def mean(total: Tensor, labels: int, fabric: Fabric) -> float:
