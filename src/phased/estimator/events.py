@@ -1,0 +1,218 @@
+"""Events: sequences of measurements at uneven times, in flat arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phased.estimator.ragged import check_events, flatten
+from phased.estimator.settings import Settings
+from phased.estimator.units import unit_name
+
+Index = int | slice | Sequence[int] | Sequence[bool] | NDArray[np.integer[Any]] | NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Events:
+    """n sequences of measurements at uneven times. `Events.read` makes it from a table, `Events.of` from arrays.
+
+    A step is one distinct time of a sequence. The steps of sequence i are `time[offset[i] : offset[i + 1]]`; the measurements
+    of step s are `value[entry[s] : entry[s + 1]]`, of the variables `variable[entry[s] : entry[s + 1]]`. A step may have no
+    measurement. The arrays cannot be written to.
+
+    Indexing by a number, a slice, numbers or a mask selects sequences and gives Events again, so that scikit-learn's
+    `cross_val_score`, `GridSearchCV` and `train_test_split` accept them.
+
+    Args:
+        ids: one per sequence, integers or strings.
+        variables: names of what is measured over time.
+        statics: names of what is known once per sequence.
+        unit: of `time`, such as "h"; "" if unknown.
+        offset: where the steps of each sequence begin, and their number.
+        time: strictly increasing within a sequence. Where the table has dates: since the sequence's first event.
+        entry: where the measurements of each step begin, and their number.
+        variable: index into `variables`, increasing within a step.
+        value: finite.
+        static: NaN where unknown.
+        origin: date of time 0 of each sequence (UTC), or None where the table has no dates.
+        settings: how the table was read, for `Events.read(like=...)`.
+        counts: what happened to rows of the table on reading, such as {"merged": 3}; shown by `describe`.
+
+    Shape:
+        - ids: (n,)
+        - offset: (n + 1,) int64
+        - time: (S,) float64, with S steps in all
+        - entry: (S + 1,) int64
+        - variable: (M,) int32, with M measurements in all
+        - value: (M,) float64
+        - static: (n, number of statics) float64
+        - origin: (n,) datetime64[us]
+
+    Raises:
+        ValueError: the arrays contradict each other, or a time or value is not finite.
+
+    Example:
+        >>> from phased.estimator import Events
+        >>> times, values = [[0.0, 0.5], [0.2]], [[[73, 15], [77, float("nan")]], [[80, 14]]]
+        >>> events = Events.of(times, values, variables=["HR", "GCS"])
+        >>> events
+        Events of 2 sequences: 3 steps, 5 measurements of 2 variables, 0 static
+        >>> events[1].time
+        array([0.2])
+    """
+
+    ids: NDArray[Any]
+    variables: tuple[str, ...]
+    statics: tuple[str, ...]
+    unit: str
+    offset: NDArray[np.int64]
+    time: NDArray[np.float64]
+    entry: NDArray[np.int64]
+    variable: NDArray[np.int32]
+    value: NDArray[np.float64]
+    static: NDArray[np.float64]
+    origin: NDArray[np.datetime64] | None = None
+    settings: Settings = field(default_factory=Settings)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_events(self)
+        for each in fields(self):
+            array = getattr(self, each.name)
+            if isinstance(array, np.ndarray):
+                view = array.view()
+                view.flags.writeable = False
+                object.__setattr__(self, each.name, view)
+
+    @classmethod
+    def of(
+        cls,
+        times: Sequence[ArrayLike],
+        values: Sequence[ArrayLike],
+        *,
+        ids: ArrayLike | None = None,
+        variables: Sequence[str] | None = None,
+        static: ArrayLike | None = None,
+        statics: Sequence[str] | None = None,
+        unit: str = "",
+    ) -> Events:
+        """Sequences from arrays.
+
+        Args:
+            times: one array per sequence, strictly increasing: numbers, or datetime64, which then count from the first.
+            values: one array per sequence; NaN is "not measured".
+            ids: by default 0, 1, ...
+            variables: names; by default "x0", "x1", ...
+            static: what is known once per sequence; NaN is "unknown".
+            statics: names; by default "s0", "s1", ...
+            unit: of the times; for datetime64 "h" by default.
+
+        Shape:
+            - times: n of (T_i,)
+            - values: n of (T_i, V), or of (T_i,) for one variable
+            - static: (n, number of statics)
+
+        Returns:
+            The sequences. Every time is a step, also one at which nothing is measured.
+
+        Raises:
+            ValueError: times that do not increase or are not finite, infinite values, or shapes that contradict each other. The
+                message names id, time and variable.
+
+        Example:
+            >>> from phased.estimator import Events
+            >>> Events.of([[0.0, 1.5]], [[[1.0], [2.0]]], variables=["dose"], unit="h").dense()
+            array([[1.],
+                   [2.]])
+        """
+        return cls(**flatten(times, values, ids, variables, static, statics, unit_name(unit)))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(n,): one item per sequence."""
+        return (len(self.ids),)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of steps of each sequence, (n,)."""
+        return np.diff(self.offset)
+
+    @property
+    def sequence(self) -> NDArray[np.int64]:
+        """Sequence of each step, (S,)."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Events]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        return (
+            f"Events of {len(self)} sequences: {len(self.time)} steps, {len(self.value)} measurements of {len(self.variables)} "
+            f"variables, {len(self.statics)} static"
+        )
+
+    def __getitem__(self, index: Index | tuple[Index, EllipsisType]) -> Events:
+        """These sequences in this order; one sequence stays Events."""
+        wanted: Any = index[0] if isinstance(index, tuple) else index  # scikit-learn indexes with [rows, ...]
+        if isinstance(wanted, slice):
+            rows = np.arange(len(self))[wanted]
+        elif np.ndim(wanted) == 0:
+            place = operator.index(wanted)
+            if not -len(self) <= place < len(self):
+                raise IndexError(f"index must be from {-len(self)} to {len(self) - 1}, got {place}.")
+            rows = np.array([place % len(self)])
+        else:
+            rows = np.arange(len(self))[np.asarray(wanted, None if len(wanted) else np.int64)]
+        return self._take(rows)
+
+    def _take(self, rows: NDArray[np.int64]) -> Events:
+        """The sequences of these numbers, copied."""
+        step, offset = gather(self.offset, rows)
+        measurement, entry = gather(self.entry, step)
+        return Events(
+            self.ids[rows],
+            self.variables,
+            self.statics,
+            self.unit,
+            offset,
+            self.time[step],
+            entry,
+            self.variable[measurement],
+            self.value[measurement],
+            self.static[rows],
+            None if self.origin is None else self.origin[rows],
+            self.settings,
+            self.counts,
+        )
+
+    def dense(self) -> NDArray[np.float64]:
+        """Values as a matrix, a row per step and a column per variable.
+
+        Returns:
+            (S, number of variables) float64, NaN where not measured.
+
+        Example:
+            >>> from phased.estimator import Events
+            >>> Events.of([[0.0, 1.0]], [[[1.0, float("nan")], [2.0, 3.0]]]).dense()
+            array([[ 1., nan],
+                   [ 2.,  3.]])
+        """
+        matrix = np.full((len(self.time), len(self.variables)), np.nan)
+        matrix[np.repeat(np.arange(len(self.time)), np.diff(self.entry)), self.variable] = self.value
+        return matrix
+
+
+def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of the elements of these rows of a ragged array, one row after another, and their new offsets."""
+    length = offset[rows + 1] - offset[rows]
+    new = np.concatenate([[0], np.cumsum(length)])
+    return np.arange(new[-1]) + np.repeat(offset[rows] - new[:-1], length), new

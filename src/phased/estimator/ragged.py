@@ -1,0 +1,152 @@
+"""Lists of arrays as flat arrays, and the checks of flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from phased.estimator.settings import Settings
+from phased.estimator.units import in_unit
+
+if TYPE_CHECKING:
+    from phased.estimator.events import Events
+
+
+def flatten(
+    times: Sequence[ArrayLike],
+    values: Sequence[ArrayLike],
+    ids: ArrayLike | None,
+    variables: Sequence[str] | None,
+    static: ArrayLike | None,
+    statics: Sequence[str] | None,
+    unit: str,
+) -> dict[str, Any]:
+    """The fields of Events from one array of times and one of values per sequence."""
+    if len(times) != len(values):
+        raise ValueError(f"times and values must have one array per sequence, got {len(times)} and {len(values)}.")
+    names = np.arange(len(times)) if ids is None else np.asarray(ids)
+    if names.shape != (len(times),):
+        raise ValueError(f"ids must have the shape ({len(times)},), one per sequence, got {names.shape}.")
+    if len(set(names.tolist())) != len(names):
+        twice = next(name for index, name in enumerate(names.tolist()) if name in names[:index])
+        raise ValueError(f"each id must occur once, got {twice!r} twice.")
+    clocks = [np.asarray(each) for each in times]
+    origin = None
+    if clocks and all(clock.dtype.kind == "M" for clock in clocks):
+        unit = unit or "h"
+        dates = [clock.astype("datetime64[us]") for clock in clocks]
+        origin = np.array([date.min() if len(date) else np.datetime64("NaT") for date in dates], "datetime64[us]")
+        clocks = [in_unit(date - start, unit) for date, start in zip(dates, origin, strict=True)]
+    clocks = [_times(clock, name) for clock, name in zip(clocks, names.tolist(), strict=True)]
+    widths = {np.shape(each)[1] for each in values if np.ndim(each) == 2}
+    width = len(variables) if variables is not None else widths.pop() if len(widths) == 1 else 1
+    rows = [_rows(each, clock, width, name) for each, clock, name in zip(values, clocks, names.tolist(), strict=True)]
+    dense = np.concatenate([np.empty((0, width)), *rows])
+    measured = ~np.isnan(dense)
+    known = np.empty((len(times), 0)) if static is None else np.asarray(static, np.float64)
+    count = known.shape[1] if known.ndim == 2 else 0
+    time = np.concatenate([np.empty(0), *clocks])
+    variables = tuple(f"x{index}" for index in range(width)) if variables is None else tuple(variables)
+    statics = tuple(f"s{index}" for index in range(count)) if statics is None else tuple(statics)
+    return {
+        "ids": names,
+        "variables": variables,
+        "statics": statics,
+        "unit": unit,
+        "offset": offsets([len(clock) for clock in clocks]),
+        "time": time,
+        "entry": offsets(measured.sum(1)),
+        "variable": np.nonzero(measured)[1].astype(np.int32),
+        "value": dense[measured],
+        "static": known,
+        "origin": origin,
+        "settings": Settings(unit, "number" if origin is None else "date", variables, statics),
+    }
+
+
+def offsets(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Where each part begins, and the length of all."""
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]).astype(np.int64)
+
+
+def _times(clock: NDArray[Any], name: object) -> NDArray[np.float64]:
+    """The times of one sequence as float64."""
+    if clock.ndim != 1 or (len(clock) and clock.dtype.kind not in "iuf"):
+        raise ValueError(
+            f"times of sequence {name!r} must be numbers or datetime64 of shape (T,), got {clock.dtype} with shape {clock.shape}."
+        )
+    return clock.astype(np.float64)
+
+
+def _rows(values: ArrayLike, clock: NDArray[np.float64], width: int, name: object) -> NDArray[np.float64]:
+    """The values of one sequence, (T, width)."""
+    matrix = np.asarray(values, np.float64)
+    if matrix.ndim == 1 and width == 1:
+        matrix = matrix[:, None]
+    if not len(clock) and not matrix.size:
+        return np.empty((0, width))
+    if matrix.shape != (len(clock), width):
+        raise ValueError(f"values of sequence {name!r} must have the shape {(len(clock), width)}, got {matrix.shape}.")
+    return matrix
+
+
+def check_events(events: Events) -> None:
+    """Raise a ValueError if the fields contradict each other, a time or value is not finite, or times do not increase."""
+    n, steps, measurements = len(events.ids), len(events.time), len(events.value)
+    shapes = {
+        "ids": (n,),
+        "offset": (n + 1,),
+        "time": (steps,),
+        "entry": (steps + 1,),
+        "variable": (measurements,),
+        "value": (measurements,),
+        "static": (n, len(events.statics)),
+    }
+    for name, shape in shapes.items():
+        if getattr(events, name).shape != shape:
+            raise ValueError(f"{name} must have the shape {shape}, got {getattr(events, name).shape}.")
+    _check_names(events)
+    if events.offset[-1] != steps or events.entry[-1] != measurements:
+        raise ValueError(
+            f"offset must end with {steps} and entry with {measurements}, got {events.offset[-1]}, {events.entry[-1]}."
+        )
+    bad = np.flatnonzero(~np.isfinite(events.time))
+    if len(bad):
+        raise ValueError(f"time must be finite, got {events.time[bad[0]]} in sequence {_id(events, bad[0])}.")
+    bad = np.flatnonzero((np.diff(events.time) <= 0) & (np.diff(events.sequence) == 0))
+    if len(bad):
+        pair = events.time[bad[0]], events.time[bad[0] + 1]
+        raise ValueError(
+            f"time must increase within a sequence, got {pair[0]} and then {pair[1]} in sequence {_id(events, bad[0])}. "
+            "Sort the events, and merge those of one time."
+        )
+    bad = np.flatnonzero(~np.isfinite(events.value))
+    if len(bad):
+        step = int(np.searchsorted(events.entry, bad[0], "right")) - 1
+        raise ValueError(
+            f"value must be finite, got {events.value[bad[0]]} in sequence {_id(events, step)} at time {events.time[step]}, "
+            f"variable {events.variables[events.variable[bad[0]]]!r}. Use NaN where nothing was measured."
+        )
+    infinite = np.argwhere(np.isinf(events.static))
+    if len(infinite):
+        row, column = infinite[0]
+        raise ValueError(
+            f"static must be finite or NaN, got an infinite {events.statics[column]!r} in sequence {events.ids.tolist()[row]!r}."
+        )
+
+
+def _check_names(events: Events) -> None:
+    """Raise a ValueError if a name occurs twice."""
+    names = (*events.variables, *events.statics)
+    if len(set(names)) != len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        raise ValueError(f"names of variables and statics must differ, got {twice!r} twice.")
+
+
+def _id(events: Events, step: int) -> str:
+    """The id of the sequence that a step is in, as it is printed."""
+    row = int(np.searchsorted(events.offset, step, "right")) - 1
+    return repr(events.ids[row : row + 1].tolist()[0])

@@ -1,0 +1,72 @@
+"""How a table was read, so that another one can be read in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+Layout = Literal["long", "wide"]
+Merge = Literal["mean", "last", "first", "max", "min"]
+Clock = Literal["number", "date"]
+
+EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a table was read. It is part of a saved model, so it contains JSON values only.
+
+    Args:
+        unit: of the times.
+        clock: "number", or "date" where times count from each sequence's first event.
+        variables: names measured over time, in order.
+        statics: names known once per sequence, in order.
+        columns: columns of id, time, and, in a long table, variable and value.
+        missing: variable to the numbers that stand for a missing value; "*" for all variables without an entry.
+        merge: how several values of a variable at one time become one; None refuses them.
+        drop: variables that are left out.
+
+    Example:
+        >>> settings = Settings(unit="h", variables=("HR",), missing={"Height": (-1.0,)})
+        >>> Settings.from_json(settings.to_json()) == settings
+        True
+    """
+
+    unit: str = ""
+    clock: Clock = "number"
+    variables: tuple[str, ...] = ()
+    statics: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    merge: Merge | None = None
+    drop: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dictionary of JSON values."""
+        return asdict(self) | {
+            "variables": list(self.variables),
+            "statics": list(self.statics),
+            "columns": dict(self.columns),
+            "missing": {name: list(values) for name, values in self.missing.items()},
+            "drop": list(self.drop),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Settings:
+        """The settings in such a dictionary; a ValueError if it is another one."""
+        names = {each.name for each in fields(cls)}
+        if set(values) != names:
+            raise ValueError(f"settings of a table must have the keys {sorted(names)}, got {sorted(values)}.")
+        if values["merge"] not in (None, *get_args(Merge)) or values["clock"] not in get_args(Clock):
+            raise ValueError(f"merge and clock must be known names, got {values['merge']!r} and {values['clock']!r}.")
+        return cls(
+            unit=str(values["unit"]),
+            clock=values["clock"],
+            variables=tuple(values["variables"]),
+            statics=tuple(values["statics"]),
+            columns=dict(values["columns"]),
+            missing={name: tuple(map(float, each)) for name, each in values["missing"].items()},
+            merge=values["merge"],
+            drop=tuple(values["drop"]),
+        )

@@ -1,0 +1,49 @@
+"""Units of time: their names, and dates as numbers in a unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MICROSECONDS = {
+    "ns": 1e-3,
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+ALIASES = {
+    "ns": ("nanosecond", "nanoseconds"),
+    "us": ("µs", "microsecond", "microseconds"),
+    "ms": ("millisecond", "milliseconds"),
+    "s": ("sec", "secs", "second", "seconds"),
+    "min": ("mins", "minute", "minutes"),
+    "h": ("hr", "hrs", "hour", "hours"),
+    "d": ("day", "days"),
+    "w": ("week", "weeks"),
+}
+NAMES = {name: unit for unit, names in ALIASES.items() for name in (unit, *names)}
+
+
+def unit_name(unit: str) -> str:
+    """The short name of a unit: "hours" is "h". A name that is not known stays as it is: numbers may be in any unit."""
+    return NAMES.get(unit.strip().lower(), unit.strip())
+
+
+def microseconds(unit: str) -> float:
+    """Microseconds in a unit; a ValueError if it is none of time."""
+    if unit not in MICROSECONDS:
+        known = ", ".join(MICROSECONDS)
+        raise ValueError(f"unit must be one of {known} where times are dates, clock times or durations, got {unit!r}.")
+    return MICROSECONDS[unit]
+
+
+def in_unit(duration: NDArray[Any], unit: str) -> NDArray[np.float64]:
+    """Durations in microseconds, integers or timedelta64, as numbers in a unit."""
+    count = duration.astype("timedelta64[us]").astype(np.int64) if duration.dtype.kind == "m" else duration
+    return np.asarray(count / microseconds(unit), np.float64)

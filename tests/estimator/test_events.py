@@ -1,0 +1,130 @@
+"""Events: sequences from arrays, their selection, and what is refused."""
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+
+from examples import run_example
+from phased.estimator import Events
+
+NAN = float("nan")
+
+
+def made(n: int = 5, seed: int = 0, variables: int = 3, statics: int = 2) -> Events:
+    random = np.random.default_rng(seed)
+    times = [np.cumsum(random.uniform(0.1, 2, random.integers(1, 6))) for _ in range(n)]
+    values = [random.normal(size=(len(time), variables)) for time in times]
+    values = [np.where(random.random(each.shape) < 0.4, NAN, each) for each in values]
+    return Events.of(times, values, ids=[f"p{i}" for i in range(n)], static=random.normal(size=(n, statics)), unit="h")
+
+
+@pytest.mark.parametrize("name", ["", "of", "dense"])
+def test_the_examples_run(name):
+    run_example(name, inspect.getdoc(getattr(Events, name) if name else Events))
+
+
+@given(st.data(), st.integers(0, 6))
+def test_arrays_come_back_as_they_were(data, n):
+    lengths = data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    number = st.one_of(st.just(NAN), st.floats(-1e6, 1e6))
+    values = [np.array([[data.draw(number) for _ in range(2)] for _ in range(length)]).reshape(length, 2) for length in lengths]
+    times = [np.arange(length) * 0.5 for length in lengths]
+    events = Events.of(times, values, variables=["a", "b"])
+    assert events.shape == (n,)
+    assert events.lengths.tolist() == lengths
+    np.testing.assert_array_equal(events.dense(), np.concatenate([np.empty((0, 2)), *values]))
+    np.testing.assert_array_equal(events.time, np.concatenate([[], *times]))
+
+
+@given(st.lists(st.integers(-5, 4), max_size=8))
+def test_selected_sequences_are_those_of_their_numbers(rows):
+    events = made()
+    chosen = events[rows]
+    assert chosen.ids.tolist() == [events.ids[row] for row in rows]
+    for place, row in enumerate(rows):
+        one = events[row]
+        assert len(one) == 1
+        assert one.ids[0] == events.ids[row]
+        np.testing.assert_array_equal(chosen[place].dense(), one.dense())
+        np.testing.assert_array_equal(chosen[place].time, one.time)
+        np.testing.assert_array_equal(chosen.static[place], events.static[row])
+
+
+def test_a_mask_a_slice_and_numbers_select_alike():
+    events = made()
+    for index in (slice(1, 4), np.array([False, True, True, True, False]), [False, True, True, True, False], np.array([1, 2, 3])):
+        assert events[index].ids.tolist() == ["p1", "p2", "p3"]
+        assert events[index, ...].ids.tolist() == ["p1", "p2", "p3"]
+    assert [one.ids[0] for one in events] == events.ids.tolist()
+    with pytest.raises(IndexError, match="from -5 to 4, got 5"):
+        events[5]
+
+
+def test_the_arrays_cannot_be_written_to():
+    events = made()
+    for name in ("ids", "offset", "time", "entry", "variable", "value", "static"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(events, name)[0] = getattr(events, name)[0]
+
+
+class Longest(ClassifierMixin, BaseEstimator):
+    """Says whether a sequence has more steps than a limit."""
+
+    def __init__(self, limit=2):
+        self.limit = limit
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        assert isinstance(X, Events)
+        return (X.lengths > self.limit).astype(int)
+
+
+def test_scikit_learn_splits_events_as_it_splits_arrays():
+    events = made(40)
+    y = (events.lengths > 3).astype(int)
+    train, test, y_train, y_test = train_test_split(events, y, random_state=0, stratify=y)
+    assert isinstance(train, Events)
+    np.testing.assert_array_equal(train.lengths > 3, y_train)
+    np.testing.assert_array_equal(test.lengths > 3, y_test)
+    assert cross_val_score(Longest(3), events, y, cv=4).tolist() == [1, 1, 1, 1]
+    assert GridSearchCV(Longest(), {"limit": [1, 2, 3]}, cv=3).fit(events, y).best_params_ == {"limit": 3}
+
+
+def test_dates_count_from_the_first_of_their_sequence():
+    times = [np.array(["2020-01-01T10:00", "2020-01-01T10:30"], "datetime64[m]"), np.array(["1999-05-05"], "datetime64[D]")]
+    events = Events.of(times, [[1, 2], [3]])
+    assert events.unit == "h"
+    assert events.time.tolist() == [0, 0.5, 0]
+    assert events.origin.astype(str).tolist() == ["2020-01-01T10:00:00.000000", "1999-05-05T00:00:00.000000"]
+    assert events[1].origin.astype(str).tolist() == ["1999-05-05T00:00:00.000000"]
+    assert Events.of(times, [[1, 2], [3]], unit="minutes").time.tolist() == [0, 30, 0]
+
+
+@pytest.mark.parametrize(
+    "arguments, options, message",
+    [
+        (([[0, 1]], [[[1], [np.inf]]]), {"ids": ["p7"]}, "got inf in sequence 'p7' at time 1.0, variable 'x0'. Use NaN"),
+        (([[0, 0]], [[1, 2]]), {}, r"got 0.0 and then 0.0 in sequence 0. Sort the events"),
+        (([[0], [1, 0.5]], [[1], [1, 2]]), {}, r"got 1.0 and then 0.5 in sequence 1. Sort the events"),
+        (([[0, NAN]], [[1, 2]]), {}, "time must be finite, got nan in sequence 0"),
+        (([["a"]], [[1]]), {}, "times of sequence 0 must be numbers or datetime64"),
+        (([[0, 1]], [[1]]), {}, r"values of sequence 0 must have the shape \(2, 1\), got \(1, 1\)"),
+        (([[0]], []), {}, "one array per sequence, got 1 and 0"),
+        (([[0]], [[1]]), {"ids": [1, 2]}, r"ids must have the shape \(1,\)"),
+        (([[0], [1]], [[1], [1]]), {"ids": [1, 1]}, "each id must occur once, got 1 twice"),
+        (([[0]], [[1]]), {"variables": ["a"], "static": [[1.0]], "statics": ["a"]}, "must differ, got 'a' twice"),
+        (([[0]], [[1]]), {"static": [[np.inf]]}, "infinite 's0' in sequence 0"),
+        (([[0]], [[1]]), {"static": [1.0]}, r"static must have the shape \(1, 0\), got \(1,\)"),
+    ],
+)
+def test_arrays_that_are_no_sequences_are_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        Events.of(*arguments, **options)
