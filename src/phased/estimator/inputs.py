@@ -1,8 +1,8 @@
 """Inputs: what the network reads at each step of a sequence.
 
-A step is one time at which something was measured. For each variable it has the last known value, whether it was measured now, and
-the time since that. Two more inputs are the time since the step before and since the first step. No input depends on the units of
-the data: values are scaled, and times divided by the median gap or span.
+A step is one time at which something was measured. For each variable it has the last known value, whether it was measured now,
+and the time since that. Two more inputs are the time since the step before and since the first step. No input depends on the
+units of the data: values are scaled, and times divided by the median gap or span.
 """
 
 from __future__ import annotations
@@ -49,10 +49,15 @@ def inputs(events: Any, scaling: Scaling) -> NDArray[np.float32]:
         begin, end = (int(step) for step in events.offset[[first, last]])
         some = slice(*(int(entry) for entry in events.entry[[begin, end]]))
         _fill(
-            made[begin:end], rows[some] - begin, events.variable[some], scaled[some], since[begin:end], start[begin:end] - begin
+            made[begin:end],
+            rows[some] - begin,
+            events.variable[some],
+            scaled[some],
+            since[begin:end],
+            start[begin:end] - begin,
+            scaling.gap,
         )
         first = last
-    _ages(made, variables, scaling)
     gap = np.diff(since, prepend=0.0)
     gap[start == np.arange(steps)] = 0.0
     made[:, -2] = gap_input(gap, scaling.gap)
@@ -61,9 +66,15 @@ def inputs(events: Any, scaling: Scaling) -> NDArray[np.float32]:
 
 
 def _fill(
-    made: NDArray[np.float32], row: Any, column: NDArray[np.int32], value: Array, since: Array, start: NDArray[np.int64]
+    made: NDArray[np.float32],
+    row: NDArray[np.int64],
+    column: NDArray[np.int32],
+    value: Array,
+    since: Array,
+    start: NDArray[np.int64],
+    gap: float,
 ) -> None:
-    """Values, masks, and times since the last measurement, for some whole sequences."""
+    """Values, masks and ages of some whole sequences."""
     variables = (made.shape[1] - 2) // 3
     values, masks, ages = (made[:, part * variables : (part + 1) * variables] for part in range(3))
     measured = np.full((len(made), variables), -1, np.int64)
@@ -75,19 +86,16 @@ def _fill(
     values[:] = np.where(known, np.take_along_axis(dense, np.maximum(measured, 0), 0), 0.0)
     masks[row, column] = 1.0
     # Before its first measurement the age of a variable is the time since the first step.
-    ages[:] = since[:, None] - since[np.where(known, measured, start[:, None])]
+    age_input(since[:, None] - since[np.where(known, measured, start[:, None])], gap, ages)
 
 
-def _ages(made: NDArray[np.float32], variables: int, scaling: Scaling) -> None:
-    ages = made[:, 2 * variables : 3 * variables]
-    ages[:] = age_input(ages, scaling.gap)
+def age_input(age: Any, gap: float, out: NDArray[np.float32]) -> None:
+    """Logarithm of ages in median gaps: 0 for a measurement now."""
+    np.divide(age, gap, out=out, casting="same_kind")
+    np.log1p(out, out=out)
 
 
-def age_input(age: Any, gap: float) -> Any:
-    """Logarithm of an age in median gaps: 0 for a measurement now."""
-    return np.log1p(age / gap)
-
-
-def gap_input(gap: Any, typical: float) -> Any:
+def gap_input(gap: Array, typical: float) -> Array:
     """Logarithm of the time since the step before, in median gaps."""
-    return np.log1p(gap / typical)
+    found: Array = np.log1p(gap / typical)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ def groups(model: nn.Module, rate: float, decay: float, gate_rate: float) -> lis
 
 
 @torch.no_grad()
-def hold(ratios: list[Tensor], budget: float) -> None:
+def hold(ratios: Sequence[Tensor], budget: float) -> None:
     """Scale open ratios so that their mean is at most the budget; ratios within it stay as they are."""
     mean = float(torch.stack([ratio.clamp(SMALLEST_RATIO, 1.0).mean() for ratio in ratios]).mean())
     if mean > budget:
@@ -69,7 +69,7 @@ def hold(ratios: list[Tensor], budget: float) -> None:
 
 
 @torch.no_grad()
-def shrink(ratios: list[Tensor], measure: Callable[[], float], budget: float) -> float:
+def shrink(ratios: Sequence[Tensor], measure: Callable[[], float], budget: float) -> float:
     """Scale open ratios until the measured share of updates is at most the budget; returns that share."""
     share = measure()
     while share > budget:

@@ -59,6 +59,7 @@ def _measured(values: Array) -> tuple[float, float, float, float]:
     """Centre, factor, and bounds of one column."""
     if not len(values):
         return 0.0, 1.0, 0.0, 0.0
+    values = np.sort(values)  # so that rounding does not depend on the order of the sequences
     low, high = (float(value) for value in np.quantile(values, BOUNDS))
     bounded = np.clip(values, low, high)
     center, spread = float(bounded.mean()), float(bounded.std())
@@ -145,7 +146,9 @@ def clock(events: Any) -> tuple[float, float]:
     inside[borders[(borders > 0) & (borders <= len(gaps))] - 1] = False
     gaps = gaps[inside]
     several = np.diff(events.offset) > 1
-    spans = (events.time[events.offset[1:][several] - 1] - events.time[events.offset[:-1][several]]) if several.any() else gaps[:0]
+    spans = (
+        (events.time[events.offset[1:][several] - 1] - events.time[events.offset[:-1][several]]) if several.any() else gaps[:0]
+    )
     span = float(np.median(spans)) if len(spans) else 1.0
     gap = float(np.median(gaps)) if len(gaps) else span
     return gap, max(span, gap)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,22 @@ POOL = 16
 """Batches whose sequences are sorted by length together: batches differ in every epoch, with little padding."""
 
 Indices = NDArray[np.int64]
+
+
+class Places(NamedTuple):
+    """Which steps of a padded batch (T, B) are real, where they come from, and how many each sequence has."""
+
+    real: Tensor
+    at: Tensor
+    lengths: Tensor
+
+    def padded(self, values: Tensor) -> Tensor:
+        """The values (steps, ...) of these steps, (T, B, ...), with zeros after the end of a sequence."""
+        if not len(values):
+            return values.new_zeros(*self.real.shape, *values.shape[1:])
+        found = values[self.at]
+        found[~self.real] = 0
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,28 +74,29 @@ class Sequences:
 
     def batch(self, chosen: Indices) -> Batch:
         """These sequences, padded with zeros."""
-        device = self.x.device
-        which = torch.from_numpy(chosen).to(device)
-        lengths = torch.from_numpy(self.lengths[chosen]).to(device)
-        begin = torch.from_numpy(self.offset[:-1][chosen]).to(device)
-        steps = max(1, int(self.lengths[chosen].max(initial=1)))
-        real = valid_steps(steps, lengths)
-        at = torch.where(real, begin + torch.arange(steps, device=device).unsqueeze(-1), 0)
-
-        def padded(values: Tensor) -> Tensor:
-            if not len(values):
-                return values.new_zeros(*real.shape, *values.shape[1:])
-            found = values[at]
-            found[~real] = 0
-            return found
-
+        places = self._places(chosen)
+        which = torch.from_numpy(chosen).to(self.x.device)
+        lengths = places.lengths
         streams = {
-            STEPS: Samples(padded(self.x), padded(self.time), lengths),
+            STEPS: Samples(places.padded(self.x), places.padded(self.time), lengths),
             STATIC: Samples(self.static[which].unsqueeze(0), self.time.new_zeros(1, len(which)), torch.ones_like(lengths)),
         }
         if self.counts is None:
             return Batch(streams, self.y[which])
-        return Batch(streams, padded(self.y), padded(self.counts))
+        return Batch(streams, places.padded(self.y), places.padded(self.counts))
+
+    def clock(self, chosen: Indices) -> tuple[Tensor, Tensor]:
+        """The times of these sequences, padded with zeros, (T, B), and their lengths."""
+        places = self._places(chosen)
+        return places.padded(self.time), places.lengths
+
+    def _places(self, chosen: Indices) -> Places:
+        """Where the steps of these sequences are."""
+        lengths, begin = (torch.from_numpy(part[chosen]).to(self.x.device) for part in (self.lengths, self.offset[:-1]))
+        steps = max(1, int(self.lengths[chosen].max(initial=1)))
+        real = valid_steps(steps, lengths)
+        at = torch.where(real, begin + torch.arange(steps, device=self.x.device).unsqueeze(-1), 0)
+        return Places(real, at, lengths)
 
     def digest(self) -> str:
         """A digest of all of it, by which a checkpoint recognises its data."""

@@ -1,0 +1,13 @@
+"""Defaults of the estimators; docs/estimator.md says how they were chosen."""
+
+from __future__ import annotations
+
+UNITS = 64
+CELL = "phased_lstm"
+RATE = 2e-3
+DECAY = 1e-2
+DROPOUT = 0.3
+BATCH = 64
+EPOCHS = 40
+PATIENCE = 6
+VALIDATION = 0.2

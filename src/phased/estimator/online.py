@@ -1,0 +1,212 @@
+"""Online: one sequence through a trained model, event by event, with the numbers that the batch gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from phased import check
+from phased.estimator.inputs import age_input
+from phased.estimator.shared import Shared
+
+NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
+"""Types of a number that need no conversion."""
+
+
+class Online:
+    """One sequence that is measured now. `model.online()` makes it.
+
+    Sequences of a model share its weights, and each keeps a few kilobytes. One thread at a time may use a sequence; different
+    sequences may be used in different threads.
+
+    Example:
+        >>> import numpy as np
+        >>> from phased.estimator import Events, PhasedClassifier
+        >>> times, values = [np.arange(5.0)] * 20, [np.full((5, 1), label) for label in [0, 1] * 10]
+        >>> X = Events.of(times, values, variables=["HR"], unit="h")
+        >>> model = PhasedClassifier(units=4, epochs=2, random_state=0).fit(X, [0, 1] * 10)
+        >>> patient = model.online()
+        >>> for t in range(5):
+        ...     risk = patient.push(t, {"HR": 0.0})
+        >>> abs(risk - model.predict_proba(X[0])[0, 1]) < 1e-5
+        True
+    """
+
+    __slots__ = (
+        "_ages",
+        "_bias",
+        "_highest",
+        "_last",
+        "_mean",
+        "_measured",
+        "_memory",
+        "_now",
+        "_read",
+        "_shared",
+        "_since",
+        "_start",
+        "_state",
+        "_steps",
+        "_total",
+        "_x",
+    )
+
+    def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
+        variables, units = shared.variables, shared.steps.units
+        self._shared = shared
+        self._x = np.zeros(shared.steps.features, np.float32)
+        self._x[len(self._x) - len(static) :] = static
+        self._ages = self._x[2 * variables : 3 * variables]
+        self._since = np.zeros(variables)  # time of each variable's last measurement, or of the first step
+        self._last = np.zeros(variables)
+        self._measured: list[int] = []  # variables measured at the last step
+        self._memory = shared.steps.state()
+        self._read = np.zeros(3 * units, np.float32)
+        self._state, self._mean, self._highest = (self._read[part * units : (part + 1) * units] for part in range(3))
+        self._total = np.zeros(units)
+        self._bias = shared.bias + shared.static_weight @ static
+        self._start = self._now = math.nan
+        self._steps = 0
+
+    @property
+    def time(self) -> float | None:
+        """The time of the last event, or None before the first.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online().time is None
+            True
+        """
+        return self._start + self._now if self._steps else None
+
+    def push(self, time: float, values: Mapping[str, float]) -> Any:
+        """Take what was measured at one time.
+
+        Args:
+            time: In the unit of the model, after the last event.
+            values: Variables to numbers; may be empty.
+
+        Returns:
+            Two classes: the probability of the second of `classes_`, a float. More classes: all probabilities, (classes,).
+            A regression: the number, a float.
+
+        Raises:
+            TypeError: A time or value is no number.
+            ValueError: A variable is unknown, a number is not finite, or the time is not after the last. Nothing changes then.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> sequence = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online()
+            >>> isinstance(sequence.push(0.5, {"x0": 3.0}), float)
+            True
+        """
+        shared = self._shared
+        if type(time) not in NUMBERS:
+            time = shared.number("time", time)
+        now = time - self._start if self._steps else 0.0
+        gap = now - self._now if self._steps else 0.0
+        if not (0.0 < gap < math.inf) and (self._steps or not math.isfinite(time)):
+            raise ValueError(shared.wrong_time(time, self.time))
+        columns = shared.columns
+        found = []
+        for name, value in values.items():
+            column = columns.get(name)
+            if column is None:
+                raise ValueError(shared.unknown("variables", name, columns))
+            if type(value) not in NUMBERS:
+                value = shared.number(name, value)
+            number, (center, factor, low, high) = column
+            if not -math.inf < value < math.inf:
+                raise ValueError(f"{name} must be finite, got {value} at time {time}. Leave out what was not measured.")
+            found.append((number, ((low if value < low else high if value > high else value) - center) * factor))
+        return self._take(time, now, gap, found)
+
+    def _take(self, time: float, now: float, gap: float, found: list[tuple[int, float]]) -> Any:
+        """The answer after a valid event."""
+        shared, x, variables = self._shared, self._x, self._shared.variables
+        if not self._steps:
+            self._start = time
+        for number in self._measured:
+            x[variables + number] = 0.0
+        self._measured = [number for number, _ in found]
+        for number, scaled in found:
+            x[number] = scaled
+            x[variables + number] = 1.0
+            self._since[number] = now
+        np.subtract(now, self._since, out=self._last)
+        age_input(self._last, shared.gap, self._ages)
+        place = 3 * variables
+        x[place], x[place + 1] = math.log1p(gap / shared.gap), now / shared.span
+        h = shared.steps(x, now, self._memory, self._now if self._steps else -math.inf)
+        self._now = now
+        self._steps += 1
+        self._total += h
+        self._state[:] = h
+        np.divide(self._total, self._steps, out=self._mean, casting="same_kind")
+        if self._steps == 1:
+            self._highest[:] = h
+        else:
+            np.maximum(self._highest, h, out=self._highest)
+        return shared.answer(self._read, self._bias)
+
+    def dump(self) -> bytes:
+        """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
+
+        Returns:
+            A safetensors file of a few kilobytes. It has no weights, and is for this model only.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> model = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20))
+            >>> first = model.online()
+            >>> before = first.push(0.5, {"x0": 3.0})
+            >>> second = model.online(state=first.dump())
+            >>> first.push(2.0, {"x0": 4.0}) == second.push(2.0, {"x0": 4.0})
+            True
+        """
+        return safetensors.numpy.save(
+            {
+                "model": np.frombuffer(self._shared.digest, np.uint8),
+                "x": self._x,
+                "since": self._since,
+                "measured": np.array(self._measured, np.int64),
+                "state": self._memory.arrays(),
+                "read": self._read,
+                "total": self._total,
+                "clock": np.array([self._start, self._now, self._steps]),
+            }
+        )
+
+    def _load(self, data: bytes) -> None:
+        """Continue from what `dump` returned."""
+        shapes = {name: (value.shape, value.dtype) for name, value in safetensors.numpy.load(self.dump()).items()}
+        try:
+            found = safetensors.numpy.load(data)
+        except (SafetensorError, TypeError) as error:
+            raise ValueError(f"state must be what dump() returned, got {check.kind(data)} that is cut off or damaged.") from error
+        del shapes["measured"]
+        fits = found.keys() - {"measured"} == shapes.keys() and "measured" in found
+        if not fits or bytes(found["model"]) != self._shared.digest:
+            raise ValueError("state must be of this model, got one of another. Load the model that it was made with.")
+        for name, (shape, dtype) in shapes.items():
+            if found[name].shape != shape or found[name].dtype != dtype:
+                raise ValueError(f"state must have {name!r} of shape {shape}, got {found[name].shape}. It is damaged.")
+        for name, target in (("x", self._x), ("since", self._since), ("read", self._read), ("total", self._total)):
+            target[:] = found[name]
+        self._bias = self._shared.bias + self._shared.static_weight @ self._x[3 * self._shared.variables + 2 :]
+        self._measured = found["measured"].tolist()
+        self._memory.restore(found["state"])
+        start, now, steps = found["clock"].tolist()
+        self._start, self._now, self._steps = start, now, int(steps)

@@ -1,0 +1,105 @@
+"""What the online sequences of a model share: weights, scales, and the messages of errors."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased import check
+from phased.estimator.checks import Columns
+from phased.estimator.network import Network
+from phased.estimator.scaling import Scaling
+from phased.estimator.stepping import Steps
+from phased.layer import PhasedRNN
+
+
+class Shared:
+    """A trained network as online sequences use it.
+
+    Args:
+        network: the network, with a phased layer.
+        scaling: of its inputs.
+        columns: its names and unit.
+        target: centre and spread of a regression's target; None for classes.
+    """
+
+    def __init__(self, network: Network, scaling: Scaling, columns: Columns, target: tuple[float, float] | None) -> None:
+        if not isinstance(network.rnn, PhasedRNN):
+            raise ValueError("online sequences need a phased layer, got a plain one. Fit with cell='phased_lstm'.")
+        self.steps = Steps(network.rnn)
+        values = scaling.values
+        scales = np.stack([values.center, values.factor, values.low, values.high], 1).tolist()
+        self.columns: dict[str, tuple[int, list[float]]] = {
+            name: (number, scale) for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
+        }
+        self.variables, self.statics, self.unit = len(columns.variables), columns.statics, columns.unit
+        self.gap, self.span, self.scaling, self.target = scaling.gap, scaling.span, scaling, target
+        weight, bias = (value.detach().cpu().numpy().astype(np.float32) for value in (network.head.weight, network.head.bias))
+        if len(weight) == 2:  # of two classes the difference decides
+            weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
+        read = 3 * self.steps.units
+        self.weight, self.static_weight, self.bias = np.ascontiguousarray(weight[:, :read]), weight[:, read:], bias
+        self.classes = network.outputs
+        self.digest = digest(network, scaling, columns)
+
+    def answer(self, read: NDArray[np.float32], bias: NDArray[np.float32]) -> Any:
+        """The probability of the second of two classes, the probabilities of more, or the number of a regression."""
+        if self.classes > 2:
+            logits = (self.weight @ read + bias).astype(np.float64)
+            powers = np.exp(logits - logits.max())
+            return powers / powers.sum()
+        z = float((self.weight @ read)[0]) + float(bias[0])
+        if self.target is not None:
+            center, spread = self.target
+            return z * spread + center
+        return 1.0 / (1.0 + math.exp(-z)) if z > -700.0 else 0.0
+
+    def static_inputs(self, static: Mapping[str, float] | None) -> NDArray[np.float32]:
+        """The inputs of static variables, by name; those not given are unknown."""
+        row = np.full((1, len(self.statics)), np.nan)
+        for name, value in (static or {}).items():
+            if name not in self.statics:
+                raise ValueError(self.unknown("static", name, self.statics))
+            number = self.number(name, value)
+            if not math.isfinite(number):
+                raise ValueError(f"{name} must be finite, got {number}. Leave out what is not known.")
+            row[0, self.statics.index(name)] = number
+        inputs: NDArray[np.float32] = self.scaling.static_inputs(row)[0]
+        return inputs
+
+    def unknown(self, kind: str, name: Any, known: Collection[str]) -> str:
+        """The message for a name that the model does not have."""
+        return f"{kind} must be known to the model, {', '.join(map(repr, known)) or 'none'}, got {name!r}."
+
+    def wrong_time(self, time: float, last: float | None) -> str:
+        """The message for a time that is not finite, or not after the last."""
+        unit = f" {self.unit}" if self.unit else ""
+        if not math.isfinite(time):
+            return f"time must be finite, got {time}. Leave out events without a time."
+        return (
+            f"time must be after that of the last event, {last:g}{unit}, got {time:g}{unit}. Push all measurements of one time "
+            f"together, and begin a new sequence with model.online()."
+        )
+
+    @staticmethod
+    def number(name: str, value: Any) -> float:
+        """A number of any type as a float; a TypeError for text and others."""
+        if isinstance(value, (str, bytes, bool)) or value is None:
+            raise TypeError(f"{name} must be a number, got {check.kind(value)}. Convert it with float().")
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must be a number, got {check.kind(value)}. Convert it with float().") from error
+
+
+def digest(network: Network, scaling: Scaling, columns: Columns) -> bytes:
+    """Identifies a model: SHA-256 of its weights, scales and names."""
+    found = hashlib.sha256(repr((scaling.fields(), columns)).encode())
+    for name, value in sorted(network.named_parameters()):
+        found.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    return found.digest()
