@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,10 @@ class Plain(nn.Module):
 
 
 class Network(Model):
-    """The answer for each sequence, or at each step, from the states so far: last, mean and maximum, and the static inputs.
+    """The answer for each sequence, or at each step, from what came so far.
+
+    A linear layer reads the last, mean and highest states of the recurrent layer, the last and mean inputs, and the static ones.
+    The inputs give it what a linear model of sequences would have, which a recurrent layer needs much data to learn.
 
     Args:
         features: inputs of a step.
@@ -65,7 +69,7 @@ class Network(Model):
             else Plain(cell, features + static, units)
         )
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(3 * units + static, outputs)
+        self.head = nn.Linear(3 * units + 2 * features + static, outputs)
         self.every_step, self.outputs = every_step, outputs
 
     def forward(self, batch: Batch) -> Tensor:
@@ -74,7 +78,9 @@ class Network(Model):
         x = torch.cat([steps.x, static.expand(len(steps.x), *static.shape)], -1) if static.shape[-1] else steps.x
         h, _ = self.rnn(x, steps.time, lengths=steps.lengths)
         pool = pool_every_step if self.every_step else pool_last
-        read = torch.cat([*pool(h, steps.lengths), static.expand(*h.shape[:-1][: self.every_step], *static.shape)], -1)
+        last, mean, highest = pool(h, steps.lengths)
+        parts = [last, mean, highest(), *pool(steps.x, steps.lengths)[:2], static.expand(*last.shape[:-1], -1)]
+        read = torch.cat(parts, -1)
         y: Tensor = self.head(self.dropout(read))
         return y.squeeze(-1) if self.outputs == 1 else y
 
@@ -90,17 +96,24 @@ class Network(Model):
         return Updates(updates(self.rnn, time, lengths).sum(), lengths.sum() * self.rnn.hidden_size)
 
 
-def pool_last(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Last, mean and maximum of the states h (T, B, H) over each sequence, (B, H); zeros for one without steps."""
+class Pooled(NamedTuple):
+    """What is read from a sequence of vectors."""
+
+    last: Tensor
+    mean: Tensor
+    highest: Callable[[], Tensor]  # computed only where it is used
+
+
+def pool_last(h: Tensor, lengths: Tensor) -> Pooled:
+    """Last, mean and highest of h (T, B, H) over each sequence, (B, H); zeros for one without steps."""
     some = (lengths > 0).unsqueeze(-1)
     real = valid_steps(len(h), lengths).unsqueeze(-1)
     last = h[(lengths - 1).clamp(min=0), torch.arange(h.shape[1], device=h.device)]
     mean = torch.where(real, h, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
-    highest = torch.where(real, h, -torch.inf).amax(0)
-    return torch.where(some, last, 0.0), mean, torch.where(some, highest, 0.0)
+    return Pooled(torch.where(some, last, 0.0), mean, lambda: torch.where(some, torch.where(real, h, -torch.inf).amax(0), 0.0))
 
 
-def pool_every_step(h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """State, mean and maximum so far, (T, B, H); after the end of a sequence they are undefined."""
+def pool_every_step(h: Tensor, lengths: Tensor) -> Pooled:
+    """Last, mean and highest so far, (T, B, H); after the end of a sequence they are undefined."""
     count = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype)[:, None, None]
-    return h, h.cumsum(0) / count, h.cummax(0).values
+    return Pooled(h, h.cumsum(0) / count, lambda: h.cummax(0).values)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from phased import check
-from phased.estimator.inputs import age_input
 from phased.estimator.shared import Shared
 
 NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
@@ -42,36 +41,31 @@ class Online:
         "_ages",
         "_bias",
         "_highest",
-        "_last",
-        "_mean",
+        "_inputs",
         "_measured",
         "_memory",
         "_now",
-        "_read",
         "_shared",
         "_since",
         "_start",
-        "_state",
         "_steps",
-        "_total",
+        "_sums",
         "_x",
     )
 
     def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
-        variables, units = shared.variables, shared.steps.units
+        variables = shared.variables
         self._shared = shared
         self._x = np.zeros(shared.steps.features, np.float32)
-        self._x[len(self._x) - len(static) :] = static
-        self._ages = self._x[2 * variables : 3 * variables]
-        self._since = np.zeros(variables)  # time of each variable's last measurement, or of the first step
-        self._last = np.zeros(variables)
+        self._inputs, self._ages = self._x[: shared.inputs], self._x[2 * variables : 3 * variables]
+        self._x[shared.inputs :] = static
+        self._bias = shared.bias + shared.of_static @ static
         self._measured: list[int] = []  # variables measured at the last step
+        self._since = np.zeros(variables)  # when each was last measured, or the first step was, in median gaps
         self._memory = shared.steps.state()
-        self._read = np.zeros(3 * units, np.float32)
-        self._state, self._mean, self._highest = (self._read[part * units : (part + 1) * units] for part in range(3))
-        self._total = np.zeros(units)
-        self._bias = shared.bias + shared.static_weight @ static
-        self._start = self._now = math.nan
+        self._highest = np.full(shared.steps.units, -np.inf, np.float32)
+        self._sums = np.zeros(shared.outputs)  # over all steps, of what the weights of means make of each
+        self._start, self._now = math.nan, -math.inf  # the time of the first step, and of the last since then
         self._steps = 0
 
     @property
@@ -113,8 +107,7 @@ class Online:
         shared = self._shared
         if type(time) not in NUMBERS:
             time = shared.number("time", time)
-        now = time - self._start if self._steps else 0.0
-        gap = now - self._now if self._steps else 0.0
+        now, gap = (time - self._start, time - self._start - self._now) if self._steps else (0.0, 0.0)
         if not (0.0 < gap < math.inf) and (self._steps or not math.isfinite(time)):
             raise ValueError(shared.wrong_time(time, self.time))
         columns = shared.columns
@@ -133,7 +126,8 @@ class Online:
 
     def _take(self, time: float, now: float, gap: float, found: list[tuple[int, float]]) -> Any:
         """The answer after a valid event."""
-        shared, x, variables = self._shared, self._x, self._shared.variables
+        shared, x = self._shared, self._x
+        variables, in_gaps = shared.variables, now / shared.gap
         if not self._steps:
             self._start = time
         for number in self._measured:
@@ -142,22 +136,18 @@ class Online:
         for number, scaled in found:
             x[number] = scaled
             x[variables + number] = 1.0
-            self._since[number] = now
-        np.subtract(now, self._since, out=self._last)
-        age_input(self._last, shared.gap, self._ages)
-        place = 3 * variables
-        x[place], x[place + 1] = math.log1p(gap / shared.gap), now / shared.span
-        h = shared.steps(x, now, self._memory, self._now if self._steps else -math.inf)
+            self._since[number] = in_gaps
+        np.subtract(in_gaps, self._since, out=self._ages, casting="same_kind")
+        np.log1p(self._ages, out=self._ages)
+        x[3 * variables], x[3 * variables + 1] = math.log1p(gap / shared.gap), now / shared.span
+        h = shared.steps(x, now, self._memory, self._now)
         self._now = now
         self._steps += 1
-        self._total += h
-        self._state[:] = h
-        np.divide(self._total, self._steps, out=self._mean, casting="same_kind")
-        if self._steps == 1:
-            self._highest[:] = h
-        else:
-            np.maximum(self._highest, h, out=self._highest)
-        return shared.answer(self._read, self._bias)
+        np.maximum(self._highest, h, out=self._highest)
+        read = shared.of_state @ h
+        read += shared.of_input @ self._inputs
+        self._sums += read[shared.outputs :]
+        return shared.answer(read[: shared.outputs] + shared.of_highest @ self._highest + self._bias + self._sums / self._steps)
 
     def dump(self) -> bytes:
         """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
@@ -183,29 +173,27 @@ class Online:
                 "since": self._since,
                 "measured": np.array(self._measured, np.int64),
                 "state": self._memory.arrays(),
-                "read": self._read,
-                "total": self._total,
+                "highest": self._highest,
+                "sums": self._sums,
                 "clock": np.array([self._start, self._now, self._steps]),
             }
         )
 
     def _load(self, data: bytes) -> None:
         """Continue from what `dump` returned."""
-        shapes = {name: (value.shape, value.dtype) for name, value in safetensors.numpy.load(self.dump()).items()}
         try:
             found = safetensors.numpy.load(data)
         except (SafetensorError, TypeError) as error:
             raise ValueError(f"state must be what dump() returned, got {check.kind(data)} that is cut off or damaged.") from error
-        del shapes["measured"]
-        fits = found.keys() - {"measured"} == shapes.keys() and "measured" in found
-        if not fits or bytes(found["model"]) != self._shared.digest:
+        expected = safetensors.numpy.load(self.dump())
+        if found.keys() != expected.keys() or bytes(found["model"]) != self._shared.digest:
             raise ValueError("state must be of this model, got one of another. Load the model that it was made with.")
-        for name, (shape, dtype) in shapes.items():
-            if found[name].shape != shape or found[name].dtype != dtype:
-                raise ValueError(f"state must have {name!r} of shape {shape}, got {found[name].shape}. It is damaged.")
-        for name, target in (("x", self._x), ("since", self._since), ("read", self._read), ("total", self._total)):
+        for name, value in expected.items():
+            if found[name].dtype != value.dtype or (name != "measured" and found[name].shape != value.shape):
+                raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
+        for name, target in (("x", self._x), ("since", self._since), ("highest", self._highest), ("sums", self._sums)):
             target[:] = found[name]
-        self._bias = self._shared.bias + self._shared.static_weight @ self._x[3 * self._shared.variables + 2 :]
+        self._bias = self._shared.bias + self._shared.of_static @ self._x[self._shared.inputs :]
         self._measured = found["measured"].tolist()
         self._memory.restore(found["state"])
         start, now, steps = found["clock"].tolist()

@@ -42,22 +42,24 @@ class Shared:
         weight, bias = (value.detach().cpu().numpy().astype(np.float32) for value in (network.head.weight, network.head.bias))
         if len(weight) == 2:  # of two classes the difference decides
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
-        read = 3 * self.steps.units
-        self.weight, self.static_weight, self.bias = np.ascontiguousarray(weight[:, :read]), weight[:, read:], bias
-        self.classes = network.outputs
+        # The mean of a product is the product of the mean: the weights of means are applied at every step, and summed up.
+        units, inputs = self.steps.units, self.steps.features - scaling.static_features
+        last, mean, highest, x_last, x_mean, static = np.split(weight, np.cumsum([units, units, units, inputs, inputs]), 1)
+        self.of_state, self.of_input = np.concatenate([last, mean]), np.concatenate([x_last, x_mean])
+        self.of_highest, self.of_static, self.bias = np.ascontiguousarray(highest), static, bias
+        self.inputs, self.outputs, self.classes = inputs, len(weight), network.outputs
         self.digest = digest(network, scaling, columns)
 
-    def answer(self, read: NDArray[np.float32], bias: NDArray[np.float32]) -> Any:
+    def answer(self, z: NDArray[np.float64]) -> Any:
         """The probability of the second of two classes, the probabilities of more, or the number of a regression."""
         if self.classes > 2:
-            logits = (self.weight @ read + bias).astype(np.float64)
-            powers = np.exp(logits - logits.max())
+            powers = np.exp(z - z.max())
             return powers / powers.sum()
-        z = float((self.weight @ read)[0]) + float(bias[0])
+        one = z.item()
         if self.target is not None:
             center, spread = self.target
-            return z * spread + center
-        return 1.0 / (1.0 + math.exp(-z)) if z > -700.0 else 0.0
+            return one * spread + center
+        return 1.0 / (1.0 + math.exp(-one)) if one > -700.0 else 0.0
 
     def static_inputs(self, static: Mapping[str, float] | None) -> NDArray[np.float32]:
         """The inputs of static variables, by name; those not given are unknown."""
