@@ -23,7 +23,7 @@ def made(n: int = 5, seed: int = 0, variables: int = 3, statics: int = 2) -> Eve
     return Events.of(times, values, ids=[f"p{i}" for i in range(n)], static=random.normal(size=(n, statics)), unit="h")
 
 
-@pytest.mark.parametrize("name", ["", "of", "dense"])
+@pytest.mark.parametrize("name", ["", "of", "read", "labels", "labelled", "describe", "dense"])
 def test_the_examples_run(name):
     run_example(name, inspect.getdoc(getattr(Events, name) if name else Events))
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import EllipsisType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phased.estimator.description import Description, describe
 from phased.estimator.ragged import check_events, flatten
-from phased.estimator.settings import Settings
+from phased.estimator.settings import Merge, Settings
 from phased.estimator.units import unit_name
 
 Index = int | slice | Sequence[int] | Sequence[bool] | NDArray[np.integer[Any]] | NDArray[np.bool_]
@@ -132,6 +133,142 @@ class Events:
                    [2.]])
         """
         return cls(**flatten(times, values, ids, variables, static, statics, unit_name(unit)))
+
+    @classmethod
+    def read(
+        cls,
+        source: Any,
+        *,
+        id: str | None = None,
+        time: str | None = None,
+        variable: str | Sequence[str] | None = None,
+        value: str | None = None,
+        unit: str | None = None,
+        static: Sequence[str] | None = None,
+        missing: float | Sequence[float] | Mapping[str, float | Sequence[float]] | None = None,
+        layout: Literal["auto", "long", "wide"] = "auto",
+        merge: Merge | None = None,
+        drop: Sequence[str] = (),
+        like: Events | Settings | None = None,
+    ) -> Events:
+        """Read a table: long (a row per measurement) or wide (a row per time, a column per variable).
+
+        Rows may be in any order. An empty value or NaN is "not measured". A sequence of which nothing is measured over time has
+        one step without measurements.
+
+        Args:
+            source: a path to a CSV or Parquet file; a folder of them, parts of one table if they have a column of ids, otherwise
+                a file per sequence with its id as its name; a frame of pandas, polars or arrow; or a dictionary of columns.
+            id: column of ids; by default "id", "subject_id" (MEDS) or "RecordID".
+            time: column of times: numbers, dates, durations, or text such as "07:30" or "2024-03-01 14:30"; by default "time" or
+                "Time".
+            variable: column of names in a long table, by default "variable", "code" (MEDS) or "Parameter" (PhysioNet); for a wide
+                table a list of columns, by default all others.
+            value: column of values in a long table; by default "value", "numeric_value" (MEDS) or "Value" (PhysioNet).
+            unit: of the times, such as "h", "min" or "s". Dates are converted to it, by default to "h".
+            static: variables known once per sequence. By default those that are measured at the first time of their sequence
+                and never later, and in a wide table those that are constant in every sequence.
+            missing: numbers that stand for a missing value: for all variables, or by variable as in {"Height": -1}.
+            layout: "long" or "wide"; by default long if there are columns of variables and values.
+            merge: value of a variable that has several at one time: "mean", "sum", "first", "last" (in the table's order), "min"
+                or "max". By default they are refused.
+            drop: variables to leave out.
+            like: Events, or their settings: the table is read as theirs was, and gets their variables in their order.
+
+        Returns:
+            The sequences in the order in which their ids first appear.
+
+        Raises:
+            ValueError: a row without id or time, a time or value that cannot be read, several values at one time; with `like`
+                another unit or an unknown variable. The message names id, time, variable and row.
+            ModuleNotFoundError: polars or narwhals is not installed.
+
+        Example:
+            >>> from phased.estimator import Events
+            >>> table = {"id": [7, 7, 7], "time": [0, 0.5, 0], "variable": ["HR", "HR", "Age"], "value": [73, 77, 54]}
+            >>> events = Events.read(table, unit="h")
+            >>> events.variables, events.statics, events.time
+            (('HR',), ('Age',), array([0. , 0.5]))
+        """
+        from phased.estimator.tables.reading import read_table  # polars is imported where tables are read
+        from phased.estimator.tables.request import make_request
+
+        wanted = make_request(unit, static, missing, merge, drop, like)
+        return cls(**read_table(source, wanted, id=id, time=time, variable=variable, value=value, layout=layout))
+
+    def labels(self, source: Any, *, id: str | None = None, target: str | None = None, time: str | None = None) -> NDArray[Any]:
+        """The targets of a table, in the order of these sequences.
+
+        Args:
+            source: a table with a row per sequence, or, with `time`, a row per step; as for `Events.read`.
+            id: column of ids; by default that of these events' table, "id", "subject_id" or "RecordID".
+            target: column of targets; by default "target", or the only column that is left.
+            time: column of times, for one target per step.
+
+        Returns:
+            Targets: integers, floats or text as in the table.
+
+        Shape:
+            - Output: (n,), or (S,) with `time`
+
+        Raises:
+            ValueError: a sequence without a target, a target without a sequence, several targets for one, a missing target, or
+                a target that is among the inputs. `labelled` leaves out sequences without a target, and the reverse.
+
+        Example:
+            >>> from phased.estimator import Events
+            >>> events = Events.of([[0.0], [0.2]], [[1.0], [2.0]], ids=[7, 3])
+            >>> events.labels({"id": [3, 7], "died": [1, 0]})
+            array([0, 1])
+        """
+        from phased.estimator.tables.labels import read_labels
+
+        return read_labels(self, source, id=id, target=target, time=time, partial=False)[1]
+
+    def labelled(self, source: Any, *, id: str | None = None, target: str | None = None) -> tuple[Events, NDArray[Any]]:
+        """The sequences that have a target in a table, and their targets.
+
+        Args:
+            source: a table with a row per sequence.
+            id: column of ids, as for `labels`.
+            target: column of targets, as for `labels`.
+
+        Returns:
+            Events, and one target for each of their sequences.
+
+        Raises:
+            ValueError: no sequence has a target, one has several, or the target is among the inputs.
+
+        Example:
+            >>> from phased.estimator import Events
+            >>> events = Events.of([[0.0], [0.2]], [[1.0], [2.0]], ids=[7, 3])
+            >>> events.labelled({"id": [3, 8], "died": [1, 0]})
+            (Events of 1 sequences: 1 steps, 1 measurements of 1 variables, 0 static, array([1]))
+        """
+        from phased.estimator.tables.labels import read_labels
+
+        rows, targets = read_labels(self, source, id=id, target=target, time=None, partial=True)
+        return self[rows], targets
+
+    def describe(self) -> Description:
+        """What the sequences contain: numbers, gaps, spans, shares observed, and warnings.
+
+        Returns:
+            A description to print; `warnings` has what may be wrong, a sentence each.
+
+        Example:
+            >>> from phased.estimator import Events
+            >>> print(Events.of([[0.0, 1.0, 3.0]], [[36.5, 36.9, 38.0]], variables=["Temp"], unit="h").describe())
+            1 sequence, 3 steps, 3 measurements
+                                       min        25 %      median        75 %         max
+            steps a sequence             3           3           3           3           3
+            gap (h)                      1        1.25         1.5        1.75           2
+            span (h)                     3           3           3           3           3
+            <BLANKLINE>
+            variable              observed         min        25 %      median        75 %         max
+            Temp                     100 %        36.5        36.7        36.9       37.45          38
+        """
+        return describe(self)
 
     @property
     def shape(self) -> tuple[int]:

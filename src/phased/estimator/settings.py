@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 Layout = Literal["long", "wide"]
-Merge = Literal["mean", "last", "first", "max", "min"]
+Merge = Literal["mean", "sum", "last", "first", "max", "min"]
 Clock = Literal["number", "date"]
 
 EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own

@@ -1,0 +1,106 @@
+"""Which column of a table is the id, the time, the variable and the value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from phased.estimator.settings import Layout
+
+# In order of preference: this library's names, those of MEDS, those of PhysioNet 2012.
+KNOWN = {
+    "id": ("id", "subject_id", "RecordID"),
+    "time": ("time", "Time"),
+    "variable": ("variable", "code", "Parameter"),
+    "value": ("value", "numeric_value", "Value"),
+}
+MEDS = {"id": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a long table, or of a wide one (`wide`: the variables). id is None where every file is a sequence."""
+
+    id: str | None
+    time: str
+    variable: str | None = None
+    value: str | None = None
+    wide: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The column of each role that has one."""
+        roles = {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value}
+        return {role: name for role, name in roles.items() if name is not None}
+
+    @property
+    def meds(self) -> bool:
+        """Whether they are those of MEDS, where a row without a time is static."""
+        return self.names == MEDS
+
+
+def find(role: str, given: str | None, like: Mapping[str, str], present: Sequence[str], where: str) -> str:
+    """The column of a role: the given one, the one of the table read before, or one with a known name."""
+    if given is not None:
+        if given not in present:
+            raise ValueError(f"{where} must have the column {given!r} ({role}=), got {listed(present)}. {_index_hint(present)}")
+        return given
+    for name in (*([like[role]] if role in like else []), *KNOWN[role]):
+        if name in present:
+            return name
+    known = " or ".join(map(repr, KNOWN[role]))
+    raise ValueError(
+        f"{where} must have a column {known}, got {listed(present)}. Name it: {role}=... {_index_hint(present)}".strip()
+    )
+
+
+def resolve(
+    present: Sequence[str],
+    where: str,
+    *,
+    id: str | None,
+    time: str | None,
+    variable: str | Sequence[str] | None,
+    value: str | None,
+    layout: Layout | None,
+    like: Mapping[str, str],
+    drop: Sequence[str],
+    files_are_sequences: bool = False,
+) -> Columns:
+    """The columns of a table whose columns are `present`."""
+    key = None if files_are_sequences and id is None else find("id", id, like, present, where)
+    clock = find("time", time, like, present, where)
+    one = variable if isinstance(variable, str) else None
+    several = None if variable is None or one is not None else tuple(variable or ())
+    if layout is None:
+        named = [
+            one or next((name for name in (like.get("variable"), *KNOWN["variable"]) if name in present), None),
+            value or next((name for name in (like.get("value"), *KNOWN["value"]) if name in present), None),
+        ]
+        layout = "wide" if several is not None or (None in named and not (one or value)) else "long"
+    if layout == "long":
+        if several is not None:
+            raise ValueError(f"variable must be one column in a long table, got {listed(several)}. Use layout='wide'.")
+        return Columns(key, clock, find("variable", one, like, present, where), find("value", value, like, present, where))
+    if one is not None or value is not None:
+        raise ValueError(
+            f"a wide table has a column per variable: pass variable=[...] or nothing, got variable={one!r}, value={value!r}."
+        )
+    columns = tuple(name for name in present if name not in (key, clock, *drop)) if several is None else several
+    for name in columns:
+        if name not in present:
+            raise ValueError(f"{where} must have the column {name!r} (variable=), got {listed(present)}.")
+    if not columns:
+        raise ValueError(f"{where} must have a column besides id and time, got {listed(present)}.")
+    return Columns(key, clock, wide=tuple(name for name in columns if name not in drop))
+
+
+def listed(names: Sequence[object], most: int = 10) -> str:
+    """Names for a message: the first ones, and how many more there are."""
+    text = ", ".join(repr(name) for name in names[:most])
+    return text + (f" and {len(names) - most} more" if len(names) > most else "") if names else "none"
+
+
+def _index_hint(present: Sequence[str]) -> str:
+    """What may be wrong where a frame has few columns."""
+    return "If it is the index of the frame, call reset_index() first." if len(present) <= 3 else ""

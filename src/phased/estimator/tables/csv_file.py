@@ -1,0 +1,80 @@
+"""CSV files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+SAMPLE = 1000  # rows from which types are inferred
+
+
+def separator(path: Path) -> str:
+    """The character between columns: the one that divides the header into most."""
+    with _refused(path):
+        return max(",;\t", key=lambda each: len(pl.read_csv(path, separator=each, n_rows=0, infer_schema=False).columns))
+
+
+def csv_columns(path: Path) -> tuple[str, ...]:
+    """The names in the first line of a file."""
+    with _refused(path):
+        names = pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False).columns
+    return tuple(name.strip() for name in names)
+
+
+def read_csv(
+    source: Path | bytes,
+    used: Sequence[str],
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    like: Path | None = None,
+) -> pl.DataFrame:
+    """Columns of a file; `numbers` are float64 where all cells are, `texts` text.
+
+    Args:
+        source: the file, or its content.
+        used: names of columns.
+        numbers: those that have numbers.
+        texts: those that have names.
+        like: for content, a file with the same separator.
+    """
+    path = source if isinstance(source, Path) else like
+    assert path is not None
+    with _refused(path):
+        options: dict[str, Any] = {"separator": separator(path), "columns": list(used)}
+        sample = pl.read_csv(_again(source), n_rows=SAMPLE, infer_schema_length=SAMPLE, **options).schema
+        types: dict[str, Any] = {name: pl.Float64 for name in numbers if sample[name].is_numeric()}
+        types |= dict.fromkeys(texts, pl.String)
+        types |= {name: sample[name] for name in used if name not in types}
+        try:
+            return pl.read_csv(_again(source), schema_overrides=types, **options).select(used)
+        except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
+            frame = pl.read_csv(_again(source), infer_schema=False, **options).select(used)
+            return frame.with_columns(_restored(frame[name], types[name]) for name in used)
+
+
+def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Text as a type, if every cell can be converted."""
+    made = column.cast(dtype, strict=False) if dtype != pl.Boolean else column
+    return made if made.null_count() == column.null_count() else column
+
+
+def _again(source: Path | bytes) -> Path | BytesIO:
+    """The source, to be read from its beginning."""
+    return source if isinstance(source, Path) else BytesIO(source)
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Errors of polars become errors about a file."""
+    try:
+        yield
+    except pl.exceptions.NoDataError as error:
+        raise ValueError(f"'{path.name}' must have a line with the names of its columns, and is empty.") from error
+    except pl.exceptions.PolarsError as error:
+        first = str(error).splitlines()[0]
+        raise ValueError(f"'{path.name}' must be a table of comma-separated values in UTF-8, got: {first}") from error

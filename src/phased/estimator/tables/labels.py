@@ -1,0 +1,161 @@
+"""Targets from a table, in the order of the sequences or steps of Events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from phased.estimator.tables.columns import find, listed
+from phased.estimator.tables.keys import id_series
+from phased.estimator.tables.merging import starts
+from phased.estimator.tables.naming import Rows
+from phased.estimator.tables.opened import check_ids, read_clock
+from phased.estimator.tables.source import open_source
+from phased.estimator.tables.values import filled
+from phased.estimator.units import in_unit
+
+if TYPE_CHECKING:
+    from phased.estimator.events import Events
+
+BOTH = "Use `X, y = X.labelled(...)` to keep the sequences that have both."
+
+
+def read_labels(
+    events: Events, source: Any, *, id: str | None, target: str | None, time: str | None, partial: bool
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The numbers of the sequences (or, with `time`, of the steps) that have a target, and their targets.
+
+    Args:
+        events: whose sequences or steps.
+        source: a table.
+        id: its column of ids.
+        target: its column of targets.
+        time: its column of times, for a target per step.
+        partial: leave out what has no target, and targets of nothing; otherwise they are errors.
+    """
+    opened = open_source(source)
+    key = find("id", id, events.settings.columns, opened.columns, opened.name)
+    name = _target(opened.columns, opened.name, target, (key, time))
+    if name in (*events.variables, *events.statics):
+        raise ValueError(
+            f"the target must not be among the inputs, got {name!r}. Leave it out of them: Events.read(..., drop=[{name!r}])."
+        )
+    if time is not None and time not in opened.columns:
+        raise ValueError(f"{opened.name} must have the column {time!r} (time=), got {listed(opened.columns)}.")
+    table = opened.load([key, name, *([time] if time else [])])
+    rows = Rows(table, key, time)
+    check_ids(rows)
+    column = table.frame[name]
+    present = _present(column)
+    sequence = _sequence_of(events, rows)
+    if not partial:
+        _refuse_strangers(events, rows, sequence)
+        if not present.all():
+            row = int(np.flatnonzero(~present)[0])
+            raise ValueError(f"each target must be known, got none at {rows.where(row)}. {'' if time else BOTH}".strip())
+    chosen = np.flatnonzero(present & (sequence >= 0))
+    place = sequence[chosen] if time is None else _step_of(events, rows, sequence)[chosen]
+    targets = column.gather(chosen.tolist())
+    place, targets = _one_each(rows, chosen, place, targets, name, time)
+    _refuse_unlabelled(events, place, time, opened.name, partial)
+    return place, targets.to_numpy()
+
+
+def _target(columns: Sequence[str], where: str, target: str | None, others: tuple[str | None, ...]) -> str:
+    """The column of targets."""
+    left = [name for name in columns if name not in others]
+    if target is None and len(left) != 1 and "target" not in left:
+        raise ValueError(f"target must name the column of targets in {where}, one of {listed(left)}. Pass target=...")
+    name = target if target is not None else "target" if "target" in left else left[0]
+    if name not in columns:
+        raise ValueError(f"{where} must have the column {name!r} (target=), got {listed(columns)}.")
+    return name
+
+
+def _present(column: pl.Series) -> NDArray[np.bool_]:
+    """Which targets are known."""
+    if column.dtype == pl.String:
+        return filled(column).is_not_null().to_numpy()
+    return (column.is_not_null() & (column.is_not_nan().fill_null(False) if column.dtype.is_float() else True)).to_numpy()
+
+
+def _sequence_of(events: Events, rows: Rows) -> NDArray[np.int64]:
+    """The sequence of each row's id; -1 for an id without events."""
+    ids, own = id_series(rows.ids()), pl.Series(events.ids.tolist())
+    if ids.dtype != own.dtype:  # 7 in one table is "7" in another
+        ids, own = ids.cast(pl.String), own.cast(pl.String)
+    if own.n_unique() != len(own):
+        raise ValueError(f"each id must occur once in these events, got {own.filter(own.is_duplicated())[0]!r} twice.")
+    number = pl.Series(np.arange(len(own)))
+    return ids.replace_strict(own, number, default=-1, return_dtype=pl.Int64).to_numpy()
+
+
+def _refuse_strangers(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> None:
+    """Raise a ValueError about targets whose id has no events."""
+    strange = np.flatnonzero(sequence < 0)
+    if len(strange):
+        names = rows.ids().gather(strange.tolist()).unique(maintain_order=True).to_list()
+        raise ValueError(f"each target must have a sequence with its id, got {listed(names)} without events. {BOTH}")
+
+
+def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The step at each row's time."""
+    times = read_clock(rows, events.unit or None, events.settings.clock)
+    if not times.known.all():
+        row = int(np.flatnonzero(~times.known)[0])
+        raise ValueError(f"each target must have a finite time, got none at {rows.where(row)}.")
+    clock = times.ticks
+    if events.origin is not None:
+        clock = in_unit(times.ticks - events.origin.astype(np.int64)[sequence], events.unit)
+    # Steps and rows in one order: a row's step is the last one not after it.
+    both = np.concatenate([events.time, clock])
+    whose = np.concatenate([events.sequence, sequence])
+    is_row = np.repeat([False, True], [len(events.time), len(clock)])
+    order = np.lexsort((is_row, both, whose))
+    last = np.maximum.accumulate(np.where(is_row[order], -1, order))
+    step = np.empty(len(clock), np.int64)
+    step[order[is_row[order]] - len(events.time)] = last[is_row[order]]
+    wrong = (step < 0) | (events.time[step] != clock) | (events.sequence[step] != sequence)
+    if wrong.any():
+        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(int(np.flatnonzero(wrong)[0]))}.")
+    return step
+
+
+def _one_each(
+    rows: Rows, chosen: NDArray[np.int64], place: NDArray[np.int64], targets: pl.Series, name: str, time: str | None
+) -> tuple[NDArray[np.int64], pl.Series]:
+    """One target for each place, in the order of places; the same target again is no contradiction."""
+    order = np.argsort(place, kind="stable")
+    place, targets, chosen = place[order], targets.gather(order.tolist()), chosen[order]
+    first = starts(place)
+    other = np.flatnonzero(~first & (targets != targets.shift(1)).fill_null(False).to_numpy())
+    if len(other):
+        cure = "" if time else " If there is one target per event, pass time=..."
+        pair = targets[int(other[0]) - 1], targets[int(other[0])]
+        what = "sequence" if time is None else "event"
+        raise ValueError(
+            f"each {what} must have one {name!r}, got {pair[0]!r} and {pair[1]!r} at {rows.where(int(chosen[other[0]]))}.{cure}"
+        )
+    return place[first], targets.filter(pl.Series(first))
+
+
+def _refuse_unlabelled(events: Events, place: NDArray[np.int64], time: str | None, where: str, partial: bool) -> None:
+    """Raise a ValueError about sequences or steps without a target."""
+    missing = np.setdiff1d(np.arange(len(events) if time is None else len(events.time)), place)
+    if partial and not len(place):
+        raise ValueError(f"at least one sequence must have a target in {where}, got none. Are the ids of the same kind?")
+    if partial or not len(missing):
+        return
+    if time is None:
+        raise ValueError(
+            f"each sequence must have a target in {where}, got none for {listed(events.ids[missing].tolist())}. {BOTH}"
+        )
+    whose = events.ids[events.sequence[missing[:1]]].tolist()[0]
+    raise ValueError(
+        f"each event must have a target in {where}, got none for {len(missing)} of {len(events.time)}, the first at "
+        f"id {whose!r}, time {events.time[missing[0]]:g}."
+    )

@@ -1,0 +1,143 @@
+"""Long tables: a row per measurement."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from phased.estimator.tables.columns import listed
+from phased.estimator.tables.merging import Measurements, merged, ordered, starts
+from phased.estimator.tables.opened import Opened, bad_value, conflict, no_time, unknown_variables
+from phased.estimator.tables.request import Request
+from phased.estimator.tables.sequences import Sequences, arrange
+from phased.estimator.tables.statics import matrix_of, once
+from phased.estimator.tables.values import read_values
+
+
+def read_long(opened: Opened, wanted: Request) -> Sequences:
+    """Sequences from a table with columns of variable and value."""
+    names, code = _variables(opened, wanted)
+    value, counts = _values(opened, wanted, names, code)
+    kept = ~np.isnan(value)
+    explicit = np.array([wanted.static is not None and name in wanted.static for name in names], np.bool_)
+    timeless = _timeless(opened, kept, code, names, explicit)
+    time, origin = opened.clock(kept)
+    place = np.flatnonzero(kept)
+    rows = Measurements(opened.sequence, time, code, value, place) if len(place) == len(kept) else None
+    if rows is None:
+        rows = Measurements(opened.sequence[place], time[place], code[place], value[place], place)
+    apart = (explicit | timeless)[rows.variable]
+    fixed, rows = (rows[apart], rows[~apart]) if apart.any() else (rows[:0], rows)
+    rows, merges = _in_order(opened, wanted, names, rows)
+    if wanted.static is None:
+        found = once(rows, len(names))
+        static = found | timeless
+        apart = found[rows.variable]
+        fixed = Measurements.both(fixed, rows[apart])
+        rows = rows[~apart]
+        statics = [name for name, is_static in zip(names, static, strict=True) if is_static]
+    else:
+        static = explicit
+        statics = list(wanted.static)
+    codes = [names.index(name) for name in statics]
+    number = len(opened.ids)
+    return Sequences(
+        variables=tuple(name for name, is_static in zip(names, static, strict=True) if not is_static),
+        statics=tuple(statics),
+        static=matrix_of(fixed, number, statics, codes, wanted.merge, opened.rows),
+        origin=origin,
+        arrays=arrange(rows, number, np.cumsum(~static) - 1, _bare(opened, rows, time)),
+        counts=counts | merges,
+    )
+
+
+def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.int64]]:
+    """The names of the variables, and the number of each row's; -1 for rows that are left out."""
+    column = opened.column("variable").cast(pl.String)
+    if column.null_count():
+        value = opened.column("value")
+        bad = np.flatnonzero((column.is_null() & value.is_not_null()).to_numpy())
+        if len(bad):
+            raise ValueError(f"each measurement must name its variable, and {opened.rows.table.row(int(bad[0]))} does not.")
+    present = column.unique().drop_nulls().sort().to_list()
+    wanted.check_names(present, opened.rows.table.name)
+    names = [name for name in present if name not in wanted.drop and not _repeats_the_id(opened, column, name)]
+    if wanted.like is not None:
+        known = [*wanted.like.variables, *wanted.like.statics]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            row = (column == unknown[0]).arg_max()
+            raise unknown_variables(opened, int(row or 0), unknown[0], listed(unknown))
+        names = known
+    left_out = [name for name in present if name not in names]
+    number = column.cast(pl.Enum([*names, *left_out])).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    return names, number if not left_out else np.where(number < len(names), number, -1)
+
+
+def _repeats_the_id(opened: Opened, column: pl.Series, name: str) -> bool:
+    """Whether a variable is the id again, as in the files of PhysioNet 2012; as an input it would be learned by heart."""
+    if name not in ("RecordID", opened.columns.id):
+        return False
+    chosen = column == name
+    value, _ = read_values(opened.column("value").filter(chosen))
+    ids = opened.rows.ids().filter(chosen).cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    return bool((value == ids).all())
+
+
+def _values(
+    opened: Opened, wanted: Request, names: list[str], code: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], dict[str, int]]:
+    """The values, NaN in rows without one, and how many were sentinels."""
+    column = opened.column("value")
+    value, bad = read_values(column)
+    bad = bad[code[bad] >= 0]
+    if len(bad):
+        raise bad_value(opened, int(bad[0]), names[code[bad[0]]], column[int(bad[0])])
+    sentinel = np.zeros(len(value), np.bool_)
+    for numbers in {wanted.sentinels(name) for name in names} - {()}:
+        applies = np.array([*(wanted.sentinels(name) == numbers for name in names), False])  # the last for -1
+        sentinel |= applies[code] & np.isin(value, numbers)
+    absent = code < 0
+    absent |= sentinel
+    return np.where(absent, np.nan, value) if absent.any() else value, {"sentinels": int(sentinel.sum())}
+
+
+def _timeless(
+    opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], names: list[str], explicit: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """The variables of MEDS that never have a time, and are static therefore; a ValueError about any other without a time."""
+    never = np.zeros(len(names), np.bool_)
+    lacking = kept & ~opened.times.known
+    if lacking.any():
+        if opened.columns.meds:
+            number = np.bincount(code[kept], minlength=len(names))
+            never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
+        bad = np.flatnonzero(lacking & ~(never | explicit)[code])
+        if len(bad):
+            raise no_time(opened, int(bad[0]))
+    return never
+
+
+def _in_order(opened: Opened, wanted: Request, names: list[str], rows: Measurements) -> tuple[Measurements, dict[str, int]]:
+    """Rows sorted by sequence, time and variable, each of these once, and how many were merged into others."""
+    rows = ordered(rows)
+
+    def refuse(at: NDArray[np.int64], count: int) -> ValueError:
+        values = opened.column("value")
+        numbers = read_values(values.gather(at.tolist()))[0].tolist()
+        return conflict(opened, wanted, int(at[0]), opened.column("variable")[int(at[0])], numbers, count)
+
+    one = merged(rows, starts(rows.sequence, rows.time, rows.variable), wanted.merge, refuse)
+    return one, {"merged": len(rows) - len(one)}
+
+
+def _bare(opened: Opened, rows: Measurements, time: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The sequences that have no measurement over time, and the first time that they have; it becomes their only step."""
+    without = np.ones(len(opened.ids), np.bool_)
+    without[rows.sequence] = False
+    first = np.full(len(opened.ids), np.inf)
+    chosen = without[opened.sequence] & opened.times.known
+    np.minimum.at(first, opened.sequence[chosen], time[chosen])
+    number = np.flatnonzero(without)
+    return number, np.where(np.isfinite(first[number]), first[number], 0.0)

@@ -1,0 +1,133 @@
+"""A table whose rows have an id and a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from phased.estimator.settings import Clock
+from phased.estimator.tables.columns import Columns
+from phased.estimator.tables.keys import encode, id_series
+from phased.estimator.tables.naming import Rows
+from phased.estimator.tables.request import Request
+from phased.estimator.tables.source import Source
+from phased.estimator.tables.times import Times, Unreadable, read_times
+from phased.estimator.units import in_unit
+
+FILE = "file"  # the column of ids where every file is a sequence
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table in memory, with the sequence and the time of each row.
+
+    Args:
+        columns: the role of its columns.
+        rows: the table, for errors.
+        ids: in the order of their first appearance.
+        sequence: the number of each row's id.
+        times: of each row.
+    """
+
+    columns: Columns
+    rows: Rows
+    ids: NDArray[Any]
+    sequence: NDArray[np.int64]
+    times: Times
+
+    def column(self, role: str) -> pl.Series:
+        """The column of a role that this table has."""
+        return self.rows.table.frame[self.columns.names[role]]
+
+    def clock(self, used: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.datetime64] | None]:
+        """The time of each row in the unit; for dates since the first used row of its sequence, and that date."""
+        if self.times.clock == "number":
+            return self.times.ticks, None
+        never = np.iinfo(np.int64).max
+        origin = np.full(len(self.ids), never)
+        for mask in (used & self.times.known, self.times.known):  # a sequence without used rows counts from any
+            open_ = mask & (origin[self.sequence] == never)
+            np.minimum.at(origin, self.sequence[open_], self.times.ticks[open_])
+        dates = origin.astype("datetime64[us]")
+        dates[origin == never] = np.datetime64("NaT")
+        return in_unit(self.times.ticks - np.where(origin == never, 0, origin)[self.sequence], self.times.unit), dates
+
+
+def open_table(source: Source, columns: Columns, unit: str | None, clock: Clock | None) -> Opened:
+    """The rows of a source with their ids and times.
+
+    Args:
+        source: a table.
+        columns: the role of its columns.
+        unit: of the times, None if not given.
+        clock: the kind of times of the table read before; None: any.
+    """
+    table = source.load(columns, FILE)
+    if not len(table.frame):
+        raise ValueError(f"{source.name} must have at least one row, and has none.")
+    rows = Rows(table, columns.id or FILE, columns.time, columns.variable)
+    check_ids(rows)
+    ids, sequence = encode(id_series(rows.ids()))
+    return Opened(columns, rows, ids, sequence, read_clock(rows, unit, clock))
+
+
+def check_ids(rows: Rows) -> None:
+    """Raise a ValueError if a row has no id."""
+    column = rows.ids()
+    absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
+    if absent.any():
+        row = absent.arg_max()
+        raise ValueError(f"each row must have an id, and {rows.table.row(int(row or 0))} has none in the column {rows.id!r}.")
+
+
+def read_clock(rows: Rows, unit: str | None, clock: Clock | None) -> Times:
+    """The time of each row; a ValueError that names the first that cannot be read."""
+    assert rows.time is not None
+    try:
+        times = read_times(rows.table.frame[rows.time], unit)
+    except Unreadable as error:
+        raise ValueError(f"{error.why} At {rows.where(error.row)}.") from error
+    if clock is not None and times.known.any() and times.clock != clock:
+        words = {"number": "numbers", "date": "dates"}
+        row = int(np.flatnonzero(times.known)[0])
+        raise ValueError(
+            f"times must be {words[clock]}, as in the table read before, got {words[times.clock]} at {rows.where(row)}."
+        )
+    return times
+
+
+def no_time(opened: Opened, row: int, variable: str | None = None) -> ValueError:
+    """The error about a row whose time is missing or not finite."""
+    return ValueError(
+        f"each measurement must have a finite time, got {opened.rows.cell(opened.columns.time, row)} at "
+        f"{opened.rows.where(row, variable)}. Remove the row, or name the variable in static= if it is known from the start."
+    )
+
+
+def bad_value(opened: Opened, row: int, variable: str, cell: object) -> ValueError:
+    """The error about a value that is no finite number."""
+    return ValueError(
+        f"a value must be a finite number, got {cell!r} at {opened.rows.where(row, variable)}. Leave a missing value empty, "
+        f"encode text as numbers (one variable of 0 and 1 per category), or leave the variable out: drop=[{variable!r}]."
+    )
+
+
+def unknown_variables(opened: Opened, row: int, variable: str, names: str) -> ValueError:
+    """The error about variables that the table read before does not have."""
+    return ValueError(
+        f"variables must be those of the table read before, got {names}, first at {opened.rows.where(row, variable)}. "
+        f"Leave them out: drop=[{names}]."
+    )
+
+
+def conflict(opened: Opened, wanted: Request, row: int, variable: str, values: list[float], count: int) -> ValueError:
+    """The error about several values of a variable at one time."""
+    more = f" {count} such cases in all." if count > 1 else ""
+    return ValueError(
+        f"a variable must have one value at a time, got {' and '.join(f'{value:g}' for value in values[:5])} at "
+        f"{opened.rows.where(row, variable)}.{more} Pass merge='mean', 'sum', 'first', 'last', 'min' or 'max'."
+    )

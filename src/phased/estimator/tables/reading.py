@@ -1,0 +1,70 @@
+"""From a source to the fields of Events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phased.estimator.settings import Settings
+from phased.estimator.tables.columns import resolve
+from phased.estimator.tables.long import read_long
+from phased.estimator.tables.opened import open_table
+from phased.estimator.tables.request import Request
+from phased.estimator.tables.source import open_source
+from phased.estimator.tables.wide import read_wide
+
+LAYOUTS: dict[str, Any] = {"auto": None, "long": "long", "wide": "wide"}
+
+
+def read_table(
+    source: Any,
+    wanted: Request,
+    *,
+    id: str | None,
+    time: str | None,
+    variable: str | Sequence[str] | None,
+    value: str | None,
+    layout: str,
+) -> dict[str, Any]:
+    """The fields of Events, from a table."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
+    opened = open_source(source)
+    columns = resolve(
+        opened.columns,
+        opened.name,
+        id=id,
+        time=time,
+        variable=variable,
+        value=value,
+        layout=LAYOUTS[layout],
+        like={} if wanted.like is None else wanted.like.columns,
+        drop=wanted.drop,
+        files_are_sequences=opened.files_are_sequences,
+    )
+    table = open_table(opened, columns, wanted.unit, None if wanted.like is None else wanted.like.clock)
+    if wanted.like is not None and table.times.unit != wanted.like.unit:
+        raise ValueError(
+            f"times must be in the unit {wanted.like.unit!r}, as in the table read before, got {table.times.unit!r}."
+        )
+    made = (read_wide if columns.wide else read_long)(table, wanted)
+    return {
+        "ids": table.ids,
+        "variables": made.variables,
+        "statics": made.statics,
+        "unit": table.times.unit,
+        **made.arrays,
+        "static": made.static,
+        "origin": made.origin,
+        "settings": Settings(
+            unit=table.times.unit,
+            clock=table.times.clock,
+            variables=made.variables,
+            statics=made.statics,
+            columns=columns.names,
+            missing=wanted.missing,
+            merge=wanted.merge,
+            drop=wanted.drop,
+        ),
+        "counts": {name: count for name, count in made.counts.items() if count},
+    }

@@ -1,0 +1,85 @@
+"""How a table is to be read: the arguments of `Events.read`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phased.estimator.settings import EVERY, Merge, Settings
+from phased.estimator.tables.columns import listed
+from phased.estimator.tables.merging import MERGES
+from phased.estimator.units import unit_name
+
+Missing = float | Sequence[float] | Mapping[str, float | Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, completed by the settings of the table read before (`like`).
+
+    Args:
+        unit: of the times; None if not given.
+        static: names; None: found in the data.
+        missing: sentinels by variable, "*" for the others.
+        merge: one value from several at one time; None refuses them.
+        drop: variables to leave out.
+        like: settings of the table read before, or None.
+    """
+
+    unit: str | None
+    static: tuple[str, ...] | None
+    missing: Mapping[str, tuple[float, ...]]
+    merge: Merge | None
+    drop: tuple[str, ...]
+    like: Settings | None
+
+    def sentinels(self, name: str) -> tuple[float, ...]:
+        """The numbers that stand for a missing value of a variable."""
+        return self.missing.get(name, self.missing.get(EVERY, ()))
+
+    def check_names(self, present: Sequence[str], what: str) -> None:
+        """Raise a ValueError if a name in `static` or `missing` does not occur; a table read like another may lack variables."""
+        if self.like is not None:
+            return
+        for argument, names in (("static", self.static or ()), ("missing", self.missing)):
+            for name in names:
+                if name not in present and name != EVERY and name not in self.drop:
+                    raise ValueError(f"{argument} must name variables of {what}, got {name!r}. It has {listed(present, 50)}.")
+
+
+def make_request(
+    unit: str | None, static: Sequence[str] | None, missing: Missing | None, merge: Any, drop: Sequence[str], like: Any
+) -> Request:
+    """The arguments of `Events.read`; what is not given comes from `like`."""
+    settings = like if isinstance(like, Settings) or like is None else getattr(like, "settings", like)
+    if not isinstance(settings, Settings | None):
+        raise TypeError(f"like must be Events, or the settings of Events, got {type(like).__name__}.")
+    if merge is not None and merge not in MERGES:
+        raise ValueError(f"merge must be None or one of {', '.join(MERGES)}, got {merge!r}.")
+    for name, given in (("static", static), ("drop", drop)):
+        if isinstance(given, str):
+            raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+    named = None if unit is None else unit_name(unit)
+    if settings is None:
+        return Request(named, None if static is None else tuple(static), by_name(missing), merge, tuple(drop), None)
+    if named is not None and named != settings.unit:
+        raise ValueError(f"unit must be {settings.unit!r}, as in the table read before, got {named!r}. Convert the times.")
+    if static is not None and set(static) != set(settings.statics):
+        raise ValueError(f"static must be {listed(settings.statics)}, as in the table read before, got {listed(static)}.")
+    return Request(
+        unit=settings.unit or None,
+        static=settings.statics,
+        missing=settings.missing if missing is None else by_name(missing),
+        merge=merge or settings.merge,
+        drop=(*settings.drop, *(name for name in drop if name not in settings.drop)),
+        like=settings,
+    )
+
+
+def by_name(missing: Missing | None) -> dict[str, tuple[float, ...]]:
+    """Sentinels by the name of their variable."""
+    named = missing if isinstance(missing, Mapping) else {} if missing is None else {EVERY: missing}
+    return {str(name): tuple(np.atleast_1d(np.asarray(each, np.float64)).tolist()) for name, each in named.items()}

@@ -1,0 +1,151 @@
+"""Sources of tables: CSV and Parquet files, folders of them, and frames of pandas, polars or arrow."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from phased.estimator.tables.columns import Columns
+from phased.estimator.tables.csv_file import csv_columns, read_csv
+from phased.estimator.tables.folder import list_files, read_files
+
+TEXT = (".csv", ".tsv", ".txt", ".gz")
+PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in memory, and where its rows come from."""
+
+    frame: pl.DataFrame
+    name: str
+    files: tuple[Path, ...] = ()  # in the order of their rows; their lines can be named
+    starts: tuple[int, ...] = ()  # the first row of each file
+
+    def row(self, index: int) -> str:
+        """Where a row is, for a message."""
+        if not self.files:
+            return f"row {index} of {self.name}"
+        file = bisect_right(self.starts, index) - 1
+        return f"line {index - self.starts[file] + 2} of '{self.files[file].name}'"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a user passed as a table, opened as far as its columns are known."""
+
+    columns: tuple[str, ...]
+    name: str
+    files: tuple[Path, ...] = ()
+    frame: pl.DataFrame | None = None
+    files_are_sequences: bool = False
+
+    def load(self, columns: Columns | Sequence[str], ids: str = "") -> Table:
+        """Its rows; of a file only the columns that are used. `ids` is the new column with the names of files."""
+        if isinstance(columns, Columns):
+            used = [*columns.names.values(), *columns.wide]
+            numbers = [*columns.wide, *([columns.value] if columns.value else [])]
+            texts = [columns.variable] if columns.variable else []
+        else:
+            used, numbers, texts = list(columns), [], []
+        if self.frame is not None:
+            return Table(self.frame.select(used), self.name)
+        if self.files[0].suffix.lower() in PARQUET:
+            parts = [pl.read_parquet(file, columns=used) for file in self.files]
+            return Table(self._with_ids(pl.concat(parts), [len(part) for part in parts], ids), self.name)
+        if len(self.files) == 1 and not self.files_are_sequences:
+            return Table(read_csv(self.files[0], used, numbers, texts), self.name, self.files, (0,))
+        frame, lengths = read_files(self.files, used, numbers, texts)
+        starts = [0]
+        for length in lengths:
+            starts.append(starts[-1] + length)
+        return Table(self._with_ids(frame, lengths, ids), self.name, self.files, tuple(starts[:-1]))
+
+    def _with_ids(self, frame: pl.DataFrame, lengths: Sequence[int], ids: str) -> pl.DataFrame:
+        """The rows of the files, with the name of each row's file as its id."""
+        if not self.files_are_sequences:
+            return frame
+        names = [file.name.removesuffix("".join(file.suffixes[-1:])) for file in self.files]
+        numbers = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
+        series = pl.Series(ids, [int(name) for name in names] if numbers else names)
+        rows = pl.Series(range(len(names)), dtype=pl.UInt32).repeat_by(pl.Series(lengths)).explode(empty_as_null=False)
+        return frame.with_columns(series.gather(rows))
+
+
+def open_source(source: Any) -> Source:
+    """A path, a folder, a frame or a dictionary of columns, with the names of its columns."""
+    if isinstance(source, str | Path):
+        return _open_path(Path(source).expanduser())
+    if isinstance(source, Mapping):
+        frame = _from_columns({str(name): list(column) for name, column in source.items()})
+    else:
+        frame = _from_frame(source)
+    return Source(tuple(frame.columns), "the table", frame=frame)
+
+
+def _open_path(path: Path) -> Source:
+    """A file, or a folder of files of one kind."""
+    if path.is_dir():
+        files, columns = list_files(path, (*TEXT, *PARQUET), _columns_of)
+        sequences = not any(name in columns for name in ("id", "subject_id", "RecordID"))
+        return Source(columns, f"'{path.name}'", files, files_are_sequences=sequences)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder '{path}'.")
+    return Source(_columns_of(path), f"'{path.name}'", (path,))
+
+
+def _columns_of(path: Path) -> tuple[str, ...]:
+    """The names of a file's columns."""
+    suffix = path.suffix.lower()
+    if suffix in PARQUET:
+        return tuple(pl.read_parquet_schema(path))
+    if suffix in TEXT:
+        return csv_columns(path)
+    raise ValueError(f"the name of a table must end in {', '.join((*TEXT, *PARQUET))}, got '{path.name}'. Convert or rename it.")
+
+
+def _from_frame(source: Any) -> pl.DataFrame:
+    """A frame of pandas, polars, arrow or another library that narwhals supports."""
+    try:
+        frame = nw.from_native(source)
+    except TypeError as error:
+        raise TypeError(
+            "a table must be a path, a frame of pandas, polars or arrow, or a dictionary of columns, "
+            f"got {type(source).__name__}. For a list of (times, values) use Events.of."
+        ) from error
+    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    repeated = {name for name in eager.columns if eager.columns.count(name) > 1}
+    if repeated:
+        raise ValueError(f"each column must have its own name, got {sorted(repeated)[0]!r} twice.")
+    mixed = [name for name, dtype in eager.schema.items() if dtype == nw.Object]
+    plain = [name for name in eager.columns if name not in mixed]
+    if not mixed:
+        return eager.to_polars()
+    columns: dict[str, Any] = {str(name): eager.get_column(name).to_polars() for name in plain}
+    columns |= {str(name): eager.get_column(name).to_list() for name in mixed}
+    return _from_columns(columns).select([str(name) for name in eager.columns])
+
+
+def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
+    """A frame of lists; one with values of several types becomes text, whose values are checked later."""
+    made = {}
+    for name, column in columns.items():
+        try:
+            made[name] = pl.Series(name, column)
+        except (TypeError, pl.exceptions.PolarsError):
+            made[name] = pl.Series(name, [None if _absent(each) else str(each) for each in column], dtype=pl.String)
+    lengths = {name: len(column) for name, column in made.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns must have one length, got {lengths}.")
+    return pl.DataFrame(made)
+
+
+def _absent(value: Any) -> bool:
+    """Whether a cell is empty: None, or NaN or NaT, which differ from themselves."""
+    return value is None or bool(value != value)

@@ -1,0 +1,84 @@
+"""What is known once per sequence: which variables, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased.estimator.settings import Merge
+from phased.estimator.tables.merging import Measurements, merged, starts
+from phased.estimator.tables.naming import Rows
+
+
+def once(rows: Measurements, variables: int) -> NDArray[np.bool_]:
+    """Which variables of a long table are static: all their values are at the first time of their sequence.
+
+    A value that is measured once, but later, is not: at the first event it is not known yet. At least one sequence with the
+    variable must have two times, otherwise nothing shows that it does not change.
+
+    Args:
+        rows: sorted by sequence, time, variable; each of these once.
+        variables: their number.
+    """
+    begin = np.flatnonzero(starts(rows.sequence))
+    length = np.diff(np.append(begin, len(rows)))
+    at_first = rows.time == np.repeat(rows.time[begin], length)
+    goes_on = np.repeat(rows.time[begin + length - 1] > rows.time[begin], length)
+    number = np.bincount(rows.variable, minlength=variables)
+    shown = np.bincount(rows.variable[goes_on], minlength=variables) > 0
+    return np.asarray(shown & (np.bincount(rows.variable[at_first], minlength=variables) == number))
+
+
+def constant(matrix: NDArray[np.float64], sequence: NDArray[np.int64], time: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns of a wide table are static: constant in every sequence, and filled in all of its rows or in the first alone.
+
+    Args:
+        matrix: rows sorted by sequence and time; NaN where a cell is empty.
+        sequence: of each row.
+        time: of each row.
+    """
+    if not len(matrix):
+        return np.zeros(matrix.shape[1], np.bool_)
+    begin = np.flatnonzero(starts(sequence))
+    length = np.diff(np.append(begin, len(sequence)))[:, None]
+    goes_on = (time[begin + length[:, 0] - 1] > time[begin])[:, None]
+    filled = ~np.isnan(matrix)
+    count = np.add.reduceat(filled.astype(np.int64), begin)
+    same = np.fmin.reduceat(matrix, begin) == np.fmax.reduceat(matrix, begin)
+    fits = (count == length) | ((count == 1) & filled[begin])
+    return np.asarray(((count == 0) | (same & fits)).all(0) & ((count > 0) & goes_on).any(0))
+
+
+def matrix_of(
+    rows: Measurements, sequences: int, names: Sequence[str], codes: Sequence[int], how: Merge | None, naming: Rows
+) -> NDArray[np.float64]:
+    """Static values, (sequences, names), NaN where unknown; a ValueError if a sequence has several, unless merged.
+
+    Args:
+        rows: of static variables, in any order.
+        sequences: their number.
+        names: of the statics.
+        codes: the numbers of these variables in `rows`.
+        how: one value from several.
+        naming: for errors.
+    """
+    rows = rows[np.lexsort((rows.row, rows.value, rows.variable, rows.sequence))]
+    rows = rows[starts(rows.sequence, rows.variable, rows.value)]  # the same value again is no contradiction
+
+    def refuse(at: NDArray[np.int64], count: int) -> ValueError:
+        code = rows.variable[np.flatnonzero(rows.row == at[0])].tolist()
+        name = next(name for name, each in zip(names, codes, strict=True) if each in code)
+        values = sorted(set(rows.value[np.isin(rows.row, at) & np.isin(rows.variable, code)].tolist()))
+        return ValueError(
+            f"a static variable must have one value per sequence, got {', '.join(f'{value:g}' for value in values[:5])} at "
+            f"{naming.where(int(at[0]), name)}. Leave {name!r} out of static=, or pass merge='first' or another rule."
+        )
+
+    rows = merged(rows, starts(rows.sequence, rows.variable), how, refuse)
+    matrix = np.full((sequences, len(names)), np.nan)
+    place = np.zeros(max(codes, default=0) + 1, np.int64)
+    place[list(codes)] = np.arange(len(codes))
+    matrix[rows.sequence, place[rows.variable]] = rows.value
+    return matrix

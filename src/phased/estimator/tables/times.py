@@ -1,0 +1,141 @@
+"""The column of times: numbers, dates, durations, clock times, as such or as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from phased.estimator.settings import Clock
+from phased.estimator.tables.values import filled
+from phased.estimator.units import in_unit
+
+EXACT = 2**53  # integers up to this number are exact in float64
+DEFAULT_UNIT = "h"  # of dates, durations and clock times
+CLOCK = r"^\d+:\d{2}(?::\d{2}(?:\.\d+)?)?$"
+DATES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of rows: numbers in a unit, or dates in microseconds since 1970 UTC.
+
+    Args:
+        ticks: float64, or int64 for dates; meaningless where not `known`.
+        known: False where the time is missing or not finite.
+        clock: "number" or "date".
+        unit: of the numbers, or for the dates to be converted to.
+    """
+
+    ticks: NDArray[Any]
+    known: NDArray[np.bool_]
+    clock: Clock
+    unit: str
+
+
+class Unreadable(ValueError):
+    """A time that cannot be read: its row, and why."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(row, why)
+        self.row = row
+        self.why = why
+
+
+def read_times(column: pl.Series, unit: str | None) -> Times:
+    """The times of a column; an `Unreadable` with the first row that has none."""
+    dtype = column.dtype
+    if dtype in (pl.Categorical, pl.Enum):
+        column, dtype = column.cast(pl.String), pl.String()
+    if dtype == pl.String:
+        return _from_text(column, unit)
+    if dtype.is_integer() and len(column):
+        far = (column.cast(pl.Float64).abs() > EXACT).arg_true()
+        if len(far):
+            raise Unreadable(
+                far[0],
+                f"integers must be at most 2**53 to be exact, got {column[far[0]]}. Subtract a start, or pass them as dates.",
+            )
+    if dtype.is_numeric():
+        return _numbers(column.cast(pl.Float64), unit or "")
+    if dtype in (pl.Datetime, pl.Date):
+        return _dates(column.cast(pl.Datetime("us", getattr(dtype, "time_zone", None))), unit or DEFAULT_UNIT)
+    if dtype in (pl.Duration, pl.Time):
+        ticks = column.cast(pl.Duration("us")).to_physical() if dtype == pl.Duration else column.to_physical() // 1000
+        return _durations(ticks, unit or DEFAULT_UNIT)
+    if dtype == pl.Null:
+        return Times(np.zeros(len(column)), np.zeros(len(column), np.bool_), "number", unit or "")
+    raise Unreadable(0, f"times must be numbers or dates, got a column of type {dtype}.")
+
+
+def _numbers(column: pl.Series, unit: str) -> Times:
+    ticks = column.fill_null(float("nan")).to_numpy()
+    return Times(ticks, np.isfinite(ticks), "number", unit)
+
+
+def _dates(column: pl.Series, unit: str) -> Times:
+    ticks = column.to_physical()  # of a column with a time zone: UTC
+    return Times(ticks.fill_null(0).to_numpy(), column.is_not_null().to_numpy(), "date", unit)
+
+
+def _durations(ticks: pl.Series, unit: str) -> Times:
+    return Times(in_unit(ticks.fill_null(0).to_numpy(), unit), ticks.is_not_null().to_numpy(), "number", unit)
+
+
+def _from_text(column: pl.Series, unit: str | None) -> Times:
+    """Text in which all cells are numbers, all are clock times, or all are dates."""
+    distinct = column.unique(maintain_order=True)  # most times of a table occur in several rows
+    try:
+        times = _from_distinct(distinct, unit)
+    except Unreadable as error:
+        row = column.is_null() if distinct[error.row] is None else column == distinct[error.row]
+        raise Unreadable(int(row.arg_max() or 0), error.why) from error
+    known = distinct.drop_nulls()
+    number = column.cast(pl.Enum(known)).to_physical().cast(pl.Int64).fill_null(len(known)).to_numpy()
+    place = np.append(np.flatnonzero(distinct.is_not_null().to_numpy()), distinct.is_null().arg_max() or 0)[number]
+    return Times(times.ticks[place], times.known[place], times.clock, times.unit)
+
+
+def _from_distinct(column: pl.Series, unit: str | None) -> Times:
+    text = filled(column)
+    present = text.is_not_null().to_numpy()
+    readings = {"number": text.cast(pl.Float64, strict=False), "clock time": _clock(text), "date": _date(text)}
+    read = {kind: made.is_not_null().to_numpy() for kind, made in readings.items()}
+    unread = np.flatnonzero(present & ~np.logical_or.reduce(list(read.values())))
+    if len(unread):
+        row = int(unread[0])
+        raise Unreadable(row, f"a time must be a number, hh:mm or a date such as 2024-03-01 14:30, got {column[row]!r}.")
+    kind = next((kind for kind in readings if (read[kind] == present).all()), None)
+    if kind is None:
+        first = int(np.flatnonzero(present)[0])
+        other = next(kind for kind in readings if read[kind][first])
+        row = int(np.flatnonzero(present & ~read[other])[0])
+        raise Unreadable(row, f"times must be all numbers, all hh:mm or all dates, got {column[row]!r} after {column[first]!r}.")
+    if kind == "number":
+        return _numbers(readings[kind], unit or "")
+    return (_durations if kind == "clock time" else _dates)(readings[kind], unit or DEFAULT_UNIT)
+
+
+def _clock(text: pl.Series) -> pl.Series:
+    """hh:mm or hh:mm:ss as microseconds; null where it is neither. Hours may be more than 24."""
+    frame = text.to_frame("text").select(pl.when(pl.col("text").str.contains(CLOCK)).then(pl.col("text")).str.split_exact(":", 2))
+    parts = frame.to_series().struct.unnest().with_columns(pl.all().cast(pl.Float64, strict=False))
+    hours, minutes, seconds = (parts.to_series(place) for place in range(3))
+    return ((hours * 3600 + minutes * 60 + seconds.fill_null(0)) * 1e6).round().cast(pl.Int64)
+
+
+def _date(text: pl.Series) -> pl.Series:
+    """ISO 8601 dates, with or without a time of day and an offset from UTC, as UTC; null where it is none."""
+    plain = text.str.replace(r"^(\d{4})/(\d{1,2})/", "$1-$2-").str.replace("T", " ", literal=True).str.replace(r"Z$", "")
+    made = pl.Series(name=text.name, values=[None] * len(text), dtype=pl.Datetime("us"))
+    for form in DATES:
+        if made.null_count() > text.null_count():
+            made = made.fill_null(plain.str.to_datetime(form, time_unit="us", strict=False))
+    for form in DATES[:2]:
+        if made.null_count() > text.null_count():
+            offset = plain.str.to_datetime(f"{form}%#z", time_unit="us", time_zone="UTC", strict=False)
+            made = made.fill_null(offset.dt.replace_time_zone(None))
+    return made

@@ -1,0 +1,36 @@
+"""Columns of values: numbers, booleans, and text that is a number."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+WORDS = {"true": 1.0, "false": 0.0}
+EMPTY = ("", "na", "n/a", "nan", "null", "none")
+
+
+def filled(column: pl.Series) -> pl.Series:
+    """Text without blanks around it; null where a word says that the cell is empty."""
+    text = column.str.strip_chars()
+    return text.set(text.str.to_lowercase().is_in(EMPTY), None)
+
+
+def read_values(column: pl.Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The values as float64, NaN where missing, and the rows that are text or infinite."""
+    dtype = column.dtype
+    if dtype in (pl.Categorical, pl.Enum):
+        column, dtype = column.cast(pl.String), pl.String()
+    if dtype == pl.String:
+        text = filled(column).str.to_lowercase()
+        number = text.cast(pl.Float64, strict=False)
+        if number.null_count() > text.null_count():
+            number = number.fill_null(text.replace_strict(WORDS, default=None, return_dtype=pl.Float64))
+        bad = (number.is_null() & text.is_not_null()) | number.is_infinite().fill_null(False)
+    elif dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+        number = column.cast(pl.Float64)
+        bad = number.is_infinite().fill_null(False)
+    else:
+        number = pl.Series(values=[None] * len(column), dtype=pl.Float64)
+        bad = column.is_not_null()
+    return number.fill_null(float("nan")).to_numpy(), np.flatnonzero(bad.to_numpy())
