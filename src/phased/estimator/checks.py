@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from phased import check
 from phased.estimator.events import Events
+from phased.estimator.scaling import by_variable
+from phased.estimator.sentinels import suspicious
 
-SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0, 999999.0)
 FAR = 1.5
 """A sequence this much longer than the longest one of the training is warned of."""
 SHORT = 0.02
@@ -119,33 +120,15 @@ def warn_spans(events: Events, typical: float, longest: float) -> None:
 
 def warn_sentinels(events: Events) -> None:
     """Warn of numbers such as -1 or -999 that probably stand for "not known"."""
-    order = np.argsort(events.variable, kind="stable")
-    ends = np.cumsum(np.bincount(events.variable, minlength=len(events.variables)))
-    columns = dict(zip(events.variables, np.split(events.value[order], ends[:-1]), strict=False)) if len(ends) else {}
+    columns = dict(zip(events.variables, by_variable(events), strict=True))
     columns |= {name: column[np.isfinite(column)] for name, column in zip(events.statics, events.static.T, strict=True)}
-    found = [f"{name} = {value:g} ({count} times)" for name, column in columns.items() for value, count in sentinel(column)]
+    found = [f"{name} = {mark:g} ({count} times)" for name, column in columns.items() for mark, count, *_ in suspicious(column)]
     if found:
         warnings.warn(
             f"Some values look like marks for 'not known': {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. They are "
             f"used as numbers. Read the table with missing={{name: value}} to leave them out.",
             stacklevel=4,
         )
-
-
-def sentinel(column: NDArray[np.float64]) -> list[tuple[float, int]]:
-    """A usual mark for "not known" at an end of the values, repeated, and further from the others than they are spread."""
-    found = []
-    for end in {float(column.min()), float(column.max())} if len(column) else ():
-        others = column[column != end]
-        count = len(column) - len(others)
-        if end not in SENTINELS or count < 3 or len(others) < 3 or len(np.unique(others)) < 3:
-            continue
-        gap = min(abs(others.min() - end), abs(others.max() - end))
-        low, high = np.quantile(others, (0.05, 0.95))
-        outside = end < 0 <= others.min() or gap > 2 * (high - low)
-        if outside and gap > 0:
-            found.append((end, count))
-    return found
 
 
 def warn_never_open(closed: int, units: int) -> None:

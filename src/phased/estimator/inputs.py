@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phased.estimator.events import Events
 from phased.estimator.scaling import Array, Scaling
 
 CHUNK = 1 << 16
@@ -23,19 +24,19 @@ def width(variables: int) -> int:
     return 3 * variables + 2
 
 
-def starts(events: Any) -> NDArray[np.int64]:
+def starts(events: Events) -> NDArray[np.int64]:
     """The first step of the sequence of each step, (steps,)."""
     counts = np.diff(events.offset)
     return np.repeat(events.offset[:-1], counts)
 
 
-def elapsed(events: Any) -> Array:
+def elapsed(events: Events) -> Array:
     """The time of each step since the first of its sequence, (steps,): the clock of the gates."""
     since: Array = events.time - events.time[starts(events)]
     return since
 
 
-def inputs(events: Any, scaling: Scaling) -> NDArray[np.float32]:
+def inputs(events: Events, scaling: Scaling) -> NDArray[np.float32]:
     """The inputs of all steps, (steps, width)."""
     steps, variables = len(events.time), len(events.variables)
     made = np.zeros((steps, width(variables)), np.float32)

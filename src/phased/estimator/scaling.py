@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phased.estimator.events import Events
+
 Array = NDArray[np.float64]
 
 BOUNDS = (0.005, 0.995)
@@ -87,14 +89,13 @@ class Scaling:
     span: float
 
     @classmethod
-    def of(cls, events: Any) -> Scaling:
+    def of(cls, events: Events) -> Scaling:
         """Measured on these sequences."""
-        order = np.argsort(events.variable, kind="stable")
-        ends = np.cumsum(np.bincount(events.variable, minlength=len(events.variables)))
-        columns = np.split(events.value[order], ends[:-1]) if len(events.variables) else []
         statics = list(events.static.T)
         gap, span = clock(events)
-        return cls(Numbers.of(columns), Numbers.of(statics), tuple(levels_of(column) for column in statics), gap, span)
+        return cls(
+            Numbers.of(by_variable(events)), Numbers.of(statics), tuple(levels_of(column) for column in statics), gap, span
+        )
 
     @property
     def static_features(self) -> int:
@@ -138,7 +139,14 @@ def levels_of(column: Array) -> tuple[float, ...]:
     return tuple(found.tolist()) if is_code else ()
 
 
-def clock(events: Any) -> tuple[float, float]:
+def by_variable(events: Events) -> list[Array]:
+    """The values of each variable."""
+    order = np.argsort(events.variable, kind="stable")
+    ends = np.cumsum(np.bincount(events.variable, minlength=len(events.variables)))
+    return np.split(events.value[order], ends[:-1]) if len(ends) else []
+
+
+def clock(events: Events) -> tuple[float, float]:
     """The median gap between steps and the median span of sequences; where there is none, the other one, or 1."""
     gaps = np.diff(events.time)
     inside = np.ones(len(gaps), bool)
