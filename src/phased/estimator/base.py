@@ -170,7 +170,7 @@ class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
         """Inputs and encoded targets as tensors."""
         return Sequences(
             torch.from_numpy(inputs(events, self.scaling_)),
-            torch.from_numpy(elapsed(events)),
+            torch.from_numpy(elapsed(events, self.scaling_)),
             torch.from_numpy(self.scaling_.static_inputs(events.static)),
             np.asarray(events.offset),
             torch.from_numpy(y),
@@ -189,7 +189,7 @@ class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
             every_step,
             self.cell,
             float(self.dropout),
-            **(gates.settings(self.scaling_.gap, self.scaling_.span, budget) if phased else {}),
+            **(gates.settings(self.scaling_.span_in_gaps, budget) if phased else {}),
         )
 
     def _events(self, X: Any) -> Events:
@@ -222,7 +222,7 @@ class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
     def _periods(self) -> tuple[float, ...]:
         if not isinstance(self.network_.rnn, PhasedRNN):
             return ()
-        period = self.network_.rnn.gates()[0].period
+        period = self.network_.rnn.gates()[0].period * self.scaling_.gap
         return tuple(float(period.quantile(part)) for part in (0.0, 0.5, 1.0))
 
     def _never_open(self, task: EventTask) -> int:

@@ -14,18 +14,19 @@ from phased.init import LogUniform
 from phased.layer import PhasedRNN
 
 RATIO_ON = 0.2
-SPAN, OCTAVES = 8.0, 4.0
+SHORT = 8.0
+"""Median spans below this many gaps."""
 AT_ONCE = 256
 """Sequences whose updates are counted together."""
 
 
-def settings(gap: float, span: float, budget: float | None) -> dict[str, Any]:
-    """Gates for sequences with this median gap and span.
+def settings(span: float, budget: float | None) -> dict[str, Any]:
+    """Gates for sequences with this median span; times count in median gaps.
 
     Periods go from two gaps to a span, the range in which a unit opens several times in a sequence and not at every step. Where
     sequences are short, two octaves below the span are used.
     """
-    low = 2 * gap if SPAN * gap <= span else span / OCTAVES
+    low = 2.0 if span >= SHORT else span / 4
     return {"period": LogUniform(low, max(low, span)), "ratio_on": RATIO_ON if budget is None else min(RATIO_ON, budget)}
 
 

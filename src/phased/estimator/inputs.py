@@ -1,13 +1,11 @@
 """Inputs: what the network reads at each step of a sequence.
 
 A step is one time at which something was measured. For each variable it has the last known value, whether it was measured now,
-and the time since that. Two more inputs are the time since the step before and since the first step. No input depends on the
-units of the data: values are scaled, and times divided by the median gap or span.
+and the logarithm of the time since that. Two more inputs are the time since the step before and since the first step. Nothing
+depends on the units of the data: values are scaled, and times count in median gaps.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +28,9 @@ def starts(events: Events) -> NDArray[np.int64]:
     return np.repeat(events.offset[:-1], counts)
 
 
-def elapsed(events: Events) -> Array:
-    """The time of each step since the first of its sequence, (steps,): the clock of the gates."""
-    since: Array = events.time - events.time[starts(events)]
+def elapsed(events: Events, scaling: Scaling) -> Array:
+    """The time of each step since the first of its sequence, in median gaps, (steps,): the clock of gates and inputs."""
+    since: Array = (events.time - events.time[starts(events)]) / scaling.gap
     return since
 
 
@@ -42,27 +40,20 @@ def inputs(events: Events, scaling: Scaling) -> NDArray[np.float32]:
     made = np.zeros((steps, width(variables)), np.float32)
     scaled = scaling.values.of_column(events.value, events.variable)
     rows = np.repeat(np.arange(steps), np.diff(events.entry))
-    start, since = starts(events), elapsed(events)
+    start, since = starts(events), elapsed(events, scaling)
     first = 0
     while first < len(events):
         # Whole sequences, at least one.
         last = max(first + 1, int(np.searchsorted(events.offset, events.offset[first] + CHUNK, "right")) - 1)
         begin, end = (int(step) for step in events.offset[[first, last]])
         some = slice(*(int(entry) for entry in events.entry[[begin, end]]))
-        _fill(
-            made[begin:end],
-            rows[some] - begin,
-            events.variable[some],
-            scaled[some],
-            since[begin:end],
-            start[begin:end] - begin,
-            scaling.gap,
-        )
+        measured = rows[some] - begin, events.variable[some], scaled[some]
+        _fill(made[begin:end], *measured, since[begin:end], start[begin:end] - begin)
         first = last
     gap = np.diff(since, prepend=0.0)
     gap[start == np.arange(steps)] = 0.0
-    made[:, -2] = gap_input(gap, scaling.gap)
-    made[:, -1] = since / scaling.span
+    made[:, -2] = np.log1p(gap)
+    made[:, -1] = since / scaling.span_in_gaps
     return made
 
 
@@ -73,7 +64,6 @@ def _fill(
     value: Array,
     since: Array,
     start: NDArray[np.int64],
-    gap: float,
 ) -> None:
     """Values, masks and ages of some whole sequences."""
     variables = (made.shape[1] - 2) // 3
@@ -87,16 +77,5 @@ def _fill(
     values[:] = np.where(known, np.take_along_axis(dense, np.maximum(measured, 0), 0), 0.0)
     masks[row, column] = 1.0
     # Before its first measurement the age of a variable is the time since the first step.
-    age_input(since[:, None] - since[np.where(known, measured, start[:, None])], gap, ages)
-
-
-def age_input(age: Any, gap: float, out: NDArray[np.float32]) -> None:
-    """Logarithm of ages in median gaps: 0 for a measurement now."""
-    np.divide(age, gap, out=out, casting="same_kind")
-    np.log1p(out, out=out)
-
-
-def gap_input(gap: Array, typical: float) -> Array:
-    """Logarithm of the time since the step before, in median gaps."""
-    found: Array = np.log1p(gap / typical)
-    return found
+    ages[:] = since[:, None] - since[np.where(known, measured, start[:, None])]
+    np.log1p(ages, out=ages)

@@ -50,6 +50,7 @@ class Online:
         "_start",
         "_steps",
         "_sums",
+        "_time",
         "_x",
     )
 
@@ -65,7 +66,8 @@ class Online:
         self._memory = shared.steps.state()
         self._highest = np.full(shared.steps.units, -np.inf, np.float32)
         self._sums = np.zeros(shared.outputs)  # over all steps, of what the weights of means make of each
-        self._start, self._now = math.nan, -math.inf  # the time of the first step, and of the last since then
+        self._start = self._time = math.nan  # of the first step and of the last
+        self._now = -math.inf  # of the last step since the first, in median gaps
         self._steps = 0
 
     @property
@@ -79,7 +81,7 @@ class Online:
             >>> PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online().time is None
             True
         """
-        return self._start + self._now if self._steps else None
+        return self._time if self._steps else None
 
     def push(self, time: float, values: Mapping[str, float]) -> Any:
         """Take what was measured at one time.
@@ -107,8 +109,7 @@ class Online:
         shared = self._shared
         if type(time) not in NUMBERS:
             time = shared.number("time", time)
-        now, gap = (time - self._start, time - self._start - self._now) if self._steps else (0.0, 0.0)
-        if not (0.0 < gap < math.inf) and (self._steps or not math.isfinite(time)):
+        if not (self._time < time < math.inf) and (self._steps or not math.isfinite(time)):
             raise ValueError(shared.wrong_time(time, self.time))
         columns = shared.columns
         found = []
@@ -122,26 +123,28 @@ class Online:
             if not -math.inf < value < math.inf:
                 raise ValueError(f"{name} must be finite, got {value} at time {time}. Leave out what was not measured.")
             found.append((number, ((low if value < low else high if value > high else value) - center) * factor))
-        return self._take(time, now, gap, found)
+        return self._take(time, found)
 
-    def _take(self, time: float, now: float, gap: float, found: list[tuple[int, float]]) -> Any:
+    def _take(self, time: float, found: list[tuple[int, float]]) -> Any:
         """The answer after a valid event."""
-        shared, x = self._shared, self._x
-        variables, in_gaps = shared.variables, now / shared.gap
-        if not self._steps:
-            self._start = time
+        shared, x, variables = self._shared, self._x, self._shared.variables
+        if self._steps:
+            now = (time - self._start) / shared.gap
+            gap = now - self._now
+        else:
+            self._start, now, gap = time, 0.0, 0.0
         for number in self._measured:
             x[variables + number] = 0.0
         self._measured = [number for number, _ in found]
         for number, scaled in found:
             x[number] = scaled
             x[variables + number] = 1.0
-            self._since[number] = in_gaps
-        np.subtract(in_gaps, self._since, out=self._ages, casting="same_kind")
+            self._since[number] = now
+        np.subtract(now, self._since, out=self._ages, casting="same_kind")
         np.log1p(self._ages, out=self._ages)
-        x[3 * variables], x[3 * variables + 1] = math.log1p(gap / shared.gap), now / shared.span
+        x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
         h = shared.steps(x, now, self._memory, self._now)
-        self._now = now
+        self._time, self._now = time, now
         self._steps += 1
         np.maximum(self._highest, h, out=self._highest)
         read = shared.of_state @ h
@@ -175,7 +178,7 @@ class Online:
                 "state": self._memory.arrays(),
                 "highest": self._highest,
                 "sums": self._sums,
-                "clock": np.array([self._start, self._now, self._steps]),
+                "clock": np.array([self._start, self._time, self._now, self._steps]),
             }
         )
 
@@ -196,5 +199,5 @@ class Online:
         self._bias = self._shared.bias + self._shared.of_static @ self._x[self._shared.inputs :]
         self._measured = found["measured"].tolist()
         self._memory.restore(found["state"])
-        start, now, steps = found["clock"].tolist()
-        self._start, self._now, self._steps = start, now, int(steps)
+        self._start, self._time, self._now, steps = found["clock"].tolist()
+        self._steps = int(steps)

@@ -98,6 +98,11 @@ class Scaling:
         )
 
     @property
+    def span_in_gaps(self) -> float:
+        """The median span, in median gaps: at least 1."""
+        return self.span / self.gap
+
+    @property
     def static_features(self) -> int:
         """The number of inputs made from static variables: one for each level, or the number and whether it is known."""
         return sum(len(levels) or 2 for levels in self.levels)

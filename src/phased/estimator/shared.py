@@ -38,7 +38,7 @@ class Shared:
             name: (number, scale) for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
         }
         self.variables, self.statics, self.unit = len(columns.variables), columns.statics, columns.unit
-        self.gap, self.span, self.scaling, self.target = scaling.gap, scaling.span, scaling, target
+        self.gap, self.span, self.scaling, self.target = scaling.gap, scaling.span_in_gaps, scaling, target
         weight, bias = (value.detach().cpu().numpy().astype(np.float32) for value in (network.head.weight, network.head.bias))
         if len(weight) == 2:  # of two classes the difference decides
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]

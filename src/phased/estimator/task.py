@@ -44,7 +44,7 @@ class Sequences:
 
     Args:
         x: inputs of all steps, (steps, features).
-        time: time of each step since the first of its sequence, (steps,) float64.
+        time: time of each step since the first of its sequence, in median gaps, (steps,) float64.
         static: inputs of the static variables, (n, static).
         offset: the steps of sequence i are offset[i] to offset[i + 1], (n + 1,) int64, on the CPU.
         y: targets, (n,) or (steps,); zeros where they are not known.
