@@ -85,8 +85,8 @@ def check_disjoint(train: Events, test: Events) -> None:
     if len(both):
         more = f" and {len(both) - 1} others" if len(both) > 1 else ""
         raise ValueError(
-            f"a sequence must be either in training or in validation, got {both[0]!r}{more} in both. Split by ids, or give the "
-            f"Events ids of their own."
+            f"a sequence must be either in training or in validation, got {both[0].item()!r}{more} in both. Split by "
+            f"ids, or give the Events ids of their own."
         )
 
 
@@ -106,8 +106,8 @@ def warn_spans(events: Events, typical: float, longest: float) -> None:
     if found.max() > FAR * longest:
         at = np.flatnonzero(events.lengths > 1)[int(found.argmax())]
         warnings.warn(
-            f"Sequence {events.ids[at]!r} spans {found.max():.4g}{unit}; the longest of the training {longest:.4g}{unit}. The "
-            f"answer for it was not tested. Check the unit of time, or cut the sequence.",
+            f"Sequence {events.ids[at].item()!r} spans {found.max():.4g}{unit}; the longest of the training {longest:.4g}{unit}. "
+            f"The answer for it was not tested. Check the unit of time, or cut the sequence.",
             stacklevel=4,
         )
     elif len(found) > 1 and float(np.median(found)) < SHORT * typical:

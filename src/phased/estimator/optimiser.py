@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from phased.parameters import is_of_time
 
-SMALLEST_RATIO = 1e-3
-"""The open ratio that a budget leaves to a unit at least, so that it can still learn."""
+SMALLEST_RATIO = 0.01
+"""The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,15 @@ class Optimiser:
     budget: float | None = None
 
     def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
-        """AdamW, which after every step returns the open ratios to the budget."""
+        """AdamW, which after every step returns the open ratios to their range and to the budget."""
         optimiser = torch.optim.AdamW(groups(model, self.rate, self.decay, self.gate_rate), lr=self.rate)
-        budget = self.budget
-        if budget is not None:
-            ratios = [value for name, value in model.named_parameters() if "ratio_on" in name]
+        ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
 
-            def keep_budget(*_: Any) -> None:
-                hold(ratios, budget)
+        def after_step(*_: Any) -> None:
+            hold(ratios, 1.0 if self.budget is None else self.budget)
 
-            optimiser.register_step_post_hook(keep_budget)
+        if ratios:
+            optimiser.register_step_post_hook(after_step)
         return optimiser
 
 
@@ -61,11 +60,10 @@ def groups(model: nn.Module, rate: float, decay: float, gate_rate: float) -> lis
 
 @torch.no_grad()
 def hold(ratios: Sequence[Tensor], budget: float) -> None:
-    """Scale open ratios so that their mean is at most the budget; ratios within it stay as they are."""
-    mean = float(torch.stack([ratio.clamp(SMALLEST_RATIO, 1.0).mean() for ratio in ratios]).mean())
-    if mean > budget:
-        for ratio in ratios:
-            ratio.clamp_(SMALLEST_RATIO, 1.0).mul_(budget / mean)
+    """Bound open ratios, and scale them so that their mean is at most the budget; no value is read from a GPU."""
+    for ratio in ratios:
+        ratio.clamp_(min(SMALLEST_RATIO, budget), 1.0)
+        ratio.mul_((budget / ratio.mean()).clamp(max=1.0))
 
 
 @torch.no_grad()

@@ -37,7 +37,7 @@ def targets(events: Events, y: Any) -> Targets:
         for sequence, (part, steps) in enumerate(zip(given, events.lengths, strict=True)):
             if part.shape != (steps,):
                 raise ValueError(
-                    f"y must have a target for each of the {steps} steps of sequence {events.ids[sequence]!r}, got shape "
+                    f"y must have a target for each of the {steps} steps of sequence {events.ids[sequence].item()!r}, got shape "
                     f"{part.shape}. Leave NaN where there is none."
                 )
         return per_step(np.concatenate(given) if given else np.zeros(0))
@@ -50,7 +50,9 @@ def targets(events: Events, y: Any) -> Targets:
     lost = unknown(flat)
     if lost.any():
         at = int(lost.argmax())
-        raise ValueError(f"y must be known for every sequence, got {flat[at]} for {events.ids[at]!r}. Leave out such sequences.")
+        raise ValueError(
+            f"y must be known for every sequence, got {flat[at]} for {events.ids[at].item()!r}. Leave out such sequences."
+        )
     return Targets(flat, None)
 
 
