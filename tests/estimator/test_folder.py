@@ -100,7 +100,7 @@ def test_there_is_no_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes, message",
     [
         ({"version": 2}, "'version' must be 1, got 2. Upgrade phased"),
         ({"version": 0}, "'version' must be 1, got 0. Fit the model again"),
@@ -127,13 +127,13 @@ def test_a_changed_setting_is_noticed(folder, changes):
 
 def test_parameters_that_do_not_fit_are_refused_even_if_the_digest_does(folder):
     resign(folder, lambda state: state | {"head.bias": torch.full((2,), float("nan"))})
-    with pytest.raises(BadModel, match="'head.bias' must be finite"):
+    with pytest.raises(BadModel, match=r"'head.bias' must be finite"):
         PhasedClassifier.load(folder)
     resign(folder, lambda state: state | {"head.bias": torch.zeros(3)})
-    with pytest.raises(BadModel, match="'head.bias' must be torch.float32 of shape"):
+    with pytest.raises(BadModel, match=r"'head.bias' must be torch.float32 of shape"):
         PhasedClassifier.load(folder)
     resign(folder, lambda state: {name: value for name, value in state.items() if name != "head.bias"})
-    with pytest.raises(BadModel, match="'head.bias' is missing"):
+    with pytest.raises(BadModel, match=r"'head.bias' is missing"):
         PhasedClassifier.load(folder)
 
 

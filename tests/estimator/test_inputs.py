@@ -102,7 +102,7 @@ def test_codes_have_an_input_each_and_numbers_have_two():
 
 
 @pytest.mark.parametrize(
-    ("column", "is_code"),
+    "column, is_code",
     [
         ([1, 2, 3] * 3, True),
         ([0, 1] * 5, False),

@@ -125,7 +125,7 @@ def test_the_state_of_another_model_or_a_damaged_one_is_refused(classifier, of_t
 
 
 @pytest.mark.parametrize(
-    ("time", "values", "error", "message"),
+    "time, values, error, message",
     [
         (1.0, {"HR": 80.0}, ValueError, "time must be after that of the last event, 1 h, got 1 h"),
         (0.5, {"HR": 80.0}, ValueError, "time must be after that of the last event, 1 h, got 0.5 h"),
@@ -155,7 +155,7 @@ def test_the_first_time_is_finite_too(classifier, time):
 
 
 @pytest.mark.parametrize(
-    ("static", "error", "message"),
+    "static, error, message",
     [
         ({"Sex": 1}, ValueError, "static must be known to the model, 'Age', 'ICU', got 'Sex'"),
         ({"Age": "old"}, TypeError, "Age must be a number, got str"),

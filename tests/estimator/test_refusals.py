@@ -19,7 +19,7 @@ class Named(np.ndarray):
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    "y, message",
     [
         (np.zeros(60, int), "y must have at least 2 classes, got 0 only"),
         (Y[:-1], "y must have a target for each of the 60 sequences, or for each of their"),
@@ -45,7 +45,7 @@ def test_text_is_no_number_and_infinity_no_target():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "error", "message"),
+    "parameters, error, message",
     [
         ({"units": 0}, ValueError, "units must be at least 1"),
         ({"epochs": 1.5}, TypeError, "epochs must be an int"),
@@ -115,13 +115,13 @@ def test_held_out_sequences_have_the_share_of_each_class():
 
 
 def test_unknown_variables_and_another_unit_are_refused_at_prediction(classifier):
-    with pytest.raises(ValueError, match="variables of X must be known to the model, .*, got 'Lactate'"):
+    with pytest.raises(ValueError, match=r"variables of X must be known to the model, .*, got 'Lactate'"):
         classifier.predict(Events.of([[0.0]], [[[1.0]]], variables=["Lactate"], unit="h"))
-    with pytest.raises(ValueError, match="statics of X must be known to the model, .*, got 'Sex'"):
+    with pytest.raises(ValueError, match=r"statics of X must be known to the model, .*, got 'Sex'"):
         classifier.predict(Events.of([[0.0]], [[[1.0]]], variables=["HR"], static=[[1.0]], statics=["Sex"], unit="h"))
     with pytest.raises(ValueError, match="X must have times in 'h', the unit of the model, got 'min'"):
         classifier.predict(replace(X, unit="min"))
-    with pytest.raises(ValueError, match="y must have classes of the model, .*, got 2"):
+    with pytest.raises(ValueError, match=r"y must have classes of the model, .*, got 2"):
         classifier.evaluate(X, Y + 1)
 
 

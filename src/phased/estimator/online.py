@@ -33,7 +33,7 @@ class Online:
         >>> patient = model.online()
         >>> for t in range(5):
         ...     risk = patient.push(t, {"HR": 0.0})
-        >>> abs(risk - model.predict_proba(X[0])[0, 1]) < 1e-5
+        >>> bool(abs(risk - model.predict_proba(X[0])[0, 1]) < 1e-5)
         True
     """
 

@@ -50,9 +50,8 @@ def targets(events: Events, y: Any) -> Targets:
     lost = unknown(flat)
     if lost.any():
         at = int(lost.argmax())
-        raise ValueError(
-            f"y must be known for every sequence, got {flat[at]} for {events.ids[at].item()!r}. Leave out such sequences."
-        )
+        which = events.ids[at].item()
+        raise ValueError(f"y must be known for every sequence, got {flat[at]} for {which!r}. Leave out such sequences.")
     return Targets(flat, None)
 
 
