@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from phased import check
 from phased.estimator import checks, gates, training
 from phased.estimator.events import Events
-from phased.estimator.inputs import elapsed, inputs, width
+from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.network import CELLS, Network
 from phased.estimator.objective import Objective
 from phased.estimator.optimiser import Optimiser
@@ -23,13 +23,17 @@ from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.splits import split
 from phased.estimator.targets import Targets, check_copies, targets
-from phased.estimator.task import EventTask, Sequences
+from phased.estimator.task import EventTask, Sequences, in_batches
 from phased.layer import PhasedRNN
 from phased.learn.device import check_device
 from phased.learn.loop import Training
 
 CLIP = 1.0
 """Largest norm of the gradients."""
+AVERAGE = 0.99
+"""Decay of the moving average of the weights, which is tested and kept."""
+MEASURED = 256
+"""Sequences of which inputs are measured together."""
 
 
 class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -119,13 +123,23 @@ class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
             torch.manual_seed(seed)
             self.network_ = self._network(both.counts is not None)
             gates.open_all(self.network_, data, train)
+            self.network_.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
         budget = None if self.updates is None else float(self.updates)
         fitted = training.train(
             self.network_,
             task,
             self._objective(encoded, both.counts, train, whole),
             Optimiser(float(self.learning_rate), float(self.weight_decay), budget=budget),
-            Training(self.epochs, len(train), len(test), self.batch_size, float(self.learning_rate), CLIP, seed=seed),
+            Training(
+                self.epochs,
+                len(train),
+                len(test),
+                self.batch_size,
+                float(self.learning_rate),
+                CLIP,
+                seed=seed,
+                average=AVERAGE,
+            ),
             self.patience,
             self.device,
             None if self.checkpoint is None else Path(self.checkpoint),
@@ -182,7 +196,7 @@ class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
         phased = self.cell.startswith("phased")
         budget = None if self.updates is None else float(self.updates)
         return Network(
-            width(len(self.columns_.variables)),
+            len(self.columns_.variables),
             self.scaling_.static_features,
             self.units,
             self._outputs(),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phased.cost import updates
 from phased.estimator.network import Network
-from phased.estimator.task import Indices, Sequences, by_length
+from phased.estimator.task import Indices, Sequences, in_batches
 from phased.init import LogUniform
 from phased.layer import PhasedRNN
 
@@ -34,9 +34,8 @@ def count(network: Network, data: Sequences, chosen: Indices) -> Tensor:
     """Updates of each unit over these sequences, (H,) int64."""
     assert isinstance(network.rnn, PhasedRNN)
     total = torch.zeros(network.rnn.hidden_size, dtype=torch.int64, device=data.time.device)
-    ordered = by_length(chosen, data.lengths)
-    for first in range(0, len(ordered), AT_ONCE):
-        time, lengths = data.clock(ordered[first : first + AT_ONCE])
+    for some in in_batches(data, chosen, AT_ONCE):
+        time, lengths = data.clock(some)
         total += updates(network.rnn, time, lengths).sum((0, 1))
     return total
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from phased.cost import updates
+from phased.estimator.inputs import width
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
 from phased.learn.model import Model, Updates
@@ -18,6 +19,12 @@ Cell = Literal["phased_lstm", "phased_gru", "lstm", "gru"]
 CELLS: tuple[str, ...] = get_args(Cell)
 STEPS, STATIC = "steps", "static"
 """The streams of a batch: the inputs of the steps, and one sample with those of the static variables."""
+
+LEFT_OUT = 0.2
+"""Probability that a variable is left out of a training sequence, if there are many."""
+POOLED, LEAST_SPREAD = 0.3, 0.02
+"""Spread of the pooled inputs after scaling: below that of states, so that both are learned at a similar pace; and the least
+spread before it."""
 
 
 class Plain(nn.Module):
@@ -36,11 +43,11 @@ class Plain(nn.Module):
 class Network(Model):
     """The answer for each sequence, or at each step, from what came so far.
 
-    A linear layer reads the last, mean and highest states of the recurrent layer, the last and mean inputs, and the static ones.
-    The inputs give it what a linear model of sequences would have, which a recurrent layer needs much data to learn.
+    A linear layer reads the last, mean and highest states of the recurrent layer. It also reads the inputs: last, mean, highest
+    and lowest values. These give it what a linear model of a sequence has, which a recurrent layer needs much data to learn.
 
     Args:
-        features: inputs of a step.
+        variables: variables measured over time; a step has `phased.estimator.inputs.width` inputs.
         static: inputs of static variables; the layer reads them at every step, and the linear layer too.
         units: units of the layer.
         outputs: classes, or 1 to predict a number.
@@ -50,9 +57,12 @@ class Network(Model):
         gate: settings of a phased layer's gates.
     """
 
+    center: Tensor
+    factor: Tensor
+
     def __init__(
         self,
-        features: int,
+        variables: int,
         static: int,
         units: int,
         outputs: int,
@@ -62,6 +72,7 @@ class Network(Model):
         **gate: Any,
     ) -> None:
         super().__init__()
+        features = width(variables)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
         self.rnn: PhasedRNN | Plain = (
             phased(features + static, units, learn_ratio_on=True, **gate)
@@ -69,20 +80,52 @@ class Network(Model):
             else Plain(cell, features + static, units)
         )
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(3 * units + 2 * features + static, outputs)
+        self.sizes = Sizes(units, features, variables, static)
+        self.head = nn.Linear(self.sizes.states + self.sizes.pooled, outputs)
+        nn.init.zeros_(self.head.weight[:, self.sizes.states :].detach())
+        self.register_buffer("center", torch.zeros(self.sizes.pooled))
+        self.register_buffer("factor", torch.ones(self.sizes.pooled))
         self.every_step, self.outputs = every_step, outputs
 
     def forward(self, batch: Batch) -> Tensor:
         """(B, outputs), or (T, B, outputs) at every step; without the last dimension to predict a number."""
-        steps, static = batch.streams[STEPS], batch.streams[STATIC].x[0]
-        x = torch.cat([steps.x, static.expand(len(steps.x), *static.shape)], -1) if static.shape[-1] else steps.x
-        h, _ = self.rnn(x, steps.time, lengths=steps.lengths)
-        pool = pool_every_step if self.every_step else pool_last
-        last, mean, highest = pool(h, steps.lengths)
-        parts = [last, mean, highest(), *pool(steps.x, steps.lengths)[:2], static.expand(*last.shape[:-1], -1)]
-        read = torch.cat(parts, -1)
-        y: Tensor = self.head(self.dropout(read))
+        (inputs, time, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
+        x = self.without_some_variables(inputs) if self.training else inputs
+        whole = torch.cat([x, static.expand(len(x), *static.shape)], -1) if self.sizes.static else x
+        h, _ = self.rnn(whole, time, lengths=lengths)
+        pooled = (self.pooled(x, static, lengths) - self.center) * self.factor
+        y: Tensor = self.head(self.dropout(torch.cat([*self.pool(h, lengths), pooled], -1)))
         return y.squeeze(-1) if self.outputs == 1 else y
+
+    def pool(self, h: Tensor, lengths: Tensor) -> Pooled:
+        """Last, mean and highest of h (T, B, H), over each sequence or up to each step."""
+        return (pool_every_step if self.every_step else pool_last)(h, lengths)
+
+    def pooled(self, x: Tensor, static: Tensor, lengths: Tensor) -> Tensor:
+        """What the linear layer reads of the inputs: last, mean, highest and lowest values, and the static ones."""
+        last, mean, _ = self.pool(x, lengths)
+        values = x[..., : self.sizes.variables]
+        highest, lowest = self.pool(values, lengths).highest, -self.pool(-values, lengths).highest
+        return torch.cat([last, mean, highest, lowest, static.expand(*last.shape[:-1], -1)], -1)
+
+    def without_some_variables(self, x: Tensor) -> Tensor:
+        """Values, masks and ages with some variables of each sequence set to 0, so that no variable is relied on alone."""
+        variables = self.sizes.variables
+        kept = torch.rand(x.shape[1], variables, device=x.device) >= LEFT_OUT * (1 - 1 / max(1, variables))
+        return x * torch.cat([kept.repeat(1, 3), kept.new_ones(len(kept), 2)], 1).to(x.dtype)
+
+    @torch.no_grad()
+    def measure(self, batches: Iterable[Batch]) -> None:
+        """Set centre and factor of the pooled inputs from the training sequences."""
+        found = []
+        for batch in batches:
+            inputs, _, lengths = batch.streams[STEPS]
+            made = self.pooled(inputs, batch.streams[STATIC].x[0], lengths)
+            found.append(made[valid_steps(len(made), lengths)] if self.every_step else made)
+        rows = torch.cat(found).double()
+        self.center.copy_(rows.mean(0))
+        # A column that hardly varies, as the mask of a rare variable, is not magnified.
+        self.factor.copy_(POOLED / (rows.std(0, correction=0) + LEAST_SPREAD))
 
     def extra_repr(self) -> str:
         """The settings that no submodule prints."""
@@ -96,12 +139,31 @@ class Network(Model):
         return Updates(updates(self.rnn, time, lengths).sum(), lengths.sum() * self.rnn.hidden_size)
 
 
+class Sizes(NamedTuple):
+    """What the linear layer reads, in this order: three vectors of units, two of features, two of variables, static inputs."""
+
+    units: int
+    features: int
+    variables: int
+    static: int
+
+    @property
+    def states(self) -> int:
+        """Inputs from the recurrent layer."""
+        return 3 * self.units
+
+    @property
+    def pooled(self) -> int:
+        """Inputs from the inputs."""
+        return 2 * self.features + 2 * self.variables + self.static
+
+
 class Pooled(NamedTuple):
     """What is read from a sequence of vectors."""
 
     last: Tensor
     mean: Tensor
-    highest: Callable[[], Tensor]  # computed only where it is used
+    highest: Tensor
 
 
 def pool_last(h: Tensor, lengths: Tensor) -> Pooled:
@@ -110,10 +172,11 @@ def pool_last(h: Tensor, lengths: Tensor) -> Pooled:
     real = valid_steps(len(h), lengths).unsqueeze(-1)
     last = h[(lengths - 1).clamp(min=0), torch.arange(h.shape[1], device=h.device)]
     mean = torch.where(real, h, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
-    return Pooled(torch.where(some, last, 0.0), mean, lambda: torch.where(some, torch.where(real, h, -torch.inf).amax(0), 0.0))
+    highest = torch.where(real, h, -torch.inf).amax(0)
+    return Pooled(torch.where(some, last, 0.0), mean, torch.where(some, highest, 0.0))
 
 
 def pool_every_step(h: Tensor, lengths: Tensor) -> Pooled:
     """Last, mean and highest so far, (T, B, H); after the end of a sequence they are undefined."""
     count = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype)[:, None, None]
-    return Pooled(h, h.cumsum(0) / count, lambda: h.cummax(0).values)
+    return Pooled(h, h.cumsum(0) / count, h.cummax(0).values)

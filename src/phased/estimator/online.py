@@ -40,8 +40,11 @@ class Online:
     __slots__ = (
         "_ages",
         "_bias",
+        "_extreme",
+        "_high",
         "_highest",
         "_inputs",
+        "_low",
         "_measured",
         "_memory",
         "_now",
@@ -51,6 +54,7 @@ class Online:
         "_steps",
         "_sums",
         "_time",
+        "_values",
         "_x",
     )
 
@@ -59,12 +63,16 @@ class Online:
         self._shared = shared
         self._x = np.zeros(shared.steps.features, np.float32)
         self._inputs, self._ages = self._x[: shared.inputs], self._x[2 * variables : 3 * variables]
+        self._values = self._x[:variables]
         self._x[shared.inputs :] = static
         self._bias = shared.bias + shared.of_static @ static
         self._measured: list[int] = []  # variables measured at the last step
         self._since = np.zeros(variables)  # when each was last measured, or the first step was, in median gaps
         self._memory = shared.steps.state()
-        self._highest = np.full(shared.steps.units, -np.inf, np.float32)
+        units, lowest = shared.steps.units, np.float32(-np.inf)
+        self._extreme = np.full(units + 2 * variables, lowest)  # highest states and values, and lowest values
+        self._highest, self._high, self._low = np.split(self._extreme, [units, units + variables])
+        self._low[:] = -lowest
         self._sums = np.zeros(shared.outputs)  # over all steps, of what the weights of means make of each
         self._start = self._time = math.nan  # of the first step and of the last
         self._now = -math.inf  # of the last step since the first, in median gaps
@@ -147,10 +155,12 @@ class Online:
         self._time, self._now = time, now
         self._steps += 1
         np.maximum(self._highest, h, out=self._highest)
+        np.maximum(self._high, self._values, out=self._high)
+        np.minimum(self._low, self._values, out=self._low)
         read = shared.of_state @ h
         read += shared.of_input @ self._inputs
         self._sums += read[shared.outputs :]
-        return shared.answer(read[: shared.outputs] + shared.of_highest @ self._highest + self._bias + self._sums / self._steps)
+        return shared.answer(read[: shared.outputs] + shared.of_extreme @ self._extreme + self._bias + self._sums / self._steps)
 
     def dump(self) -> bytes:
         """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
@@ -176,7 +186,7 @@ class Online:
                 "since": self._since,
                 "measured": np.array(self._measured, np.int64),
                 "state": self._memory.arrays(),
-                "highest": self._highest,
+                "extreme": self._extreme,
                 "sums": self._sums,
                 "clock": np.array([self._start, self._time, self._now, self._steps]),
             }
@@ -194,7 +204,7 @@ class Online:
         for name, value in expected.items():
             if found[name].dtype != value.dtype or (name != "measured" and found[name].shape != value.shape):
                 raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
-        for name, target in (("x", self._x), ("since", self._since), ("highest", self._highest), ("sums", self._sums)):
+        for name, target in (("x", self._x), ("since", self._since), ("extreme", self._extreme), ("sums", self._sums)):
             target[:] = found[name]
         self._bias = self._shared.bias + self._shared.of_static @ self._x[self._shared.inputs :]
         self._measured = found["measured"].tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from phased.estimator.network import Network
 from phased.estimator.scaling import Scaling
 from phased.estimator.stepping import Steps
 from phased.layer import PhasedRNN
+from phased.learn.best import tensors
 
 
 class Shared:
@@ -39,15 +41,19 @@ class Shared:
         }
         self.variables, self.statics, self.unit = len(columns.variables), columns.statics, columns.unit
         self.gap, self.span, self.scaling, self.target = scaling.gap, scaling.span_in_gaps, scaling, target
-        weight, bias = (value.detach().cpu().numpy().astype(np.float32) for value in (network.head.weight, network.head.bias))
+        weight, bias = (value.detach().cpu().double().numpy() for value in (network.head.weight, network.head.bias))
         if len(weight) == 2:  # of two classes the difference decides
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
+        sizes = network.sizes
+        center, factor = (value.cpu().double().numpy() for value in (network.center, network.factor))
+        self.bias = bias - weight[:, sizes.states :] @ (center * factor)
+        weight[:, sizes.states :] *= factor
+        ends = np.cumsum([sizes.units] * 3 + [sizes.features] * 2 + [2 * sizes.variables])
+        last, mean, highest, x_last, x_mean, extreme, static = np.split(weight.astype(np.float32), ends, 1)
         # The mean of a product is the product of the mean: the weights of means are applied at every step, and summed up.
-        units, inputs = self.steps.units, self.steps.features - scaling.static_features
-        last, mean, highest, x_last, x_mean, static = np.split(weight, np.cumsum([units, units, units, inputs, inputs]), 1)
         self.of_state, self.of_input = np.concatenate([last, mean]), np.concatenate([x_last, x_mean])
-        self.of_highest, self.of_static, self.bias = np.ascontiguousarray(highest), static, bias
-        self.inputs, self.outputs, self.classes = inputs, len(weight), network.outputs
+        self.of_extreme, self.of_static = np.concatenate([highest, extreme], 1), static
+        self.inputs, self.outputs, self.classes = sizes.features, len(weight), network.outputs
         self.digest = digest(network, scaling, columns)
 
     def answer(self, z: NDArray[np.float64]) -> Any:
@@ -102,6 +108,6 @@ class Shared:
 def digest(network: Network, scaling: Scaling, columns: Columns) -> bytes:
     """Identifies a model: SHA-256 of its weights, scales and names."""
     found = hashlib.sha256(repr((scaling.fields(), columns)).encode())
-    for name, value in sorted(network.named_parameters()):
+    for name, value in sorted(tensors(network), key=itemgetter(0)):
         found.update(name.encode() + value.detach().cpu().numpy().tobytes())
     return found.digest()

@@ -14,6 +14,7 @@ from phased import check, files
 from phased.estimator import config
 from phased.estimator.card import card
 from phased.estimator.network import Network
+from phased.learn.best import tensors
 
 PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 CURE = "Name the folder of another model, or make it again with `phased fit` or `save`."
@@ -26,7 +27,7 @@ class BadModel(ValueError):
 def write(folder: Path, model: Any, command: str = "") -> None:
     """Write the three files, each atomically."""
     files.writable(folder)
-    values = {name: value.detach().cpu().contiguous() for name, value in model.network_.named_parameters()}
+    values = {name: value.detach().cpu().contiguous() for name, value in tensors(model.network_)}
     data, fields = safetensors.torch.save(values), config.describe(model, command)
     files.write_whole(folder / PARAMETERS, data)
     files.write_whole(folder / CONFIG, config.text(fields, data).encode())
@@ -66,7 +67,7 @@ def network(model: Any, fields: dict[str, Any], state: dict[str, Tensor], path: 
     """The network of a configuration with these parameters."""
     with torch.random.fork_rng(devices=[]):  # the parameters that are drawn here are replaced
         made: Network = model._network(bool(fields["every_step"]))
-    expected = dict(made.named_parameters())
+    expected = dict(tensors(made))
     fault = next((f"'{name}' is missing or not one of them" for name in sorted(expected.keys() ^ state.keys())), None)
     for name, value in expected.items() if fault is None else ():
         if state[name].shape != value.shape or state[name].dtype != value.dtype:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -155,7 +156,7 @@ def by_length(chosen: Indices, lengths: Indices) -> Indices:
     return chosen[np.argsort(lengths[chosen], kind="stable")]
 
 
-def in_batches(data: Sequences, size: int) -> list[Indices]:
-    """All sequences in batches of similar length."""
-    everything: Any = by_length(np.arange(len(data)), data.lengths)
-    return [everything[first : first + size] for first in range(0, len(everything), size)]
+def in_batches(data: Sequences, chosen: Indices, size: int) -> Iterator[Indices]:
+    """These sequences in batches of similar length."""
+    ordered = by_length(chosen, data.lengths)
+    return (ordered[first : first + size] for first in range(0, len(ordered), size))
