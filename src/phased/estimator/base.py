@@ -16,6 +16,7 @@ from phased import check
 from phased.estimator import checks, gates, training
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
+from phased.estimator.needs import require
 from phased.estimator.network import CELLS, Network
 from phased.estimator.objective import Objective
 from phased.estimator.optimiser import Optimiser
@@ -97,6 +98,7 @@ class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
             >>> model.predict(X).shape
             (40,)
         """
+        require("lightning")
         self._check_parameters()
         self._shared = None
         events = checks.as_events(X)
