@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phased.estimator.description import Description, describe
-from phased.estimator.ragged import check_events, flatten
+from phased.estimator.ragged import check_events, flatten, gather
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.units import unit_name
 
@@ -346,10 +346,3 @@ class Events:
         matrix = np.full((len(self.time), len(self.variables)), np.nan)
         matrix[np.repeat(np.arange(len(self.time)), np.diff(self.entry)), self.variable] = self.value
         return matrix
-
-
-def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of the elements of these rows of a ragged array, one row after another, and their new offsets."""
-    length = offset[rows + 1] - offset[rows]
-    new = np.concatenate([[0], np.cumsum(length)])
-    return np.arange(new[-1]) + np.repeat(offset[rows] - new[:-1], length), new

@@ -72,6 +72,13 @@ def offsets(lengths: ArrayLike) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]).astype(np.int64)
 
 
+def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of the elements of these rows of a ragged array, one row after another, and their new offsets."""
+    length = offset[rows + 1] - offset[rows]
+    new = np.concatenate([[0], np.cumsum(length)])
+    return np.arange(new[-1]) + np.repeat(offset[rows] - new[:-1], length), new
+
+
 def _times(clock: NDArray[Any], name: object) -> NDArray[np.float64]:
     """The times of one sequence as float64."""
     if clock.ndim != 1 or (len(clock) and clock.dtype.kind not in "iuf"):

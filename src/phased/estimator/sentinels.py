@@ -17,6 +17,8 @@ def suspicious(values: NDArray[np.float64]) -> list[tuple[float, int, float, flo
     A usual sentinel is reported if it is below or above all other values and either far from them, or the only negative number.
 
     Example:
+        >>> from phased.estimator.sentinels import suspicious
+        >>> import numpy as np
         >>> suspicious(np.array([170.0, 182.0, -1.0, 165.0, -1.0]))
         [(-1.0, 2, 165.0, 182.0)]
     """
@@ -30,6 +32,8 @@ def suspicious(values: NDArray[np.float64]) -> list[tuple[float, int, float, flo
         if not len(rest):
             continue
         low, high = float(rest.min()), float(rest.max())
+        if low == high == -number:  # -1 and 1 are two classes
+            continue
         distance = low - number if number < 0 else number - high
         alone = number < 0 <= low and (low > 0 or count < len(values) / 2)
         if distance > APART * (high - low) or (distance > 0 and alone):

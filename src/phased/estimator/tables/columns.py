@@ -26,6 +26,7 @@ class Columns:
     variable: str | None = None
     value: str | None = None
     wide: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def names(self) -> dict[str, str]:
@@ -68,8 +69,11 @@ def resolve(
     files_are_sequences: bool = False,
 ) -> Columns:
     """The columns of a table whose columns are `present`."""
-    key = None if files_are_sequences and id is None else find("id", id, like, present, where)
+    unnamed = files_are_sequences and id is None and like.get("id") not in present
+    key = None if unnamed else find("id", id, like, present, where)
     clock = find("time", time, like, present, where)
+    if key == clock:
+        raise ValueError(f"id and time must be two columns, got {key!r} for both.")
     one = variable if isinstance(variable, str) else None
     several = None if variable is None or one is not None else tuple(variable or ())
     if layout is None:
@@ -92,7 +96,8 @@ def resolve(
             raise ValueError(f"{where} must have the column {name!r} (variable=), got {listed(present)}.")
     if not columns:
         raise ValueError(f"{where} must have a column besides id and time, got {listed(present)}.")
-    return Columns(key, clock, wide=tuple(name for name in columns if name not in drop))
+    dropped = tuple(name for name in present if name in drop)
+    return Columns(key, clock, wide=tuple(name for name in columns if name not in drop), dropped=dropped)
 
 
 def listed(names: Sequence[object], most: int = 10) -> str:

@@ -15,15 +15,14 @@ SAMPLE = 1000  # rows from which types are inferred
 
 def separator(path: Path) -> str:
     """The character between columns: the one that divides the header into most."""
-    with _refused(path):
+    with refused(path):
         return max(",;\t", key=lambda each: len(pl.read_csv(path, separator=each, n_rows=0, infer_schema=False).columns))
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
     """The names in the first line of a file."""
-    with _refused(path):
-        names = pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False).columns
-    return tuple(name.strip() for name in names)
+    with refused(path):
+        return tuple(pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False).columns)
 
 
 def read_csv(
@@ -44,9 +43,10 @@ def read_csv(
     """
     path = source if isinstance(source, Path) else like
     assert path is not None
-    with _refused(path):
-        options: dict[str, Any] = {"separator": separator(path), "columns": list(used)}
-        sample = pl.read_csv(_again(source), n_rows=SAMPLE, infer_schema_length=SAMPLE, **options).schema
+    with refused(path):
+        mark = separator(path)
+        sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE).collect_schema()
+        options: dict[str, Any] = {"separator": mark, "columns": list(used)}
         types: dict[str, Any] = {name: pl.Float64 for name in numbers if sample[name].is_numeric()}
         types |= dict.fromkeys(texts, pl.String)
         types |= {name: sample[name] for name in used if name not in types}
@@ -69,7 +69,7 @@ def _again(source: Path | bytes) -> Path | BytesIO:
 
 
 @contextmanager
-def _refused(path: Path) -> Iterator[None]:
+def refused(path: Path, what: str = "a table of comma-separated values in UTF-8") -> Iterator[None]:
     """Errors of polars become errors about a file."""
     try:
         yield
@@ -77,4 +77,4 @@ def _refused(path: Path) -> Iterator[None]:
         raise ValueError(f"'{path.name}' must have a line with the names of its columns, and is empty.") from error
     except pl.exceptions.PolarsError as error:
         first = str(error).splitlines()[0]
-        raise ValueError(f"'{path.name}' must be a table of comma-separated values in UTF-8, got: {first}") from error
+        raise ValueError(f"'{path.name}' must be {what}, got: {first}") from error

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from phased.estimator.tables.columns import find, listed
-from phased.estimator.tables.keys import id_series
+from phased.estimator.tables.keys import id_series, numbers_of
 from phased.estimator.tables.merging import starts
 from phased.estimator.tables.naming import Rows
 from phased.estimator.tables.opened import check_ids, read_clock
@@ -59,10 +59,10 @@ def read_labels(
             raise ValueError(f"each target must be known, got none at {rows.where(row)}. {'' if time else BOTH}".strip())
     chosen = np.flatnonzero(present & (sequence >= 0))
     place = sequence[chosen] if time is None else _step_of(events, rows, sequence)[chosen]
-    targets = column.gather(chosen.tolist())
+    targets = column.gather(chosen)
     place, targets = _one_each(rows, chosen, place, targets, name, time)
     _refuse_unlabelled(events, place, time, opened.name, partial)
-    return place, targets.to_numpy()
+    return place, np.array(targets.to_list()) if targets.dtype == pl.String else targets.to_numpy()
 
 
 def _target(columns: Sequence[str], where: str, target: str | None, others: tuple[str | None, ...]) -> str:
@@ -90,15 +90,14 @@ def _sequence_of(events: Events, rows: Rows) -> NDArray[np.int64]:
         ids, own = ids.cast(pl.String), own.cast(pl.String)
     if own.n_unique() != len(own):
         raise ValueError(f"each id must occur once in these events, got {own.filter(own.is_duplicated())[0]!r} twice.")
-    number = pl.Series(np.arange(len(own)))
-    return ids.replace_strict(own, number, default=-1, return_dtype=pl.Int64).to_numpy()
+    return numbers_of(ids, own)
 
 
 def _refuse_strangers(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> None:
     """Raise a ValueError about targets whose id has no events."""
     strange = np.flatnonzero(sequence < 0)
     if len(strange):
-        names = rows.ids().gather(strange.tolist()).unique(maintain_order=True).to_list()
+        names = rows.ids().gather(strange).unique(maintain_order=True).to_list()
         raise ValueError(f"each target must have a sequence with its id, got {listed(names)} without events. {BOTH}")
 
 
@@ -130,7 +129,7 @@ def _one_each(
 ) -> tuple[NDArray[np.int64], pl.Series]:
     """One target for each place, in the order of places; the same target again is no contradiction."""
     order = np.argsort(place, kind="stable")
-    place, targets, chosen = place[order], targets.gather(order.tolist()), chosen[order]
+    place, targets, chosen = place[order], targets.gather(order), chosen[order]
     first = starts(place)
     other = np.flatnonzero(~first & (targets != targets.shift(1)).fill_null(False).to_numpy())
     if len(other):

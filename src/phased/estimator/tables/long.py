@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -24,18 +26,17 @@ def read_long(opened: Opened, wanted: Request) -> Sequences:
     timeless = _timeless(opened, kept, code, names, explicit)
     time, origin = opened.clock(kept)
     place = np.flatnonzero(kept)
-    rows = Measurements(opened.sequence, time, code, value, place) if len(place) == len(kept) else None
-    if rows is None:
-        rows = Measurements(opened.sequence[place], time[place], code[place], value[place], place)
+    rows = Measurements(opened.sequence, time, code, value, np.arange(len(value)))
+    rows = rows if len(place) == len(kept) else rows[place]
     apart = (explicit | timeless)[rows.variable]
     fixed, rows = (rows[apart], rows[~apart]) if apart.any() else (rows[:0], rows)
     rows, merges = _in_order(opened, wanted, names, rows)
     if wanted.static is None:
         found = once(rows, len(names))
         static = found | timeless
-        apart = found[rows.variable]
-        fixed = Measurements.both(fixed, rows[apart])
-        rows = rows[~apart]
+        if found.any():
+            apart = found[rows.variable]
+            fixed, rows = Measurements.both(fixed, rows[apart]), rows[~apart]
         statics = [name for name, is_static in zip(names, static, strict=True) if is_static]
     else:
         static = explicit
@@ -62,7 +63,8 @@ def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.i
             raise ValueError(f"each measurement must name its variable, and {opened.rows.table.row(int(bad[0]))} does not.")
     present = column.unique().drop_nulls().sort().to_list()
     wanted.check_names(present, opened.rows.table.name)
-    names = [name for name in present if name not in wanted.drop and not _repeats_the_id(opened, column, name)]
+    measured = {*_measured(opened, column, present), *(wanted.static or ())}
+    names = [name for name in present if name in measured - {*wanted.drop} and not _repeats_the_id(opened, column, name)]
     if wanted.like is not None:
         known = [*wanted.like.variables, *wanted.like.statics]
         unknown = [name for name in names if name not in known]
@@ -70,9 +72,16 @@ def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.i
             row = (column == unknown[0]).arg_max()
             raise unknown_variables(opened, int(row or 0), unknown[0], listed(unknown))
         names = known
-    left_out = [name for name in present if name not in names]
+    left_out = sorted({*present} - {*names})
     number = column.cast(pl.Enum([*names, *left_out])).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
     return names, number if not left_out else np.where(number < len(names), number, -1)
+
+
+def _measured(opened: Opened, column: pl.Series, present: list[str]) -> Sequence[str]:
+    """The variables that have a value; one that never has, such as a code of MEDS for an event, is none."""
+    value = opened.column("value")
+    empty = value.is_null() | value.is_nan() if value.dtype.is_float() else value.is_null()
+    return column.filter(~empty).unique().drop_nulls().to_list() if empty.any() else present
 
 
 def _repeats_the_id(opened: Opened, column: pl.Series, name: str) -> bool:
@@ -126,7 +135,7 @@ def _in_order(opened: Opened, wanted: Request, names: list[str], rows: Measureme
     def refuse(at: NDArray[np.int64], count: int) -> ValueError:
         values = opened.column("value")
         numbers = read_values(values.gather(at.tolist()))[0].tolist()
-        return conflict(opened, wanted, int(at[0]), opened.column("variable")[int(at[0])], numbers, count)
+        return conflict(opened, int(at[0]), opened.column("variable")[int(at[0])], numbers, count)
 
     one = merged(rows, starts(rows.sequence, rows.time, rows.variable), wanted.merge, refuse)
     return one, {"merged": len(rows) - len(one)}
@@ -134,8 +143,9 @@ def _in_order(opened: Opened, wanted: Request, names: list[str], rows: Measureme
 
 def _bare(opened: Opened, rows: Measurements, time: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The sequences that have no measurement over time, and the first time that they have; it becomes their only step."""
-    without = np.ones(len(opened.ids), np.bool_)
-    without[rows.sequence] = False
+    without = np.bincount(rows.sequence, minlength=len(opened.ids)) == 0
+    if not without.any():
+        return np.empty(0, np.int64), np.empty(0)
     first = np.full(len(opened.ids), np.inf)
     chosen = without[opened.sequence] & opened.times.known
     np.minimum.at(first, opened.sequence[chosen], time[chosen])

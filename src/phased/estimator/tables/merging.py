@@ -49,9 +49,11 @@ def ordered(rows: Measurements) -> Measurements:
     """Rows sorted by sequence, time and variable; several values of one variable at one time are in no order."""
     if is_sorted(rows.sequence, rows.time, rows.variable):
         return rows
-    permutation = packed_order(rows.sequence, rows.time, rows.variable)
-    if permutation is not None:
-        made = rows[permutation]
+    packed = packed_order(rows.sequence, rows.time, rows.variable)
+    if packed is not None:
+        place = packed.permutation
+        row = place if np.array_equal(rows.row, np.arange(len(rows))) else rows.row[place]
+        made = Measurements(packed.sequence, rows.time[place], packed.variable, rows.value[place], row)
         if is_sorted(made.sequence, made.time, made.variable):
             return made
     return rows[np.lexsort((rows.variable, rows.time, rows.sequence))]

@@ -13,12 +13,11 @@ from phased.estimator.settings import Clock
 from phased.estimator.tables.columns import Columns
 from phased.estimator.tables.keys import encode, id_series
 from phased.estimator.tables.naming import Rows
-from phased.estimator.tables.request import Request
 from phased.estimator.tables.source import Source
 from phased.estimator.tables.times import Times, Unreadable, read_times
 from phased.estimator.units import in_unit
 
-FILE = "file"  # the column of ids where every file is a sequence
+FILE = "(file)"  # the column of ids where every file is a sequence
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def unknown_variables(opened: Opened, row: int, variable: str, names: str) -> Va
     )
 
 
-def conflict(opened: Opened, wanted: Request, row: int, variable: str, values: list[float], count: int) -> ValueError:
+def conflict(opened: Opened, row: int, variable: str, values: list[float], count: int) -> ValueError:
     """The error about several values of a variable at one time."""
     more = f" {count} such cases in all." if count > 1 else ""
     return ValueError(

@@ -41,12 +41,12 @@ class Request:
         return self.missing.get(name, self.missing.get(EVERY, ()))
 
     def check_names(self, present: Sequence[str], what: str) -> None:
-        """Raise a ValueError if a name in `static` or `missing` does not occur; a table read like another may lack variables."""
+        """Raise a ValueError if a name in an argument does not occur; a table read like another may lack variables."""
         if self.like is not None:
             return
-        for argument, names in (("static", self.static or ()), ("missing", self.missing)):
+        for argument, names in (("static", self.static or ()), ("missing", self.missing), ("drop", self.drop)):
             for name in names:
-                if name not in present and name != EVERY and name not in self.drop:
+                if name not in present and name != EVERY:
                     raise ValueError(f"{argument} must name variables of {what}, got {name!r}. It has {listed(present, 50)}.")
 
 

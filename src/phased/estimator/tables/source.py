@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
-from phased.estimator.tables.columns import Columns
-from phased.estimator.tables.csv_file import csv_columns, read_csv
+from phased.estimator.tables.columns import KNOWN, Columns
+from phased.estimator.tables.csv_file import csv_columns, read_csv, refused
 from phased.estimator.tables.folder import list_files, read_files
 
 TEXT = (".csv", ".tsv", ".txt", ".gz")
@@ -50,18 +52,18 @@ class Source:
         """Its rows; of a file only the columns that are used. `ids` is the new column with the names of files."""
         if isinstance(columns, Columns):
             used = [*columns.names.values(), *columns.wide]
-            numbers = [*columns.wide, *([columns.value] if columns.value else [])]
+            values = [*columns.wide, *([columns.value] if columns.value else [])]
             texts = [columns.variable] if columns.variable else []
         else:
-            used, numbers, texts = list(columns), [], []
+            used, values, texts = list(columns), [], []
         if self.frame is not None:
             return Table(self.frame.select(used), self.name)
         if self.files[0].suffix.lower() in PARQUET:
-            parts = [pl.read_parquet(file, columns=used) for file in self.files]
+            parts = [_read_parquet(file, used) for file in self.files]
             return Table(self._with_ids(pl.concat(parts), [len(part) for part in parts], ids), self.name)
         if len(self.files) == 1 and not self.files_are_sequences:
-            return Table(read_csv(self.files[0], used, numbers, texts), self.name, self.files, (0,))
-        frame, lengths = read_files(self.files, used, numbers, texts)
+            return Table(read_csv(self.files[0], used, values, texts), self.name, self.files, (0,))
+        frame, lengths = read_files(self.files, used, values, texts)
         starts = [0]
         for length in lengths:
             starts.append(starts[-1] + length)
@@ -71,11 +73,10 @@ class Source:
         """The rows of the files, with the name of each row's file as its id."""
         if not self.files_are_sequences:
             return frame
-        names = [file.name.removesuffix("".join(file.suffixes[-1:])) for file in self.files]
-        numbers = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
-        series = pl.Series(ids, [int(name) for name in names] if numbers else names)
-        rows = pl.Series(range(len(names)), dtype=pl.UInt32).repeat_by(pl.Series(lengths)).explode(empty_as_null=False)
-        return frame.with_columns(series.gather(rows))
+        names = [Path(file.name.removesuffix(".gz")).stem for file in self.files]
+        whole = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
+        series = pl.Series(ids, [int(name) for name in names] if whole else names)
+        return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths)))
 
 
 def open_source(source: Any) -> Source:
@@ -83,7 +84,7 @@ def open_source(source: Any) -> Source:
     if isinstance(source, str | Path):
         return _open_path(Path(source).expanduser())
     if isinstance(source, Mapping):
-        frame = _from_columns({str(name): list(column) for name, column in source.items()})
+        frame = _from_columns({str(name): column for name, column in source.items()})
     else:
         frame = _from_frame(source)
     return Source(tuple(frame.columns), "the table", frame=frame)
@@ -93,7 +94,7 @@ def _open_path(path: Path) -> Source:
     """A file, or a folder of files of one kind."""
     if path.is_dir():
         files, columns = list_files(path, (*TEXT, *PARQUET), _columns_of)
-        sequences = not any(name in columns for name in ("id", "subject_id", "RecordID"))
+        sequences = not any(name in columns for name in KNOWN["id"])
         return Source(columns, f"'{path.name}'", files, files_are_sequences=sequences)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder '{path}'.")
@@ -104,10 +105,16 @@ def _columns_of(path: Path) -> tuple[str, ...]:
     """The names of a file's columns."""
     suffix = path.suffix.lower()
     if suffix in PARQUET:
-        return tuple(pl.read_parquet_schema(path))
+        with refused(path, "a Parquet file"):
+            return tuple(pl.read_parquet_schema(path))
     if suffix in TEXT:
         return csv_columns(path)
     raise ValueError(f"the name of a table must end in {', '.join((*TEXT, *PARQUET))}, got '{path.name}'. Convert or rename it.")
+
+
+def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
+    with refused(path, "a Parquet file"):
+        return pl.read_parquet(path, columns=columns)
 
 
 def _from_frame(source: Any) -> pl.DataFrame:
@@ -120,9 +127,6 @@ def _from_frame(source: Any) -> pl.DataFrame:
             f"got {type(source).__name__}. For a list of (times, values) use Events.of."
         ) from error
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    repeated = {name for name in eager.columns if eager.columns.count(name) > 1}
-    if repeated:
-        raise ValueError(f"each column must have its own name, got {sorted(repeated)[0]!r} twice.")
     mixed = [name for name, dtype in eager.schema.items() if dtype == nw.Object]
     plain = [name for name in eager.columns if name not in mixed]
     if not mixed:
@@ -134,18 +138,28 @@ def _from_frame(source: Any) -> pl.DataFrame:
 
 def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
     """A frame of lists; one with values of several types becomes text, whose values are checked later."""
-    made = {}
-    for name, column in columns.items():
-        try:
-            made[name] = pl.Series(name, column)
-        except (TypeError, pl.exceptions.PolarsError):
-            made[name] = pl.Series(name, [None if _absent(each) else str(each) for each in column], dtype=pl.String)
+    made = {name: _series(name, column) for name, column in columns.items()}
     lengths = {name: len(column) for name, column in made.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns must have one length, got {lengths}.")
     return pl.DataFrame(made)
 
 
+def _series(name: str, column: Any) -> pl.Series:
+    """A column; of numbers and None float64, of several types text."""
+    cells = column.tolist() if str(getattr(column, "dtype", "")) == "object" else column  # polars would convert what is mixed
+    try:
+        return pl.Series(name, cells)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        cells = list(cells)
+    if all(each is None or isinstance(each, numbers.Real) for each in cells):
+        return pl.Series(name, cells, dtype=pl.Float64, strict=False)
+    return pl.Series(name, [None if _absent(each) else str(each) for each in cells], dtype=pl.String)
+
+
 def _absent(value: Any) -> bool:
-    """Whether a cell is empty: None, or NaN or NaT, which differ from themselves."""
-    return value is None or bool(value != value)
+    """Whether a cell is empty: None, or NaN or NaT, which differ from themselves, or pandas' NA, which has no truth value."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True

@@ -45,7 +45,7 @@ def constant(matrix: NDArray[np.float64], sequence: NDArray[np.int64], time: NDA
     length = np.diff(np.append(begin, len(sequence)))[:, None]
     goes_on = (time[begin + length[:, 0] - 1] > time[begin])[:, None]
     filled = ~np.isnan(matrix)
-    count = np.add.reduceat(filled.astype(np.int64), begin)
+    count = np.add.reduceat(filled, begin, dtype=np.int64)
     same = np.fmin.reduceat(matrix, begin) == np.fmax.reduceat(matrix, begin)
     fits = (count == length) | ((count == 1) & filled[begin])
     return np.asarray(((count == 0) | (same & fits)).all(0) & ((count > 0) & goes_on).any(0))
@@ -64,21 +64,31 @@ def matrix_of(
         how: one value from several.
         naming: for errors.
     """
-    rows = rows[np.lexsort((rows.row, rows.value, rows.variable, rows.sequence))]
-    rows = rows[starts(rows.sequence, rows.variable, rows.value)]  # the same value again is no contradiction
+    place = np.zeros(max(codes, default=0) + 1, np.int64)
+    place[list(codes)] = np.arange(len(codes))
+    cell = rows.sequence * len(names) + place[rows.variable]
+    low, high = np.full(sequences * len(names), np.inf), np.full(sequences * len(names), -np.inf)
+    np.minimum.at(low, cell, rows.value)
+    np.maximum.at(high, cell, rows.value)
+    matrix = np.where(low > high, np.nan, low)
+    several = low < high  # the same value again is no contradiction
+    if several.any():
+        rows = _one_each(rows[several[cell]], names, codes, how, naming)
+        matrix[rows.sequence * len(names) + place[rows.variable]] = rows.value
+    return matrix.reshape(sequences, len(names))
+
+
+def _one_each(rows: Measurements, names: Sequence[str], codes: Sequence[int], how: Merge | None, naming: Rows) -> Measurements:
+    """One row for each sequence and variable, from several."""
+    rows = rows[np.lexsort((rows.row, rows.variable, rows.sequence))]
 
     def refuse(at: NDArray[np.int64], count: int) -> ValueError:
-        code = rows.variable[np.flatnonzero(rows.row == at[0])].tolist()
-        name = next(name for name, each in zip(names, codes, strict=True) if each in code)
-        values = sorted(set(rows.value[np.isin(rows.row, at) & np.isin(rows.variable, code)].tolist()))
+        code = rows.variable[0]
+        name = names[list(codes).index(code)]
+        values = np.unique(rows.value[(rows.sequence == rows.sequence[0]) & (rows.variable == code)]).tolist()
         return ValueError(
             f"a static variable must have one value per sequence, got {', '.join(f'{value:g}' for value in values[:5])} at "
             f"{naming.where(int(at[0]), name)}. Leave {name!r} out of static=, or pass merge='first' or another rule."
         )
 
-    rows = merged(rows, starts(rows.sequence, rows.variable), how, refuse)
-    matrix = np.full((sequences, len(names)), np.nan)
-    place = np.zeros(max(codes, default=0) + 1, np.int64)
-    place[list(codes)] = np.arange(len(codes))
-    matrix[rows.sequence, place[rows.variable]] = rows.value
-    return matrix
+    return merged(rows, starts(rows.sequence, rows.variable), how, refuse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,13 @@ from phased.estimator.units import in_unit
 EXACT = 2**53  # integers up to this number are exact in float64
 DEFAULT_UNIT = "h"  # of dates, durations and clock times
 CLOCK = r"^\d+:\d{2}(?::\d{2}(?:\.\d+)?)?$"
-DATES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")
+DATES = tuple(
+    f"%Y{mark}%m{mark}%d{day}{zone}"
+    for mark in "-/"
+    for day in (" %H:%M:%S%.f", "T%H:%M:%S%.f", " %H:%M", "T%H:%M", "")
+    for zone in ("", "Z", "%#z")
+    if day or not zone
+)
 
 
 @dataclass(frozen=True)
@@ -87,36 +94,39 @@ def _durations(ticks: pl.Series, unit: str) -> Times:
 
 def _from_text(column: pl.Series, unit: str | None) -> Times:
     """Text in which all cells are numbers, all are clock times, or all are dates."""
-    distinct = column.unique(maintain_order=True)  # most times of a table occur in several rows
-    try:
-        times = _from_distinct(distinct, unit)
+    distinct = column.unique(maintain_order=True).drop_nulls()
+    if 2 * len(distinct) > len(column):
+        return _from_cells(column, unit)
+    try:  # most times occur in several rows
+        times = _from_cells(distinct, unit)
     except Unreadable as error:
-        row = column.is_null() if distinct[error.row] is None else column == distinct[error.row]
-        raise Unreadable(int(row.arg_max() or 0), error.why) from error
-    known = distinct.drop_nulls()
-    number = column.cast(pl.Enum(known)).to_physical().cast(pl.Int64).fill_null(len(known)).to_numpy()
-    place = np.append(np.flatnonzero(distinct.is_not_null().to_numpy()), distinct.is_null().arg_max() or 0)[number]
-    return Times(times.ticks[place], times.known[place], times.clock, times.unit)
+        raise Unreadable(int((column == distinct[error.row]).arg_max() or 0), error.why) from error
+    place = column.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).fill_null(len(distinct)).to_numpy()
+    return Times(
+        np.append(times.ticks, times.ticks.dtype.type(0))[place], np.append(times.known, False)[place], times.clock, times.unit
+    )
 
 
-def _from_distinct(column: pl.Series, unit: str | None) -> Times:
+def _from_cells(column: pl.Series, unit: str | None) -> Times:
     text = filled(column)
-    present = text.is_not_null().to_numpy()
-    readings = {"number": text.cast(pl.Float64, strict=False), "clock time": _clock(text), "date": _date(text)}
-    read = {kind: made.is_not_null().to_numpy() for kind, made in readings.items()}
-    unread = np.flatnonzero(present & ~np.logical_or.reduce(list(read.values())))
+    readers: dict[str, Callable[[pl.Series], pl.Series]] = {"number": _number, "clock time": _clock, "date": _date}
+    first = text.drop_nulls()[:1]
+    kind = next((kind for kind, reader in readers.items() if reader(first).null_count() == 0), "number")
+    made = readers[kind](text)
+    unread = np.flatnonzero((made.is_null() & text.is_not_null()).to_numpy())
     if len(unread):
         row = int(unread[0])
-        raise Unreadable(row, f"a time must be a number, hh:mm or a date such as 2024-03-01 14:30, got {column[row]!r}.")
-    kind = next((kind for kind in readings if (read[kind] == present).all()), None)
-    if kind is None:
-        first = int(np.flatnonzero(present)[0])
-        other = next(kind for kind in readings if read[kind][first])
-        row = int(np.flatnonzero(present & ~read[other])[0])
-        raise Unreadable(row, f"times must be all numbers, all hh:mm or all dates, got {column[row]!r} after {column[first]!r}.")
+        if all(reader(text[row : row + 1]).null_count() for reader in readers.values()):
+            raise Unreadable(row, f"a time must be a number, hh:mm or a date such as 2024-03-01 14:30, got {column[row]!r}.")
+        raise Unreadable(row, f"times must be all numbers, all hh:mm or all dates, got {column[row]!r} after {first[0]!r}.")
     if kind == "number":
-        return _numbers(readings[kind], unit or "")
-    return (_durations if kind == "clock time" else _dates)(readings[kind], unit or DEFAULT_UNIT)
+        return _numbers(made, unit or "")
+    return (_durations if kind == "clock time" else _dates)(made, unit or DEFAULT_UNIT)
+
+
+def _number(text: pl.Series) -> pl.Series:
+    """Numbers; null where it is none."""
+    return text.cast(pl.Float64, strict=False)
 
 
 def _clock(text: pl.Series) -> pl.Series:
@@ -129,13 +139,18 @@ def _clock(text: pl.Series) -> pl.Series:
 
 def _date(text: pl.Series) -> pl.Series:
     """ISO 8601 dates, with or without a time of day and an offset from UTC, as UTC; null where it is none."""
-    plain = text.str.replace(r"^(\d{4})/(\d{1,2})/", "$1-$2-").str.replace("T", " ", literal=True).str.replace(r"Z$", "")
-    made = pl.Series(name=text.name, values=[None] * len(text), dtype=pl.Datetime("us"))
-    for form in DATES:
-        if made.null_count() > text.null_count():
-            made = made.fill_null(plain.str.to_datetime(form, time_unit="us", strict=False))
-    for form in DATES[:2]:
-        if made.null_count() > text.null_count():
-            offset = plain.str.to_datetime(f"{form}%#z", time_unit="us", time_zone="UTC", strict=False)
-            made = made.fill_null(offset.dt.replace_time_zone(None))
+    first = text.drop_nulls()[:1]
+    forms = sorted(DATES, key=lambda form: _date_of(first, form).null_count())  # that of the first cell is tried first
+    made = _date_of(text, forms[0])
+    for form in forms[1:]:
+        if made.null_count() == text.null_count():
+            break
+        made = made.fill_null(_date_of(text, form))
     return made
+
+
+def _date_of(text: pl.Series, form: str) -> pl.Series:
+    """Dates in one form, as UTC."""
+    if form.endswith("z"):
+        return text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False).dt.replace_time_zone(None)
+    return text.str.to_datetime(form, time_unit="us", strict=False)

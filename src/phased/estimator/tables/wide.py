@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import offsets
 from phased.estimator.tables.columns import listed
 from phased.estimator.tables.merging import Measurements, merged, ordered, starts
 from phased.estimator.tables.opened import Opened, bad_value, conflict, no_time, unknown_variables
 from phased.estimator.tables.request import Request
-from phased.estimator.tables.sequences import Sequences, arrange
+from phased.estimator.tables.sequences import Sequences
 from phased.estimator.tables.statics import constant, matrix_of
 from phased.estimator.tables.values import read_values
 
@@ -20,34 +21,39 @@ def read_wide(opened: Opened, wanted: Request) -> Sequences:
     matrix, counts = _values(opened, wanted, names)
     explicit = np.array([wanted.static is not None and name in wanted.static for name in names], np.bool_)
     known = opened.times.known
-    bad = np.argwhere(~np.isnan(matrix) & ~known[:, None] & ~explicit)
+    bad = np.argwhere(~np.isnan(matrix[~known]) & ~explicit)
     if len(bad):
-        raise no_time(opened, int(bad[0, 0]), names[bad[0, 1]])
+        raise no_time(opened, int(np.flatnonzero(~known)[bad[0, 0]]), names[bad[0, 1]])
     time, origin = opened.clock(known)
-    place = np.flatnonzero(known)
-    place = place[np.lexsort((time[place], opened.sequence[place]))]
-    sequence, time_of = opened.sequence[place], time[place]
-    static = constant(matrix[place], sequence, time_of) if wanted.static is None else explicit
+    steps = _steps(opened, known, time)
+    cells = matrix if np.array_equal(steps.row, np.arange(len(matrix))) else matrix[steps.row]
+    static = constant(cells, steps.sequence, steps.time) if wanted.static is None else explicit
     statics = [name for name, is_static in zip(names, static, strict=True) if is_static]
     statics = statics if wanted.static is None else list(wanted.static)
-    fixed = _measurements(matrix, np.arange(len(matrix)), opened.sequence, np.where(known, time, -np.inf), static)
-    rows = _measurements(matrix, place, opened.sequence, time, ~static)
-    rows, merges = _once(opened, wanted, names, rows)
-    number = len(opened.ids)
+    fixed = _filled(matrix, np.where(known, time, -np.inf), opened.sequence, np.arange(len(matrix)), np.flatnonzero(static))
+    variables = [name for name, is_static in zip(names, static, strict=True) if not is_static]
+    cells, steps, merges = _collapse(opened, wanted, variables, cells[:, ~static] if static.any() else cells, steps)
+    measured = ~np.isnan(cells)
     return Sequences(
-        variables=tuple(name for name, is_static in zip(names, static, strict=True) if not is_static),
+        variables=tuple(variables),
         statics=tuple(statics),
-        static=matrix_of(fixed, number, statics, [names.index(name) for name in statics], wanted.merge, opened.rows),
+        static=matrix_of(fixed, len(opened.ids), statics, [names.index(name) for name in statics], wanted.merge, opened.rows),
         origin=origin,
-        arrays=arrange(rows, number, np.cumsum(~static) - 1, _bare(sequence, time_of, matrix[place][:, ~static], number)),
+        arrays={
+            "offset": offsets(np.bincount(steps.sequence, minlength=len(opened.ids))),
+            "time": steps.time,
+            "entry": offsets(measured.sum(1)),
+            "variable": np.broadcast_to(np.arange(len(variables), dtype=np.int32), measured.shape)[measured],
+            "value": cells[measured],
+        },
         counts=counts | merges,
     )
 
 
 def _variables(opened: Opened, wanted: Request) -> list[str]:
     """The names of the variables."""
-    present = [name for name in opened.columns.wide if name != opened.columns.id]
-    wanted.check_names(present, opened.rows.table.name)
+    present = list(opened.columns.wide)
+    wanted.check_names([*present, *opened.columns.dropped], opened.rows.table.name)
     if wanted.like is None:
         return present
     known = [*wanted.like.variables, *wanted.like.statics]
@@ -67,45 +73,61 @@ def _values(opened: Opened, wanted: Request, names: list[str]) -> tuple[NDArray[
             column, bad = read_values(frame[name])
             if len(bad):
                 raise bad_value(opened, int(bad[0]), name, frame[name][int(bad[0])])
-            absent = np.isin(column, wanted.sentinels(name))
-            sentinels += int(absent.sum())
-            matrix[:, place] = np.where(absent, np.nan, column)
+            matrix[:, place] = column
+            if wanted.sentinels(name):
+                absent = np.isin(column, wanted.sentinels(name))
+                sentinels += int(absent.sum())
+                matrix[absent, place] = np.nan
     return matrix, {"sentinels": sentinels}
 
 
-def _measurements(
+def _steps(opened: Opened, known: NDArray[np.bool_], time: NDArray[np.float64]) -> Measurements:
+    """The rows with a time, sorted by sequence and time; their variable and value have no meaning."""
+    place = np.flatnonzero(known)
+    none = np.zeros(len(place), np.int64)
+    rows = ordered(Measurements(opened.sequence[place], time[place], none, none.astype(np.float64), place))
+    without = np.flatnonzero(np.bincount(rows.sequence, minlength=len(opened.ids)) == 0)
+    if len(without):  # no row of the sequence has a time: its statics are known, and one step is at 0
+        first = np.array([int(np.argmax(opened.sequence == number)) for number in without])
+        zeros = np.zeros(len(without))
+        rows = ordered(Measurements.both(rows, Measurements(without, zeros, zeros.astype(np.int64), zeros, first)))
+    return rows
+
+
+def _filled(
     matrix: NDArray[np.float64],
-    place: NDArray[np.int64],
-    sequence: NDArray[np.int64],
     time: NDArray[np.float64],
-    chosen: NDArray[np.bool_],
+    sequence: NDArray[np.int64],
+    row: NDArray[np.int64],
+    columns: NDArray[np.int64],
 ) -> Measurements:
-    """The filled cells of the chosen columns, row after row in the order of `place`."""
-    row, column = np.nonzero(~np.isnan(matrix[place]) & chosen)
-    row = place[row]
-    return Measurements(sequence[row], time[row], column, matrix[row, column], row)
+    """The filled cells of some columns, row after row."""
+    place, column = np.nonzero(~np.isnan(matrix[:, columns]))
+    column = columns[column]
+    return Measurements(sequence[place], time[place], column, matrix[place, column], row[place])
 
 
-def _once(opened: Opened, wanted: Request, names: list[str], rows: Measurements) -> tuple[Measurements, dict[str, int]]:
-    """Rows with each sequence, time and variable once, and how many were merged into others."""
-    rows = ordered(rows)
+def _collapse(
+    opened: Opened, wanted: Request, names: list[str], cells: NDArray[np.float64], steps: Measurements
+) -> tuple[NDArray[np.float64], Measurements, dict[str, int]]:
+    """One row for each sequence and time, and how many values were merged into others."""
+    first = starts(steps.sequence, steps.time)
+    if first.all():
+        return cells, steps, {}
+    begin = np.flatnonzero(first)
+    length = np.diff(np.append(begin, len(steps)))
+    step = np.repeat(np.arange(len(begin)), length)
+    several = np.flatnonzero(length[step] > 1)
+    part = steps[several]
+    rows = ordered(_filled(cells[several], part.time, step[several], part.row, np.arange(len(names))))
 
     def refuse(at: NDArray[np.int64], count: int) -> ValueError:
-        same = ~starts(rows.sequence, rows.time, rows.variable)
-        variable = names[rows.variable[np.flatnonzero(same)[0]]]
-        values = read_values(opened.rows.table.frame[variable].gather(at.tolist()))[0].tolist()
-        return conflict(opened, wanted, int(at[0]), variable, values, count)
+        again = np.flatnonzero(~starts(rows.sequence, rows.time, rows.variable))[0]
+        values = rows.value[np.isin(rows.row, at) & (rows.variable == rows.variable[again])].tolist()
+        return conflict(opened, int(at[0]), names[rows.variable[again]], values, count)
 
     one = merged(rows, starts(rows.sequence, rows.time, rows.variable), wanted.merge, refuse)
-    return one, {"merged": len(rows) - len(one)}
-
-
-def _bare(
-    sequence: NDArray[np.int64], time: NDArray[np.float64], matrix: NDArray[np.float64], sequences: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Sequence and time of the steps at which nothing is measured; one at 0 for sequences without any time."""
-    first = np.flatnonzero(starts(sequence, time))
-    filled = np.add.reduceat((~np.isnan(matrix)).any(1).astype(np.int64), first) > 0 if len(first) else np.zeros(0, np.bool_)
-    never = np.setdiff1d(np.arange(sequences), sequence)
-    empty = first[~filled]
-    return np.concatenate([sequence[empty], never]), np.concatenate([time[empty], np.zeros(len(never))])
+    cells = cells[begin]
+    cells[length > 1] = np.nan
+    cells[one.sequence, one.variable] = one.value
+    return cells, steps[begin], {"merged": len(rows) - len(one)}

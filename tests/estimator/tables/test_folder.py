@@ -1,0 +1,108 @@
+"""Folders: a file per sequence, and parts of one table."""
+
+import gzip
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from phased.estimator import Events
+from tables import assert_same
+
+
+def test_a_file_is_a_sequence_and_its_name_is_the_id(stays: Path):
+    events = Events.read(stays, missing={"Height": -1})
+    assert events.ids.tolist() == [132539, 132540, 132541]
+    assert (events.variables, events.statics, events.unit) == (("GCS", "HR", "Temp"), ("Age", "Height"), "h")
+    np.testing.assert_array_equal(events.static, [[54, np.nan], [76, 175.3], [44, np.nan]])
+    np.testing.assert_allclose(events.time, [7 / 60, 25 + 37 / 60, 42 / 60, 102 / 60, 0])
+    assert events.value.tolist() == [15, 73, 77, 88, 86, 35.1]
+
+
+def test_a_bad_row_is_named_by_its_file_and_line(stays: Path):
+    with (stays / "132540.txt").open("a", encoding="utf-8") as file:
+        file.write("02:00,HR,inf\n")
+    with pytest.raises(ValueError, match=r"got inf at id 132540, time 02:00, variable 'HR' \(line 9 of '132540.txt'\)"):
+        Events.read(stays)
+
+
+def test_files_may_lack_the_last_line_break_or_be_empty_or_have_one_within_quotes(stays: Path):
+    expected = Events.read(stays)
+    file = stays / "132539.txt"
+    file.write_text(file.read_text(encoding="utf-8").rstrip(), encoding="utf-8")
+    assert_same(Events.read(stays), expected)
+    file.write_text(file.read_text(encoding="utf-8") + '\n30:00,"odd\nname",3\n', encoding="utf-8")
+    events = Events.read(stays, drop=["odd\nname"])
+    assert_same(events, expected)
+
+
+def test_files_may_be_gzipped(stays: Path):
+    expected = Events.read(stays)
+    for file in list(stays.iterdir()):
+        (stays / f"{file.stem}.csv.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert_same(Events.read(stays), expected)
+
+
+def test_names_that_are_no_numbers_stay_text(stays: Path):
+    (stays / "132539.txt").rename(stays / "007.txt")
+    assert Events.read(stays).ids.tolist() == ["007", "132540", "132541"]
+
+
+def test_files_with_ids_are_parts_of_one_table(tmp_path: Path):
+    table = pl.DataFrame({"id": [1, 1, 2], "time": [0, 1, 0], "variable": ["a", "b", "a"], "value": [1.0, 2.0, 3.0]})
+    expected = Events.read(table)
+    for suffix, write in ((".csv", pl.DataFrame.write_csv), (".parquet", pl.DataFrame.write_parquet)):
+        folder = tmp_path / suffix[1:]
+        folder.mkdir()
+        write(table[:1], folder / f"0{suffix}")
+        write(table[1:], folder / f"1{suffix}")
+        (folder / ".hidden.csv").write_text("nothing", encoding="utf-8")
+        assert_same(Events.read(folder), expected)
+
+
+def test_parts_of_a_table_may_have_any_column_of_ids(tmp_path: Path):
+    for part in range(2):
+        pl.DataFrame({"who": [part, part], "time": [0, 1], "x": [1.0, 2.0]}).write_csv(tmp_path / f"{part}.csv")
+    events = Events.read(tmp_path, id="who")
+    assert (events.ids.tolist(), events.variables) == ([0, 1], ("x",))
+    assert_same(Events.read(tmp_path, like=events), events)
+
+
+def test_parquet_files_may_be_sequences(tmp_path: Path):
+    for name in ("b", "a"):
+        pl.DataFrame({"time": [0, 1], "x": [1.0, 2.0]}).write_parquet(tmp_path / f"{name}.parquet")
+    assert Events.read(tmp_path).ids.tolist() == ["a", "b"]
+
+
+def test_a_folder_with_other_files_is_refused_by_name(stays: Path, tmp_path: Path):
+    (stays / "outcomes.txt").write_text("RecordID,died\n132539,0\n", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"must have the columns 'Time', 'Parameter', 'Value' of '132539.txt'; 'outcomes.txt' has others"
+    ):
+        Events.read(stays)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ValueError, match="must have files that end in"):
+        Events.read(tmp_path / "none")
+
+
+def test_physionet_is_read_as_it_is(physionet: Path):
+    with pytest.raises(ValueError, match=r"got 400 and 0 at id 132539, time 27:37, variable 'Urine' .*3730 such cases in all"):
+        Events.read(physionet / "set-a")
+    events = Events.read(physionet / "set-a", merge="mean", missing={"Height": -1, "Weight": -1})
+    assert (len(events), len(events.variables), events.unit) == (4000, 37, "h")
+    assert events.statics == ("Age", "Gender", "Height", "ICUType")
+    assert events.counts == {"merged": 3744, "sentinels": 2220}
+    assert len(events.value) == 1733910
+    assert (events.lengths > 0).all()
+    assert (np.diff(events.entry[events.offset]) == 0).sum() >= 3  # stays with descriptors alone
+    assert [warning.split()[0] for warning in events.describe().warnings if "is -1" in warning] == ["'Gender'"]
+    y = events.labels(physionet / "Outcomes-a.txt", target="In-hospital_death")
+    assert y.sum() == 554
+    few = physionet / "few"
+    few.mkdir()
+    for number in events.ids[100:103]:
+        shutil.copy(physionet / "set-a" / f"{number}.txt", few)
+    assert_same(Events.read(few, like=events), events[100:103])

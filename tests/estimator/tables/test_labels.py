@@ -1,0 +1,116 @@
+"""Targets in the order of the sequences, or of their steps."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phased.estimator import Events
+
+EVENTS = Events.of([[0.0, 0.5], [0.2], [0.1, 1.0]], [[1, 2], [3], [4, 5]], ids=[7, 3, 5], variables=["HR"], unit="h")
+
+
+@given(st.permutations([(7, 0), (3, 1), (5, 2)]))
+def test_targets_have_the_order_of_the_sequences(rows):
+    table = {"id": [row[0] for row in rows], "target": [row[1] for row in rows]}
+    assert EVENTS.labels(table).tolist() == [0, 1, 2]
+    assert EVENTS[[2, 0]].labelled(table)[1].tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("values", [[0, 1, 0], [0.5, 1.5, 2.5], ["a", "b", "a"], [True, False, True]])
+def test_targets_keep_their_type(values, tmp_path: Path):
+    table = {"id": [7, 3, 5], "target": values, "note": ["", "x", "y"]}
+    assert EVENTS.labels(table).tolist() == values
+    pl.DataFrame(table).write_csv(tmp_path / "labels.csv")
+    assert EVENTS.labels(tmp_path / "labels.csv").tolist() == values
+
+
+def test_ids_may_be_text_in_one_table_and_numbers_in_the_other():
+    assert EVENTS.labels({"id": ["7", "3", "5"], "died": [1, 0, 1]}).tolist() == [1, 0, 1]
+
+
+def test_a_target_may_be_repeated_in_every_row():
+    assert EVENTS.labels({"id": [7, 7, 3, 5], "died": [1, 1, 0, 1]}).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "table, options, message",
+    [
+        (
+            {"id": [7, 3], "y": [1, 0]},
+            {},
+            "each sequence must have a target in the table, got none for 5. Use `X, y = X.labelled",
+        ),
+        ({"id": [7, 3, 5, 9], "y": [1, 0, 1, 1]}, {}, "each target must have a sequence with its id, got 9 without events. Use"),
+        ({"id": [7, 3, 5], "y": [1, None, 0]}, {}, r"each target must be known, got none at id 3 \(row 1 of the table\)"),
+        ({"id": [7, 3, 5], "y": [1.0, float("nan"), 0]}, {}, "each target must be known, got none at id 3"),
+        ({"id": [7, 3, 5], "y": ["a", "", "b"]}, {}, "each target must be known, got none at id 3"),
+        ({"id": [7, 3, 5, 7], "y": [1, 0, 1, 0]}, {}, "each sequence must have one 'y', got 1 and 0 at id 7 .*pass time="),
+        ({"id": [7, 3, 5], "HR": [1, 0, 1]}, {}, r"must not be among the inputs, got 'HR'.*drop=\['HR'\]"),
+        (
+            {"id": [7, 3, 5], "a": [1, 0, 1], "b": [1, 0, 1]},
+            {},
+            "target must name the column of targets in the table, one of 'a', 'b'",
+        ),
+        ({"id": [7, 3, 5], "a": [1, 0, 1]}, {"target": "b"}, r"must have the column 'b' \(target=\), got 'id', 'a'"),
+        ({"id": [7, None, 5], "a": [1, 0, 1]}, {}, "each row must have an id, and row 1"),
+        (
+            {"who": [7, 3, 5], "a": [1, 0, 1]},
+            {},
+            "must have a column 'id' or 'subject_id' or 'RecordID', got 'who', 'a'. Name it: id=",
+        ),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused_by_name(table, options, message):
+    with pytest.raises(ValueError, match=message):
+        EVENTS.labels(table, **options)
+
+
+def test_labelled_keeps_the_sequences_that_have_a_target():
+    events, y = EVENTS.labelled({"id": [5, 9, 7, 3], "died": [1, 1, 0, None]})
+    assert events.ids.tolist() == [7, 5]
+    assert y.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="at least one sequence must have a target"):
+        EVENTS.labelled({"id": [99], "died": [1]})
+
+
+def test_a_target_per_event_has_the_order_of_the_steps():
+    table = {"id": [3, 5, 7, 5, 7], "time": [0.2, 1.0, 0.5, 0.1, 0.0], "y": [30, 51, 71, 50, 70]}
+    assert EVENTS.labels(table, time="time").tolist() == [70, 71, 30, 50, 51]
+    with pytest.raises(ValueError, match=r"must be at the time of an event, got one at id 3, time 0.3"):
+        EVENTS.labels({**table, "time": [0.3, *table["time"][1:]]}, time="time")
+    with pytest.raises(
+        ValueError, match="each event must have a target in the table, got none for 1 of 5, the first at id 7, time 0"
+    ):
+        EVENTS.labels({name: column[:-1] for name, column in table.items()}, time="time")
+    with pytest.raises(ValueError, match=r"each event must have one 'y', got 30 and 31 at id 3, time 0.2"):
+        EVENTS.labels({"id": [3, 3], "time": [0.2, 0.2], "y": [30, 31]}, time="time")
+    with pytest.raises(ValueError, match="each target must have a finite time"):
+        EVENTS.labels({**table, "time": [None, *table["time"][1:]]}, time="time")
+
+
+def test_a_target_per_event_is_found_by_its_date():
+    start = datetime(2024, 3, 1, 14, 30, 0, 7)
+    dates = [start, start + timedelta(minutes=1), start + timedelta(days=3)]
+    events = Events.read({"id": [1, 2, 1], "time": dates, "x": [1, 2, 3]}, unit="d", static=[])
+    y = events.labels({"id": [1, 1, 2], "time": dates[::-1][:1] + dates[:2], "y": [13, 11, 12]}, time="time")
+    assert y.tolist() == [11, 13, 12]
+
+
+@given(st.data())
+def test_a_target_is_that_of_its_own_event(data):
+    stamps = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, unique=True))
+    columns = list(zip(*stamps, strict=True))
+    table = {"id": columns[0], "time": columns[1], "x": np.arange(len(stamps))}
+    events = Events.read(table, static=[])
+    order = data.draw(st.permutations(range(len(stamps))))
+    shuffled = {
+        "id": [columns[0][i] for i in order],
+        "time": [columns[1][i] for i in order],
+        "y": [int(table["x"][i]) for i in order],
+    }
+    assert events.labels(shuffled, time="time").tolist() == events.value.tolist()

@@ -1,0 +1,198 @@
+"""Tables of any layout, library and order give the same Events."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phased.estimator import Events
+from tables import NAMES, arrays, assert_same, long, measurements, wide
+
+ROWS = [(7, 0.0, "HR", 73.0), (7, 0.0, "GCS", 15.0), (7, 0.5, "HR", 77.5), (3, 0.25, "Temp", 36.6), (3, 1.0, "HR", 80.0)]
+
+
+def read(table, **options):
+    return Events.read(table, **{"unit": "h", "static": [], **options})
+
+
+@given(measurements())
+def test_a_long_table_a_wide_table_and_arrays_are_the_same(rows):
+    expected = arrays(rows)
+    made = read(wide(rows))
+    assert_same(made, expected)
+    names = sorted({row[2] for row in rows})
+    assert_same(read(long(rows)), arrays(rows) if len(names) == len(NAMES) else read(wide(rows), variable=names))
+
+
+@given(measurements(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(rows, random):
+    expected = read(long(rows))
+    shuffled = random.sample(rows, len(rows))
+    made = read(long(shuffled))
+    assert made.ids.tolist() == list(dict.fromkeys(row[0] for row in shuffled))  # as they first appear
+    back = np.argsort(made.ids)
+    assert_same(made[back], expected)
+
+
+@given(measurements(), st.randoms(use_true_random=False), st.sampled_from(["mean", "sum", "min", "max"]))
+def test_what_is_merged_does_not_depend_on_the_order_of_rows(rows, random, how):
+    several = [*rows, *((number, time, name, value / 3) for number, time, name, value in rows), *rows[::2]]
+    expected = read(long(several), merge=how)
+    made = read(long(random.sample(several, len(several))), merge=how)
+    assert_same(made[np.argsort(made.ids)], expected)
+    assert expected.counts["merged"] == len(several) - len(rows)
+
+
+def test_every_kind_of_frame_gives_the_same(tmp_path: Path):
+    expected = read(long(ROWS))
+    assert expected.ids.tolist() == [7, 3]
+    assert expected.variables == ("GCS", "HR", "Temp")
+    frame = pl.DataFrame(long(ROWS))
+    frames = [
+        frame,
+        frame.lazy(),
+        pd.DataFrame(long(ROWS)),
+        pa.table(long(ROWS)),
+        frame.with_columns(pl.col("variable").cast(pl.Categorical)),
+    ]
+    for each in frames:
+        assert_same(read(each), expected)
+    frame.write_csv(tmp_path / "a.csv")
+    frame.write_csv(tmp_path / "a.tsv", separator="\t")
+    frame.write_csv(tmp_path / "b.csv", separator=";")
+    frame.write_parquet(tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(pa.table(long(ROWS)), tmp_path / "b.parquet")
+    pd.DataFrame(long(ROWS)).to_csv(tmp_path / "a.csv.gz", index=False)
+    for file in tmp_path.iterdir():
+        assert_same(read(file), expected)
+        assert_same(read(str(file)), expected)
+
+
+def test_numbers_may_be_integers_booleans_or_text():
+    table = {
+        "id": ["a", "a"],
+        "time": ["0", "1.5"],
+        "on": [True, False],
+        "level": [3, 4],
+        "dose": ["0.5", "NA"],
+        "flag": ["true", "False"],
+    }
+    events = read(table)
+    assert events.variables == ("on", "level", "dose", "flag")
+    np.testing.assert_array_equal(events.dense(), [[1, 3, 0.5, 1], [0, 4, np.nan, 0]])
+    assert events.time.tolist() == [0, 1.5]
+
+
+def test_a_type_that_changes_far_down_in_a_file_is_read_as_well(tmp_path: Path):
+    rows = 3000
+    frame = pl.DataFrame({"id": [1] * rows, "time": range(rows), "variable": ["a"] * rows, "value": range(rows)})
+    text = frame.write_csv() + "2,0.5,a,1.5\n2,0.75,a,NA\n"
+    (tmp_path / "long.csv").write_text(text, encoding="utf-8")
+    events = read(tmp_path / "long.csv")
+    assert events.ids.tolist() == [1, 2]
+    assert events[1].value.tolist() == [1.5]
+
+
+def test_columns_may_be_arrays_series_or_lists():
+    expected = read({"id": [1, 1], "time": [0, 1], "x": [2.0, None]})
+    for kind in (np.array, pd.Series, pl.Series, tuple):
+        assert_same(read({"id": kind([1, 1]), "time": kind([0, 1]), "x": kind([2.0, float("nan")])}), expected)
+    assert_same(read({"id": np.array([1, 1], object), "time": range(2), "x": [2, pd.NA]}), expected)
+    minutes = np.array(["2024-03-01T10:00", "2024-03-01T11:00"], "datetime64[m]")
+    assert_same(read({"id": [1, 1], "time": minutes, "x": [2.0, None]}), expected)
+
+
+def test_ids_stay_what_they_are():
+    for ids in ([7, 3], ["b", "a"], [2**60 + 1, 2**60], [-5, 10**15]):
+        table = {"id": ids, "time": [0, 0], "x": [1, 2]}
+        assert read(table).ids.tolist() == ids
+    assert read({"id": [1.0, 2.0], "time": [0, 0], "x": [1, 2]}).ids.tolist() == [1, 2]
+
+
+def test_columns_with_other_names_are_given(tmp_path: Path):
+    table = dict(zip(("who", "when", "what", "how much"), long(ROWS).values(), strict=True))
+    pl.DataFrame(table).write_csv(tmp_path / "a.csv")
+    for source in (table, tmp_path / "a.csv"):
+        assert_same(read(source, id="who", time="when", variable="what", value="how much"), read(long(ROWS)))
+
+
+def test_meds_is_found_by_its_names_and_rows_without_a_time_are_static():
+    start = np.datetime64("2024-03-01T10:00")
+    table = {
+        "subject_id": [5, 5, 5, 5, 5],
+        "time": [None, start.item(), start.item(), (start + np.timedelta64(90, "m")).item(), None],
+        "code": ["SEX", "ADMISSION", "HR", "HR", "EYES"],
+        "numeric_value": [1.0, None, 80.0, 90.0, 2.0],
+        "text_value": ["x"] * 5,
+    }
+    events = Events.read(table)
+    assert (events.variables, events.statics, events.unit) == (("HR",), ("EYES", "SEX"), "h")
+    assert events.time.tolist() == [0, 1.5]
+    assert events.static.tolist() == [[2, 1]]
+
+
+def test_missing_values_and_sentinels_are_not_measured():
+    table = {"id": [1, 1, 1, 2], "time": [0, 1, 2, 5], "a": [-1, 2, float("nan"), -9], "b": [-1, None, -1, 4]}
+    assert read(table, missing={"a": [-1, -9]}).dense()[:, 0].tolist() == pytest.approx([np.nan, 2, np.nan, np.nan], nan_ok=True)
+    assert read(table, missing=-1).value.tolist() == [2, -9, 4]
+    long_table = {"id": [1, 1, 1], "time": [0, 0, 1], "variable": ["a", "b", "a"], "value": [-1, -1, 2]}
+    assert read(long_table, missing={"a": -1}).value.tolist() == [-1, 2]
+    assert read(long_table, missing={"a": -1}).counts == {"sentinels": 1}
+
+
+def test_a_row_of_a_wide_table_is_a_step_even_if_nothing_is_measured():
+    events = read({"id": [1, 1, 2], "time": [0, 1, 0], "a": [None, 2.0, None]})
+    assert events.lengths.tolist() == [2, 1]
+    assert events.value.tolist() == [2]
+
+
+def test_a_sequence_without_measurements_has_one_step():
+    table = {"id": [1, 2, 2, 1], "time": [0, 3, 2, 1], "variable": ["a"] * 4, "value": [1.0, None, None, 2.0]}
+    events = read(table)
+    assert events.ids.tolist() == [1, 2]
+    assert events.time.tolist() == [0, 1, 2]
+    assert np.diff(events.entry).tolist() == [1, 1, 0]
+
+
+def test_times_that_differ_in_the_last_bits_keep_their_order():
+    times = [1.0, np.nextafter(1.0, 2), 0.0, 1e12]
+    table = {"id": [0] * 4, "time": times, "variable": ["b", "a", "a", "a"], "value": [1, 2, 3, 4]}
+    assert read(table).time.tolist() == sorted(times)
+    assert read(table).value.tolist() == [3, 1, 2, 4]
+
+
+@pytest.mark.parametrize("how, expected", [("mean", 4), ("sum", 12), ("first", 6), ("last", 4), ("min", 2), ("max", 6)])
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_several_values_at_one_time_are_merged_as_told(how, expected, layout):
+    table = {"id": [1] * 4, "time": [0.5, 0.5, 0, 0.5]}
+    table |= {"variable": ["a"] * 4, "value": [6, 2, 1, 4]} if layout == "long" else {"a": [6, 2, 1, 4]}
+    events = read(table, merge=how)
+    assert events.value.tolist() == [1, expected]
+    assert events.counts == {"merged": 2}
+
+
+def test_rows_of_a_wide_table_with_one_time_complete_each_other():
+    events = read({"id": [1, 1], "time": [0, 0], "a": [1, None], "b": [None, 2]})
+    assert events.dense().tolist() == [[1, 2]]
+
+
+def test_a_million_rows_are_read():
+    random = np.random.default_rng(0)
+    number = 1_000_000
+    table = {
+        "id": random.integers(0, 1000, number),
+        "time": random.integers(0, 10**9, number),
+        "variable": pl.Series(["a", "b", "c"]).gather(random.integers(0, 3, number).tolist()),
+        "value": random.normal(size=number),
+    }
+    events = read(pl.DataFrame(table), merge="first")
+    assert len(events.value) + events.counts.get("merged", 0) == number
+    row = 123_456
+    one = events[int(np.flatnonzero(events.ids == table["id"][row])[0])]
+    assert one.dense()[one.time == table["time"][row]][0, "abc".index(table["variable"][row])] == table["value"][row]
