@@ -20,8 +20,6 @@ CELLS: tuple[str, ...] = get_args(Cell)
 STEPS, STATIC = "steps", "static"
 """The streams of a batch: the inputs of the steps, and one sample with those of the static variables."""
 
-LEFT_OUT = 0.2
-"""Probability that a variable is left out of a training sequence, if there are many."""
 POOLED, LEAST_SPREAD = 0.3, 0.02
 """Spread of the pooled inputs after scaling: below that of states, so that both are learned at a similar pace; and the least
 spread before it."""
@@ -89,8 +87,7 @@ class Network(Model):
 
     def forward(self, batch: Batch) -> Tensor:
         """(B, outputs), or (T, B, outputs) at every step; without the last dimension to predict a number."""
-        (inputs, time, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
-        x = self.without_some_variables(inputs) if self.training else inputs
+        (x, time, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
         whole = torch.cat([x, static.expand(len(x), *static.shape)], -1) if self.sizes.static else x
         h, _ = self.rnn(whole, time, lengths=lengths)
         pooled = (self.pooled(x, static, lengths) - self.center) * self.factor
@@ -107,12 +104,6 @@ class Network(Model):
         values = x[..., : self.sizes.variables]
         highest, lowest = self.pool(values, lengths).highest, -self.pool(-values, lengths).highest
         return torch.cat([last, mean, highest, lowest, static.expand(*last.shape[:-1], -1)], -1)
-
-    def without_some_variables(self, x: Tensor) -> Tensor:
-        """Values, masks and ages with some variables of each sequence set to 0, so that no variable is relied on alone."""
-        variables = self.sizes.variables
-        kept = torch.rand(x.shape[1], variables, device=x.device) >= LEFT_OUT * (1 - 1 / max(1, variables))
-        return x * torch.cat([kept.repeat(1, 3), kept.new_ones(len(kept), 2)], 1).to(x.dtype)
 
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> None:

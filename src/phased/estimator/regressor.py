@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from phased.estimator import metrics
 from phased.estimator.base import PhasedEstimator
-from phased.estimator.defaults import BATCH, CELL, DECAY, DROPOUT, EPOCHS, PATIENCE, RATE, UNITS, VALIDATION
+from phased.estimator.defaults import BATCH, CELL, DECAY, DROPOUT_OF_NUMBERS, EPOCHS, PATIENCE, RATE, UNITS, VALIDATION
 from phased.estimator.events import Events
 from phased.estimator.objective import Objective
 from phased.estimator.saving import SavedMixin
@@ -64,7 +64,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         cell: str = CELL,
         learning_rate: float = RATE,
         weight_decay: float = DECAY,
-        dropout: float = DROPOUT,
+        dropout: float = DROPOUT_OF_NUMBERS,
         batch_size: int = BATCH,
         epochs: int = EPOCHS,
         patience: int = PATIENCE,
