@@ -39,18 +39,17 @@ class Online:
 
     __slots__ = (
         "_ages",
-        "_bias",
-        "_extreme",
-        "_high",
+        "_current",
         "_highest",
-        "_inputs",
-        "_low",
+        "_lowest",
         "_measured",
         "_memory",
         "_now",
+        "_read",
         "_shared",
         "_since",
         "_start",
+        "_state",
         "_steps",
         "_sums",
         "_time",
@@ -59,21 +58,20 @@ class Online:
     )
 
     def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
-        variables = shared.variables
+        units, features, variables, _ = shared.sizes
         self._shared = shared
-        self._x = np.zeros(shared.steps.features, np.float32)
-        self._inputs, self._ages = self._x[: shared.inputs], self._x[2 * variables : 3 * variables]
-        self._values = self._x[:variables]
-        self._x[shared.inputs :] = static
-        self._bias = shared.bias + shared.of_static @ static
+        # All that the linear layer reads, in one array: state, inputs, highest states and values, lowest values.
+        self._read = np.zeros(shared.weight.shape[1], np.float32)
+        inputs = units + features + len(static)
+        self._state, self._x, self._highest, self._lowest = np.split(self._read, [units, inputs, inputs + units + variables])
+        self._current, self._values = self._read[: units + variables], self._x[:variables]
+        self._ages = self._x[2 * variables : 3 * variables]
+        self._x[features:] = static
+        self._highest[:], self._lowest[:] = -np.inf, np.inf
         self._measured: list[int] = []  # variables measured at the last step
         self._since = np.zeros(variables)  # when each was last measured, or the first step was, in median gaps
         self._memory = shared.steps.state()
-        units, lowest = shared.steps.units, np.float32(-np.inf)
-        self._extreme = np.full(units + 2 * variables, lowest)  # highest states and values, and lowest values
-        self._highest, self._high, self._low = np.split(self._extreme, [units, units + variables])
-        self._low[:] = -lowest
-        self._sums = np.zeros(shared.outputs)  # over all steps, of what the weights of means make of each
+        self._sums = [0.0] * shared.outputs  # over all steps, of what the weights of means make of each
         self._start = self._time = math.nan  # of the first step and of the last
         self._now = -math.inf  # of the last step since the first, in median gaps
         self._steps = 0
@@ -135,7 +133,7 @@ class Online:
 
     def _take(self, time: float, found: list[tuple[int, float]]) -> Any:
         """The answer after a valid event."""
-        shared, x, variables = self._shared, self._x, self._shared.variables
+        shared, x, variables = self._shared, self._x, self._shared.sizes.variables
         if self._steps:
             now = (time - self._start) / shared.gap
             gap = now - self._now
@@ -151,16 +149,16 @@ class Online:
         np.subtract(now, self._since, out=self._ages, casting="same_kind")
         np.log1p(self._ages, out=self._ages)
         x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
-        h = shared.steps(x, now, self._memory, self._now)
+        self._state[:] = shared.steps(x, now, self._memory, self._now)
         self._time, self._now = time, now
         self._steps += 1
-        np.maximum(self._highest, h, out=self._highest)
-        np.maximum(self._high, self._values, out=self._high)
-        np.minimum(self._low, self._values, out=self._low)
-        read = shared.of_state @ h
-        read += shared.of_input @ self._inputs
-        self._sums += read[shared.outputs :]
-        return shared.answer(read[: shared.outputs] + shared.of_extreme @ self._extreme + self._bias + self._sums / self._steps)
+        np.maximum(self._highest, self._current, out=self._highest)
+        np.minimum(self._lowest, self._values, out=self._lowest)
+        read = shared.weight.dot(self._read).tolist()
+        outputs, steps = shared.outputs, self._steps
+        self._sums = [total + more for total, more in zip(self._sums, read[outputs:], strict=True)]
+        parts = zip(read, self._sums, shared.bias, strict=False)  # of what was read, the first half
+        return shared.answer([last + total / steps + bias for last, total, bias in parts])
 
     def dump(self) -> bytes:
         """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
@@ -182,12 +180,11 @@ class Online:
         return safetensors.numpy.save(
             {
                 "model": np.frombuffer(self._shared.digest, np.uint8),
-                "x": self._x,
                 "since": self._since,
                 "measured": np.array(self._measured, np.int64),
                 "state": self._memory.arrays(),
-                "extreme": self._extreme,
-                "sums": self._sums,
+                "read": self._read,
+                "sums": np.array(self._sums),
                 "clock": np.array([self._start, self._time, self._now, self._steps]),
             }
         )
@@ -204,9 +201,8 @@ class Online:
         for name, value in expected.items():
             if found[name].dtype != value.dtype or (name != "measured" and found[name].shape != value.shape):
                 raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
-        for name, target in (("x", self._x), ("since", self._since), ("extreme", self._extreme), ("sums", self._sums)):
-            target[:] = found[name]
-        self._bias = self._shared.bias + self._shared.of_static @ self._x[self._shared.inputs :]
+        self._read[:], self._since[:] = found["read"], found["since"]
+        self._sums = found["sums"].tolist()
         self._measured = found["measured"].tolist()
         self._memory.restore(found["state"])
         self._start, self._time, self._now, steps = found["clock"].tolist()

@@ -46,22 +46,24 @@ class Shared:
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
         sizes = network.sizes
         center, factor = (value.cpu().double().numpy() for value in (network.center, network.factor))
-        self.bias = bias - weight[:, sizes.states :] @ (center * factor)
+        self.bias = (bias - weight[:, sizes.states :] @ (center * factor)).tolist()
         weight[:, sizes.states :] *= factor
-        ends = np.cumsum([sizes.units] * 3 + [sizes.features] * 2 + [2 * sizes.variables])
-        last, mean, highest, x_last, x_mean, extreme, static = np.split(weight.astype(np.float32), ends, 1)
-        # The mean of a product is the product of the mean: the weights of means are applied at every step, and summed up.
-        self.of_state, self.of_input = np.concatenate([last, mean]), np.concatenate([x_last, x_mean])
-        self.of_extreme, self.of_static = np.concatenate([highest, extreme], 1), static
-        self.inputs, self.outputs, self.classes = sizes.features, len(weight), network.outputs
+        ends = np.cumsum([sizes.units] * 3 + [sizes.features] * 2 + [sizes.variables] * 2)
+        last, mean, highest, x_last, x_mean, high, low, static = np.split(weight, ends, 1)
+        # In the order of `Online`. The mean of a product is the product of the mean: the lower rows are applied at every step and
+        # summed up.
+        rest = np.zeros((len(weight), sizes.static + sizes.units + 2 * sizes.variables))
+        rows = [np.concatenate([last, x_last, static, highest, high, low], 1), np.concatenate([mean, x_mean, rest], 1)]
+        self.weight = np.concatenate(rows).astype(np.float32)
+        self.sizes, self.outputs, self.classes = sizes, len(weight), network.outputs
         self.digest = digest(network, scaling, columns)
 
-    def answer(self, z: NDArray[np.float64]) -> Any:
+    def answer(self, z: list[float]) -> Any:
         """The probability of the second of two classes, the probabilities of more, or the number of a regression."""
         if self.classes > 2:
-            powers = np.exp(z - z.max())
+            powers = np.exp(np.array(z) - max(z))
             return powers / powers.sum()
-        one = z.item()
+        one = z[0]
         if self.target is not None:
             center, spread = self.target
             return one * spread + center
