@@ -488,7 +488,7 @@ def test_smoothing_raises_the_loss_of_a_certain_network():
     batch = Batch.of(torch.zeros(3, 2, 1), torch.zeros(3, 2), torch.tensor([3, 3]), torch.tensor([0, 1]))
     answer = torch.tensor([[9.0, -9.0], [-9.0, 9.0]])
     assert sum_of_losses(answer, batch).item() == pytest.approx(0.0, abs=1e-6)
-    assert sum_of_losses(answer, batch, 0.2).item() == pytest.approx(2 * 0.1 * 18, rel=1e-5)
+    assert sum_of_losses(answer, batch, smoothing=0.2).item() == pytest.approx(2 * 0.1 * 18, rel=1e-5)
 
 
 # Interruptions

@@ -1,4 +1,4 @@
-"""The commands: `phased demo`, `run`, `report`, `gather`, `bench`, `classify`, `lipread`, `pack` and `info`."""
+"""The commands of `phased`: demo, run, report, gather, bench, classify, lipread, pack, fit, predict, score and info."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from phased import __version__
+from phased.cli import own_data
 from phased.cli.errors import RESUMES, fail, need, plain_errors, plain_warnings, writable
 from phased.cli.options import name_first, options_help, parse_options
 from phased.experiments import catalogue
@@ -290,6 +291,10 @@ def pack(run: RunName, out: ModelOut, results: Results = Path("results"), test: 
     console = Console()
     with plain_errors(), plain_warnings(console):
         make(console, run, results, writable(out), test)
+
+
+for command in (own_data.fit, own_data.predict, own_data.score):
+    app.command()(command)
 
 
 @app.command()

@@ -1,5 +1,14 @@
 """Own irregular data: from a table of measurements to a trained model."""
 
-from phased.estimator.events import Events
+from phased.estimator.needs import require
 
-__all__ = ["Events"]
+require("sklearn")
+
+from phased.estimator.classifier import PhasedClassifier  # noqa: E402 (after the error that says what to install)
+from phased.estimator.events import Events  # noqa: E402
+from phased.estimator.online import Online  # noqa: E402
+from phased.estimator.regressor import PhasedRegressor  # noqa: E402
+from phased.estimator.report import Report  # noqa: E402
+from phased.estimator.store import BadModel  # noqa: E402
+
+__all__ = ["BadModel", "Events", "Online", "PhasedClassifier", "PhasedRegressor", "Report"]

@@ -9,7 +9,7 @@ import torch
 
 from phased.learn import loader
 from phased.learn.batch import Evaluation
-from phased.learn.metric import mean, sum_of_losses, sum_of_scores, summed
+from phased.learn.metric import Objective, mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.share import Opaque, Share, shares
 from phased.learn.store import Score
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 @torch.no_grad()
-def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric) -> Score:
+def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric, objective: Objective | None = None) -> Score:
     """The result of a test in eval."""
     module.eval()
     score, loss, whole, steps, made, possible = torch.zeros(6, dtype=torch.float64, device=fabric.device)
     answers, count, sequences, gated, segments = 0, 0, 0, False, False
     for batch, labels, _ in batches:
         output = module(Opaque(batch))
-        scores = sum_of_scores(output, batch, labels)
+        scores = sum_of_scores(output, batch, labels, objective)
         score += scores.score
         answers += scores.answers
         if scores.whole is not None:
             segments = True
             whole += scores.whole
-        loss += sum_of_losses(output, batch)
+        loss += sum_of_losses(output, batch, objective)
         count += labels
         sequences += batch.size
         steps += sum(samples.lengths.sum() for samples in batch.streams.values())
@@ -50,10 +50,12 @@ def evaluate(module: Any, batches: Iterator[Share], fabric: Fabric) -> Score:
     return Score(test, int(tested), taken / tested, opened, mean_loss, right)
 
 
-def evaluate_further(tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Fabric) -> dict[str, Score]:
+def evaluate_further(
+    tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Fabric, objective: Objective | None = None
+) -> dict[str, Score]:
     """The results of a task's further tests in batches of `size` sequences, by name."""
     found = {}
     for name, (test, sequences) in tests.items():
         places = loader.test_places(sequences, size)
-        found[name] = evaluate(module, shares(test, size, seed, places, fabric), fabric)
+        found[name] = evaluate(module, shares(test, size, seed, places, fabric), fabric, objective)
     return found

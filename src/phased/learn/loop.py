@@ -19,8 +19,9 @@ from phased import check
 from phased.learn import loader
 from phased.learn.average import Average
 from phased.learn.batch import Evaluated, Task
+from phased.learn.best import Best
 from phased.learn.evaluate import evaluate, evaluate_further
-from phased.learn.metric import mean, sum_of_losses
+from phased.learn.metric import Objective, mean, sum_of_losses
 from phased.learn.model import Model
 from phased.learn.rate import SCHEDULES, Schedule, one_cycle, set_pace
 from phased.learn.share import Opaque, Share, Unopened, shares
@@ -98,6 +99,7 @@ class Trained:
 
 
 Progress = Callable[[Epoch], None]
+MakeOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
 
 
 def fit(
@@ -108,6 +110,10 @@ def fit(
     fabric: Fabric,
     progress: Progress | None = None,
     workers: int = 0,
+    *,
+    objective: Objective | None = None,
+    optimizer: MakeOptimizer | None = None,
+    best: Best | None = None,
 ) -> Trained:
     """Train a model in place, or resume from the checkpoint in the folder.
 
@@ -123,6 +129,10 @@ def fit(
         fabric: the device or devices to train on (`phased.learn.make_fabric`).
         progress: called after every epoch, in the first process.
         workers: processes that prefetch batches; 0 makes each batch when it is needed.
+        objective: the loss and the test result. Default: cross entropy and accuracy of classes, squared error of numbers.
+        optimizer: makes the optimiser from the model. Default: Adam for all parameters that require a gradient.
+        best: ends the training early; the model has the weights of the best epoch in the end. An objective and an optimizer need
+            a `repr` that is the same in every process, as task and model do.
 
     Returns:
         The learning curve, including the epochs of an earlier, interrupted call, and the results of the task's further tests.
@@ -148,7 +158,9 @@ def fit(
             f"Choose train, test and the sizes of further tests as multiples of batch."
         )
     identity = {"task": repr(task), "model": repr(model), **asdict(training)}
-    for name in ("task", "model"):
+    given = {"objective": objective, "optimizer": optimizer}
+    identity |= {name: repr(value) for name, value in given.items() if value is not None}
+    for name in {"task", "model", *given} & identity.keys():
         if " at 0x" in identity[name]:  # an address, which is another one in the next process
             raise ValueError(
                 f"{name} must have a repr that is the same in every process, so that a checkpoint is recognised, got "
@@ -157,36 +169,44 @@ def fit(
     del identity["epochs"]  # a training may be continued with more epochs
     if training.schedule != "constant":
         identity["epochs"] = training.epochs  # the rate of a step depends on their number
-    optimizer: Any = torch.optim.Adam(learned, lr=training.rate)
-    module, optimizer = fabric.setup(Unopened(model), optimizer)
+    made = torch.optim.Adam(learned, lr=training.rate) if optimizer is None else optimizer(model)
+    module: Any
+    steps: Any
+    module, steps = fabric.setup(Unopened(model), made)
     average = Average(model, training.average) if training.average else None
     store = Store(folder, identity, fabric)
-    curve = store.resume(model, optimizer, training.epochs, average)
+    curve = store.resume(model, steps, training.epochs, average, best)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
         store.make_room(model, average)
-        store.keep(model, optimizer, curve, average)
+        store.keep(model, steps, curve, average, best)
     epochs = range(resumed + 1, training.epochs + 1)
     places = loader.places(epochs, training.train, training.test, training.batch)
     batches = shares(task, training.batch, training.seed, places, fabric, workers)
     tests = len(loader.sizes(training.test, training.batch))
     with flushed_denormals():
         for epoch in epochs:
+            if best is not None and best.over:
+                break
             begin = time.perf_counter()
             torch.manual_seed(epoch_seed(training.seed, epoch, fabric.global_rank))
             if average is not None:
                 average.swap()  # back to the parameters that are trained
-            loss = train_once(module, optimizer, islice(batches, training.steps), training, fabric, epoch, average)
+            loss = train_once(module, steps, islice(batches, training.steps), training, fabric, epoch, average, objective)
             if not math.isfinite(loss):
                 raise FloatingPointError(f"the loss of epoch {epoch} is {loss}. Try a smaller rate than {training.rate:g}.")
             if average is not None:
                 average.swap()
-            score = evaluate(module, islice(batches, tests), fabric)
+            score = evaluate(module, islice(batches, tests), fabric, objective)
             curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
-            store.keep(model, optimizer, curve, average)
+            if best is not None:
+                best.take(model, epoch, score.test)
+            store.keep(model, steps, curve, average, best)
             if progress is not None and fabric.is_global_zero:
                 progress(curve[-1])
-        return Trained(curve, resumed, evaluate_further(further, module, training.batch, training.seed, fabric))
+        if best is not None:
+            best.restore(model)
+        return Trained(curve, resumed, evaluate_further(further, module, training.batch, training.seed, fabric, objective))
 
 
 def check_model(model: object) -> None:
@@ -208,6 +228,7 @@ def train_once(
     fabric: Fabric,
     epoch: int = 1,
     average: Average | None = None,
+    objective: Objective | None = None,
 ) -> float:
     """Train on the batches of an epoch; returns the mean loss over all labels of all processes."""
     module.train()
@@ -215,7 +236,7 @@ def train_once(
     for step, (batch, labels, whole) in enumerate(batches, (epoch - 1) * training.steps):
         if training.schedule == "one-cycle":
             set_pace(optimizer, one_cycle(step, training.epochs * training.steps, training.rate))
-        loss = sum_of_losses(module(Opaque(batch)), batch, training.smoothing)
+        loss = sum_of_losses(module(Opaque(batch)), batch, objective, training.smoothing)
         total += loss.detach()
         count += labels
         # Fabric averages the gradients of all processes. Times their number, this is the gradient of the whole batch's mean loss.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +12,18 @@ from phased.learn.batch import Batch
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+
+class Objective(Protocol):
+    """What a training minimises and what a test measures, in place of the usual; both are sums over the labels that count."""
+
+    def loss(self, answer: Tensor, batch: Batch) -> Tensor:
+        """The sum of the losses, with gradients."""
+        ...
+
+    def score(self, answer: Tensor, batch: Batch) -> Tensor:
+        """The sum of the test results."""
+        ...
 
 
 def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -27,8 +39,10 @@ def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     return (answer, batch.y) if batch.mask is None else (answer[batch.mask], batch.y[batch.mask])
 
 
-def sum_of_losses(answer: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
+def sum_of_losses(answer: Tensor, batch: Batch, objective: Objective | None = None, smoothing: float = 0.0) -> Tensor:
     """Sum over all labels of the cross entropy of classes, with label smoothing, or the squared error of numbers."""
+    if objective is not None:
+        return objective.loss(answer, batch)
     answer, y = labelled(answer, batch)
     if answer.dim() == 2:
         return functional.cross_entropy(answer, y, reduction="sum", label_smoothing=smoothing)
@@ -47,8 +61,10 @@ class Scores(NamedTuple):
     whole: Tensor | None
 
 
-def sum_of_scores(answer: Tensor, batch: Batch, labels: int) -> Scores:
+def sum_of_scores(answer: Tensor, batch: Batch, labels: int, objective: Objective | None = None) -> Scores:
     """The scores of a batch with so many labels."""
+    if objective is not None:
+        return Scores(objective.score(answer, batch), labels, None)
     if batch.segment is not None:
         return scores_of_segments(answer, batch, batch.segment)
     answer, y = labelled(answer, batch)

@@ -13,6 +13,7 @@ from torch import nn
 
 from phased import files
 from phased.learn.average import Average
+from phased.learn.best import Best
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -53,8 +54,10 @@ class Store:
     def __init__(self, folder: Path, identity: dict[str, Any], fabric: Fabric) -> None:
         self.folder, self.identity, self.fabric = folder, identity, fabric
 
-    def resume(self, model: nn.Module, optimizer: Any, epochs: int, average: Average | None = None) -> list[Epoch]:
-        """Load model, optimiser and average from the checkpoint, if there is one; returns its learning curve, else []."""
+    def resume(
+        self, model: nn.Module, optimizer: Any, epochs: int, average: Average | None = None, best: Best | None = None
+    ) -> list[Epoch]:
+        """Load model, optimiser, average and best epoch from the checkpoint, if there is one; returns its curve, else []."""
         state = None
         if self.fabric.is_global_zero:
             files.writable(self.folder)
@@ -71,6 +74,10 @@ class Store:
         optimizer.load_state_dict(state["optimizer"])
         if average is not None:
             average.load(state["average"])  # there, since the setting `average` is part of the identity
+        if best is not None:
+            if "best" not in state:
+                raise ValueError(f"'{self.folder / CHECKPOINT}' is of a training without early stopping. {CURE}")
+            best.load(state["best"])
         self._write_log(curve)  # a process killed between checkpoint and log leaves the log one epoch short
         return curve
 
@@ -93,12 +100,21 @@ class Store:
             size = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
             files.writable(self.folder, room=2 * (3 if average is None else 4) * size)
 
-    def keep(self, model: nn.Module, optimizer: Any, curve: Sequence[Epoch], average: Average | None = None) -> None:
+    def keep(
+        self,
+        model: nn.Module,
+        optimizer: Any,
+        curve: Sequence[Epoch],
+        average: Average | None = None,
+        best: Best | None = None,
+    ) -> None:
         """Write checkpoint and log; both are on the disk when this returns."""
         if self.fabric.is_global_zero:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             if average is not None:
                 state["average"] = average.state()
+            if best is not None:
+                state["best"] = best.state()
             points = [tuple(epoch) for epoch in curve]
             save_checkpoint(self.folder / CHECKPOINT, {**state, "curve": points, "identity": self.identity})
             self._write_log(curve)

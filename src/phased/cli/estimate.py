@@ -1,0 +1,146 @@
+"""`phased fit`, `phased predict` and `phased score`: a model of the user's own table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from phased import check, files
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor
+from phased.estimator.store import read
+
+TASKS = ("auto", "classes", "numbers")
+
+
+@dataclass(frozen=True)
+class Table:
+    """How to read a table; None leaves a choice to the table, or to the model."""
+
+    id: str | None = None
+    time: str | None = None
+    variable: str | None = None
+    value: str | None = None
+    unit: str | None = None
+    static: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    merge: str | None = None
+    drop: tuple[str, ...] = ()
+
+    def read(self, source: Path, like: Any = None) -> Events:
+        """The sequences of a file or folder, read as `like` was."""
+        merge: Any = self.merge
+        return Events.read(
+            source,
+            id=self.id,
+            time=self.time,
+            variable=self.variable,
+            value=self.value,
+            unit=self.unit,
+            static=list(self.static) or None,
+            missing=marks(self.missing),
+            merge=merge,
+            drop=self.drop,
+            like=like,
+        )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Where the targets are."""
+
+    source: Path
+    id: str | None = None
+    target: str | None = None
+    time: str | None = None
+
+    def of(self, events: Events) -> Any:
+        """The targets of these sequences."""
+        return events.labels(self.source, id=self.id, target=self.target, time=self.time)
+
+
+def marks(texts: Sequence[str]) -> Any:
+    """Numbers that stand for "not known", from options such as "Height=-1", or "-999" for all variables."""
+    if not texts:
+        return None
+    found: dict[str, list[float]] = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        try:
+            found.setdefault(name or "*", []).append(float(number))
+        except ValueError as error:
+            raise ValueError(f"--missing must be NAME=NUMBER or NUMBER, such as Height=-1, got '{text}'.") from error
+    return found["*"] if found.keys() == {"*"} else found
+
+
+def fit(console: Console, source: Path, labels: Labels, out: Path, table: Table, task: str, options: dict[str, Any]) -> None:
+    """Train a model on a table and write its folder."""
+    check.choice("--task", task, TASKS)
+    events = table.read(source)
+    y = labels.of(events)
+    numbers = task == "numbers" or (task == "auto" and fractions(y))
+    kind: Any = PhasedRegressor if numbers else PhasedClassifier
+    model = kind(verbose=True, **options).fit(events, y)
+    model.save(out, command=shlex.join(["phased", *sys.argv[1:]]))
+    console.print(str(model.report_), soft_wrap=True, markup=False, highlight=False)
+    console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+
+
+def fractions(y: Any) -> bool:
+    """Whether targets are numbers and not classes: one of them is a fraction."""
+    values = np.asarray(y)
+    return values.dtype.kind == "f" and not bool((values[np.isfinite(values)] == np.round(values[np.isfinite(values)])).all())
+
+
+def predict(folder: Path, source: Path, out: Path, table: Table, device: str) -> int:
+    """Write a row for each sequence, or for each step: its id, and a probability for each class, or the number."""
+    model = load(folder, device)
+    events = table.read(source, model.table_.settings)
+    classes = isinstance(model, PhasedClassifier)
+    answer = model.predict_proba(events) if isinstance(model, PhasedClassifier) else model.predict(events)[:, None]
+    names = [str(name) for name in model.classes_.tolist()] if classes else ["prediction"]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if model.network_.every_step:
+        writer.writerow(["id", "time", *names])
+        ids = events.ids[events.sequence].tolist()
+        writer.writerows([id, time, *row] for id, time, row in zip(ids, events.time.tolist(), answer.tolist(), strict=True))
+    else:
+        writer.writerow(["id", *names])
+        writer.writerows([id, *row] for id, row in zip(events.ids.tolist(), answer.tolist(), strict=True))
+    files.writable(out.parent)
+    files.write_whole(out, text.getvalue().encode())
+    return len(events)
+
+
+def score(folder: Path, source: Path, labels: Labels, table: Table, device: str) -> dict[str, float]:
+    """The scores of a model on a table with targets."""
+    model = load(folder, device)
+    events = table.read(source, model.table_.settings)
+    found = model.evaluate(events, labels.of(events))
+    return {**found, "sequences": len(events)}
+
+
+def printed(found: dict[str, float], as_json: bool) -> str:
+    """Scores as one line of JSON, or a line each."""
+    if as_json:
+        return json.dumps(found)
+    return "\n".join(
+        f"{name:10} {value:,}" if isinstance(value, int) else f"{name:10} {value:.4f}" for name, value in found.items()
+    )
+
+
+def load(folder: Path, device: str) -> PhasedClassifier | PhasedRegressor:
+    """The model of a folder, of either kind."""
+    model: PhasedClassifier | PhasedRegressor = read(folder, PhasedClassifier, PhasedRegressor)
+    model.set_params(device=device, verbose=False)
+    return model

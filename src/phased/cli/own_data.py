@@ -1,0 +1,149 @@
+"""The commands `phased fit`, `predict` and `score`: their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from phased.cli.errors import need, plain_errors, plain_warnings, writable
+
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
+ModelOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
+TableFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help="A CSV or Parquet file, or a folder of them: id, time, variable, value; or id, time and a column per variable.",
+        show_default=False,
+    ),
+]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `phased fit` wrote.", show_default=False)]
+LabelsFile = Annotated[Path, typer.Option("--labels", metavar="FILE", help="The table of targets: id, target.")]
+LabelsId = Annotated[str | None, typer.Option("--labels-id", metavar="COLUMN", help="Its column of ids.")]
+LabelsTime = Annotated[
+    str | None, typer.Option("--labels-time", metavar="COLUMN", help="Its column of times: a target per step.")
+]
+Target = Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="Its column of targets.")]
+IdColumn = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of ids.")]
+TimeColumn = Annotated[str | None, typer.Option("--time", metavar="COLUMN", help="Column of times.")]
+VariableColumn = Annotated[str | None, typer.Option("--variable", metavar="COLUMN", help="Column of names of a long table.")]
+ValueColumn = Annotated[str | None, typer.Option("--value", metavar="COLUMN", help="Column of values of a long table.")]
+Unit = Annotated[str | None, typer.Option("--unit", help="Unit of the times: s, min, h, d, ...")]
+Static = Annotated[
+    list[str] | None, typer.Option("--static", metavar="NAME", help="A variable known once per sequence; may be repeated.")
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option("--missing", metavar="NAME=NUMBER", help="A number that stands for 'not known', such as Height=-1."),
+]
+Merge = Annotated[
+    str | None, typer.Option("--merge", help="Several values at one time: mean, sum, first, last, min or max. Default: refused.")
+]
+Drop = Annotated[list[str] | None, typer.Option("--drop", metavar="NAME", help="A variable to leave out; may be repeated.")]
+Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same model.")]
+Kind = Annotated[str, typer.Option("--task", help="classes, numbers, or auto: numbers if a target is a fraction.")]
+Budget = Annotated[
+    float | None, typer.Option("--updates", metavar="SHARE", help="The largest share of updates of units, such as 0.1.")
+]
+Checkpoint = Annotated[
+    Path | None, typer.Option("--checkpoint", metavar="FOLDER", help="An interrupted training continues from this folder.")
+]
+Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="The most epochs.")]
+Predictions = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="The CSV file to write: id, then a probability for each class.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON, and nothing else.")]
+
+
+def fit(
+    table: TableFile,
+    labels: LabelsFile,
+    out: ModelOut,
+    unit: Unit = None,
+    target: Target = None,
+    labels_id: LabelsId = None,
+    labels_time: LabelsTime = None,
+    id: IdColumn = None,
+    time: TimeColumn = None,
+    variable: VariableColumn = None,
+    value: ValueColumn = None,
+    static: Static = None,
+    missing: Missing = None,
+    merge: Merge = None,
+    drop: Drop = None,
+    task: Kind = "auto",
+    updates: Budget = None,
+    epochs: Epochs = None,
+    checkpoint: Checkpoint = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+) -> None:
+    """Train a model on a table of measurements at uneven times, and write it to a folder."""
+    need_estimator()
+    from phased.cli import estimate
+
+    options = {"updates": updates, "checkpoint": checkpoint, "random_state": seed, "device": device}
+    if epochs is not None:
+        options["epochs"] = epochs
+    how = estimate.Table(id, time, variable, value, unit, tuple(static or ()), tuple(missing or ()), merge, tuple(drop or ()))
+    errors = Console(stderr=True)
+    with plain_errors("The same command with --checkpoint continues."), plain_warnings(errors):
+        chosen = estimate.Labels(labels, labels_id, target, labels_time)
+        estimate.fit(Console(), table, chosen, writable(out), how, task, options)
+
+
+def predict(
+    model: ModelFolder,
+    table: TableFile,
+    out: Predictions,
+    unit: Unit = None,
+    id: IdColumn = None,
+    time: TimeColumn = None,
+    variable: VariableColumn = None,
+    value: ValueColumn = None,
+    merge: Merge = None,
+    device: Device = "auto",
+) -> None:
+    """Write what a model says of the sequences of a table, which is read as that of the training was."""
+    need_estimator()
+    from phased.cli import estimate
+
+    console = Console()
+    with plain_errors(), plain_warnings(Console(stderr=True)):
+        count = estimate.predict(model, table, out, estimate.Table(id, time, variable, value, unit, merge=merge), device)
+        console.print(f"  {out}: {count:,} sequences", soft_wrap=True, markup=False, highlight=False)
+
+
+def score(
+    model: ModelFolder,
+    table: TableFile,
+    labels: LabelsFile,
+    json: AsJson = False,
+    unit: Unit = None,
+    target: Target = None,
+    labels_id: LabelsId = None,
+    labels_time: LabelsTime = None,
+    id: IdColumn = None,
+    time: TimeColumn = None,
+    variable: VariableColumn = None,
+    value: ValueColumn = None,
+    merge: Merge = None,
+    device: Device = "auto",
+) -> None:
+    """Print the scores of a model on a table with targets."""
+    need_estimator()
+    from phased.cli import estimate
+
+    with plain_errors(), plain_warnings(Console(stderr=True)):
+        how = estimate.Table(id, time, variable, value, unit, merge=merge)
+        found = estimate.score(model, table, estimate.Labels(labels, labels_id, target, labels_time), how, device)
+        print(estimate.printed(found, json), flush=True)
+
+
+def need_estimator() -> None:
+    """Exit with the command that installs the extra `estimator`, if a part of it is missing."""
+    for module in ("lightning", "sklearn", "polars", "narwhals"):
+        need(module, "estimator")

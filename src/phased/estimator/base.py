@@ -1,0 +1,286 @@
+"""What the two estimators share: fit, the checks of its arguments, predictions, and the folder of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from phased import check
+from phased.estimator import checks, gates, training
+from phased.estimator.events import Events
+from phased.estimator.inputs import elapsed, inputs
+from phased.estimator.needs import require
+from phased.estimator.network import CELLS, Network
+from phased.estimator.objective import Objective
+from phased.estimator.optimiser import Optimiser
+from phased.estimator.report import Report
+from phased.estimator.scaling import Scaling
+from phased.estimator.splits import split
+from phased.estimator.targets import Targets, check_copies, targets
+from phased.estimator.task import EventTask, Sequences, in_batches
+from phased.layer import PhasedRNN
+from phased.learn.device import check_device
+from phased.learn.loop import Training
+
+CLIP = 1.0
+"""Largest norm of the gradients."""
+AVERAGE = 0.99
+"""Decay of the moving average of the weights, which is tested and kept."""
+MEASURED = 256
+"""Sequences of which inputs are measured together."""
+
+
+class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
+    """The part of `PhasedClassifier` and `PhasedRegressor` that does not depend on the kind of target."""
+
+    kind: ClassVar[str]
+
+    units: int
+    updates: float | None
+    cell: str
+    learning_rate: float
+    weight_decay: float
+    dropout: float
+    batch_size: int
+    epochs: int
+    patience: int
+    validation: float
+    device: str
+    random_state: Any
+    checkpoint: Any
+    verbose: bool
+
+    columns_: checks.Columns
+    scaling_: Scaling
+    network_: Network
+    report_: Report
+    table_: Events
+    longest_: float
+
+    def fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None = None) -> Self:
+        """Train on sequences.
+
+        Args:
+            X: Events, or a list of (times, values) with values of shape (T, V), NaN where not measured.
+            y: One target for each sequence; or one for each step, as one array for each sequence or one aligned with `X.time`.
+                NaN is a step without a target.
+            validation: (X, y) of other sequences for early stopping. Default: the share `validation` of X, drawn at random;
+                sequences with the same id stay together.
+
+        Shape:
+            - y: (n,), or (steps,).
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            TypeError: X is neither Events nor a list of (times, values).
+            ValueError: A parameter is out of range; y does not fit X, has one class only, or is among the inputs; a sequence is
+                both in training and in validation; or the checkpoint is of another training.
+
+        Warns:
+            UserWarning: Values look like marks for "not known", or units open at no step.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> random = np.random.default_rng(0)
+            >>> X = [(np.sort(random.uniform(0, 10, 20)), random.normal(size=(20, 1))) for _ in range(40)]
+            >>> y = [values.mean() for _, values in X]
+            >>> model = PhasedRegressor(units=8, epochs=2, random_state=0).fit(X, y)
+            >>> model.predict(X).shape
+            (40,)
+        """
+        require("lightning")
+        self._check_parameters()
+        self._shared = None
+        events = checks.as_events(X)
+        found = targets(events, y)
+        check_copies(events, found)
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(2**31 - 1))
+        if validation is None:
+            train, test = split(events, found, self.validation, random, stratify=self._stratified())
+            whole, both = events, found
+        else:
+            whole, both, train, test = self._joined(events, found, validation)
+        encoded = self._encode(both, train)
+        self.columns_ = checks.Columns(events.variables, events.statics, events.unit)
+        self.table_ = events[:0]
+        checks.warn_sentinels(events)
+        learned = whole[train]
+        self.scaling_ = Scaling.of(learned)
+        spans = checks.spans(learned)
+        self.longest_ = float(spans.max()) if len(spans) else 0.0
+        data = self._sequences(whole, encoded, both.counts)
+        task = EventTask(data, train, test, self.batch_size)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network_ = self._network(both.counts is not None)
+            gates.open_all(self.network_, data, train)
+            self.network_.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
+        budget = None if self.updates is None else float(self.updates)
+        fitted = training.train(
+            self.network_,
+            task,
+            self._objective(encoded, both.counts, train, whole),
+            Optimiser(float(self.learning_rate), float(self.weight_decay), budget=budget),
+            Training(
+                self.epochs,
+                len(train),
+                len(test),
+                self.batch_size,
+                float(self.learning_rate),
+                CLIP,
+                seed=seed,
+                average=AVERAGE,
+            ),
+            self.patience,
+            self.device,
+            None if self.checkpoint is None else Path(self.checkpoint),
+            bool(self.verbose),
+        )
+        self.network_.requires_grad_(False)
+        share = training.keep_budget(self.network_, task, budget)
+        answer = self._answer(training.answers(self.network_, data, test))
+        self.report_ = Report(
+            len(train),
+            len(test),
+            events.unit,
+            self.scaling_.gap,
+            self.scaling_.span,
+            self._periods(),
+            share,
+            self._never_open(task),
+            self._scores(*self._chosen(encoded, both.counts, whole, test), answer),
+            fitted.best,
+            fitted.curve,
+            fitted.interrupted,
+        )
+        checks.warn_never_open(self.report_.never_open, self.units)
+        return self
+
+    def _joined(self, events: Events, found: Targets, validation: Any) -> Any:
+        """Training and validation sequences as one, and which is which."""
+        if not isinstance(validation, tuple) or len(validation) != 2:
+            raise TypeError(f"validation must be a pair (X, y), got {check.kind(validation)}.")
+        columns = checks.Columns(events.variables, events.statics, events.unit)
+        other = checks.matched(checks.as_events(validation[0], columns), columns)
+        others = targets(other, validation[1])
+        if (others.counts is None) != (found.counts is None):
+            raise ValueError("y of training and of validation must both have a target for each sequence, or for each step.")
+        checks.check_disjoint(events, other)
+        counts = None if found.counts is None or others.counts is None else np.concatenate([found.counts, others.counts])
+        both = Targets(np.concatenate([found.y, others.y]), counts)
+        size = len(events)
+        return checks.joined(events, other), both, np.arange(size), np.arange(size, size + len(other))
+
+    def _sequences(self, events: Events, y: NDArray[Any], counts: NDArray[np.bool_] | None) -> Sequences:
+        """Inputs and encoded targets as tensors."""
+        return Sequences(
+            torch.from_numpy(inputs(events, self.scaling_)),
+            torch.from_numpy(elapsed(events, self.scaling_)),
+            torch.from_numpy(self.scaling_.static_inputs(events.static)),
+            np.asarray(events.offset),
+            torch.from_numpy(y),
+            None if counts is None else torch.from_numpy(counts),
+        )
+
+    def _network(self, every_step: bool) -> Network:
+        """The network with its initial weights."""
+        phased = self.cell.startswith("phased")
+        budget = None if self.updates is None else float(self.updates)
+        return Network(
+            len(self.columns_.variables),
+            self.scaling_.static_features,
+            self.units,
+            self._outputs(),
+            every_step,
+            self.cell,
+            float(self.dropout),
+            **(gates.settings(self.scaling_.span_in_gaps, budget) if phased else {}),
+        )
+
+    def _events(self, X: Any) -> Events:
+        """Sequences with the model's variables, in its order."""
+        check_is_fitted(self, "network_")
+        return checks.matched(checks.as_events(X, self.columns_), self.columns_)
+
+    def _raw(self, X: Any) -> NDArray[np.float64]:
+        """The network's outputs for sequences, (n, ...) or (steps, ...)."""
+        events = self._events(X)
+        checks.warn_spans(events, self.scaling_.span, self.longest_)
+        every_step = self.network_.every_step
+        y = np.zeros(len(events.time) if every_step else len(events), np.int64)
+        counts = np.zeros(len(events.time), bool) if every_step else None
+        kind, index = check_device(self.device)
+        device = torch.device(f"{kind}:{index}" if index else kind)
+        data = self._sequences(events, y, counts).to(device)
+        found = training.answers(self.network_.to(device), data, np.arange(len(events)))
+        self.network_.to("cpu")
+        return found
+
+    def _chosen(self, y: NDArray[Any], counts: Any, events: Events, chosen: Any) -> tuple[NDArray[Any], Any]:
+        """Targets of some sequences, and which of them count, or None if all do."""
+        if counts is None:
+            return y[chosen], None
+        places = [np.arange(events.offset[which], events.offset[which + 1]) for which in chosen]
+        steps = np.concatenate(places) if places else np.zeros(0, np.int64)
+        return y[steps], counts[steps]
+
+    def _periods(self) -> tuple[float, ...]:
+        if not isinstance(self.network_.rnn, PhasedRNN):
+            return ()
+        period = self.network_.rnn.gates()[0].period * self.scaling_.gap
+        return tuple(float(period.quantile(part)) for part in (0.0, 0.5, 1.0))
+
+    def _never_open(self, task: EventTask) -> int:
+        if not isinstance(self.network_.rnn, PhasedRNN):
+            return 0
+        return int((gates.count(self.network_, task.data, task.train) == 0).sum())
+
+    def _check_parameters(self) -> None:
+        """A TypeError or ValueError that names the parameter."""
+        for name in ("units", "batch_size", "epochs", "patience"):
+            check.size(name, getattr(self, name))
+        check.number("learning_rate", self.learning_rate, low=0.0, low_open=True)
+        check.number("weight_decay", self.weight_decay, low=0.0)
+        check.number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
+        check.number("validation", self.validation, low=0.0, low_open=True, high=1.0, high_open=True)
+        check.choice("cell", self.cell, CELLS)
+        if self.updates is not None:
+            check.number("updates", self.updates, low=0.0, low_open=True, high=1.0)
+            if not self.cell.startswith("phased"):
+                raise ValueError(f"updates must be None for cell={self.cell!r}, whose units are always open, got {self.updates}.")
+        check_device(self.device)
+
+    def _stratified(self) -> bool:
+        raise NotImplementedError
+
+    def _outputs(self) -> int:
+        raise NotImplementedError
+
+    def _encode(self, found: Targets, train: NDArray[np.int64]) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _objective(self, y: NDArray[Any], counts: Any, train: NDArray[np.int64], events: Events) -> Objective:
+        raise NotImplementedError
+
+    def _answer(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _scores(self, y: NDArray[Any], counts: Any, answer: NDArray[np.float64]) -> dict[str, float]:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.two_d_array = False
+        return tags

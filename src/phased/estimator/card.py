@@ -1,0 +1,84 @@
+"""The model card, `README.md`, of a model's folder; made from its configuration alone."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from phased.estimator.report import Report
+
+NAMES = {
+    "auroc": "area under the ROC curve",
+    "auprc": "area under the precision-recall curve",
+    "accuracy": "share of correct classes",
+    "log_loss": "log loss",
+    "r2": "coefficient of determination",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+}
+
+
+def card(fields: dict[str, Any], report: Report) -> str:
+    """What the model is, what it reads, how it was trained, its scores, and how to use it, in Markdown."""
+    unit, parameters = fields["unit"] or "no unit given", fields["parameters"]
+    classes = fields["classes"]
+    answer = "a number" if classes is None else f"one of {len(classes['values'])} classes: {named(map(str, classes['values']))}"
+    when = "at each step" if fields["every_step"] else "for each sequence"
+    what = (
+        f"A model that gives {answer}, {when} of measurements at uneven times: one layer of {parameters['units']} units "
+        f"({parameters['cell']}), and a linear layer on its last, mean and highest states."
+    )
+    reads = (
+        f"Variables over time: {named(fields['variables'])}. Known once a sequence: {named(fields['statics'])}. Times are in "
+        f"{unit}; the training sequences have a median gap of {report.gap:.4g} and a median span of {report.span:.4g}, at most "
+        f"{fields['longest']:.4g}."
+    )
+    trained = (
+        f"{report.train:,} sequences; {report.held_out:,} others were held out for early stopping. The weights are those of "
+        f"epoch {report.best} of {len(report.curve)}."
+    )
+    updates = f" An event updates {report.updates:.1%} of the units on average." if report.periods else ""
+    versions = ", ".join(f"{name} {version}" for name, version in fields["versions"].items())
+    scores = [f"| {NAMES.get(name, name)} | {value:.4f} |" for name, value in report.scores.items()]
+    usage = f"""```python
+from phased.estimator import Events, Phased{fields["kind"].capitalize()}
+
+model = Phased{fields["kind"].capitalize()}.load("FOLDER")
+X = Events.read("table.csv", like=model.table_)
+answer = model.{"predict" if classes is None else "predict_proba"}(X)
+```"""
+    parts = [
+        f"# Phased {fields['kind']}",
+        filled(what),
+        "## Input",
+        filled(reads),
+        "## Training",
+        filled(trained + updates),
+        *([f"```\n{fields['command']}\n```"] if fields["command"] else []),
+        filled(f"{versions}."),
+        "## Scores on the held-out sequences",
+        "\n".join(["| score | value |", "|---|---|", *scores]),
+        filled("These sequences chose the epoch, so scores on new ones may be a little lower."),
+        "## Use",
+        usage,
+        "## Limits",
+        "\n".join(
+            filled(f"- {line}", "  ")
+            for line in (
+                "It answers for any sequence, also for one unlike those of the training.",
+                "Values outside the range of the training count as its ends.",
+                "Sequences much longer than those of the training give a warning: the scores do not hold for them.",
+            )
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def named(names: Any) -> str:
+    """Names in a row."""
+    return ", ".join(names) or "none"
+
+
+def filled(text: str, indent: str = "") -> str:
+    """Prose in lines of at most 140 columns."""
+    return textwrap.fill(text, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

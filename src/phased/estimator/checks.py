@@ -1,0 +1,158 @@
+"""Checks of sequences against a model, and warnings where a user would go wrong silently."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased import check
+from phased.estimator.events import Events
+from phased.estimator.scaling import by_variable
+from phased.estimator.sentinels import suspicious
+
+FAR = 1.5
+"""A sequence this much longer than the longest one of the training is warned of."""
+SHORT = 0.02
+"""So is data whose median span is this part of the training's, as that of another unit of time is."""
+
+
+class Columns(NamedTuple):
+    """What a model reads: names and unit, in the order of its inputs."""
+
+    variables: tuple[str, ...]
+    statics: tuple[str, ...]
+    unit: str
+
+
+def as_events(X: Any, columns: Columns | None = None) -> Events:
+    """Events as they are, or a list of (times, values); the latter has the names and the unit of a model."""
+    if isinstance(X, Events):
+        return X
+    if isinstance(X, (str, bytes)) or not isinstance(X, (Sequence, np.ndarray)):
+        raise TypeError(f"X must be Events or a list of (times, values), got {check.kind(X)}. Events.read() reads tables.")
+    for at, pair in enumerate(X):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"X must be Events or a list of (times, values), got {check.kind(pair)} as item {at}.")
+    if not len(X):
+        raise ValueError("X must have at least one sequence, got none.")
+    variables, unit = (None, "") if columns is None else (columns.variables, columns.unit)
+    return Events.of([times for times, _ in X], [values for _, values in X], variables=variables, unit=unit)
+
+
+def matched(events: Events, columns: Columns) -> Events:
+    """The sequences with the model's variables in its order; a ValueError for unknown ones or another unit."""
+    if events.unit != columns.unit:
+        raise ValueError(
+            f"X must have times in {columns.unit!r}, the unit of the model, got {events.unit!r}. Read it with like= and unit=."
+        )
+    if events.variables == columns.variables and events.statics == columns.statics:
+        return events
+    for kind, names, known in (
+        ("variables", events.variables, columns.variables),
+        ("statics", events.statics, columns.statics),
+    ):
+        strange = [name for name in names if name not in known]
+        if strange:
+            raise ValueError(
+                f"{kind} of X must be known to the model, {', '.join(map(repr, known)) or 'none'}, got {strange[0]!r}. "
+                f"Read X with like=, the Events of the training."
+            )
+    place = {name: index for index, name in enumerate(columns.variables)}
+    variable = np.array([place[name] for name in events.variables], np.int32)[events.variable]
+    row = np.repeat(np.arange(len(events.time)), np.diff(events.entry))
+    order = np.lexsort((variable, row))  # a step's measurements are in the order of the variables
+    static = np.full((len(events), len(columns.statics)), np.nan)
+    for index, name in enumerate(events.statics):
+        static[:, columns.statics.index(name)] = events.static[:, index]
+    return replace(
+        events,
+        variables=columns.variables,
+        statics=columns.statics,
+        variable=variable[order],
+        value=events.value[order],
+        static=static,
+    )
+
+
+def check_disjoint(train: Events, test: Events) -> None:
+    """A ValueError if a sequence is both in training and in validation."""
+    both = np.intersect1d(train.ids, test.ids)
+    if len(both):
+        more = f" and {len(both) - 1} others" if len(both) > 1 else ""
+        raise ValueError(
+            f"a sequence must be either in training or in validation, got {both[0].item()!r}{more} in both. Split by "
+            f"ids, or give the Events ids of their own."
+        )
+
+
+def spans(events: Events) -> NDArray[np.float64]:
+    """Time from first to last step of sequences with several steps."""
+    several = events.lengths > 1
+    found: NDArray[np.float64] = events.time[events.offset[1:][several] - 1] - events.time[events.offset[:-1][several]]
+    return found
+
+
+def warn_spans(events: Events, typical: float, longest: float) -> None:
+    """Warn of sequences much longer than those of the training, or of data with a much shorter median span."""
+    found = spans(events)
+    unit = f" {events.unit}" if events.unit else ""
+    if not len(found) or not longest:
+        return
+    if found.max() > FAR * longest:
+        at = np.flatnonzero(events.lengths > 1)[int(found.argmax())]
+        warnings.warn(
+            f"Sequence {events.ids[at].item()!r} spans {found.max():.4g}{unit}; the longest of the training {longest:.4g}{unit}. "
+            f"The answer for it was not tested. Check the unit of time, or cut the sequence.",
+            stacklevel=4,
+        )
+    elif len(found) > 1 and float(np.median(found)) < SHORT * typical:
+        warnings.warn(
+            f"The sequences span {np.median(found):.4g}{unit} (median); those of the training {typical:.4g}{unit}. "
+            f"Check the unit of time.",
+            stacklevel=4,
+        )
+
+
+def warn_sentinels(events: Events) -> None:
+    """Warn of numbers such as -1 or -999 that probably stand for "not known"."""
+    columns = dict(zip(events.variables, by_variable(events), strict=True))
+    columns |= {name: column[np.isfinite(column)] for name, column in zip(events.statics, events.static.T, strict=True)}
+    found = [f"{name} = {mark:g} ({count} times)" for name, column in columns.items() for mark, count, *_ in suspicious(column)]
+    if found:
+        warnings.warn(
+            f"Some values look like marks for 'not known': {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. They are "
+            f"used as numbers. Read the table with missing={{name: value}} to leave them out.",
+            stacklevel=4,
+        )
+
+
+def warn_never_open(closed: int, units: int) -> None:
+    """Warn of units that open at no step of the training sequences."""
+    if closed:
+        warnings.warn(
+            f"{closed} of {units} units open at no step of the training sequences, and contribute nothing. "
+            f"Choose a larger budget (updates) or fewer units.",
+            stacklevel=3,
+        )
+
+
+def joined(first: Events, second: Events) -> Events:
+    """The sequences of both, which have the same names."""
+    ids = np.concatenate([np.asarray(first.ids, object), np.asarray(second.ids, object)])
+    return Events(
+        ids.astype(first.ids.dtype) if first.ids.dtype == second.ids.dtype else ids.astype(str),
+        first.variables,
+        first.statics,
+        first.unit,
+        np.concatenate([first.offset, first.offset[-1] + second.offset[1:]]),
+        np.concatenate([first.time, second.time]),
+        np.concatenate([first.entry, first.entry[-1] + second.entry[1:]]),
+        np.concatenate([first.variable, second.variable]),
+        np.concatenate([first.value, second.value]),
+        np.concatenate([first.static, second.static]),
+    )

@@ -1,0 +1,62 @@
+"""Periods, shifts and open ratios from the data's own times, and how many updates they lead to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phased.cost import updates
+from phased.estimator.network import Network
+from phased.estimator.task import Indices, Sequences, in_batches
+from phased.init import LogUniform
+from phased.layer import PhasedRNN
+
+RATIO_ON = 0.2
+SHORT = 8.0
+"""Median spans below this many gaps."""
+AT_ONCE = 256
+"""Sequences whose updates are counted together."""
+
+
+def settings(span: float, budget: float | None) -> dict[str, Any]:
+    """Gates for sequences with this median span; times count in median gaps.
+
+    Periods go from two gaps to a span, the range in which a unit opens several times in a sequence and not at every step. Where
+    sequences are short, two octaves below the span are used.
+    """
+    low = 2.0 if span >= SHORT else span / 4
+    return {"period": LogUniform(low, max(low, span)), "ratio_on": RATIO_ON if budget is None else min(RATIO_ON, budget)}
+
+
+def count(network: Network, data: Sequences, chosen: Indices) -> Tensor:
+    """Updates of each unit over these sequences, (H,) int64."""
+    assert isinstance(network.rnn, PhasedRNN)
+    total = torch.zeros(network.rnn.hidden_size, dtype=torch.int64, device=data.time.device)
+    for some in in_batches(data, chosen, AT_ONCE):
+        time, lengths = data.clock(some)
+        total += updates(network.rnn, time, lengths).sum((0, 1))
+    return total
+
+
+def share(network: Network, data: Sequences, chosen: Indices) -> float:
+    """Updates of all units over these sequences, as a share of those of units that are always open."""
+    assert isinstance(network.rnn, PhasedRNN)
+    possible = int(data.lengths[chosen].sum()) * network.rnn.hidden_size
+    return float(count(network, data, chosen).sum()) / max(1, possible)
+
+
+@torch.no_grad()
+def open_all(network: Network, data: Sequences, chosen: Indices) -> None:
+    """Shift units that open at no step of these sequences, so that each is fully open at one of them, drawn at random."""
+    if not isinstance(network.rnn, PhasedRNN) or not int(data.lengths[chosen].sum()):
+        return
+    closed = (count(network, data, chosen) == 0).nonzero().flatten()
+    if len(closed):
+        period, shift, ratio_on = (network.rnn.get_parameter(f"{name}_l0") for name in ("period", "shift", "ratio_on"))
+        some = chosen[data.lengths[chosen] > 0]
+        sequence = some[torch.randint(len(some), (len(closed),)).numpy()]
+        step = (torch.rand(len(closed)).numpy() * data.lengths[sequence]).astype(int)
+        drawn = data.time[torch.from_numpy(data.offset[sequence] + step)]
+        shift[closed] = torch.remainder(drawn - ratio_on[closed] * period[closed] / 2, period[closed])

@@ -1,0 +1,209 @@
+"""Online: one sequence through a trained model, event by event, with the numbers that the batch gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from phased import check
+from phased.estimator.shared import Shared
+
+NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
+"""Types of a number that need no conversion."""
+
+
+class Online:
+    """One sequence that is measured now. `model.online()` makes it.
+
+    Sequences of a model share its weights, and each keeps a few kilobytes. One thread at a time may use a sequence; different
+    sequences may be used in different threads.
+
+    Example:
+        >>> import numpy as np
+        >>> from phased.estimator import Events, PhasedClassifier
+        >>> times, values = [np.arange(5.0)] * 20, [np.full((5, 1), label) for label in [0, 1] * 10]
+        >>> X = Events.of(times, values, variables=["HR"], unit="h")
+        >>> model = PhasedClassifier(units=4, epochs=2, random_state=0).fit(X, [0, 1] * 10)
+        >>> patient = model.online()
+        >>> for t in range(5):
+        ...     risk = patient.push(t, {"HR": 0.0})
+        >>> bool(abs(risk - model.predict_proba(X[0])[0, 1]) < 1e-5)
+        True
+    """
+
+    __slots__ = (
+        "_ages",
+        "_current",
+        "_highest",
+        "_lowest",
+        "_measured",
+        "_memory",
+        "_now",
+        "_read",
+        "_shared",
+        "_since",
+        "_start",
+        "_state",
+        "_steps",
+        "_sums",
+        "_time",
+        "_values",
+        "_x",
+    )
+
+    def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
+        units, features, variables, _ = shared.sizes
+        self._shared = shared
+        # All that the linear layer reads, in one array: state, inputs, highest states and values, lowest values.
+        self._read = np.zeros(shared.weight.shape[1], np.float32)
+        inputs = units + features + len(static)
+        self._state, self._x, self._highest, self._lowest = np.split(self._read, [units, inputs, inputs + units + variables])
+        self._current, self._values = self._read[: units + variables], self._x[:variables]
+        self._ages = self._x[2 * variables : 3 * variables]
+        self._x[features:] = static
+        self._highest[:], self._lowest[:] = -np.inf, np.inf
+        self._measured: list[int] = []  # variables measured at the last step
+        self._since = np.zeros(variables)  # when each was last measured, or the first step was, in median gaps
+        self._memory = shared.steps.state()
+        self._sums = [0.0] * shared.outputs  # over all steps, of what the weights of means make of each
+        self._start = self._time = math.nan  # of the first step and of the last
+        self._now = -math.inf  # of the last step since the first, in median gaps
+        self._steps = 0
+
+    @property
+    def time(self) -> float | None:
+        """The time of the last event, or None before the first.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online().time is None
+            True
+        """
+        return self._time if self._steps else None
+
+    def push(self, time: float, values: Mapping[str, float]) -> Any:
+        """Take what was measured at one time.
+
+        Args:
+            time: In the unit of the model, after the last event.
+            values: Variables to numbers; may be empty.
+
+        Returns:
+            Two classes: the probability of the second of `classes_`, a float. More classes: all probabilities, (classes,).
+            A regression: the number, a float.
+
+        Raises:
+            TypeError: A time or value is no number.
+            ValueError: A variable is unknown, a number is not finite, or the time is not after the last. Nothing changes then.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> sequence = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online()
+            >>> isinstance(sequence.push(0.5, {"x0": 3.0}), float)
+            True
+        """
+        shared = self._shared
+        if type(time) not in NUMBERS:
+            time = shared.number("time", time)
+        if not (self._time < time < math.inf) and (self._steps or not math.isfinite(time)):
+            raise ValueError(shared.wrong_time(time, self.time))
+        columns = shared.columns
+        found = []
+        for name, value in values.items():
+            column = columns.get(name)
+            if column is None:
+                raise ValueError(shared.unknown("variables", name, columns))
+            if type(value) not in NUMBERS:
+                value = shared.number(name, value)
+            number, (center, factor, low, high) = column
+            if not -math.inf < value < math.inf:
+                raise ValueError(f"{name} must be finite, got {value} at time {time}. Leave out what was not measured.")
+            found.append((number, ((low if value < low else high if value > high else value) - center) * factor))
+        return self._take(time, found)
+
+    def _take(self, time: float, found: list[tuple[int, float]]) -> Any:
+        """The answer after a valid event."""
+        shared, x, variables = self._shared, self._x, self._shared.sizes.variables
+        if self._steps:
+            now = (time - self._start) / shared.gap
+            gap = now - self._now
+        else:
+            self._start, now, gap = time, 0.0, 0.0
+        for number in self._measured:
+            x[variables + number] = 0.0
+        self._measured = [number for number, _ in found]
+        for number, scaled in found:
+            x[number] = scaled
+            x[variables + number] = 1.0
+            self._since[number] = now
+        np.subtract(now, self._since, out=self._ages, casting="same_kind")
+        np.log1p(self._ages, out=self._ages)
+        x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
+        self._state[:] = shared.steps(x, now, self._memory, self._now)
+        self._time, self._now = time, now
+        self._steps += 1
+        np.maximum(self._highest, self._current, out=self._highest)
+        np.minimum(self._lowest, self._values, out=self._lowest)
+        read = shared.weight.dot(self._read).tolist()
+        outputs, steps = shared.outputs, self._steps
+        self._sums = [total + more for total, more in zip(self._sums, read[outputs:], strict=True)]
+        parts = zip(read, self._sums, shared.bias, strict=False)  # of what was read, the first half
+        return shared.answer([last + total / steps + bias for last, total, bias in parts])
+
+    def dump(self) -> bytes:
+        """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
+
+        Returns:
+            A safetensors file of a few kilobytes. It has no weights, and is for this model only.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> model = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20))
+            >>> first = model.online()
+            >>> before = first.push(0.5, {"x0": 3.0})
+            >>> second = model.online(state=first.dump())
+            >>> first.push(2.0, {"x0": 4.0}) == second.push(2.0, {"x0": 4.0})
+            True
+        """
+        return safetensors.numpy.save(
+            {
+                "model": np.frombuffer(self._shared.digest, np.uint8),
+                "since": self._since,
+                "measured": np.array(self._measured, np.int64),
+                "state": self._memory.arrays(),
+                "read": self._read,
+                "sums": np.array(self._sums),
+                "clock": np.array([self._start, self._time, self._now, self._steps]),
+            }
+        )
+
+    def _load(self, data: bytes) -> None:
+        """Continue from what `dump` returned."""
+        try:
+            found = safetensors.numpy.load(data)
+        except (SafetensorError, TypeError) as error:
+            raise ValueError(f"state must be what dump() returned, got {check.kind(data)} that is cut off or damaged.") from error
+        expected = safetensors.numpy.load(self.dump())
+        if found.keys() != expected.keys() or bytes(found["model"]) != self._shared.digest:
+            raise ValueError("state must be of this model, got one of another. Load the model that it was made with.")
+        for name, value in expected.items():
+            if found[name].dtype != value.dtype or (name != "measured" and found[name].shape != value.shape):
+                raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
+        self._read[:], self._since[:] = found["read"], found["since"]
+        self._sums = found["sums"].tolist()
+        self._measured = found["measured"].tolist()
+        self._memory.restore(found["state"])
+        self._start, self._time, self._now, steps = found["clock"].tolist()
+        self._steps = int(steps)

@@ -1,0 +1,77 @@
+"""The optimiser: AdamW without decay of gates and biases, and a budget of updates that every step keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from phased.parameters import is_of_time
+
+SMALLEST_RATIO = 0.01
+"""The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Makes the optimiser of a network.
+
+    Args:
+        rate: learning rate.
+        decay: decoupled weight decay of matrices.
+        gate_rate: learning rate of periods, shifts and open ratios, as a multiple of `rate`.
+        budget: the highest mean open ratio, or None.
+    """
+
+    rate: float
+    decay: float
+    gate_rate: float = 1.0
+    budget: float | None = None
+
+    def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
+        """AdamW, which after every step returns the open ratios to their range and to the budget."""
+        optimiser = torch.optim.AdamW(groups(model, self.rate, self.decay, self.gate_rate), lr=self.rate)
+        ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
+
+        def after_step(*_: Any) -> None:
+            hold(ratios, 1.0 if self.budget is None else self.budget)
+
+        if ratios:
+            optimiser.register_step_post_hook(after_step)
+        return optimiser
+
+
+def groups(model: nn.Module, rate: float, decay: float, gate_rate: float) -> list[dict[str, Any]]:
+    """Parameter groups: matrices with decay; biases and gates without. Decay would pull periods, shifts and ratios to 0."""
+    learned = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+    gates = [value for name, value in learned if is_of_time(name.rpartition(".")[2])]
+    others = {id(value) for value in gates}
+    weights = [value for _, value in learned if id(value) not in others]
+    found = [
+        {"params": [value for value in weights if value.dim() > 1], "weight_decay": decay},
+        {"params": [value for value in weights if value.dim() <= 1], "weight_decay": 0.0},
+        {"params": gates, "weight_decay": 0.0, "lr": rate * gate_rate},
+    ]
+    return [group for group in found if group["params"]]
+
+
+@torch.no_grad()
+def hold(ratios: Sequence[Tensor], budget: float) -> None:
+    """Bound open ratios, and scale them so that their mean is at most the budget; no value is read from a GPU."""
+    for ratio in ratios:
+        ratio.clamp_(min(SMALLEST_RATIO, budget), 1.0)
+        ratio.mul_((budget / ratio.mean()).clamp(max=1.0))
+
+
+@torch.no_grad()
+def shrink(ratios: Sequence[Tensor], measure: Callable[[], float], budget: float) -> float:
+    """Scale open ratios until the measured share of updates is at most the budget; returns that share."""
+    share = measure()
+    while share > budget:
+        for ratio in ratios:
+            ratio.mul_(min(0.995, budget / share))
+        share = measure()
+    return share

@@ -1,0 +1,82 @@
+"""The report of a training: what was chosen, what was learned, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from phased.learn.store import Epoch
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `fit` did; `print(model.report_)` shows it.
+
+    Args:
+        train: number of sequences trained on.
+        held_out: number of sequences held out.
+        unit: of times.
+        gap: median time between two steps of the training sequences.
+        span: median time from first to last step.
+        periods: smallest, median and largest period of the units after training; empty for a layer without gates.
+        updates: share of the updates of units that the training sequences take; 1 for a layer without gates.
+        never_open: units that open at no step of the training sequences.
+        scores: on the held-out sequences, with the weights that are kept.
+        best: the epoch whose weights are kept.
+        curve: loss on training and held-out sequences, seconds, and share of updates of each epoch.
+        interrupted: whether the training was stopped by an interrupt.
+    """
+
+    train: int
+    held_out: int
+    unit: str
+    gap: float
+    span: float
+    periods: tuple[float, ...]
+    updates: float
+    never_open: int
+    scores: dict[str, float]
+    best: int
+    curve: list[Epoch] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def seconds_per_epoch(self) -> float:
+        """Mean over all epochs, with the test."""
+        return sum(epoch.seconds for epoch in self.curve) / max(1, len(self.curve))
+
+    def fields(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"curve": [list(epoch) for epoch in self.curve], "periods": list(self.periods)}
+
+    @classmethod
+    def read(cls, fields: dict[str, Any]) -> Report:
+        """What `fields` returned."""
+        curve = [Epoch(*point) for point in fields["curve"]]
+        return cls(**{**fields, "curve": curve, "periods": tuple(fields["periods"])})
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        stopped = ", interrupted" if self.interrupted else ""
+        lines = [
+            f"sequences        {self.train:,} to train on, {self.held_out:,} held out",
+            f"times            median gap {self.gap:.3g}{unit}, median span {self.span:.3g}{unit}",
+        ]
+        if self.periods:
+            low, middle, high = self.periods
+            lines += [
+                f"periods          {low:.3g} to {high:.3g}{unit}, median {middle:.3g}{unit}",
+                f"updates          {self.updates:.1%} of those of a layer without gates",
+                f"units never open {self.never_open}",
+            ]
+        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
+        lines += [
+            f"held-out         {scores}",
+            f"epochs           {len(self.curve)}, the best is {self.best}{stopped}; {self.seconds_per_epoch:.2f} s each",
+            "epoch   loss  held out",
+        ]
+        lines += [
+            f"{point.epoch:5d}  {point.loss:.3f}  {point.test:.3f}{' <- kept' if point.epoch == self.best else ''}"
+            for point in self.curve
+        ]
+        return "\n".join(lines)

@@ -1,0 +1,115 @@
+"""What the online sequences of a model share: weights, scales, and the messages of errors."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased import check
+from phased.estimator.checks import Columns
+from phased.estimator.network import Network
+from phased.estimator.scaling import Scaling
+from phased.estimator.stepping import Steps
+from phased.layer import PhasedRNN
+from phased.learn.best import tensors
+
+
+class Shared:
+    """A trained network as online sequences use it.
+
+    Args:
+        network: the network, with a phased layer.
+        scaling: of its inputs.
+        columns: its names and unit.
+        target: centre and spread of a regression's target; None for classes.
+    """
+
+    def __init__(self, network: Network, scaling: Scaling, columns: Columns, target: tuple[float, float] | None) -> None:
+        if not isinstance(network.rnn, PhasedRNN):
+            raise ValueError("online sequences need a phased layer, got a plain one. Fit with cell='phased_lstm'.")
+        self.steps = Steps(network.rnn)
+        values = scaling.values
+        scales = np.stack([values.center, values.factor, values.low, values.high], 1).tolist()
+        self.columns: dict[str, tuple[int, list[float]]] = {
+            name: (number, scale) for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
+        }
+        self.variables, self.statics, self.unit = len(columns.variables), columns.statics, columns.unit
+        self.gap, self.span, self.scaling, self.target = scaling.gap, scaling.span_in_gaps, scaling, target
+        weight, bias = (value.detach().cpu().double().numpy() for value in (network.head.weight, network.head.bias))
+        if len(weight) == 2:  # of two classes the difference decides
+            weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
+        sizes = network.sizes
+        center, factor = (value.cpu().double().numpy() for value in (network.center, network.factor))
+        self.bias = (bias - weight[:, sizes.states :] @ (center * factor)).tolist()
+        weight[:, sizes.states :] *= factor
+        ends = np.cumsum([sizes.units] * 3 + [sizes.features] * 2 + [sizes.variables] * 2)
+        last, mean, highest, x_last, x_mean, high, low, static = np.split(weight, ends, 1)
+        # In the order of `Online`. The mean of a product is the product of the mean: the lower rows are applied at every step and
+        # summed up.
+        rest = np.zeros((len(weight), sizes.static + sizes.units + 2 * sizes.variables))
+        rows = [np.concatenate([last, x_last, static, highest, high, low], 1), np.concatenate([mean, x_mean, rest], 1)]
+        self.weight = np.concatenate(rows).astype(np.float32)
+        self.sizes, self.outputs, self.classes = sizes, len(weight), network.outputs
+        self.digest = digest(network, scaling, columns)
+
+    def answer(self, z: list[float]) -> Any:
+        """The probability of the second of two classes, the probabilities of more, or the number of a regression."""
+        if self.classes > 2:
+            powers = np.exp(np.array(z) - max(z))
+            return powers / powers.sum()
+        one = z[0]
+        if self.target is not None:
+            center, spread = self.target
+            return one * spread + center
+        return 1.0 / (1.0 + math.exp(-one)) if one > -700.0 else 0.0
+
+    def static_inputs(self, static: Mapping[str, float] | None) -> NDArray[np.float32]:
+        """The inputs of static variables, by name; those not given are unknown."""
+        row = np.full((1, len(self.statics)), np.nan)
+        for name, value in (static or {}).items():
+            if name not in self.statics:
+                raise ValueError(self.unknown("static", name, self.statics))
+            number = self.number(name, value)
+            if not math.isfinite(number):
+                raise ValueError(f"{name} must be finite, got {number}. Leave out what is not known.")
+            row[0, self.statics.index(name)] = number
+        inputs: NDArray[np.float32] = self.scaling.static_inputs(row)[0]
+        return inputs
+
+    def unknown(self, kind: str, name: Any, known: Collection[str]) -> str:
+        """The message for a name that the model does not have."""
+        return f"{kind} must be known to the model, {', '.join(map(repr, known)) or 'none'}, got {name!r}."
+
+    def wrong_time(self, time: float, last: float | None) -> str:
+        """The message for a time that is not finite, or not after the last."""
+        unit = f" {self.unit}" if self.unit else ""
+        if not math.isfinite(time):
+            return f"time must be finite, got {time}. Leave out events without a time."
+        return (
+            f"time must be after that of the last event, {last:g}{unit}, got {time:g}{unit}. Push all measurements of one time "
+            f"together, and begin a new sequence with model.online()."
+        )
+
+    @staticmethod
+    def number(name: str, value: Any) -> float:
+        """A number of any type as a float; a TypeError for text and others."""
+        if isinstance(value, (str, bytes, bool)) or value is None:
+            raise TypeError(f"{name} must be a number, got {check.kind(value)}. Convert it with float().")
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} must be a number, got {check.kind(value)}. Convert it with float().") from error
+
+
+def digest(network: Network, scaling: Scaling, columns: Columns) -> bytes:
+    """Identifies a model: SHA-256 of its weights, scales and names."""
+    found = hashlib.sha256(repr((scaling.fields(), columns)).encode())
+    for name, value in sorted(tensors(network), key=itemgetter(0)):
+        found.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    return found.digest()

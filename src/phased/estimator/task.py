@@ -1,0 +1,162 @@
+"""The task: batches of similar length from sequences in memory, for training and for the test on held-out sequences."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phased.estimator.network import STATIC, STEPS
+from phased.learn.batch import Batch, Samples, Split
+from phased.schedule import valid_steps
+
+POOL = 16
+"""Batches whose sequences are sorted by length together: batches differ in every epoch, with little padding."""
+
+Indices = NDArray[np.int64]
+
+
+class Places(NamedTuple):
+    """Which steps of a padded batch (T, B) are real, where they come from, and how many each sequence has."""
+
+    real: Tensor
+    at: Tensor
+    lengths: Tensor
+
+    def padded(self, values: Tensor) -> Tensor:
+        """The values (steps, ...) of these steps, (T, B, ...), with zeros after the end of a sequence."""
+        if not len(values):
+            return values.new_zeros(*self.real.shape, *values.shape[1:])
+        found = values[self.at]
+        found[~self.real] = 0
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Sequences with their inputs, and a target for each sequence or for each step.
+
+    Args:
+        x: inputs of all steps, (steps, features).
+        time: time of each step since the first of its sequence, in median gaps, (steps,) float64.
+        static: inputs of the static variables, (n, static).
+        offset: the steps of sequence i are offset[i] to offset[i + 1], (n + 1,) int64, on the CPU.
+        y: targets, (n,) or (steps,); zeros where they are not known.
+        counts: None with one target per sequence; else whether the target of a step is known, (steps,) bool.
+    """
+
+    x: Tensor
+    time: Tensor
+    static: Tensor
+    offset: Indices
+    y: Tensor
+    counts: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.offset) - 1
+
+    @property
+    def lengths(self) -> Indices:
+        """Steps of each sequence, (n,)."""
+        return np.diff(self.offset)
+
+    def to(self, device: torch.device) -> Self:
+        """A copy on another device."""
+        counts = None if self.counts is None else self.counts.to(device)
+        moved = {name: getattr(self, name).to(device) for name in ("x", "time", "static", "y")}
+        return replace(self, **moved, counts=counts)
+
+    def batch(self, chosen: Indices) -> Batch:
+        """These sequences, padded with zeros."""
+        places = self._places(chosen)
+        which = torch.from_numpy(chosen).to(self.x.device)
+        lengths = places.lengths
+        streams = {
+            STEPS: Samples(places.padded(self.x), places.padded(self.time), lengths),
+            STATIC: Samples(self.static[which].unsqueeze(0), self.time.new_zeros(1, len(which)), torch.ones_like(lengths)),
+        }
+        if self.counts is None:
+            return Batch(streams, self.y[which])
+        return Batch(streams, places.padded(self.y), places.padded(self.counts))
+
+    def clock(self, chosen: Indices) -> tuple[Tensor, Tensor]:
+        """The times of these sequences, padded with zeros, (T, B), and their lengths."""
+        places = self._places(chosen)
+        return places.padded(self.time), places.lengths
+
+    def _places(self, chosen: Indices) -> Places:
+        """Where the steps of these sequences are."""
+        lengths, begin = (torch.from_numpy(part[chosen]).to(self.x.device) for part in (self.lengths, self.offset[:-1]))
+        steps = max(1, int(self.lengths[chosen].max(initial=1)))
+        real = valid_steps(steps, lengths)
+        at = torch.where(real, begin + torch.arange(steps, device=self.x.device).unsqueeze(-1), 0)
+        return Places(real, at, lengths)
+
+    def digest(self) -> str:
+        """A digest of all of it, by which a checkpoint recognises its data."""
+        parts = (self.x, self.time, self.static, self.y, self.counts)
+        found = hashlib.sha256(self.offset.tobytes())
+        for part in parts:
+            if part is not None:
+                found.update(part.cpu().numpy().tobytes())
+        return found.hexdigest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class EventTask:
+    """Batches of the sequences to train on, in another order in every epoch, and of the held-out ones."""
+
+    data: Sequences
+    train: Indices
+    test: Indices
+    size: int
+    name: str = field(default="")
+
+    def __repr__(self) -> str:
+        return f"EventTask({self.name or self.data.digest()}, {self.split_digest()}, size={self.size})"
+
+    def split_digest(self) -> str:
+        """A digest of which sequences are held out."""
+        return hashlib.sha256(self.train.tobytes() + b"/" + self.test.tobytes()).hexdigest()[:16]
+
+    def to(self, device: torch.device, size: int) -> EventTask:
+        """The task on a device."""
+        return replace(self, data=self.data.to(device), name=self.name or self.data.digest())
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """Batch number `index` of an epoch."""
+        lengths = self.data.lengths
+        if split == "test":
+            chosen = by_length(self.test, lengths)[index * self.size : index * self.size + size]
+        else:
+            chosen = self.order(seed, epoch)[index]
+        return self.data.batch(chosen)
+
+    @lru_cache(maxsize=1)  # noqa: B019 (the task lives as long as one training)
+    def order(self, seed: int, epoch: int) -> list[Indices]:
+        """The batches of an epoch: shuffled, sorted by length within pools, and shuffled again; a smaller one is the last."""
+        random = np.random.default_rng(np.random.SeedSequence([seed, epoch]))
+        shuffled, lengths = random.permutation(self.train), self.data.lengths
+        pools = range(0, len(shuffled), POOL * self.size)
+        ordered = np.concatenate([by_length(shuffled[first : first + POOL * self.size], lengths) for first in pools])
+        batches = [ordered[first : first + self.size] for first in range(0, len(ordered), self.size)]
+        whole = len(ordered) // self.size
+        return [batches[place] for place in (*random.permutation(whole), *range(whole, len(batches)))]
+
+
+def by_length(chosen: Indices, lengths: Indices) -> Indices:
+    """Sorted by length; sequences of equal length keep their order."""
+    return chosen[np.argsort(lengths[chosen], kind="stable")]
+
+
+def in_batches(data: Sequences, chosen: Indices, size: int) -> Iterator[Indices]:
+    """These sequences in batches of similar length."""
+    ordered = by_length(chosen, data.lengths)
+    return (ordered[first : first + size] for first in range(0, len(ordered), size))

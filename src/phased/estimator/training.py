@@ -1,0 +1,134 @@
+"""Training of a network by the one training loop: early stopping, progress, interrupts, and the budget of updates."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from phased.estimator import gates
+from phased.estimator.network import Network
+from phased.estimator.objective import Objective
+from phased.estimator.optimiser import Optimiser, shrink
+from phased.estimator.task import EventTask, Sequences
+from phased.layer import PhasedRNN
+from phased.learn.best import Best
+from phased.learn.device import make_fabric
+from phased.learn.loop import Training, fit, flushed_denormals
+from phased.learn.store import Epoch
+
+AT_ONCE = 256
+"""Sequences that are predicted together."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a training gave, besides the network's weights."""
+
+    curve: list[Epoch]
+    best: int
+    interrupted: bool
+
+
+def train(
+    network: Network,
+    task: EventTask,
+    objective: Objective,
+    optimiser: Optimiser,
+    settings: Training,
+    patience: int,
+    device: str,
+    checkpoint: Path | None,
+    verbose: bool,
+) -> Fitted:
+    """Train a network in place; it has the weights of its best epoch in the end, also after an interrupt."""
+    best, curve, interrupted = Best(patience), [], False
+    fabric = make_fabric(device)
+    with place(checkpoint) as folder, progress(settings.epochs, verbose) as show, torch.random.fork_rng():
+
+        def after(epoch: Epoch) -> None:
+            curve.append(epoch)
+            show(epoch)
+
+        try:
+            curve = fit(task, network, settings, folder, fabric, after, objective=objective, optimizer=optimiser, best=best).curve
+        except KeyboardInterrupt:
+            if not best.epoch:
+                raise
+            best.restore(network)
+            interrupted = True
+    network.to("cpu").eval()
+    return Fitted(curve, best.epoch, interrupted)
+
+
+def keep_budget(network: Network, task: EventTask, budget: float | None) -> float:
+    """The share of updates on the training sequences, after open ratios were reduced to the budget if necessary."""
+    if not isinstance(network.rnn, PhasedRNN):
+        return 1.0
+
+    def measure() -> float:
+        return gates.share(network, task.data, task.train)
+
+    return measure() if budget is None else shrink([network.rnn.get_parameter("ratio_on_l0")], measure, budget)
+
+
+@torch.no_grad()
+def answers(network: Network, data: Sequences, chosen: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The network's outputs for these sequences in their order, (n, ...); at every step, (steps, ...) one after another."""
+    network.eval()
+    lengths = data.lengths[chosen]
+    order = np.argsort(lengths, kind="stable")
+    found: list[Any] = [None] * len(chosen)
+    with flushed_denormals():
+        for first in range(0, len(order), AT_ONCE):
+            some = order[first : first + AT_ONCE]
+            made = network(data.batch(chosen[some])).double().cpu().numpy()
+            for column, which in enumerate(some):
+                found[which] = made[: lengths[which], column] if network.every_step else made[column]
+    if network.every_step:
+        return np.concatenate(found)
+    return np.stack(found)
+
+
+@contextmanager
+def place(checkpoint: Path | None) -> Iterator[Path]:
+    """The folder of the checkpoint: the user's, or a temporary one."""
+    if checkpoint is not None:
+        yield checkpoint
+    else:
+        with tempfile.TemporaryDirectory(prefix="phased-") as folder:
+            yield Path(folder)
+
+
+@contextmanager
+def progress(epochs: int, verbose: bool) -> Iterator[Callable[[Epoch], None]]:
+    """Shows every epoch: a bar where rich is installed, else lines; nothing unless verbose."""
+    if not verbose:
+        yield lambda epoch: None
+    elif find_spec("rich") is None:
+        yield lambda epoch: print(described(epoch), flush=True)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        with Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
+        ) as bar:
+            shown = bar.add_task("", total=epochs)
+            yield lambda epoch: bar.update(shown, completed=epoch.epoch, description=described(epoch))
+
+
+def described(epoch: Epoch) -> str:
+    """One line for an epoch."""
+    return f"epoch {epoch.epoch}: loss {epoch.loss:.4f}, held out {epoch.test:.4f}, {epoch.seconds:.1f} s"

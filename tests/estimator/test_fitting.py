@@ -1,0 +1,124 @@
+"""Training: the best epoch is kept, interrupts and checkpoints, the budget of updates, and the report."""
+
+import numpy as np
+import pytest
+import torch
+
+from patients import patients
+from phased import updates
+from phased.estimator import PhasedClassifier, PhasedRegressor, training
+from phased.estimator.defaults import EPOCHS
+from phased.estimator.inputs import elapsed
+from phased.learn.store import CHECKPOINT, load_checkpoint
+
+X, Y = patients()
+QUICK = {"units": 6, "epochs": 4, "batch_size": 16, "random_state": 0}
+
+
+def test_the_weights_are_those_of_the_epoch_with_the_lowest_held_out_loss():
+    model = PhasedClassifier(**{**QUICK, "epochs": 12, "learning_rate": 0.05, "patience": 2}).fit(X, Y)
+    report = model.report_
+    losses = [epoch.test for epoch in report.curve]
+    assert report.best == 1 + int(np.argmin(losses))
+    assert len(losses) == min(12, report.best + 2)
+    assert report.scores["log_loss"] == pytest.approx(min(losses), rel=1e-4)
+
+
+def test_an_interrupt_keeps_the_best_epoch_so_far(monkeypatch):
+    shown = training.described
+
+    def stop(epoch):
+        if epoch.epoch == 2:
+            raise KeyboardInterrupt
+        return shown(epoch)
+
+    monkeypatch.setattr(training, "described", stop)
+    model = PhasedClassifier(verbose=True, **QUICK).fit(X, Y)
+    assert model.report_.interrupted
+    assert model.report_.best in (1, 2)
+    assert "interrupted" in str(model.report_)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_an_interrupt_before_the_first_epoch_is_an_interrupt(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("phased.learn.loop.train_once", stop)
+    with pytest.raises(KeyboardInterrupt):
+        PhasedClassifier(**QUICK).fit(X, Y)
+
+
+def test_a_training_that_was_interrupted_continues_and_gives_the_same_numbers(tmp_path, monkeypatch):
+    whole = PhasedClassifier(**QUICK).fit(X, Y)
+    shown = training.described
+
+    def stop(epoch):
+        if epoch.epoch == 2:
+            raise KeyboardInterrupt
+        return shown(epoch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "described", stop)
+        PhasedClassifier(checkpoint=tmp_path, verbose=True, **QUICK).fit(X, Y)
+    assert len(load_checkpoint(tmp_path / CHECKPOINT)["curve"]) == 2
+    resumed = PhasedClassifier(checkpoint=tmp_path, **QUICK).fit(X, Y)
+    assert [epoch[:3] for epoch in resumed.report_.curve] == [epoch[:3] for epoch in whole.report_.curve]
+    assert np.array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
+def test_the_checkpoint_of_other_data_is_refused(tmp_path):
+    PhasedClassifier(checkpoint=tmp_path, **QUICK).fit(X, Y)
+    with pytest.raises(ValueError, match="is of another training: task is"):
+        PhasedClassifier(checkpoint=tmp_path, **QUICK).fit(X, 1 - Y)
+    with pytest.raises(ValueError, match="is of another training: model is"):
+        PhasedClassifier(checkpoint=tmp_path, **{**QUICK, "units": 7}).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore:.* units open at no step")  # so few updates leave some of them closed
+@pytest.mark.parametrize("budget", [0.3, 0.1, 0.02])
+def test_a_budget_of_updates_holds_on_the_training_sequences(budget):
+    model = PhasedClassifier(updates=budget, **{**QUICK, "units": 32}).fit(X, Y)
+    assert model.report_.updates <= budget
+    time = elapsed(X, model.scaling_)
+    rnn = model.network_.rnn
+    made = sum(int(updates(rnn, torch.from_numpy(part)).sum()) for part in np.split(time, X.offset[1:-1]))
+    assert made / (len(time) * 32) < budget + 0.03  # with the held-out sequences
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_no_unit_is_closed_for_good():
+    for seed in range(3):
+        report = PhasedClassifier(**{**QUICK, "units": 64, "epochs": 1, "random_state": seed}).fit(X, Y).report_
+        assert report.never_open == 0
+
+
+def test_periods_are_those_of_the_data():
+    report = PhasedRegressor(**QUICK).fit(X, 1.0 * Y).report_
+    low, middle, high = report.periods
+    assert 0.5 * np.median(X.lengths) < report.span / report.gap < 2 * np.median(X.lengths)
+    assert 0.9 * report.span / 4 < low < middle < high < 1.1 * report.span
+
+
+def test_the_report_says_what_was_chosen_and_measured(classifier):
+    text = str(classifier.report_)
+    for part in ("48 to train on, 12 held out", "periods", "updates", "units never open", "auroc", "s each", "<- kept"):
+        assert part in text
+    assert len(classifier.report_.curve) == 4
+    assert classifier.report_.seconds_per_epoch > 0
+    assert f"median gap {classifier.report_.gap:.3g} h, median span {classifier.report_.span:.3g} h" in text
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_progress_is_shown_on_demand_with_rich_or_without(installed, capsys, monkeypatch):
+    if not installed:
+        monkeypatch.setattr(training, "find_spec", lambda name: None)
+    PhasedClassifier(verbose=True, **{**QUICK, "epochs": 1}).fit(X, Y)
+    out, err = capsys.readouterr()
+    assert "epoch 1: loss" in (err if installed else out)
+    PhasedClassifier(**{**QUICK, "epochs": 1}).fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_defaults_leave_room_for_early_stopping():
+    assert PhasedClassifier().epochs == EPOCHS > PhasedClassifier().patience

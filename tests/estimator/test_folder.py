@@ -1,0 +1,144 @@
+"""A model's folder: what is written is what is read, and every defect is an error that names the file."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from patients import measured, patients
+from phased.estimator import BadModel, PhasedClassifier, PhasedRegressor
+from phased.estimator.config import digest
+
+X, Y = patients()
+
+
+@pytest.fixture
+def folder(classifier, tmp_path):
+    """The folder of a small classifier."""
+    classifier.save(tmp_path / "model", command="phased fit table.csv")
+    return tmp_path / "model"
+
+
+def reconfigure(folder, **changes):
+    """Change fields of the configuration; the digest stays."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def resign(folder, change=None, **changes):
+    """Change parameters and configuration, with a digest that fits."""
+    path = folder / "model.safetensors"
+    if change is not None:
+        path.write_bytes(safetensors.torch.save(change(safetensors.torch.load_file(path))))
+    fields = json.loads((folder / "config.json").read_text()) | changes
+    reconfigure(folder, **changes, sha256=digest(fields, path.read_bytes()))
+
+
+@pytest.mark.parametrize("name", ["classifier", "of_three", "regressor"])
+def test_a_loaded_model_answers_bit_for_bit(name, request, tmp_path):
+    model = request.getfixturevalue(name)
+    model.save(tmp_path)
+    loaded = type(model).load(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {"model.safetensors", "config.json", "README.md"}
+    call = "predict" if name == "regressor" else "predict_proba"
+    assert np.array_equal(getattr(loaded, call)(X), getattr(model, call)(X))
+    one, other = model.online(), loaded.online()
+    for time, values in measured(X, 5):
+        assert np.array_equal(one.push(time, values), other.push(time, values))
+    assert loaded.report_ == model.report_
+    assert loaded.table_.settings == model.table_.settings
+    if name != "regressor":
+        assert loaded.classes_.dtype == model.classes_.dtype
+
+
+def test_a_saved_and_loaded_model_saves_the_same_files(folder, tmp_path):
+    PhasedClassifier.load(folder).save(tmp_path / "again", command="phased fit table.csv")
+    for name in ("model.safetensors", "config.json", "README.md"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_parameters_of_all_kinds_come_back(tmp_path):
+    given = {"class_weight": {0: 1.0, 1: 2.0}, "checkpoint": None, "random_state": 3, "updates": 0.5, "units": 4}
+    PhasedClassifier(epochs=1, **given).fit(X, Y).save(tmp_path)
+    loaded = PhasedClassifier.load(tmp_path).get_params()
+    assert {name: loaded[name] for name in given} == given
+
+
+def test_the_card_has_the_measured_scores_the_command_and_the_input(folder, classifier):
+    text = (folder / "README.md").read_text()
+    assert f"| area under the ROC curve | {classifier.report_.scores['auroc']:.4f} |" in text
+    assert "phased fit table.csv" in text
+    assert "HR, GCS, Temp" in text
+    assert "Age, ICU" in text
+    assert max(map(len, text.splitlines())) <= 140
+
+
+def test_the_configuration_has_versions_scales_and_gates(folder):
+    fields = json.loads((folder / "config.json").read_text())
+    assert {"phased", "torch", "numpy", "scikit-learn", "python"} == fields["versions"].keys()
+    assert fields["gate"] == "triangle"
+    assert fields["unit"] == "h"
+    assert len(fields["scaling"]["values"]["center"]) == 3
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_file_that_is_missing_or_cut_off_is_named(folder, name):
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(BadModel, match=name):
+        PhasedClassifier.load(folder)
+    path.unlink()
+    with pytest.raises(BadModel, match=f"has no file '.*{name}'"):
+        PhasedClassifier.load(folder)
+
+
+def test_there_is_no_folder(tmp_path):
+    with pytest.raises(BadModel, match="there is no folder"):
+        PhasedClassifier.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"version": 2}, "'version' must be 1, got 2. Upgrade phased"),
+        ({"version": 0}, "'version' must be 1, got 0. Fit the model again"),
+        ({"format": "another"}, "'format' must be 'phased estimator'"),
+        ({"kind": "regressor"}, "'kind' must be 'classifier', got 'regressor'"),
+        ({"scaling": {}}, "a field is missing or wrong"),
+        ({"classes": {"dtype": "<i8", "values": [1]}}, "at least 2 classes"),
+    ],
+)
+def test_a_configuration_of_another_kind_or_version_is_refused(folder, changes, message):
+    reconfigure(folder, **changes)
+    with pytest.raises(BadModel, match=message):
+        PhasedClassifier.load(folder)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"unit": "min"}, {"longest": 1e9}, {"variables": ["GCS", "HR", "Temp"]}, {"gate": "square"}, {"command": ""}]
+)
+def test_a_changed_setting_is_noticed(folder, changes):
+    reconfigure(folder, **changes)
+    with pytest.raises(BadModel, match="SHA-256"):
+        PhasedClassifier.load(folder)
+
+
+def test_parameters_that_do_not_fit_are_refused_even_if_the_digest_does(folder):
+    resign(folder, lambda state: state | {"head.bias": torch.full((2,), float("nan"))})
+    with pytest.raises(BadModel, match=r"'head.bias' must be finite"):
+        PhasedClassifier.load(folder)
+    resign(folder, lambda state: state | {"head.bias": torch.zeros(3)})
+    with pytest.raises(BadModel, match=r"'head.bias' must be torch.float32 of shape"):
+        PhasedClassifier.load(folder)
+    resign(folder, lambda state: {name: value for name, value in state.items() if name != "head.bias"})
+    with pytest.raises(BadModel, match=r"'head.bias' is missing"):
+        PhasedClassifier.load(folder)
+
+
+def test_a_regressor_is_no_classifier(regressor, tmp_path):
+    regressor.save(tmp_path)
+    with pytest.raises(BadModel, match="'kind' must be 'classifier'"):
+        PhasedClassifier.load(tmp_path)
+    assert isinstance(PhasedRegressor.load(tmp_path), PhasedRegressor)

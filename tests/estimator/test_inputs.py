@@ -1,0 +1,122 @@
+"""Inputs of the network: last-known values, masks, ages, gaps; scales that survive anything."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patients import patients
+from phased.estimator import Events
+from phased.estimator import inputs as made_of
+from phased.estimator.inputs import elapsed, inputs
+from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
+
+X, _ = patients(empty=True)
+NAN = float("nan")
+
+
+def slowly(events, scaling):
+    """The inputs of all steps, one step after another, as the documentation states them."""
+    rows = []
+    for one in events:
+        last = dict.fromkeys(one.variables, (0.0, one.time[0])) if len(one.time) else {}
+        for step, (time, row) in enumerate(zip(one.time, one.dense(), strict=True)):
+            scaled = scaling.values(row)
+            for name, value in zip(one.variables, scaled, strict=True):
+                if np.isfinite(value):
+                    last[name] = (value, time)
+            values = [last[name][0] for name in one.variables]
+            ages = [np.log1p((time - last[name][1]) / scaling.gap) for name in one.variables]
+            gap = time - one.time[step - 1] if step else 0.0
+            rows.append([*values, *np.isfinite(row), *ages, np.log1p(gap / scaling.gap), (time - one.time[0]) / scaling.span])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
+def test_inputs_are_last_known_values_masks_ages_and_times(chunk, monkeypatch):
+    monkeypatch.setattr(made_of, "CHUNK", chunk)
+    scaling = Scaling.of(X)
+    assert np.allclose(inputs(X, scaling), slowly(X, scaling), atol=1e-5)
+
+
+def test_an_example_by_hand():
+    events = Events.of([[1.0, 3.0, 4.0]], [[[10.0, NAN], [NAN, NAN], [20.0, 5.0]]])
+    numbers = Numbers(np.array([10.0, 0.0]), np.array([0.1, 1.0]), np.array([0.0, 0.0]), np.array([15.0, 9.0]))
+    scaling = Scaling(numbers, Numbers.of([]), (), gap=1.0, span=3.0)
+    expected = [
+        [0.0, 0.0, 1, 0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0, 0, np.log(3), np.log(3), np.log(3), 2 / 3],
+        [0.5, 5.0, 1, 1, 0.0, 0.0, np.log(2), 1.0],
+    ]
+    assert np.allclose(inputs(events, scaling), expected, atol=1e-6)
+    assert elapsed(events, scaling).tolist() == [0.0, 2.0, 3.0]
+
+
+def test_no_input_depends_on_another_sequence():
+    scaling = Scaling.of(X)
+    whole = inputs(X, scaling)
+    for number in (0, 7, len(X) - 1):
+        assert np.array_equal(inputs(X[number], scaling), whole[X.offset[number] : X.offset[number + 1]])
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), max_size=40))
+def test_scaled_values_are_finite_and_of_the_order_of_one(values):
+    column = np.array(values)
+    scaled = Numbers.of([column])(column[:, None])[:, 0]
+    assert np.array_equal(np.isnan(scaled), np.isnan(column))
+    known = scaled[~np.isnan(scaled)]
+    assert np.isfinite(known).all()
+    assert (np.abs(known) < 50).all()
+
+
+@pytest.mark.parametrize("column", [[], [NAN, NAN], [7.0], [7.0] * 9, [0.1] * 1000])
+def test_columns_without_a_spread_become_zero(column):
+    numbers = Numbers.of([np.array(column)])
+    assert np.abs(numbers(np.array([[7.0], [1e9], [-3.0]]))).max() == 0.0
+
+
+def test_an_outlier_does_not_move_the_others():
+    values = np.random.default_rng(0).normal(80, 10, 2000)
+    plain, wild = Numbers.of([values]), Numbers.of([np.append(values, 1e12)])
+    assert np.allclose(wild(values[:, None]), plain(values[:, None]), atol=0.1)
+    assert wild(np.array([[1e12]])).item() < 4
+
+
+def test_scales_are_read_back_bit_for_bit():
+    import json
+
+    scaling = Scaling.of(X)
+    again = Scaling.read(json.loads(json.dumps(scaling.fields())))
+    assert np.array_equal(inputs(X, again), inputs(X, scaling))
+    assert np.array_equal(again.static_inputs(X.static), scaling.static_inputs(X.static))
+    assert (again.gap, again.span, again.levels) == (scaling.gap, scaling.span, scaling.levels)
+
+
+def test_codes_have_an_input_each_and_numbers_have_two():
+    scaling = Scaling.of(X)
+    assert scaling.levels == ((), (1.0, 2.0, 3.0, 4.0))
+    made = scaling.static_inputs(np.array([[NAN, 3.0], [50.0, 9.0], [50.0, NAN]]))
+    assert made.shape == (3, scaling.static_features) == (3, 6)
+    assert made[0].tolist() == [0, 0, 0, 0, 1, 0]
+    assert made[1, 1:].tolist() == made[2, 1:].tolist() == [1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "column, is_code",
+    [
+        ([1, 2, 3] * 3, True),
+        ([0, 1] * 5, False),
+        ([1.5, 2.0, 3.0] * 3, False),
+        ([1, 2, 3, 3], False),
+        (list(range(MOST_LEVELS + 1)) * 2, False),
+        ([NAN] * 4, False),
+    ],
+)
+def test_a_code_is_a_few_whole_numbers_that_repeat(column, is_code):
+    assert bool(levels_of(np.array(column, float))) == is_code
+
+
+@pytest.mark.parametrize("times", [[[0.0]], [[]], [[0.0], [3.0], [5.0]], [[0.0, 2.0]]])
+def test_gap_and_span_are_positive_for_any_times(times):
+    scaling = Scaling.of(Events.of(times, [np.ones((len(each), 1)) for each in times]))
+    assert scaling.span >= scaling.gap > 0

@@ -1,0 +1,179 @@
+"""A sequence event by event: the batch's numbers, its state as bytes, and every event that is refused."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patients import known, measured, patients
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor
+
+X, Y = patients()
+
+
+def follow(model, events, sequence):
+    """The answers after each event of a sequence."""
+    online = model.online(static=known(events, sequence))
+    return [online.push(time, values) for time, values in measured(events, sequence)]
+
+
+def test_the_last_answer_is_the_batchs(classifier):
+    batch = classifier.predict_proba(X)
+    for sequence in range(len(X)):
+        assert abs(follow(classifier, X, sequence)[-1] - batch[sequence, 1]) < 1e-5
+
+
+def test_every_answer_is_the_batchs_for_the_events_so_far(of_three):
+    longest = int(X.lengths.argmax())
+    one = X[longest]
+    for count, answer in enumerate(follow(of_three, X, longest), 1):
+        part = Events.of(
+            [one.time[:count]], [one.dense()[:count]], variables=X.variables, static=one.static, statics=X.statics, unit="h"
+        )
+        assert np.allclose(answer, of_three.predict_proba(part)[0], atol=1e-5)
+
+
+def test_with_a_target_per_step_every_answer_is_that_of_its_step(regressor):
+    batch = np.split(regressor.predict(X), X.offset[1:-1])
+    spread = regressor.spread_
+    for sequence in range(10):
+        assert np.allclose(follow(regressor, X, sequence), batch[sequence], atol=1e-5 * spread)
+
+
+@pytest.mark.parametrize("options", [{"cell": "phased_gru"}, {"updates": 0.05}])
+def test_other_cells_and_budgets_agree_with_the_batch_too(options):
+    model = PhasedRegressor(units=6, epochs=1, batch_size=16, random_state=0, **options).fit(X, np.arange(60.0))
+    batch = model.predict(X)
+    for sequence in range(0, 60, 7):
+        assert abs(follow(model, X, sequence)[-1] - batch[sequence]) < 1e-5 * model.spread_
+
+
+def test_without_the_compiled_core_the_numbers_are_the_same(monkeypatch):
+    model = PhasedClassifier(units=6, epochs=1, batch_size=16, random_state=0).fit(X, Y)
+    expected = follow(model, X, 3)
+    model._shared = None
+    model.network_.rnn.backend = "reference"
+    assert np.allclose(follow(model, X, 3), expected, atol=1e-6)
+    assert model._shared.steps._core is None
+
+
+@st.composite
+def sequences(draw):
+    """A sequence of any times and values, also large ones, with gaps between measurements."""
+    steps = draw(st.integers(1, 12))
+    gaps = draw(st.lists(st.floats(1e-3, 100.0), min_size=steps, max_size=steps))
+    start = draw(st.floats(-1e4, 1e4))
+    number = st.one_of(st.just(math.nan), st.floats(-1e6, 1e6, width=32), st.floats(30.0, 150.0))
+    values = [[draw(number) for _ in X.variables] for _ in range(steps)]
+    return start + np.cumsum(gaps), np.array(values)
+
+
+@pytest.mark.filterwarnings("ignore:Sequence")
+@given(sequences())
+@settings(max_examples=30)
+def test_any_sequence_gives_the_batchs_answer(classifier, sequence):
+    times, values = sequence
+    events = Events.of([times], [values], variables=X.variables, unit="h")
+    assert abs(follow(classifier, events, 0)[-1] - classifier.predict_proba(events)[0, 1]) < 1e-5
+
+
+def test_sequences_of_a_model_do_not_disturb_each_other(classifier):
+    chosen = [int(which) for which in np.argsort(-X.lengths)[:5]]
+    expected = [follow(classifier, X, which) for which in chosen]
+    together = [classifier.online(static=known(X, which)) for which in chosen]
+    for step in range(int(X.lengths[chosen].min())):
+        for number, which in enumerate(chosen):
+            time, values = measured(X, which)[step]
+            assert together[number].push(time, values) == expected[number][step]
+
+
+def test_a_thousand_sequences_need_a_few_kilobytes_each(classifier):
+    many = [classifier.online() for _ in range(1000)]
+    for sequence in many:
+        sequence.push(1.0, {"HR": 80.0})
+    own = ("_read", "_since", "_sums")
+    size = sum(sys.getsizeof(getattr(many[0], name)) for name in own)
+    assert size + len(many[0].dump()) < 4096
+    assert len({id(sequence._shared) for sequence in many}) == 1
+
+
+def test_a_dumped_sequence_continues_bit_for_bit(classifier, tmp_path):
+    longest = int(X.lengths.argmax())
+    expected = follow(classifier, X, longest)
+    events = measured(X, longest)
+    for cut in range(len(events)):
+        first = classifier.online(static=known(X, longest))
+        for time, values in events[:cut]:
+            first.push(time, values)
+        (tmp_path / "state").write_bytes(first.dump())
+        second = classifier.online(state=(tmp_path / "state").read_bytes())
+        assert second.time == first.time
+        assert [second.push(time, values) for time, values in events[cut:]] == expected[cut:]
+
+
+def test_the_state_of_another_model_or_a_damaged_one_is_refused(classifier, of_three):
+    state = of_three.online().dump()
+    with pytest.raises(ValueError, match="state must be of this model"):
+        classifier.online(state=state)
+    with pytest.raises(ValueError, match="cut off or damaged"):
+        classifier.online(state=classifier.online().dump()[:-5])
+    with pytest.raises(ValueError, match="Leave out static"):
+        classifier.online(static={"Age": 50}, state=classifier.online().dump())
+
+
+@pytest.mark.parametrize(
+    "time, values, error, message",
+    [
+        (1.0, {"HR": 80.0}, ValueError, "time must be after that of the last event, 1 h, got 1 h"),
+        (0.5, {"HR": 80.0}, ValueError, "time must be after that of the last event, 1 h, got 0.5 h"),
+        (math.nan, {}, ValueError, "time must be finite, got nan"),
+        (math.inf, {}, ValueError, "time must be finite, got inf"),
+        ("2", {}, TypeError, "time must be a number, got str"),
+        (2.0, {"Lactate": 1.0}, ValueError, "variables must be known to the model, 'HR', 'GCS', 'Temp', got 'Lactate'"),
+        (2.0, {"HR": "80"}, TypeError, "HR must be a number, got str"),
+        (2.0, {"HR": None}, TypeError, "HR must be a number, got NoneType"),
+        (2.0, {"GCS": 15, "HR": math.nan}, ValueError, "HR must be finite, got nan at time 2.0"),
+        (2.0, {"HR": -math.inf}, ValueError, "HR must be finite, got -inf"),
+    ],
+)
+def test_a_wrong_event_is_refused_and_changes_nothing(classifier, time, values, error, message):
+    online, other = classifier.online(), classifier.online()
+    for sequence in (online, other):
+        sequence.push(1.0, {"HR": 77.0})
+    with pytest.raises(error, match=message):
+        online.push(time, values)
+    assert online.push(3.0, {"Temp": 38.0}) == other.push(3.0, {"Temp": 38.0})
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf])
+def test_the_first_time_is_finite_too(classifier, time):
+    with pytest.raises(ValueError, match="time must be finite"):
+        classifier.online().push(time, {})
+
+
+@pytest.mark.parametrize(
+    "static, error, message",
+    [
+        ({"Sex": 1}, ValueError, "static must be known to the model, 'Age', 'ICU', got 'Sex'"),
+        ({"Age": "old"}, TypeError, "Age must be a number, got str"),
+        ({"Age": math.nan}, ValueError, "Age must be finite"),
+    ],
+)
+def test_a_wrong_static_variable_is_refused(classifier, static, error, message):
+    with pytest.raises(error, match=message):
+        classifier.online(static=static)
+
+
+def test_numbers_of_numpy_are_numbers(classifier):
+    plain = classifier.online(static={"Age": 50}).push(1.5, {"HR": 80.0})
+    assert classifier.online(static={"Age": np.float32(50)}).push(np.float32(1.5), {"HR": np.int64(80)}) == plain
+    assert classifier.online(static={"Age": np.array(50)}).push(np.array(1.5), {"HR": np.float16(80)}) == plain
+
+
+def test_a_plain_layer_has_no_online_sequences():
+    model = PhasedClassifier(units=4, epochs=1, batch_size=16, cell="gru", random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="need a phased layer"):
+        model.online()

@@ -1,0 +1,159 @@
+"""What is refused, and what is warned of."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from patients import patients
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor
+
+X, Y = patients()
+QUICK = {"units": 4, "epochs": 1, "batch_size": 16, "random_state": 0}
+
+
+class Named(np.ndarray):
+    """An array with a name, as a column of a frame has."""
+
+    name = "HR"
+
+
+@pytest.mark.parametrize(
+    "y, message",
+    [
+        (np.zeros(60, int), "y must have at least 2 classes, got 0 only"),
+        (Y[:-1], "y must have a target for each of the 60 sequences, or for each of their"),
+        (np.where(np.arange(60) == 7, np.nan, Y), "y must be known for every sequence, got nan for 'p007'"),
+        (Y[:, None], "y must have one dimension"),
+        (Y + 0.5 * (np.arange(60) == 3), "y must be classes, got fractions such as 1.5"),
+        (Y.view(Named), "the target must not be among the inputs, got 'HR' as both"),
+        (X.static[:, 1], "the target must not be among the inputs, got static 'ICU' equal to y"),
+        ([np.zeros(3)] * 60, "y must have a target for each of the"),
+        (np.full(len(X.time), np.nan), "y must have a known target at one step"),
+    ],
+)
+def test_wrong_targets_are_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        PhasedClassifier(**QUICK).fit(X, y)
+
+
+def test_text_is_no_number_and_infinity_no_target():
+    with pytest.raises(ValueError, match="y must be numbers"):
+        PhasedRegressor(**QUICK).fit(X, ["a", "b"] * 30)
+    with pytest.raises(ValueError, match="y must be finite"):
+        PhasedRegressor(**QUICK).fit(X, np.where(np.arange(60) == 7, np.inf, 1.0 * Y))
+
+
+@pytest.mark.parametrize(
+    "parameters, error, message",
+    [
+        ({"units": 0}, ValueError, "units must be at least 1"),
+        ({"epochs": 1.5}, TypeError, "epochs must be an int"),
+        ({"updates": 0.0}, ValueError, "updates must be in"),
+        ({"updates": 0.1, "cell": "lstm"}, ValueError, "updates must be None for cell='lstm'"),
+        ({"cell": "rnn"}, ValueError, "cell must be one of"),
+        ({"validation": 1.0}, ValueError, "validation must be in"),
+        ({"dropout": 1.0}, ValueError, "dropout must be in"),
+        ({"device": "tpu"}, ValueError, "device must be one of"),
+        ({"class_weight": "heavy"}, ValueError, "class_weight must be one of 'balanced'"),
+        ({"class_weight": {7: 2.0}}, ValueError, "class_weight must have classes of y, .*, got 7"),
+        ({"class_weight": {1: -2.0}}, ValueError, "class_weight must be finite and not negative"),
+        ({"class_weight": 3}, TypeError, "class_weight must be None, 'balanced' or a dict"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(parameters, error, message):
+    with pytest.raises(error, match=message):
+        PhasedClassifier(**{**QUICK, **parameters}).fit(X, Y)
+
+
+@pytest.mark.parametrize("given", ["table.csv", 3, np.zeros((4, 3)), [np.zeros(3)], [(1, 2, 3)]])
+def test_anything_else_than_sequences_is_refused(given):
+    with pytest.raises(TypeError, match="X must be Events or a list of"):
+        PhasedClassifier(**QUICK).fit(given, [0, 1])
+
+
+def test_no_sequences_and_a_single_one_are_refused():
+    with pytest.raises(ValueError, match="at least one sequence"):
+        PhasedClassifier(**QUICK).fit([], [])
+    with pytest.raises(ValueError, match="at least 2 sequences"):
+        PhasedRegressor(**QUICK).fit(X[:1], [1.0])
+
+
+def test_one_sequence_in_training_and_validation_is_refused():
+    with pytest.raises(ValueError, match="got 'p040' and 9 others in both"):
+        PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[40:], Y[40:]))
+    with pytest.raises(TypeError, match="validation must be a pair"):
+        PhasedClassifier(**QUICK).fit(X, Y, validation=X)
+    with pytest.raises(ValueError, match="both have a target for each sequence, or for each step"):
+        PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[50:], (X[50:].time > 20).astype(int)))
+
+
+def test_own_validation_sequences_stop_the_training():
+    model = PhasedClassifier(**QUICK).fit(X[:40], Y[:40], validation=(X[40:], Y[40:]))
+    assert (model.report_.train, model.report_.held_out) == (40, 20)
+    assert model.report_.scores["auroc"] == pytest.approx(model.evaluate(X[40:], Y[40:])["auroc"])
+
+
+def test_repeated_sequences_are_never_on_both_sides():
+    from phased.estimator.splits import split
+    from phased.estimator.targets import targets
+
+    again = X[np.arange(120) % 60]
+    found = targets(again, np.concatenate([Y, Y]))
+    train, test = split(again, found, 0.2, np.random.RandomState(0), stratify=True)
+    assert not set(again.ids[train]) & set(again.ids[test])
+    assert len(train) + len(test) == 120
+
+
+def test_held_out_sequences_have_the_share_of_each_class():
+    from phased.estimator.splits import split
+    from phased.estimator.targets import targets
+
+    y = (np.arange(60) % 6 == 0).astype(int)
+    _, test = split(X, targets(X, y), 0.2, np.random.RandomState(0), stratify=True)
+    assert (len(test), int(y[test].sum())) == (12, 2)
+
+
+def test_unknown_variables_and_another_unit_are_refused_at_prediction(classifier):
+    with pytest.raises(ValueError, match=r"variables of X must be known to the model, .*, got 'Lactate'"):
+        classifier.predict(Events.of([[0.0]], [[[1.0]]], variables=["Lactate"], unit="h"))
+    with pytest.raises(ValueError, match=r"statics of X must be known to the model, .*, got 'Sex'"):
+        classifier.predict(Events.of([[0.0]], [[[1.0]]], variables=["HR"], static=[[1.0]], statics=["Sex"], unit="h"))
+    with pytest.raises(ValueError, match="X must have times in 'h', the unit of the model, got 'min'"):
+        classifier.predict(replace(X, unit="min"))
+    with pytest.raises(ValueError, match=r"y must have classes of the model, .*, got 2"):
+        classifier.evaluate(X, Y + 1)
+
+
+def test_spans_far_from_those_of_the_training_are_warned_of(classifier):
+    with pytest.warns(UserWarning, match="spans .* h; the longest of the training"):
+        classifier.predict(replace(X, time=X.time * 2))
+    with pytest.warns(UserWarning, match="Check the unit of time"):
+        classifier.predict(replace(X, time=X.time / 3600))
+
+
+def test_marks_for_not_known_are_warned_of():
+    static = X.static.copy()
+    static[:10, 0] = -1.0
+    with pytest.warns(UserWarning, match=r"Age = -1 \(10 times\).*missing="):
+        PhasedClassifier(**QUICK).fit(replace(X, static=static), Y)
+
+
+def test_outliers_constants_and_variables_without_values_do_no_harm():
+    value, times = np.array(X.dense()), np.split(X.time, X.offset[1:-1])
+    value[:, 1] = 4.0
+    value[:, 2] = np.nan
+    value[5, 0] = 1e30
+    wild = Events.of(times, np.split(value, X.offset[1:-1]), static=np.full((60, 1), np.nan), unit="h")
+    model = PhasedClassifier(**QUICK).fit(wild, Y)
+    assert np.isfinite(model.predict_proba(wild)).all()
+    assert np.abs(model._sequences(wild, Y, None).x.numpy()).max() < 20
+
+
+@pytest.mark.parametrize("module, name", [("lightning", "lightning"), ("sklearn", "scikit-learn")])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(module, name, monkeypatch):
+    from phased.estimator import needs
+
+    monkeypatch.setattr(needs, "find_spec", lambda wanted: None if wanted == module else object())
+    with pytest.raises(ModuleNotFoundError, match=rf"needs {name}, .* pip install 'phased\[estimator\]'"):
+        needs.require("sklearn", "lightning")
