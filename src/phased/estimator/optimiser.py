@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from phased.parameters import is_of_time
+from phased.groups import parameter_groups
 
 SMALLEST_RATIO = 0.01
 """The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
@@ -33,7 +33,7 @@ class Optimiser:
 
     def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
         """AdamW, which after every step returns the open ratios to their range and to the budget."""
-        optimiser = torch.optim.AdamW(groups(model, self.rate, self.decay, self.gate_rate), lr=self.rate)
+        optimiser = torch.optim.AdamW(parameter_groups(model, self.decay, gate_lr=self.rate * self.gate_rate), lr=self.rate)
         ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
 
         def after_step(*_: Any) -> None:
@@ -42,20 +42,6 @@ class Optimiser:
         if ratios:
             optimiser.register_step_post_hook(after_step)
         return optimiser
-
-
-def groups(model: nn.Module, rate: float, decay: float, gate_rate: float) -> list[dict[str, Any]]:
-    """Parameter groups: matrices with decay; biases and gates without. Decay would pull periods, shifts and ratios to 0."""
-    learned = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    gates = [value for name, value in learned if is_of_time(name.rpartition(".")[2])]
-    others = {id(value) for value in gates}
-    weights = [value for _, value in learned if id(value) not in others]
-    found = [
-        {"params": [value for value in weights if value.dim() > 1], "weight_decay": decay},
-        {"params": [value for value in weights if value.dim() <= 1], "weight_decay": 0.0},
-        {"params": gates, "weight_decay": 0.0, "lr": rate * gate_rate},
-    ]
-    return [group for group in found if group["params"]]
 
 
 @torch.no_grad()
