@@ -20,7 +20,7 @@ CELLS: tuple[str, ...] = get_args(Cell)
 STEPS, STATIC = "steps", "static"
 """The streams of a batch: the inputs of the steps, and one sample with those of the static variables."""
 
-POOLED, LEAST_SPREAD = 0.3, 0.02
+POOLED, LEAST_SPREAD = 0.3, 0.001
 """Spread of the pooled inputs after scaling: below that of states, so that both are learned at a similar pace; and the least
 spread before it."""
 
