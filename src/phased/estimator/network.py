@@ -115,7 +115,7 @@ class Network(Model):
             found.append(made[valid_steps(len(made), lengths)] if self.every_step else made)
         rows = torch.cat(found).double()
         self.center.copy_(rows.mean(0))
-        # A column that hardly varies, as the mask of a rare variable, is not magnified.
+        # The least spread keeps a column of one value finite. The mean mask of a rare variable varies little, and is magnified.
         self.factor.copy_(POOLED / (rows.std(0, correction=0) + LEAST_SPREAD))
 
     def extra_repr(self) -> str:
