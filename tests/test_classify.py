@@ -321,7 +321,7 @@ def test_a_finished_run_is_packed_with_its_command_and_its_scores(call, tmp_path
 def test_a_run_that_is_not_there_is_answered_with_those_there_are(call, tmp_path, trained):
     result = call("pack", "nmnist-other", "--results", tmp_path / "results", "--out", tmp_path / "packed")
     assert result.exit_code == 1
-    assert "Those of the experiment nmnist: nmnist-both-phased-seed0." in result.output
+    assert "Those of nmnist and lipreading: nmnist-both-phased-seed0." in result.output
 
 
 def test_a_run_without_its_checkpoint_is_answered_with_the_command_that_makes_it(call, tmp_path, trained):

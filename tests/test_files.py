@@ -166,7 +166,7 @@ def test_no_other_module_writes_files():
         f"{path.name}: {line.strip()}"
         for path in Path(phased.__file__).parent.rglob("*.py")
         for line in path.read_text().splitlines()
-        if writes.search(line) and path.name != "files.py"
+        if writes.search(line) and path.name != "files.py" and ">>>" not in line
     }
     assert found == {
         'lock.py: file = path.open("ab")',  # has no content

@@ -376,9 +376,9 @@ def test_an_unknown_cell_or_gate_in_a_direct_call_raises():
 
 
 def test_importing_phased_does_not_import_torchs_compiler():
-    code = "import sys, torch; before = set(sys.modules); import phased; print(len(set(sys.modules) - before), *sys.modules)"
+    code = "import sys, torch; before = set(sys.modules); import phased; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    added, *modules = done.stdout.split()
-    assert int(added) < 60
-    assert "phased" in modules
-    assert "torch._dynamo" not in modules
+    added = done.stdout.split()
+    assert "phased" in added
+    assert "torch._dynamo" not in added
+    assert len([name for name in added if name.partition(".")[0] != "phased"]) < 15

@@ -461,9 +461,6 @@ COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist", "camera"}
 OTHER_MEANINGS = {
     ("cli/app.py", "nmnist"),  # a benchmark
     ("cli/bench.py", "memory"),
-    ("cli/pack.py", "gate"),  # an option of a layer
-    ("cli/pack.py", "lipreading"),  # whose runs it packs
-    ("cli/pack.py", "nmnist"),
     ("experiments/network.py", "weights"),
     ("experiments/record.py", "schedule"),
     ("learn/loop.py", "schedule"),

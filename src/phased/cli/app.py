@@ -86,7 +86,7 @@ ClipPicture = Annotated[
     typer.Option("--picture", metavar="FILE", help="Draw faces, sound, gates and words of one clip: .png, .svg or .pdf."),
 ]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="The name of a finished run of nmnist or lipreading.", show_default=False)
+    str, typer.Argument(metavar="RUN", help="The name of a finished run, of digits or of lip reading.", show_default=False)
 ]
 ModelOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
 Tested = Annotated[

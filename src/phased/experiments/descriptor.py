@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +149,14 @@ class Events(NamedTuple):
     time: Array
 
 
+class Packed(Protocol):
+    """A trained network that can be written to a folder, for a command that uses it."""
+
+    def save(self, folder: Path) -> None:
+        """Write it."""
+        ...
+
+
 @dataclass(frozen=True)
 class Demo:
     """`phased demo` of an experiment: it trains a study at the quick scale, then streams events through the networks."""
@@ -191,6 +199,7 @@ class Experiment:
     table: Sequence[Row] = ()  # a table of the paper: rows, with a column for each kind of network
     charts: Sequence[ChartName] = ("learning", "gates")
     illustrate: Callable[[], Illustration] | None = None  # an example, shown with the results; always the same
+    pack: Callable[[Record, Any], Packed] | None = None  # `phased pack`: a model from a run's record and its state_dict
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
 

@@ -42,12 +42,12 @@ class Best:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs."""
-        return {"epoch": self.epoch, "test": self.test, "waited": self.waited, "weights": self.weights}
+        return {"epoch": self.epoch, "test": self.test, "waited": self.waited, "values": self.weights}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self.epoch, self.test, self.waited = state["epoch"], state["test"], state["waited"]
-        self.weights = dict(state["weights"])
+        self.weights = dict(state["values"])
 
 
 def tensors(model: nn.Module) -> list[tuple[str, Tensor]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from phased.experiments.descriptor import BN_LSTM, LSTM, PHASED, Clock, Experiment, Option, Printed, Row, Study, Words
+from phased.experiments.descriptor import BN_LSTM, LSTM, PHASED, Clock, Experiment, Option, Packed, Printed, Row, Study, Words
 from phased.experiments.record import Record
 from phased.paper.lipreading import runs
 
@@ -24,6 +26,13 @@ def rows(condition: str) -> list[Row]:
         found.append(Row(f"words, {words}", heading, evaluation=sense, condition=condition, paper=paper))
         found.append(Row(f"sentences, {words}", heading, evaluation=sense, condition=condition, quantity="whole"))
     return found
+
+
+def packed(record: Record, state: Any) -> Packed:
+    """The lip reader of a run."""
+    from phased.paper.lipreading.pack import reader_of  # needs the clips
+
+    return reader_of(record, state)
 
 
 def clock(record: Record) -> Clock:
@@ -50,5 +59,6 @@ EXPERIMENT = Experiment(
     "recognises up to 81 %. Sound every 10 ms instead of every 40 ms does not make it more accurate, and shortens the latency.",
     table=tuple(row for condition in CONDITIONS for row in rows(condition)),
     charts=("loss", "learning", "gates"),
+    pack=packed,
     clock=clock,
 )

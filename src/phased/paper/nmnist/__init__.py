@@ -20,6 +20,7 @@ from phased.experiments.descriptor import (
 from phased.experiments.record import Record
 from phased.paper.nmnist import runs
 from phased.paper.nmnist.example import illustrate
+from phased.paper.nmnist.pack import classifier_of
 from phased.paper.nmnist.task import TRAINED
 
 CNN = Kind("cnn", "CNN", "#b07d2b", recurrent=False)
@@ -100,5 +101,6 @@ EXPERIMENT = Experiment(
     charts=("learning", "updates", "gates"),
     updates_of=("nmnist", "nmnist-ratios"),
     illustrate=illustrate,
+    pack=classifier_of,
     clock=clock,
 )

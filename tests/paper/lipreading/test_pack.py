@@ -1,0 +1,37 @@
+"""A lip reader from a finished run."""
+
+from dataclasses import replace
+
+import pytest
+
+from phased.experiments import catalogue
+from phased.experiments.run import execute
+from phased.learn.store import CHECKPOINT, load_checkpoint
+from phased.lipreader import LipReader
+from phased.paper.lipreading import runs
+from phased.paper.lipreading.pack import SILENCES
+
+
+@pytest.mark.parametrize("model", ["phased", "lstm"])
+def test_a_run_becomes_a_lip_reader_with_scores_and_one_of_an_lstm_is_refused(clips, tmp_path, monkeypatch, model):
+    monkeypatch.setenv("PHASED_DATA", str(clips))
+    run = next(run for run in runs.runs("quick", range(1)) if run.network.model == model)
+    network = replace(run.network, units=(6, 6, 8, 8), periods=((20.0, 200.0), (100.0, 500.0)))
+    run = replace(run, training=replace(run.training, epochs=1), network=network)
+    record = execute(run, tmp_path, "cpu")
+    state = load_checkpoint(run.folder(tmp_path) / CHECKPOINT)["model"]
+    make = catalogue.experiment("lipreading").pack
+    if model == "lstm":
+        with pytest.raises(ValueError, match="a lip reader must have Phased LSTM layers, got a run of 'lstm'"):
+            make(record, state)
+        return
+    make(record, state).save(tmp_path / "model")
+    reader = LipReader.load(tmp_path / "model")
+    scores = reader.config.about.scores
+    assert len(scores) == 6
+    assert all(0 <= score <= 1 for score in scores.values())
+    assert reader.config.rate == 25
+    assert reader.config.timing.silence in SILENCES
+    # The words have six different places of 120 ms, from 200 ms on.
+    assert reader.config.timing.begin.mean == 200.0
+    assert {normal.mean for normal in reader.config.timing.durations} == {120.0}
