@@ -43,6 +43,5 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/phased/ke
 	@command -v $(PYTHON) >/dev/null || { echo "phased needs Python 3.11 or newer, but '$(PYTHON)' was not found. Name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "phased needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu install it with: sudo apt install python3-venv" >&2; exit 1; }
-	@# Without compiling all files of all packages, most of which are never imported.
-	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]' --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
 	@touch $@
