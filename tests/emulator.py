@@ -339,7 +339,7 @@ class Emulator:
         to_x, through = self.numbers(to_input, steps, batch, features), self.numbers(wx, unit.max(initial=0) + 1, 4, features)
         for row in range(batch * steps):
             own = slice(begins[row], begins[row + 1])
-            to_x[row % steps, row // steps] = np.einsum("egd,eg->d", through[unit[own]], shares[own])
+            to_x[row % steps, row // steps] = (through[unit[own]] * shares[own, :, None]).sum((0, 1))
 
 
 AROUND = ("pack", "find_open", "add_up", "fill", "event_sums", "dense_gate_sums", "unpack", "input_gradient")
