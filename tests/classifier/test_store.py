@@ -11,9 +11,9 @@ import torch
 from phased import PhasedGRU
 from phased.classifier import About, BadModel, Classifier, Score
 from phased.classifier.card import card
-from phased.classifier.config import digest
 from phased.classifier.network import sizes_in
 from phased.classifier.store import SHIPPED
+from phased.model_folder import digest
 from recordings import network, recording
 
 ABOUT = About(

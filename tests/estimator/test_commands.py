@@ -115,7 +115,7 @@ def test_numbers_and_targets_per_step(call, table, tmp_path):
     [
         (("--unit", "min"), "unit"),
         (("--labels", "nowhere.csv"), "nowhere.csv"),
-        (("--id", "nobody"), "nobody"),
+        (("--id", "patient"), "patient"),
     ],
 )
 def test_what_does_not_fit_is_one_line_and_no_traceback(call, table, labels, tmp_path, changes, message):

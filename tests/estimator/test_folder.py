@@ -9,7 +9,7 @@ import torch
 
 from patients import measured, patients
 from phased.estimator import BadModel, PhasedClassifier, PhasedRegressor
-from phased.estimator.config import digest
+from phased.model_folder import digest
 
 X, Y = patients()
 
@@ -108,6 +108,7 @@ def test_there_is_no_folder(tmp_path):
         ({"kind": "regressor"}, "'kind' must be 'classifier', got 'regressor'"),
         ({"scaling": {}}, "a field is missing or wrong"),
         ({"classes": {"dtype": "<i8", "values": [1]}}, "at least 2 classes"),
+        ({"classes": {"dtype": "<U20000", "values": ["a", "b"]}}, "'classes' must be numbers or words"),
     ],
 )
 def test_a_configuration_of_another_kind_or_version_is_refused(folder, changes, message):
@@ -142,3 +143,39 @@ def test_a_regressor_is_no_classifier(regressor, tmp_path):
     with pytest.raises(BadModel, match="'kind' must be 'classifier'"):
         PhasedClassifier.load(tmp_path)
     assert isinstance(PhasedRegressor.load(tmp_path), PhasedRegressor)
+
+
+JUNK = [None, True, -1, 0, 1e308, 10**30, "x", "", [], {}, [1], {"a": 1}, [[1]]]
+
+
+def entries(value, path=()):
+    """The paths of all entries of a configuration; of a list only the first."""
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else list(enumerate(value))[:1] if isinstance(value, list) else ()
+    for key, entry in inner:
+        yield from entries(entry, (*path, key))
+
+
+def replaced(value, path, entry):
+    """A copy of a configuration with another entry at a path."""
+    if not path:
+        return entry
+    changed = value.copy()
+    changed[path[0]] = replaced(value[path[0]], path[1:], entry)
+    return changed
+
+
+def test_any_entry_of_another_kind_is_either_refused_or_harmless(folder):
+    path, data = folder / "config.json", (folder / "model.safetensors").read_bytes()
+    whole = json.loads(path.read_text())
+    refused = 0
+    for place in entries({name: value for name, value in whole.items() if name != "sha256"}):
+        for junk in JUNK:
+            fields = replaced(whole, place, junk)
+            path.write_text(json.dumps(fields | {"sha256": digest(fields, data)}))
+            try:
+                PhasedClassifier.load(folder)
+            except BadModel:
+                refused += 1
+    assert refused > 100

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from phased import files
 from phased.cell import CELLS
 from phased.classifier.network import Sizes
 from phased.data.recordings import Sensor
 from phased.gate import SHAPES
+from phased.model_folder import MOST, Format, Malformed
 
-KIND = "phased event classifier"
-VERSION = 1
+FORMAT = Format(
+    "phased event classifier",
+    version=1,
+    again="Pack the model again",
+    cure="Name the folder of another model, or make it again with `phased pack`.",
+)
 TIME_UNIT = "ms"
-MOST = 65_536
-"""The most pixels in a row, units, layers or classes: a file with more asks for memory that no classifier needs."""
 
 T = TypeVar("T")
-
-
-class Malformed(ValueError):
-    """A configuration is not one; the message says why."""
 
 
 class Score(NamedTuple):
@@ -65,35 +62,17 @@ class Config:
     classes: tuple[str, ...]
     about: About = About()
 
-    def text(self, parameters: bytes) -> str:
-        """The JSON of `config.json`, with the SHA-256 of itself and the parameters."""
+    def fields(self) -> dict[str, Any]:
+        """What `config.json` holds, except for format, version and digest."""
         sizes = self.sizes._asdict() | {"sensor": list(self.sizes.sensor)}
         del sizes["outputs"]
         scores = [score._asdict() for score in self.about.scores]
         about = asdict(self.about) | {"scores": scores, "versions": dict(self.about.versions)}
-        head = {"format": KIND, "version": VERSION, **sizes, "classes": list(self.classes), "time_unit": TIME_UNIT}
-        content = {**head, **about}
-        return json.dumps({**content, "sha256": digest(content, parameters)}, indent=1, allow_nan=False) + "\n"
+        return {**sizes, "classes": list(self.classes), "time_unit": TIME_UNIT, **about}
 
 
-def digest(content: Mapping[str, Any], parameters: bytes) -> str:
-    """The SHA-256 of a configuration, in any order and layout, and of the parameters, whose shapes do not fix all of it."""
-    fields = {name: value for name, value in content.items() if name != "sha256"}
-    return files.digest(json.dumps(fields, sort_keys=True).encode() + b"\n" + parameters).decode()
-
-
-def parse(text: bytes) -> tuple[Config, dict[str, Any]]:
-    """The configuration in the content of a `config.json`, and all its fields; `Malformed` if it is none of this version."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Malformed("it must be JSON, and is cut off or damaged") from error
-    if not isinstance(found, dict) or found.get("format") != KIND:
-        raise Malformed(f"its 'format' must be '{KIND}', and it is of another kind")
-    version = _get(found, "version", int)
-    if version != VERSION:
-        cure = "Upgrade phased" if version > VERSION else "Pack the model again"
-        raise Malformed(f"its 'version' must be {VERSION}, got {version}. {cure}")
+def parse(found: Mapping[str, Any]) -> Config:
+    """The configuration with these fields; `Malformed` if one of them is missing or wrong."""
     if found.get("time_unit") != TIME_UNIT:
         raise Malformed(f"its 'time_unit' must be '{TIME_UNIT}', got {found.get('time_unit')!r}")
     classes = tuple(_texts(found, "classes"))
@@ -114,8 +93,7 @@ def parse(text: bytes) -> tuple[Config, dict[str, Any]]:
         _get(found, "bias", bool),
         _get(found, "peephole", bool),
     )
-    _get(found, "sha256", str)
-    return Config(sizes, classes, _about(found)), found
+    return Config(sizes, classes, _about(found))
 
 
 def _about(found: Mapping[str, Any]) -> About:

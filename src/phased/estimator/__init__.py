@@ -9,6 +9,6 @@ from phased.estimator.events import Events  # noqa: E402
 from phased.estimator.online import Online  # noqa: E402
 from phased.estimator.regressor import PhasedRegressor  # noqa: E402
 from phased.estimator.report import Report  # noqa: E402
-from phased.estimator.store import BadModel  # noqa: E402
+from phased.model_folder import BadModel  # noqa: E402
 
 __all__ = ["BadModel", "Events", "Online", "PhasedClassifier", "PhasedRegressor", "Report"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -37,7 +38,7 @@ MEASURED = 256
 """Sequences of which inputs are measured together."""
 
 
-class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
+class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """The part of `PhasedClassifier` and `PhasedRegressor` that does not depend on the kind of target."""
 
     kind: ClassVar[str]
@@ -261,23 +262,29 @@ class PhasedEstimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"updates must be None for cell={self.cell!r}, whose units are always open, got {self.updates}.")
         check_device(self.device)
 
+    @abstractmethod
     def _stratified(self) -> bool:
-        raise NotImplementedError
+        """Whether held-out sequences are drawn from every class alike."""
 
+    @abstractmethod
     def _outputs(self) -> int:
-        raise NotImplementedError
+        """The number of outputs of the network."""
 
+    @abstractmethod
     def _encode(self, found: Targets, train: NDArray[np.int64]) -> NDArray[Any]:
-        raise NotImplementedError
+        """Targets as the network learns them, measured on the training sequences."""
 
+    @abstractmethod
     def _objective(self, y: NDArray[Any], counts: Any, train: NDArray[np.int64], events: Events) -> Objective:
-        raise NotImplementedError
+        """What is minimised."""
 
+    @abstractmethod
     def _answer(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        raise NotImplementedError
+        """Answers from the outputs of the network."""
 
+    @abstractmethod
     def _scores(self, y: NDArray[Any], counts: Any, answer: NDArray[np.float64]) -> dict[str, float]:
-        raise NotImplementedError
+        """The scores of answers, by name."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

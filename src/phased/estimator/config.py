@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -12,28 +11,24 @@ import numpy as np
 import torch
 
 import phased
-from phased import files
 from phased.estimator.checks import Columns
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.settings import Settings
+from phased.model_folder import MOST, Format, Malformed
 
-KIND = "phased estimator"
-VERSION = 1
-MOST = 65_536
-"""The most units or classes: a file with more asks for memory that no model needs."""
-
-
-class Malformed(ValueError):
-    """A configuration is not one; the message says why."""
+FORMAT = Format(
+    "phased estimator",
+    version=1,
+    again="Fit the model again",
+    cure="Name the folder of another model, or make it again with `phased fit` or `save`.",
+)
 
 
 def describe(model: Any, command: str) -> dict[str, Any]:
     """The fields of a trained estimator, as JSON values."""
     classes = getattr(model, "classes_", None)
     return {
-        "format": KIND,
-        "version": VERSION,
         "kind": model.kind,
         "parameters": {name: plain(value) for name, value in model.get_params(deep=False).items()},
         "classes": None if classes is None else {"dtype": classes.dtype.str, "values": classes.tolist()},
@@ -74,54 +69,49 @@ def versions() -> dict[str, str]:
     return found | {name: version(name) for name in ("numpy", "scikit-learn")}
 
 
-def text(fields: Mapping[str, Any], parameters: bytes) -> str:
-    """The JSON of `config.json`, with the SHA-256 of itself and the parameters."""
-    return json.dumps({**fields, "sha256": digest(fields, parameters)}, indent=1, allow_nan=False) + "\n"
-
-
-def digest(fields: Mapping[str, Any], parameters: bytes) -> str:
-    """The SHA-256 of a configuration, in any order and layout, and of the parameters."""
-    content = {name: value for name, value in fields.items() if name != "sha256"}
-    return files.digest(json.dumps(content, sort_keys=True).encode() + b"\n" + parameters).decode()
-
-
-def parse(content: bytes) -> dict[str, Any]:
-    """The fields of a `config.json` of this version; `Malformed` if it is none."""
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Malformed("it must be JSON, and is cut off or damaged") from error
-    if not isinstance(found, dict) or found.get("format") != KIND:
-        raise Malformed(f"its 'format' must be '{KIND}', and it is of another kind")
-    if found.get("version") != VERSION:
-        newer = isinstance(found.get("version"), int) and found["version"] > VERSION
-        cure = "Upgrade phased" if newer else "Fit the model again"
-        raise Malformed(f"its 'version' must be {VERSION}, got {found.get('version')!r}. {cure}")
-    return found
-
-
 def apply(model: Any, fields: Mapping[str, Any]) -> None:
     """Set what `describe` read, except for the network; `Malformed` if a field is missing or wrong."""
     try:
         model.set_params(**{name: unplain(value) for name, value in fields["parameters"].items()})
         if fields["classes"] is not None:
-            model.classes_ = np.array(fields["classes"]["values"], dtype=np.dtype(fields["classes"]["dtype"]))
+            model.classes_ = classes(fields["classes"])
             if not 2 <= len(model.classes_) <= MOST:
                 raise Malformed(f"it must have at least 2 classes, got {len(model.classes_)}")
         else:
             model.center_, model.spread_ = float(fields["target"]["center"]), float(fields["target"]["spread"])
-        model.columns_ = Columns(tuple(fields["variables"]), tuple(fields["statics"]), str(fields["unit"]))
+        model._check_parameters()
+        model.columns_ = Columns(names(fields["variables"]), names(fields["statics"]), str(fields["unit"]))
         model.scaling_ = Scaling.read(fields["scaling"])
+        if not model.scaling_.fits(len(model.columns_.variables), len(model.columns_.statics)):
+            raise Malformed("its 'scaling' must have finite numbers for all variables, and has not")
+        if not isinstance(fields["every_step"], bool):
+            raise Malformed("its 'every_step' must be true or false")
         model.longest_ = float(fields["longest"])
         model.report_ = Report.read(fields["report"])
-        settings = Settings.from_json(fields["table"])
+        model.table_ = empty(model.columns_, Settings.from_json(fields["table"]))
         if not 1 <= model.units <= MOST:
             raise Malformed(f"its 'units' must be from 1 to {MOST}, got {model.units}")
     except Malformed:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
         raise Malformed(f"a field is missing or wrong ({error})") from error
-    model.table_ = empty(model.columns_, settings)
+    if str(model.device).startswith("cuda") and not torch.cuda.is_available():
+        model.device = "auto"  # where it was trained says nothing about this machine
+
+
+def names(found: Any) -> tuple[str, ...]:
+    """Names of variables."""
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise Malformed("its 'variables' and 'statics' must be lists of names")
+    return tuple(found)
+
+
+def classes(found: Mapping[str, Any]) -> Any:
+    """The classes of a configuration, with the dtype that they had in training."""
+    dtype = np.dtype(found["dtype"])
+    if dtype.kind not in "biufUO" or dtype.itemsize > MOST:
+        raise Malformed(f"its 'classes' must be numbers or words, got the dtype {found['dtype']!r}")
+    return np.array(found["values"], dtype=dtype)
 
 
 def empty(columns: Columns, settings: Settings) -> Any:

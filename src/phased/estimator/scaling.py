@@ -118,6 +118,13 @@ class Scaling:
                 columns += [np.where(known, scaled[:, index], 0.0), known]
         return np.stack(columns, 1).astype(np.float32) if columns else np.zeros((len(static), 0), np.float32)
 
+    def fits(self, variables: int, statics: int) -> bool:
+        """Whether it has a finite number for each of so many variables and static variables, and times above 0."""
+        sizes = [(self.values, variables), (self.statics, statics)]
+        parts = [(getattr(numbers, name), size) for numbers, size in sizes for name in NUMBERS]
+        whole = all(part.shape == (size,) and bool(np.isfinite(part).all()) for part, size in parts)
+        return whole and len(self.levels) == statics and 0 < self.gap <= self.span < self.gap * 1e30
+
     def fields(self) -> dict[str, Any]:
         """For JSON."""
         levels = [list(found) for found in self.levels]

@@ -4,6 +4,6 @@ from phased.lipreader.config import About, Config
 from phased.lipreader.grammar import Spoken, Timing
 from phased.lipreader.inputs import Scaling
 from phased.lipreader.reader import LipReader
-from phased.lipreader.store import BadModel
+from phased.model_folder import BadModel
 
 __all__ = ["About", "BadModel", "Config", "LipReader", "Scaling", "Spoken", "Timing"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,14 +13,14 @@ from phased.data.clips.cepstrum import RESOLUTIONS
 from phased.lipreader.grammar import PLACES, Normal, Timing
 from phased.lipreader.inputs import Scaling
 from phased.lipreader.network import SOUND
+from phased.model_folder import MOST, Format, Malformed
 
-KIND = "phased lip reader"
-VERSION = 1
-MOST = 65_536  # units or layers; more would ask for memory that no network needs
-
-
-class Malformed(ValueError):
-    """A configuration is not one; the message says why."""
+FORMAT = Format(
+    "phased lip reader",
+    version=1,
+    again="Pack the model again",
+    cure="Name the folder of another model, or make it again with `phased pack`.",
+)
 
 
 @dataclass(frozen=True)
@@ -66,12 +64,10 @@ class Config:
     timing: Timing
     about: About = About()
 
-    def content(self) -> dict[str, Any]:
-        """The entries of the file."""
+    def fields(self) -> dict[str, Any]:
+        """What `config.json` holds, except for format, version and digest."""
         timing = self.timing
         return {
-            "format": KIND,
-            "version": VERSION,
             "units": list(self.units),
             "layers": self.layers,
             "normalised": self.normalised,
@@ -86,36 +82,18 @@ class Config:
             **asdict(self.about),
         }
 
-    def text(self, parameters: bytes) -> str:
-        """The JSON of `config.json`, with the SHA-256 of itself and the parameters."""
-        content = self.content()
-        return json.dumps({**content, "sha256": digest(content, parameters)}, indent=1, allow_nan=False) + "\n"
 
-
-def digest(content: Mapping[str, Any], parameters: bytes) -> str:
-    """The SHA-256 of a configuration, in any order and layout, and of the parameters."""
-    kept = {key: value for key, value in content.items() if key != "sha256"}
-    text = json.dumps(kept, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode() + b"\n" + parameters).hexdigest()
-
-
-def parse(data: bytes) -> tuple[Config, dict[str, Any]]:
-    """The configuration in a file, and its entries; `Malformed` if it is not one."""
+def parse(found: Mapping[str, Any]) -> Config:
+    """The configuration with these fields; `Malformed` if one of them is missing or wrong."""
     try:
-        found = json.loads(data)
-    except ValueError as error:
-        raise Malformed(f"it is not JSON: {error}") from error
-    if not isinstance(found, dict) or found.get("format") != KIND:
-        raise Malformed(f"'format' must be '{KIND}'")
-    if found.get("version") != VERSION:
-        raise Malformed(f"'version' must be {VERSION}, got {found.get('version')!r}: another version of phased wrote it")
-    try:
-        return _config(found), found
-    except (KeyError, TypeError) as error:
-        raise Malformed(f"an entry is missing or of the wrong kind: {error}") from error
+        return _config(found)
+    except Malformed:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Malformed(f"a field is missing or wrong ({error!r})") from error
 
 
-def _config(found: dict[str, Any]) -> Config:
+def _config(found: Mapping[str, Any]) -> Config:
     units = tuple(_whole(value) for value in found["units"])
     if len(units) != 3:
         raise Malformed(f"'units' must be three numbers, got {len(units)}")

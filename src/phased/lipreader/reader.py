@@ -38,7 +38,7 @@ class LipReader:
         >>> from phased.lipreader import LipReader
         >>> LipReader.load("no such folder")
         Traceback (most recent call last):
-        phased.lipreader.store.BadModel: there is no folder 'no such folder' with a model. Name the folder of another model, or \
+        phased.model_folder.BadModel: there is no folder 'no such folder' with a model. Name the folder of another model, or \
 make it again with `phased pack`.
     """
 

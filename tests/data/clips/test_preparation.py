@@ -124,7 +124,7 @@ def test_bad_clips_are_named_and_left_out(folder, tmp_path, video):
         prepare(folder, tmp_path / "strict", workers=1, skip_bad=False)
 
 
-def test_an_error_that_nobody_expected_costs_one_clip(folder, watched, tmp_path):
+def test_an_unexpected_error_costs_one_clip(folder, watched, tmp_path):
     watched.stop_at, watched.error = 4, ZeroDivisionError("of a frame")
     made = prepare(folder, tmp_path / "out", workers=1)
     assert len(made.names) == COUNT - 1
