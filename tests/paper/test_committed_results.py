@@ -97,9 +97,9 @@ def test_with_the_authors_weights_at_first_an_lstm_tells_their_waves_at_random_t
     assert pick(found, "frequency", "asynchronous", "bn-lstm", **theirs).test.mean > 0.85  # which their 74 % are not
 
 
-def digits(study: str = "nmnist") -> list[dict[str, float]]:
-    """The accuracies of the Phased LSTM's tests on digits, for each of three seeds, and that after the first epoch."""
-    records = [r for r in read(FOLDER).records if r.study == study and r.model == "phased" and r.scale == "paper"]
+def digits(study: str = "nmnist", model: str = "phased") -> list[dict[str, float]]:
+    """The accuracies of a network's tests on digits, for each of three seeds, and that after the first epoch."""
+    records = [r for r in read(FOLDER).records if r.study == study and r.model == model and r.scale == "paper"]
     assert sorted(record.seed for record in records) == [0, 1, 2]
     return [{name: score.test for name, score in r.evaluations.items()} | {"first": r.curve[0].test} for r in records]
 
@@ -114,6 +114,17 @@ def test_digits_are_told_with_fewer_and_with_more_events_than_in_training():
     assert mean(found, "rho 0.75") >= 0.985
     assert mean(found, "rho 1") >= 0.985
     assert mean(found, "rho 0.4") >= 0.96
+
+
+def test_after_an_epoch_digits_are_told_better_than_by_a_bn_lstm():
+    assert mean(digits(), "first") > mean(digits(model="bn-lstm"), "first") + 0.1
+    assert abs(mean(digits(), "first") - mean(digits(model="cnn"), "first")) < 0.01  # the paper's CNN is 17 points behind
+
+
+@pytest.mark.parametrize("test", ["rho 0.4", "rho 0.75", "rho 1"])
+@pytest.mark.parametrize("model", ["bn-lstm", "cnn"])
+def test_digits_are_told_better_than_by_the_other_networks(model, test):
+    assert min(each[test] for each in digits()) > max(each[test] for each in digits(model=model))
 
 
 def test_real_digits_are_told_by_networks_that_saw_simulated_ones_alone_and_by_those_that_saw_both():
