@@ -1,7 +1,9 @@
 """What every test runs under."""
 
 import sys
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,23 @@ def _one_thread_per_worker() -> None:
 @pytest.fixture(autouse=True)
 def _same_draws_every_time() -> None:
     torch.manual_seed(20161029)
+
+
+@pytest.fixture
+def unsynchronised() -> Any:
+    """A context in which a synchronisation of the GPU with the CPU raises."""
+
+    @contextmanager
+    def raising() -> Iterator[None]:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Synchronization debug mode is a prototype")
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    return raising
 
 
 @pytest.fixture

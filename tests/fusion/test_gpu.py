@@ -39,15 +39,12 @@ def test_holding_has_the_same_gradient_every_time():
     assert all(torch.equal(gradient, gradients[0]) for gradient in gradients)
 
 
-def test_a_timeline_with_a_given_number_of_steps_does_not_synchronise():
+def test_a_timeline_with_a_given_number_of_steps_does_not_synchronise(unsynchronised):
     streams = {name: (time, lengths) for name, (_, time, lengths) in there(batch(LENGTHS)).items()}
     output = torch.randn(40, 4, 6, device="cuda")
     want = Timeline.of(streams, steps=80)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with unsynchronised():
         timeline = Timeline.of(streams, steps=80)
         held = hold(output, timeline.latest["ears"])
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert torch.equal(timeline.time, want.time)
     assert held.shape == (80, 4, 6)

@@ -263,20 +263,16 @@ def test_activation_checkpoints_work_while_units_are_looked_for(reentrant):
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
-def test_on_a_gpu_only_the_first_and_the_last_batch_synchronise():
+def test_on_a_gpu_only_the_first_and_the_last_batch_synchronise(unsynchronised):
     settings = SEVEN | {"device": "cuda"}
     rnn = PhasedLSTM(3, 7, **settings)
     x, time = torch.randn(30, 4, 3, device="cuda"), clocks(30, 4).cuda()
     lengths = torch.tensor([30, 12, 0, 7], device="cuda")
     rnn(x, time, lengths=lengths)
     gates = [gate.bounded() for gate in rnn.gates()]
-    try:
-        torch.cuda.set_sync_debug_mode("error")
+    with unsynchronised():
         for _ in range(18):
             rnn._openings.watch(gates, time, lengths, 1)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert rnn._openings.batches == 19
     with pytest.warns(UserWarning, match="^2 of 7 units"):
         rnn(x, time, lengths=lengths)
