@@ -1,17 +1,15 @@
 """Clips are prepared once, whatever is interrupted, missing or bad."""
 
 import os
-import resource
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import current_process, get_context
 from pathlib import Path
 
 import pytest
 
+from disk import room_for
 from phased.data import cache_folder
 from phased.data.clips import BadClip, find_grid, load_clips, preparation, prepare, store, workers
 from phased.data.clips.clip import prepare_clip
@@ -39,17 +37,6 @@ def watched(monkeypatch) -> Watched:
     watch = Watched()
     monkeypatch.setattr(preparation, "prepare_clip", watch)
     return watch
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """A disk on which no file can be larger than this."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_speaker_is_one_file_and_a_second_call_prepares_nothing(folder, watched):
