@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 OUT ?= out
 
 # One worker per core, at most 8, because each imports torch; one torch thread per worker, so that workers do not compete for cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses=8
+# With worksteal a worker runs neighbouring tests, so most fixtures of a module are made once, not by every worker.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses=8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format clean distclean

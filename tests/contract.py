@@ -24,21 +24,23 @@ def device_of(backend: str) -> str:
     return ops.backends()[backend].device or "cpu"
 
 
-def backend_parameters(*, reference: bool = False) -> list[Any]:
-    """Every backend there is, the core under each instruction set; one that cannot run here is skipped, and says why."""
+def backend_parameters(*, reference: bool = False, sets: int | None = None) -> list[Any]:
+    """Every backend there is, the core under all instruction sets or its best `sets`; one that cannot run here is skipped."""
     found = []
     for name in [name for name in ops.backends() if reference or name != "reference"]:
         why = ops.backends()[name].missing()
         marks = [pytest.mark.gpu] if device_of(name) == "cuda" else []
         marks += [pytest.mark.skip(reason=why)] if why else []
         if name == "cpu":
-            found += [pytest.param(each, marks=marks, id=f"cpu {each.instructions}".strip()) for each in CoreOn.each()]
+            found += [pytest.param(each, marks=marks, id=f"cpu {each.instructions}".strip()) for each in CoreOn.each()[:sets]]
         else:
             found.append(pytest.param(name, marks=marks))
     return found
 
 
 each_backend = pytest.mark.parametrize("backend", backend_parameters())
+# What torch's compiler sees of the core is the same under every instruction set; tracing takes longer than all of them.
+each_backend_once = pytest.mark.parametrize("backend", backend_parameters(sets=1))
 each_backend_and_reference = pytest.mark.parametrize("backend", backend_parameters(reference=True))
 each_cell = pytest.mark.parametrize("cell", sorted(CELLS))
 each_leak = pytest.mark.parametrize("leak", [0.0, 0.01])

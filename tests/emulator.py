@@ -37,6 +37,15 @@ def report(to, ticket, most, count):
         at(to, 3, dtype=np.int64)[:] = most, count, ticket
 
 
+def weighted_sum(weights, shares):
+    """The sum over events and products, (n,), of weights (events, 4, n) with shares (events, 4); zeros without events.
+
+    Not by np.einsum: without events its inner loop still reads one weight, from memory that nothing has written, and multiplies
+    it by zero (NumPy 2.4). If that is NaN, so is the sum.
+    """
+    return (weights * shares[..., None]).sum((0, 1))
+
+
 class Emulator:
     """The kernels for a cell and a number type."""
 
@@ -247,7 +256,7 @@ class Emulator:
                     others[:, 1:] = to_w
                 back_h = back_h.copy()
                 back_h[own], back_c[own] = before_h, before_c
-                back_h += np.einsum("egu,eg->u", weights[own], shares)
+                back_h += weighted_sum(weights[own], shares)
             for to_state, back in ((to_h, back_h), (to_c, back_c)):
                 if to_state:
                     self.numbers(to_state, batch, units)[b] = back
@@ -339,7 +348,7 @@ class Emulator:
         to_x, through = self.numbers(to_input, steps, batch, features), self.numbers(wx, unit.max(initial=0) + 1, 4, features)
         for row in range(batch * steps):
             own = slice(begins[row], begins[row + 1])
-            to_x[row % steps, row // steps] = (through[unit[own]] * shares[own, :, None]).sum((0, 1))
+            to_x[row % steps, row // steps] = weighted_sum(through[unit[own]], shares[own])
 
 
 AROUND = ("pack", "find_open", "add_up", "fill", "event_sums", "dense_gate_sums", "unpack", "input_gradient")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import stat
 import threading
 from contextlib import contextmanager
@@ -11,19 +10,9 @@ from pathlib import Path
 import pytest
 
 import phased
+from disk import room_for
 from phased import files
 from phased.files import Damaged, remove_parts, seal, unseal, writable, write_whole
-
-
-@contextmanager
-def room_for(size):
-    """A disk on which no file can be larger than this."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextmanager

@@ -1,17 +1,16 @@
 """A data set: indexed once, mapped from then on, made again if it or its files change; bad files are named or skipped."""
 
 import os
-import resource
 import shutil
 import warnings
 import zipfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from disk import room_for
 from phased.data import BadRecording, cache_folder, encode, open_recordings, read_native
 from phased.data import data_set as module
 from phased.data.index import BLOCK, LARGEST
@@ -29,16 +28,6 @@ def builds(monkeypatch):
 
     monkeypatch.setattr(module, "build", spy)
     return calls
-
-
-@contextmanager
-def room_for(size):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def index_file() -> Path:

@@ -1,10 +1,7 @@
 """Simulated recordings in the cache: the same whatever the workers, the number of images and the interruptions."""
 
-import resource
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 import torch
 
 from digits import IMAGES, stand_in
+from disk import room_for
 from phased.data import BadFile, Recordings, cache_folder, camera, read_mnist, simulated, simulated_recordings
 from phased.data.camera import Camera
 from phased.data.progress import progress, shown
@@ -53,17 +51,6 @@ def watched(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Watched:
     camera = Watched()
     monkeypatch.setattr(simulated, "simulate", camera)
     return camera
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """A disk on which no file can be larger than this."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def assert_same(one: Recordings, other: Recordings) -> None:

@@ -211,7 +211,7 @@ def fresh_compiler() -> None:
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.usefixtures("fresh_compiler")
 def test_compiled_without_a_graph_break_it_equals_eager(make, training, leak):
-    rnn = make(3, 5, 2, period=8.0, ratio_on=0.4, leak=leak).train(training)
+    rnn = make(3, 5, period=8.0, ratio_on=0.4, leak=leak).train(training)
     compiled = torch.compile(rnn, fullgraph=True, backend="aot_eager")
     assert_compiled_equals_eager(rnn, compiled, [(9, 4), (12, 3)])
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from contract import Case, assert_same, device_of, each_backend, each_cell, each_leak
+from contract import Case, assert_same, device_of, each_backend, each_backend_once, each_cell, each_leak
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
 from phased.ops.contract import Problem
@@ -20,7 +20,7 @@ def registered(backend: str) -> Any:
     return getattr(torch.ops.phased, backend)
 
 
-@each_backend
+@each_backend_once
 @each_cell
 @each_leak
 @pytest.mark.parametrize("keep", [True, False], ids=["training", "inference"])
@@ -33,7 +33,7 @@ def test_torch_finds_nothing_wrong_with_the_operator(backend, cell, leak, keep):
     torch.library.opcheck(operator, arguments)
 
 
-@each_backend
+@each_backend_once
 @each_cell
 @each_leak
 @pytest.mark.parametrize("dynamic", [True, False], ids=["dynamic", "static"])

@@ -46,32 +46,6 @@ def test_a_stream_with_a_table_is_copied_with_it(way):
     torch.testing.assert_close(COPIES[way](stream).run(index[10:], times[10:]), want[10:])
 
 
-def test_a_stream_can_be_sent_to_another_process(tmp_path):
-    """As an argument of a process that is spawned, by torch's reductions, which send tensors by address."""
-    script = tmp_path / "spawn.py"
-    script.write_text(
-        """
-import torch, torch.multiprocessing as multiprocessing
-from phased import PhasedGRU, PhasedLSTM, Stream
-
-def child(stream, want):
-    torch.testing.assert_close(stream.run(torch.ones(3, 2), [1, 2, 3]), want)
-    print("equal")
-
-if __name__ == "__main__":
-    for make in (PhasedLSTM, PhasedGRU):
-        stream = Stream(make(2, 4, period=3.0, ratio_on=0.9))
-        stream.push([1.0, 2.0], 0.5)
-        arguments = stream, stream.copy().run(torch.ones(3, 2), [1, 2, 3])
-        process = multiprocessing.get_context("spawn").Process(target=child, args=arguments)
-        process.start()
-        process.join()
-"""
-    )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["equal", "equal"], done.stderr
-
-
 @pytest.mark.parametrize("what", ["x", "time", "state", "index"])
 def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
     table = torch.randn(20, 3, dtype=torch.float64) if what == "index" else None

@@ -73,7 +73,10 @@ VideoFiles = Annotated[
     list[Path], typer.Argument(metavar="CLIP...", help="Video files of GRID, or folders with such files.", show_default=False)
 ]
 ReaderModel = Annotated[
-    Path | None, typer.Option("--model", metavar="FOLDER", help="The model. Default: the one that comes with phased.")
+    Path | None,
+    typer.Option(
+        "--model", metavar="FOLDER", help="The model, a folder made by `phased pack`. Needed: no model comes with this version."
+    ),
 ]
 VideoOnly = Annotated[bool, typer.Option("--video-only", help="Use the face alone.")]
 AudioOnly = Annotated[bool, typer.Option("--audio-only", help="Use the voice alone.")]

@@ -49,7 +49,11 @@ def share(network: Network, data: Sequences, chosen: Indices) -> float:
 
 @torch.no_grad()
 def open_all(network: Network, data: Sequences, chosen: Indices) -> None:
-    """Shift units that open at no step of these sequences, so that each is fully open at one of them, drawn at random."""
+    """Shift units that open at no step of these sequences, so that each is fully open at one of them, drawn at random.
+
+    Not the same as `phased.wake`, which moves a shift by the least time: all sequences start at 0 here, so the nearest step is
+    often the last one of the longest sequence, and the unit would stay closed in all others.
+    """
     if not isinstance(network.rnn, PhasedRNN) or not int(data.lengths[chosen].sum()):
         return
     closed = (count(network, data, chosen) == 0).nonzero().flatten()

@@ -50,7 +50,7 @@ make it again with `phased pack`.
         """Read a lip reader from its folder.
 
         Args:
-            folder: what `save` wrote; by default the one that comes with phased.
+            folder: what `save` wrote. With None an error says how to make one: no model comes with this version.
 
         Returns:
             The lip reader.

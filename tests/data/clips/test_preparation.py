@@ -1,17 +1,16 @@
 """Clips are prepared once, whatever is interrupted, missing or bad."""
 
 import os
-import resource
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import current_process, get_context
 from pathlib import Path
 
 import pytest
 
+from disk import room_for
+from phased import files
 from phased.data import cache_folder
 from phased.data.clips import BadClip, find_grid, load_clips, preparation, prepare, store, workers
 from phased.data.clips.clip import prepare_clip
@@ -39,17 +38,6 @@ def watched(monkeypatch) -> Watched:
     watch = Watched()
     monkeypatch.setattr(preparation, "prepare_clip", watch)
     return watch
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """A disk on which no file can be larger than this."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_speaker_is_one_file_and_a_second_call_prepares_nothing(folder, watched):
@@ -191,6 +179,15 @@ def test_two_calls_at_once_prepare_each_clip_once(folder, watched, tmp_path):
         call.join()
     assert made == [made[0]] * 3
     assert set(watched.made.values()) == {1}
+
+
+def test_a_file_that_another_call_is_writing_for_another_speaker_is_left_alone(folder, watched, tmp_path):
+    place = tmp_path / "out"
+    place.mkdir()
+    with files.replacing(place / "s3.safetensors") as file:
+        prepare(folder, place, workers=1)
+        file.write(b"the clips of another speaker")
+    assert (place / "s3.safetensors").read_bytes() == b"the clips of another speaker"
 
 
 def test_processes_prepare_real_clips_and_a_bad_one_does_not_stop_them(grid, tmp_path):

@@ -1,13 +1,15 @@
 """The arguments that Python passes to the kernels, and how it uses their results. Kernels in NumPy let it run everywhere."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
 
 import contract
 from contract import Case, assert_contract, assert_same
-from emulator import KERNELS, Emulator, emulated, parameters
+from emulator import KERNELS, Emulator, emulated, parameters, weighted_sum
 from phased import PhasedLSTM, ops
 from phased.init import LogUniform
 from phased.ops.cuda import count, driver, kernels, passes, pinned
@@ -38,6 +40,13 @@ def _a_gpu_in_numpy():
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_double_of_a_kernel_has_its_parameters(name):
     assert emulated(name) == [parameter for parameter, _ in parameters(name)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sum_over_no_events_is_zero_whatever_lies_in_memory(dtype):
+    poison = np.full(64, np.nan, dtype)
+    weights = as_strided(poison, (0, 4, 7), (0, 0, 0))  # the strides of an indexed array without entries
+    assert (weighted_sum(weights, poison.reshape(16, 4)[:0]) == np.zeros(7, dtype)).all()
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -74,7 +74,7 @@ def test_updates_are_those_of_samples_and_open_gates(task):
 @pytest.mark.parametrize("model", MODELS)
 def test_words_of_made_up_clips_are_learned(task, model, tmp_path):
     task = replace(task, resolution="low", silent=0.0, blind=0.0)
-    training = Training(epochs=12, batch=7, rate=2e-2, train=21, test=2)
+    training = Training(epochs=18, batch=2, rate=2e-2, train=8, test=2)
     network = replace(SMALL, model=model, ratio_on=0.5, periods=((10.0, 500.0), (100.0, 900.0))).build(task, 0)
     trained = fit(task, network, training, tmp_path, make_fabric("cpu"))
     assert trained.curve[-1].loss < 0.5 * trained.curve[0].loss

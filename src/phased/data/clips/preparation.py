@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -184,10 +184,13 @@ class Speaker:
             return None
         whole = store.Shelf.joined(shelves)
         if done or before is None or len(before) != len(whole):
-            whole.write(self.file)
+            # Written in the speaker's own folder: another call may be writing the file of another speaker beside this one.
+            files.writable(self.parts)
+            written = self.parts / self.file.name
+            whole.write(written)
+            written.replace(self.file)
+            files.sync_folder(self.file.parent)
         shutil.rmtree(self.parts, ignore_errors=True)
-        with suppress(OSError):
-            files.remove_parts(self.file.parent)
         return whole
 
 
