@@ -140,6 +140,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 self.batch_size,
                 float(self.learning_rate),
                 CLIP,
+                openness_cost=1.0,  # the factor of the network's penalty
                 seed=seed,
                 average=AVERAGE,
             ),
