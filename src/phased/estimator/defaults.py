@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-UNITS = 64
+UNITS = 32
 CELL = "phased_lstm"
 RATE = 2e-3
 DECAY = 1e-2

@@ -17,6 +17,9 @@ from phased.estimator.shared import Shared
 NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
 """Types of a number that need no conversion."""
 
+LISTS = ("measured", "unknown")
+"""Parts of a dumped state whose length differs."""
+
 
 class Online:
     """One sequence that is measured now. `model.online()` makes it.
@@ -43,7 +46,6 @@ class Online:
         "_columns",
         "_first",
         "_highest",
-        "_known",
         "_lowest",
         "_mean",
         "_measured",
@@ -59,6 +61,7 @@ class Online:
         "_time",
         "_top",
         "_totals",
+        "_unknown",
         "_values",
         "_x",
     )
@@ -77,7 +80,7 @@ class Online:
         self._values, self._ages = self._x[:variables], self._x[2 * variables : 3 * variables]
         self._highest[:], self._top[:], self._lowest[:] = -np.inf, -np.inf, np.inf
         self._first = np.zeros(variables, np.float32)  # first values of the variables
-        self._known = np.zeros(variables, bool)  # whether a variable was measured
+        self._unknown = set(range(variables))  # variables that were not measured yet
         self._measured: list[int] = []  # variables measured at the last step
         self._since = np.zeros(variables)  # when each was last measured, or the first step was, in median gaps
         self._memory = shared.steps.state()
@@ -157,8 +160,9 @@ class Online:
             x[number] = scaled
             x[variables + number] = 1.0
             self._since[number] = now
-            if not self._known[number]:
-                self._known[number], self._first[number] = True, scaled
+            if number in self._unknown:
+                self._unknown.remove(number)
+                self._first[number] = scaled
         np.subtract(now, self._since, out=self._ages, casting="same_kind")
         np.log1p(self._ages, out=self._ages)
         x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
@@ -211,7 +215,7 @@ class Online:
                 "totals": self._totals,
                 "columns": self._columns,
                 "first": self._first,
-                "known": self._known,
+                "unknown": np.array(sorted(self._unknown), np.int64),
                 "sums": np.array(self._sums),
                 "clock": np.array([self._start, self._time, self._now, self._steps]),
             }
@@ -227,14 +231,14 @@ class Online:
         if found.keys() != expected.keys() or bytes(found["model"]) != self._shared.digest:
             raise ValueError("state must be of this model, got one of another. Load the model that it was made with.")
         for name, value in expected.items():
-            if found[name].dtype != value.dtype or (name != "measured" and found[name].shape != value.shape):
+            if found[name].dtype != value.dtype or (name not in LISTS and found[name].shape != value.shape):
                 raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
         parts: dict[str, NDArray[Any]] = {"read": self._read, "since": self._since, "inputs": self._x, "totals": self._totals}
-        parts |= {"columns": self._columns, "first": self._first, "known": self._known}
+        parts |= {"columns": self._columns, "first": self._first}
         for name, part in parts.items():
             part[:] = found[name]
         self._sums = found["sums"].tolist()
-        self._measured = found["measured"].tolist()
+        self._measured, self._unknown = found["measured"].tolist(), set(found["unknown"].tolist())
         self._memory.restore(found["state"])
         self._start, self._time, self._now, steps = found["clock"].tolist()
         self._steps = int(steps)
