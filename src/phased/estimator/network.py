@@ -28,8 +28,9 @@ from phased.schedule import valid_steps
 
 Cell = Literal["phased_lstm", "phased_gru", "lstm", "gru"]
 CELLS: tuple[str, ...] = get_args(Cell)
-STEPS, STATIC = "steps", "static"
-"""The streams of a batch: the inputs of the steps, and one sample with those of the static variables."""
+STEPS, STATIC, SUMMARY = "steps", "static", "summary"
+"""The streams of a batch: the inputs of the steps, one sample with those of the static variables, and, where they were computed
+before, one with summaries of the inputs."""
 
 PRIOR = 1.4
 """Spread of the log odds, or of the scaled number, that the penalty expects of the pieces together."""
@@ -110,6 +111,8 @@ class Network(Model):
 
     def summaries(self, batch: Batch) -> Tensor:
         """Summaries of the inputs, (B, columns) or (T, B, columns)."""
+        if SUMMARY in batch.streams:
+            return batch.streams[SUMMARY].x[0]
         (x, _, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
         return summaries(x, static, lengths, self.sizes.variables, self.every_step)
 
