@@ -102,7 +102,7 @@ def test_periods_are_those_of_the_data():
 
 def test_the_report_says_what_was_chosen_and_measured(classifier):
     text = str(classifier.report_)
-    for part in ("48 to train on, 12 held out", "periods", "updates", "units never open", "auroc", "s each", "<- kept"):
+    for part in ("54 to train on, 6 held out", "periods", "updates", "units never open", "auroc", "s each", "<- kept"):
         assert part in text
     assert len(classifier.report_.curve) == 4
     assert classifier.report_.seconds_per_epoch > 0

@@ -102,8 +102,8 @@ def test_there_is_no_folder(tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"version": 2}, "'version' must be 1, got 2. Upgrade phased"),
-        ({"version": 0}, "'version' must be 1, got 0. Fit the model again"),
+        ({"version": 3}, "'version' must be 2, got 3. Upgrade phased"),
+        ({"version": 1}, "'version' must be 2, got 1. Fit the model again"),
         ({"format": "another"}, "'format' must be 'phased estimator'"),
         ({"kind": "regressor"}, "'kind' must be 'classifier', got 'regressor'"),
         ({"scaling": {}}, "a field is missing or wrong"),

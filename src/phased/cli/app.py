@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -40,12 +42,26 @@ Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
-What = Annotated[str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist or epoch.", show_default=False)]
+What = Annotated[
+    str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist, epoch or physionet.", show_default=False)
+]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
 Instructions = Annotated[
     str | None,
     typer.Option("--instructions", metavar="SET", help="Restrict phased and PyTorch to avx512, avx2 or baseline (SSE)."),
+]
+Folds = Annotated[
+    int, typer.Option("--folds", metavar="K", min=2, help="Of physionet: parts, each predicted by models of the others.")
+]
+BenchSeeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Of physionet: seeds 0 to N - 1.")]
+StaysFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Of physionet: the folder with set-a and Outcomes-a.txt. Default: PHASED_DATA/physionet2012.",
+    ),
 ]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the results.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
@@ -177,24 +193,35 @@ def run(
 
 
 @app.command()
-def bench(what: What, json: Json = None, quick: Quick = False, instructions: Instructions = None) -> None:
+def bench(
+    what: What,
+    json: Json = None,
+    quick: Quick = False,
+    instructions: Instructions = None,
+    data: StaysFolder = None,
+    seeds: BenchSeeds = 5,
+    folds: Folds = 5,
+) -> None:
     """Measure against other implementations in one run, and print the ratios."""
     from phased.cli import bench as measure
     from phased.ops import backends
 
-    benches = {
+    benches: dict[str, Callable[[Console, bool], dict[str, Any]]] = {
         "cpu": measure.bench_cpu,
         "cuda": measure.bench_cuda,
         "stream": measure.bench_stream,
         "tasks": measure.bench_tasks,
         "nmnist": measure.bench_nmnist,
         "epoch": measure.bench_epoch,
+        "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, json),
     }
-    trains = what in ("tasks", "epoch")
+    trains = what in ("tasks", "epoch", "physionet")
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
     if trains:
         need("lightning", "train")
+    if what == "physionet":
+        need("sklearn", "estimator")
     missing = None if trains else backends()["cuda" if what == "cuda" else "cpu"].missing()
     if missing is not None:
         fail(missing)
@@ -203,6 +230,8 @@ def bench(what: What, json: Json = None, quick: Quick = False, instructions: Ins
             writable(json.parent, "--json")
     if instructions is not None:
         again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
+        if what == "physionet":
+            again += [*(["--data", str(data)] if data else []), "--seeds", str(seeds), "--folds", str(folds)]
         hold_to(instructions, [*again, "--instructions", instructions])
     with plain_errors():
         result = benches[what](Console(), quick)
@@ -347,6 +376,14 @@ def hold_to(instructions: str, command: list[str]) -> None:
     if held() != variables(instructions):
         done = subprocess.run([sys.executable, "-m", "phased", *command], env=environment(instructions), check=False)
         raise typer.Exit(done.returncode)
+
+
+def mortality(console: Console, quick: bool, data: Path | None, seeds: int, folds: int, json: Path | None) -> dict[str, Any]:
+    """`phased bench physionet`. With a file for the result, finished fits are kept in a folder beside it."""
+    from phased.cli.bench_physionet import bench_physionet, plan
+
+    folder = data or Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
+    return bench_physionet(console, folder, plan(quick, seeds, folds), None if json is None else json.with_suffix(".parts"))
 
 
 def draw(name: str, out: Path) -> None:

@@ -121,12 +121,14 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         spans = checks.spans(learned)
         self.longest_ = float(spans.max()) if len(spans) else 0.0
         data = self._sequences(whole, encoded, both.counts)
-        task = EventTask(data, train, test, self.batch_size)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network_ = self._network(both.counts is not None)
+            if both.counts is None:
+                data = data.summarised(self.network_.summaries)
             gates.open_all(self.network_, data, train)
             self.network_.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
+        task = EventTask(data, train, test, self.batch_size)
         budget = None if self.updates is None else float(self.updates)
         fitted = training.train(
             self.network_,
@@ -140,6 +142,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 self.batch_size,
                 float(self.learning_rate),
                 CLIP,
+                openness_cost=1.0,  # the factor of the network's penalty
                 seed=seed,
                 average=AVERAGE,
             ),

@@ -26,7 +26,7 @@ def card(fields: dict[str, Any], report: Report) -> str:
     when = "at each step" if fields["every_step"] else "for each sequence"
     what = (
         f"A model that gives {answer}, {when} of measurements at uneven times: one layer of {parameters['units']} units "
-        f"({parameters['cell']}), and a linear layer on its last, mean and highest states."
+        f"({parameters['cell']}), and a linear layer on its last, mean and highest states and on summaries of the inputs."
     )
     reads = (
         f"Variables over time: {named(fields['variables'])}. Known once a sequence: {named(fields['statics'])}. Times are in "

@@ -31,7 +31,7 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
         cell: "phased_lstm" or "phased_gru"; "lstm" or "gru" for a comparison with a layer of torch.
         learning_rate: Learning rate of AdamW.
         weight_decay: Decay of weight matrices; gates and biases have none.
-        dropout: Dropout before the last layer.
+        dropout: Dropout of the states before the last layer.
         batch_size: Sequences per batch.
         epochs: The most epochs.
         patience: Epochs without a lower loss on held-out sequences after which training stops.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-UNITS = 64
+UNITS = 32
 CELL = "phased_lstm"
 RATE = 2e-3
 DECAY = 1e-2
@@ -12,4 +12,4 @@ DROPOUT_OF_NUMBERS = 0.1
 BATCH = 64
 EPOCHS = 40
 PATIENCE = 5
-VALIDATION = 0.2
+VALIDATION = 0.1

@@ -10,6 +10,17 @@ from torch import Tensor, nn
 
 from phased.cost import updates
 from phased.estimator.inputs import width
+from phased.estimator.summary import (
+    PIECES,
+    PIECES_OF_STEPS,
+    SPREAD,
+    Pieces,
+    Pooled,
+    columns,
+    pool_every_step,
+    pool_last,
+    summaries,
+)
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
 from phased.learn.model import Model, Updates
@@ -17,12 +28,12 @@ from phased.schedule import valid_steps
 
 Cell = Literal["phased_lstm", "phased_gru", "lstm", "gru"]
 CELLS: tuple[str, ...] = get_args(Cell)
-STEPS, STATIC = "steps", "static"
-"""The streams of a batch: the inputs of the steps, and one sample with those of the static variables."""
+STEPS, STATIC, SUMMARY = "steps", "static", "summary"
+"""The streams of a batch: the inputs of the steps, one sample with those of the static variables, and, where they were computed
+before, one with summaries of the inputs."""
 
-POOLED, LEAST_SPREAD = 0.3, 0.001
-"""Spread of the pooled inputs after scaling: below that of states, so that both are learned at a similar pace; and the least
-spread before it."""
+PRIOR = 1.4
+"""Spread of the log odds, or of the scaled number, that the penalty expects of the pieces together."""
 
 
 class Plain(nn.Module):
@@ -41,8 +52,9 @@ class Plain(nn.Module):
 class Network(Model):
     """The answer for each sequence, or at each step, from what came so far.
 
-    A linear layer reads the last, mean and highest states of the recurrent layer. It also reads the inputs: last, mean, highest
-    and lowest values. These give it what a linear model of a sequence has, which a recurrent layer needs much data to learn.
+    A linear layer reads the last, mean and highest states of the recurrent layer. It also reads summaries of the inputs, in
+    pieces (`phased.estimator.summary`). These give it what an additive model of a sequence has, which a recurrent layer needs
+    much data to learn.
 
     Args:
         variables: variables measured over time; a step has `phased.estimator.inputs.width` inputs.
@@ -51,12 +63,9 @@ class Network(Model):
         outputs: classes, or 1 to predict a number.
         every_step: one answer at each step, instead of one after the last.
         cell: one of CELLS.
-        dropout: probability that an input of the linear layer is zeroed in training.
+        dropout: probability that a state is zeroed in training before the linear layer reads it.
         gate: settings of a phased layer's gates.
     """
-
-    center: Tensor
-    factor: Tensor
 
     def __init__(
         self,
@@ -79,10 +88,11 @@ class Network(Model):
         )
         self.dropout = nn.Dropout(dropout)
         self.sizes = Sizes(units, features, variables, static)
-        self.head = nn.Linear(self.sizes.states + self.sizes.pooled, outputs)
+        pieces = PIECES_OF_STEPS if every_step else PIECES
+        self.pieces = Pieces(columns(features, variables, static), pieces)
+        self.head = nn.Linear(self.sizes.states + self.pieces.start.numel(), outputs)
         nn.init.zeros_(self.head.weight[:, self.sizes.states :].detach())
-        self.register_buffer("center", torch.zeros(self.sizes.pooled))
-        self.register_buffer("factor", torch.ones(self.sizes.pooled))
+        self.decay = 0.0  # of the pieces' weights; `measure` sets it
         self.every_step, self.outputs = every_step, outputs
 
     def forward(self, batch: Batch) -> Tensor:
@@ -90,33 +100,39 @@ class Network(Model):
         (x, time, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
         whole = torch.cat([x, static.expand(len(x), *static.shape)], -1) if self.sizes.static else x
         h, _ = self.rnn(whole, time, lengths=lengths)
-        pooled = (self.pooled(x, static, lengths) - self.center) * self.factor
-        y: Tensor = self.head(self.dropout(torch.cat([*self.pool(h, lengths), pooled], -1)))
+        pieces = self.pieces(self.summaries(batch))
+        states = torch.cat(self.pool(h, lengths), -1)
+        y: Tensor = self.head(torch.cat([self.dropout(states), pieces], -1))
         return y.squeeze(-1) if self.outputs == 1 else y
 
     def pool(self, h: Tensor, lengths: Tensor) -> Pooled:
         """Last, mean and highest of h (T, B, H), over each sequence or up to each step."""
         return (pool_every_step if self.every_step else pool_last)(h, lengths)
 
-    def pooled(self, x: Tensor, static: Tensor, lengths: Tensor) -> Tensor:
-        """What the linear layer reads of the inputs: last, mean, highest and lowest values, and the static ones."""
-        last, mean, _ = self.pool(x, lengths)
-        values = x[..., : self.sizes.variables]
-        highest, lowest = self.pool(values, lengths).highest, -self.pool(-values, lengths).highest
-        return torch.cat([last, mean, highest, lowest, static.expand(*last.shape[:-1], -1)], -1)
+    def summaries(self, batch: Batch) -> Tensor:
+        """Summaries of the inputs, (B, columns) or (T, B, columns)."""
+        if SUMMARY in batch.streams:
+            return batch.streams[SUMMARY].x[0]
+        (x, _, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
+        return summaries(x, static, lengths, self.sizes.variables, self.every_step)
 
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> None:
-        """Set centre and factor of the pooled inputs from the training sequences."""
+        """Set pieces and penalty from the training sequences."""
         found = []
         for batch in batches:
-            inputs, _, lengths = batch.streams[STEPS]
-            made = self.pooled(inputs, batch.streams[STATIC].x[0], lengths)
+            made, lengths = self.summaries(batch), batch.streams[STEPS].lengths
             found.append(made[valid_steps(len(made), lengths)] if self.every_step else made)
-        rows = torch.cat(found).double()
-        self.center.copy_(rows.mean(0))
-        # The least spread keeps a column of one value finite. The mean mask of a rare variable varies little, and is magnified.
-        self.factor.copy_(POOLED / (rows.std(0, correction=0) + LEAST_SPREAD))
+        rows = torch.cat(found)
+        self.pieces.measure(rows)
+        self.decay = self.pieces.used * (SPREAD / PRIOR) ** 2 / max(1, len(rows))
+
+    def penalty(self) -> Tensor:
+        """Of the weights of pieces, each of which has, before any sequence is seen, an equal share of the spread `PRIOR`.
+
+        So it is stronger with more pieces, and weaker with more sequences.
+        """
+        return self.decay * self.head.weight[:, self.sizes.states :].square().sum()
 
     def extra_repr(self) -> str:
         """The settings that no submodule prints."""
@@ -131,7 +147,7 @@ class Network(Model):
 
 
 class Sizes(NamedTuple):
-    """What the linear layer reads, in this order: three vectors of units, two of features, two of variables, static inputs."""
+    """Units of the layer, inputs of a step, variables, and inputs of static variables."""
 
     units: int
     features: int
@@ -140,34 +156,5 @@ class Sizes(NamedTuple):
 
     @property
     def states(self) -> int:
-        """Inputs from the recurrent layer."""
+        """What the linear layer reads of the recurrent layer: last, mean and highest states."""
         return 3 * self.units
-
-    @property
-    def pooled(self) -> int:
-        """Inputs from the inputs."""
-        return 2 * self.features + 2 * self.variables + self.static
-
-
-class Pooled(NamedTuple):
-    """What is read from a sequence of vectors."""
-
-    last: Tensor
-    mean: Tensor
-    highest: Tensor
-
-
-def pool_last(h: Tensor, lengths: Tensor) -> Pooled:
-    """Last, mean and highest of h (T, B, H) over each sequence, (B, H); zeros for one without steps."""
-    some = (lengths > 0).unsqueeze(-1)
-    real = valid_steps(len(h), lengths).unsqueeze(-1)
-    last = h[(lengths - 1).clamp(min=0), torch.arange(h.shape[1], device=h.device)]
-    mean = torch.where(real, h, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
-    highest = torch.where(real, h, -torch.inf).amax(0)
-    return Pooled(torch.where(some, last, 0.0), mean, torch.where(some, highest, 0.0))
-
-
-def pool_every_step(h: Tensor, lengths: Tensor) -> Pooled:
-    """Last, mean and highest so far, (T, B, H); after the end of a sequence they are undefined."""
-    count = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype)[:, None, None]
-    return Pooled(h, h.cumsum(0) / count, h.cummax(0).values)

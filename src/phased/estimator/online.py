@@ -17,6 +17,9 @@ from phased.estimator.shared import Shared
 NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
 """Types of a number that need no conversion."""
 
+LISTS = ("measured", "unknown")
+"""Parts of a dumped state whose length differs."""
+
 
 class Online:
     """One sequence that is measured now. `model.online()` makes it.
@@ -39,9 +42,12 @@ class Online:
 
     __slots__ = (
         "_ages",
-        "_current",
+        "_change",
+        "_columns",
+        "_first",
         "_highest",
         "_lowest",
+        "_mean",
         "_measured",
         "_memory",
         "_now",
@@ -53,6 +59,9 @@ class Online:
         "_steps",
         "_sums",
         "_time",
+        "_top",
+        "_totals",
+        "_unknown",
         "_values",
         "_x",
     )
@@ -60,18 +69,23 @@ class Online:
     def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
         units, features, variables, _ = shared.sizes
         self._shared = shared
-        # All that the linear layer reads, in one array: state, inputs, highest states and values, lowest values.
-        self._read = np.zeros(shared.weight.shape[1], np.float32)
-        inputs = units + features + len(static)
-        self._state, self._x, self._highest, self._lowest = np.split(self._read, [units, inputs, inputs + units + variables])
-        self._current, self._values = self._read[: units + variables], self._x[:variables]
-        self._ages = self._x[2 * variables : 3 * variables]
-        self._x[features:] = static
-        self._highest[:], self._lowest[:] = -np.inf, np.inf
+        # What the linear layer reads: states and highest states in one array, summaries of the inputs in another.
+        self._read = np.zeros(2 * units, np.float32)
+        self._state, self._highest = np.split(self._read, 2)
+        self._columns = np.zeros(shared.start.shape[1], np.float32)
+        ends = np.cumsum([features, features, variables, variables, variables])
+        last, self._mean, self._top, self._lowest, self._change, known = np.split(self._columns, ends)
+        known[:] = static
+        self._x = np.concatenate([last, static])  # inputs of the layer
+        self._values, self._ages = self._x[:variables], self._x[2 * variables : 3 * variables]
+        self._highest[:], self._top[:], self._lowest[:] = -np.inf, -np.inf, np.inf
+        self._first = np.zeros(variables, np.float32)  # first values of the variables
+        self._unknown = set(range(variables))  # variables that were not measured yet
         self._measured: list[int] = []  # variables measured at the last step
         self._since = np.zeros(variables)  # when each was last measured, or the first step was, in median gaps
         self._memory = shared.steps.state()
-        self._sums = [0.0] * shared.outputs  # over all steps, of what the weights of means make of each
+        self._totals = np.zeros(features)  # inputs, summed over all steps
+        self._sums = [0.0] * shared.outputs  # over all steps, of what the weights of mean states make of each
         self._start = self._time = math.nan  # of the first step and of the last
         self._now = -math.inf  # of the last step since the first, in median gaps
         self._steps = 0
@@ -146,19 +160,32 @@ class Online:
             x[number] = scaled
             x[variables + number] = 1.0
             self._since[number] = now
+            if number in self._unknown:
+                self._unknown.remove(number)
+                self._first[number] = scaled
         np.subtract(now, self._since, out=self._ages, casting="same_kind")
         np.log1p(self._ages, out=self._ages)
         x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
         self._state[:] = shared.steps(x, now, self._memory, self._now)
         self._time, self._now = time, now
         self._steps += 1
-        np.maximum(self._highest, self._current, out=self._highest)
-        np.minimum(self._lowest, self._values, out=self._lowest)
-        read = shared.weight.dot(self._read).tolist()
+        np.maximum(self._highest, self._state, out=self._highest)
+        self._summarise()
+        read, pieces = shared.weight.dot(self._read).tolist(), shared.read_pieces(self._columns)
         outputs, steps = shared.outputs, self._steps
         self._sums = [total + more for total, more in zip(self._sums, read[outputs:], strict=True)]
-        parts = zip(read, self._sums, shared.bias, strict=False)  # of what was read, the first half
-        return shared.answer([last + total / steps + bias for last, total, bias in parts])
+        parts = zip(read, self._sums, pieces, strict=False)  # of what was read, the first half
+        return shared.answer([last + total / steps + piece for last, total, piece in parts])
+
+    def _summarise(self) -> None:
+        """Take the inputs of a step into their summaries."""
+        inputs, values = self._x[: len(self._totals)], self._values
+        self._columns[: len(inputs)] = inputs
+        self._totals += inputs
+        np.divide(self._totals, self._steps, out=self._mean, casting="same_kind")
+        np.maximum(self._top, values, out=self._top)
+        np.minimum(self._lowest, values, out=self._lowest)
+        np.subtract(values, self._first, out=self._change)
 
     def dump(self) -> bytes:
         """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
@@ -184,6 +211,11 @@ class Online:
                 "measured": np.array(self._measured, np.int64),
                 "state": self._memory.arrays(),
                 "read": self._read,
+                "inputs": self._x,
+                "totals": self._totals,
+                "columns": self._columns,
+                "first": self._first,
+                "unknown": np.array(sorted(self._unknown), np.int64),
                 "sums": np.array(self._sums),
                 "clock": np.array([self._start, self._time, self._now, self._steps]),
             }
@@ -199,11 +231,14 @@ class Online:
         if found.keys() != expected.keys() or bytes(found["model"]) != self._shared.digest:
             raise ValueError("state must be of this model, got one of another. Load the model that it was made with.")
         for name, value in expected.items():
-            if found[name].dtype != value.dtype or (name != "measured" and found[name].shape != value.shape):
+            if found[name].dtype != value.dtype or (name not in LISTS and found[name].shape != value.shape):
                 raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
-        self._read[:], self._since[:] = found["read"], found["since"]
+        parts: dict[str, NDArray[Any]] = {"read": self._read, "since": self._since, "inputs": self._x, "totals": self._totals}
+        parts |= {"columns": self._columns, "first": self._first}
+        for name, part in parts.items():
+            part[:] = found[name]
         self._sums = found["sums"].tolist()
-        self._measured = found["measured"].tolist()
+        self._measured, self._unknown = found["measured"].tolist(), set(found["unknown"].tolist())
         self._memory.restore(found["state"])
         self._start, self._time, self._now, steps = found["clock"].tolist()
         self._steps = int(steps)

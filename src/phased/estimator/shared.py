@@ -44,19 +44,24 @@ class Shared:
         weight, bias = (value.detach().cpu().double().numpy() for value in (network.head.weight, network.head.bias))
         if len(weight) == 2:  # of two classes the difference decides
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
-        sizes = network.sizes
-        center, factor = (value.cpu().double().numpy() for value in (network.center, network.factor))
+        sizes, pieces = network.sizes, network.pieces
+        center, factor = (value.cpu().double().numpy().ravel() for value in (pieces.center, pieces.factor))
+        self.start, self.slope = (value.cpu().numpy() for value in (pieces.start, pieces.slope))
+        own, self.pieces = weight[:, : sizes.states], (weight[:, sizes.states :] * factor).astype(np.float32)
         self.bias = (bias - weight[:, sizes.states :] @ (center * factor)).tolist()
-        weight[:, sizes.states :] *= factor
-        ends = np.cumsum([sizes.units] * 3 + [sizes.features] * 2 + [sizes.variables] * 2)
-        last, mean, highest, x_last, x_mean, high, low, static = np.split(weight, ends, 1)
-        # In the order of `Online`. The mean of a product is the product of the mean: the lower rows are applied at every step and
-        # summed up.
-        rest = np.zeros((len(weight), sizes.static + sizes.units + 2 * sizes.variables))
-        rows = [np.concatenate([last, x_last, static, highest, high, low], 1), np.concatenate([mean, x_mean, rest], 1)]
+        last, mean, highest = np.split(own, 3, 1)
+        # The mean of a product is the product of the mean: the lower rows are applied at every step and summed up.
+        rows = [np.concatenate([last, highest], 1), np.concatenate([mean, np.zeros_like(mean)], 1)]
         self.weight = np.concatenate(rows).astype(np.float32)
         self.sizes, self.outputs, self.classes = sizes, len(weight), network.outputs
         self.digest = digest(network, scaling, columns)
+
+    def read_pieces(self, columns: NDArray[np.float32]) -> list[float]:
+        """What the linear layer makes of the pieces of summaries, and its bias, for each output."""
+        cut = columns - self.start
+        cut *= self.slope
+        np.clip(cut, 0.0, 1.0, out=cut)
+        return [read + bias for read, bias in zip(self.pieces.dot(cut.ravel()).tolist(), self.bias, strict=True)]
 
     def answer(self, z: list[float]) -> Any:
         """The probability of the second of two classes, the probabilities of more, or the number of a regression."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -13,12 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phased.estimator.network import STATIC, STEPS
+from phased.estimator.network import STATIC, STEPS, SUMMARY
 from phased.learn.batch import Batch, Samples, Split
 from phased.schedule import valid_steps
 
 POOL = 16
 """Batches whose sequences are sorted by length together: batches differ in every epoch, with little padding."""
+
+AT_ONCE = 256
+"""Sequences that are summarised together."""
 
 Indices = NDArray[np.int64]
 
@@ -50,6 +53,7 @@ class Sequences:
         offset: the steps of sequence i are offset[i] to offset[i + 1], (n + 1,) int64, on the CPU.
         y: targets, (n,) or (steps,); zeros where they are not known.
         counts: None with one target per sequence; else whether the target of a step is known, (steps,) bool.
+        summary: summaries of the inputs of each sequence, (n, columns); None if the network computes them in every batch.
     """
 
     x: Tensor
@@ -58,6 +62,7 @@ class Sequences:
     offset: Indices
     y: Tensor
     counts: Tensor | None = None
+    summary: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.offset) - 1
@@ -69,9 +74,16 @@ class Sequences:
 
     def to(self, device: torch.device) -> Self:
         """A copy on another device."""
-        counts = None if self.counts is None else self.counts.to(device)
+        counts, summary = (None if part is None else part.to(device) for part in (self.counts, self.summary))
         moved = {name: getattr(self, name).to(device) for name in ("x", "time", "static", "y")}
-        return replace(self, **moved, counts=counts)
+        return replace(self, **moved, counts=counts, summary=summary)
+
+    @torch.no_grad()
+    def summarised(self, summaries: Callable[[Batch], Tensor]) -> Self:
+        """A copy with the summaries of all sequences, which training then does not compute again in every epoch."""
+        parts = [(some, summaries(self.batch(some))) for some in in_batches(self, np.arange(len(self)), AT_ONCE)]
+        order = np.concatenate([some for some, _ in parts])
+        return replace(self, summary=torch.cat([made for _, made in parts])[torch.from_numpy(np.argsort(order))])
 
     def batch(self, chosen: Indices) -> Batch:
         """These sequences, padded with zeros."""
@@ -80,11 +92,19 @@ class Sequences:
         lengths = places.lengths
         streams = {
             STEPS: Samples(places.padded(self.x), places.padded(self.time), lengths),
-            STATIC: Samples(self.static[which].unsqueeze(0), self.time.new_zeros(1, len(which)), torch.ones_like(lengths)),
+            STATIC: self._once(self.static[which]),
         }
+        if self.summary is not None:
+            streams[SUMMARY] = self._once(self.summary[which])
         if self.counts is None:
             return Batch(streams, self.y[which])
         return Batch(streams, places.padded(self.y), places.padded(self.counts))
+
+    def _once(self, values: Tensor) -> Samples:
+        """One sample for each sequence, from values (B, ...)."""
+        return Samples(
+            values.unsqueeze(0), self.time.new_zeros(1, len(values)), self.time.new_ones(len(values), dtype=torch.int64)
+        )
 
     def clock(self, chosen: Indices) -> tuple[Tensor, Tensor]:
         """The times of these sequences, padded with zeros, (T, B), and their lengths."""

@@ -1,0 +1,125 @@
+"""What the linear layer reads of the inputs: summaries of each over a sequence, as pieces between quantiles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from phased.schedule import valid_steps
+
+PIECES = 8
+"""Pieces of a summary where a sequence has one target."""
+PIECES_OF_STEPS = 1
+"""Pieces where every step has a target: more would multiply the memory of a batch, which has a summary for every step then."""
+SPREAD, LEAST_SPREAD = 0.2, 0.001
+"""Spread of a piece after scaling: below that of states, of which there are fewer; and the least spread before it."""
+LEAST_WIDTH = 1e-4
+"""Pieces narrower than this are 0: they would magnify rounding."""
+ROWS = 20_000
+"""Rows on which quantiles are measured, at most."""
+
+
+class Pooled(NamedTuple):
+    """What is read from a sequence of vectors."""
+
+    last: Tensor
+    mean: Tensor
+    highest: Tensor
+
+
+def pool_last(h: Tensor, lengths: Tensor) -> Pooled:
+    """Last, mean and highest of h (T, B, H) over each sequence, (B, H); zeros for one without steps."""
+    some = (lengths > 0).unsqueeze(-1)
+    real = valid_steps(len(h), lengths).unsqueeze(-1)
+    last = h[(lengths - 1).clamp(min=0), torch.arange(h.shape[1], device=h.device)]
+    mean = torch.where(real, h, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
+    highest = torch.where(real, h, -torch.inf).amax(0)
+    return Pooled(torch.where(some, last, 0.0), mean, torch.where(some, highest, 0.0))
+
+
+def pool_every_step(h: Tensor, lengths: Tensor) -> Pooled:
+    """Last, mean and highest so far, (T, B, H); after the end of a sequence they are undefined."""
+    count = torch.arange(1, len(h) + 1, device=h.device, dtype=h.dtype)[:, None, None]
+    return Pooled(h, h.cumsum(0) / count, h.cummax(0).values)
+
+
+def columns(features: int, variables: int, static: int) -> int:
+    """The number of summaries."""
+    return 2 * features + 3 * variables + static
+
+
+def summaries(x: Tensor, static: Tensor, lengths: Tensor, variables: int, every_step: bool) -> Tensor:
+    """Summaries of the inputs x (T, B, D) over each sequence, (B, columns), or up to each step, (T, B, columns).
+
+    In this order: the last and mean inputs; the highest and lowest values of the variables, and their change since the first
+    measurement; the static inputs.
+    """
+    pool = pool_every_step if every_step else pool_last
+    values, masks = x[..., :variables], x[..., variables : 2 * variables]
+    last, mean, _ = pool(x, lengths)
+    highest, lowest = pool(values, lengths).highest, -pool(-values, lengths).highest
+    first = masks.argmax(0, keepdim=True)  # a variable that is never measured is 0 at every step
+    change = last[..., :variables] - values.gather(0, first).squeeze(0)
+    if every_step:
+        steps = torch.arange(len(x), device=x.device)[:, None, None]
+        change = torch.where(steps >= first, change, 0.0)
+    return torch.cat([last, mean, highest, lowest, change, static.expand(*last.shape[:-1], -1)], -1)
+
+
+class Pieces(nn.Module):
+    """Each summary as pieces between the quantiles of its training rows, so that a linear layer can bend at each of them.
+
+    A piece is 0 below its lower quantile, 1 above its upper one, and linear between them (piecewise linear encoding, Gorishniy
+    et al. 2022). Then it is centred and scaled.
+
+    Args:
+        columns: number of summaries.
+        count: pieces of each.
+
+    Shape:
+        - input: (..., columns).
+        - output: (..., count * columns), the first pieces of all summaries before the second ones.
+    """
+
+    start: Tensor
+    slope: Tensor
+    center: Tensor
+    factor: Tensor
+
+    def __init__(self, columns: int, count: int) -> None:
+        super().__init__()
+        for name in ("start", "slope", "center", "factor"):
+            self.register_buffer(name, torch.zeros(count, columns))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """The pieces of summaries."""
+        return ((self.cut(rows) - self.center) * self.factor).flatten(-2)
+
+    def cut(self, rows: Tensor) -> Tensor:
+        """Pieces before scaling, (..., count, columns), from 0 to 1."""
+        return ((rows.unsqueeze(-2) - self.start) * self.slope).clamp(0.0, 1.0)
+
+    @torch.no_grad()
+    def measure(self, rows: Tensor) -> None:
+        """Set quantiles and scales from the summaries of the training, (rows, columns)."""
+        rows = rows[:: 1 + len(rows) // ROWS].double()
+        knots = torch.quantile(rows, torch.linspace(0, 1, len(self.start) + 1, dtype=rows.dtype), dim=0)
+        width = knots.diff(dim=0)
+        self.start.copy_(knots[:-1])
+        self.slope.copy_(torch.where(width > LEAST_WIDTH, 1 / width, 0.0))
+        for piece, (start, slope) in enumerate(zip(self.start, self.slope, strict=True)):
+            cut = ((rows - start) * slope).clamp(0.0, 1.0)
+            self.center[piece] = cut.mean(0)
+            self.factor[piece] = SPREAD / (cut.std(0, correction=0) + LEAST_SPREAD)
+        self.factor[self.slope == 0] = 0.0
+
+    @property
+    def used(self) -> int:
+        """The number of pieces that are not always 0."""
+        return int((self.slope > 0).sum())
+
+    def extra_repr(self) -> str:
+        """The numbers of pieces and columns."""
+        return f"columns={self.start.shape[1]}, count={self.start.shape[0]}"

@@ -1,0 +1,114 @@
+"""What the linear layer reads of the inputs: summaries of a sequence, and their pieces between quantiles."""
+
+import numpy as np
+import pytest
+import torch
+
+from patients import patients
+from phased.estimator import PhasedClassifier, PhasedRegressor
+from phased.estimator.inputs import inputs, width
+from phased.estimator.scaling import Scaling
+from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
+
+X, Y = patients(30)
+SCALING = Scaling.of(X)
+VARIABLES = len(X.variables)
+
+
+def slowly(x):
+    """The summaries of the steps x (T, D) of one sequence, as the documentation states them."""
+    values, masks = x[:, :VARIABLES], x[:, VARIABLES : 2 * VARIABLES] > 0
+    change = [
+        value[-1] - value[np.flatnonzero(mask)[0]] if mask.any() else 0.0 for value, mask in zip(values.T, masks.T, strict=True)
+    ]
+    return np.concatenate([x[-1], x.mean(0), values.max(0), values.min(0), change])
+
+
+def batch():
+    """All sequences padded, with their lengths and static inputs."""
+    parts = np.split(inputs(X, SCALING), X.offset[1:-1])
+    padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(part) for part in parts])
+    return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))
+
+
+def test_summaries_are_last_mean_highest_lowest_and_change():
+    parts, x, lengths, static = batch()
+    found = summaries(x, static, lengths, VARIABLES, every_step=False)
+    assert found.shape == (30, columns(width(VARIABLES), VARIABLES, static.shape[1]))
+    expected = np.stack([np.concatenate([slowly(part), known]) for part, known in zip(parts, static, strict=True)])
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_at_every_step_they_are_those_of_the_steps_so_far():
+    parts, x, lengths, static = batch()
+    found = summaries(x, static, lengths, VARIABLES, every_step=True)
+    for sequence, part in enumerate(parts):
+        for step in range(len(part)):
+            expected = np.concatenate([slowly(part[: step + 1]), static[sequence]])
+            assert np.allclose(found[step, sequence], expected, atol=1e-5)
+
+
+def test_a_sequence_without_steps_has_summaries_of_zero():
+    found = summaries(torch.zeros(1, 1, width(2)), torch.ones(1, 3), torch.tensor([0]), 2, every_step=False)
+    assert found[0, :-3].abs().max() == 0
+    assert found[0, -3:].tolist() == [1, 1, 1]
+
+
+@pytest.fixture
+def pieces():
+    made = Pieces(3, 4)
+    rows = torch.stack([torch.linspace(0, 8, 81), torch.full((81,), 7.0), (torch.arange(81) > 70).float()], 1)
+    made.measure(rows)
+    return made
+
+
+def test_pieces_rise_one_after_another_from_quantile_to_quantile(pieces):
+    cut = pieces.cut(torch.tensor([[-1.0, 0, 0], [3.0, 0, 0], [99.0, 0, 0]]))[..., 0]
+    assert torch.allclose(cut, torch.tensor([[0.0, 0, 0, 0], [1, 0.5, 0, 0], [1, 1, 1, 1]]), atol=1e-6)
+
+
+def test_a_piece_without_a_width_is_zero_and_a_mask_has_one_piece(pieces):
+    assert pieces.slope[:, 1].abs().max() == 0
+    assert (pieces.slope[:, 2] > 0).tolist() == [False, False, False, True]
+    assert pieces.used == 4 + 0 + 1
+    assert pieces(torch.tensor([[0.0, 1e9, 0.5]])).reshape(4, 3)[:, 1].abs().max() == 0
+
+
+def test_pieces_are_centred_and_have_one_spread():
+    rows = torch.randn(500, 2, generator=torch.Generator().manual_seed(0))
+    made = Pieces(2, 8)
+    made.measure(rows)
+    found = made(rows)
+    assert found.mean(0).abs().max() < 1e-6
+    assert torch.allclose(found.std(0, correction=0), torch.full((16,), SPREAD), rtol=0.01)
+
+
+def test_narrow_pieces_do_not_magnify_rounding():
+    made = Pieces(1, 2)
+    made.measure(1e9 + torch.rand(50, 1) * LEAST_WIDTH / 2)
+    assert made.used == 0
+
+
+def test_a_linear_layer_on_pieces_sees_that_both_low_and_high_are_bad():
+    random = np.random.default_rng(0)
+    level = random.uniform(-1, 1, 400)
+    data = [(np.arange(3.0), np.full((3, 1), value)) for value in level]
+    model = PhasedClassifier(cell="gru", units=2, epochs=30, learning_rate=0.02, random_state=0).fit(data, np.abs(level) > 0.5)
+    with torch.no_grad():
+        model.network_.head.weight[:, : model.network_.sizes.states] = 0
+    assert model.score(data, np.abs(level) > 0.5) > 0.9
+
+
+def test_the_penalty_grows_with_pieces_and_falls_with_sequences():
+    few, many = (PhasedClassifier(units=2, epochs=1, random_state=0).fit(*patients(n)).network_ for n in (40, 120))
+    assert few.decay / few.pieces.used == pytest.approx(3 * many.decay / many.pieces.used, rel=0.1)
+    with torch.no_grad():
+        many.head.weight[:, many.sizes.states :] = 0
+    assert few.penalty() > many.penalty() == 0
+
+
+def test_with_a_target_per_step_a_summary_has_one_piece():
+    targets = [np.arange(float(n)) for n in X.lengths]
+    network = PhasedRegressor(units=2, epochs=1, random_state=0).fit(X, targets).network_
+    assert len(network.pieces.start) == 1
+    assert len(PhasedRegressor(units=2, epochs=1, random_state=0).fit(X, 1.0 * Y).network_.pieces.start) == 8
