@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -17,9 +17,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import phased
+from phased.bench.kept import kept
 from phased.estimator import Events, PhasedClassifier
 from phased.estimator.defaults import EPOCHS, UNITS
-from phased.files import write_whole
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
 MISSING = {"Height": -1, "Weight": -1}
@@ -104,19 +104,18 @@ def fit(events: Events, y: NDArray[np.int64], plan: Plan, which: Fit) -> Part:
     return Part(found.tolist(), model.report_.best, [epoch.seconds for epoch in model.report_.curve])
 
 
+def fields(events: Events, y: NDArray[np.int64], plan: Plan, which: Fit) -> dict[str, Any]:
+    """The result of a fit, by field."""
+    return fit(events, y, plan, which)._asdict()
+
+
 def run(events: Events, y: NDArray[np.int64], plan: Plan, folder: Path | None, before: Callable[[Fit], None]) -> dict[Fit, Part]:
     """All fits; `before` is called before each. With a folder, each leaves a file there, and a later call reads it."""
     parts = {}
     for which in plan.fits():
         before(which)
-        file = None if folder is None else folder / f"{CELLS[which.cell]}-{which.seed}-{which.fold}.json"
-        if file is not None and file.is_file():
-            parts[which] = Part(**json.loads(file.read_bytes()))
-            continue
-        parts[which] = fit(events, y, plan, which)
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(file, json.dumps(parts[which]._asdict()).encode())
+        name = f"{CELLS[which.cell]}-{which.seed}-{which.fold}"
+        parts[which] = Part(**kept(folder, name, partial(fields, events, y, plan, which)))
     return parts
 
 

@@ -43,7 +43,8 @@ Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", hel
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
 What = Annotated[
-    str, typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist, epoch or physionet.", show_default=False)
+    str,
+    typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist, epoch, physionet or estimators.", show_default=False),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
@@ -54,7 +55,7 @@ Instructions = Annotated[
 Folds = Annotated[
     int, typer.Option("--folds", metavar="K", min=2, help="Of physionet: parts, each predicted by models of the others.")
 ]
-BenchSeeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Of physionet: seeds 0 to N - 1.")]
+BenchSeeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Of physionet and estimators: seeds 0 to N - 1.")]
 StaysFolder = Annotated[
     Path | None,
     typer.Option(
@@ -214,13 +215,14 @@ def bench(
         "nmnist": measure.bench_nmnist,
         "epoch": measure.bench_epoch,
         "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, json),
+        "estimators": lambda console, quick: made_up(console, quick, seeds, json),
     }
-    trains = what in ("tasks", "epoch", "physionet")
+    trains = what in ("tasks", "epoch", "physionet", "estimators")
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
     if trains:
         need("lightning", "train")
-    if what == "physionet":
+    if what in ("physionet", "estimators"):
         need("sklearn", "estimator")
     missing = None if trains else backends()["cuda" if what == "cuda" else "cpu"].missing()
     if missing is not None:
@@ -230,7 +232,7 @@ def bench(
             writable(json.parent, "--json")
     if instructions is not None:
         again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
-        if what == "physionet":
+        if what in ("physionet", "estimators"):
             again += [*(["--data", str(data)] if data else []), "--seeds", str(seeds), "--folds", str(folds)]
         hold_to(instructions, [*again, "--instructions", instructions])
     with plain_errors():
@@ -384,6 +386,15 @@ def mortality(console: Console, quick: bool, data: Path | None, seeds: int, fold
 
     folder = data or Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
     return bench_physionet(console, folder, plan(quick, seeds, folds), None if json is None else json.with_suffix(".parts"))
+
+
+def made_up(console: Console, quick: bool, seeds: int, json: Path | None) -> dict[str, Any]:
+    """`phased bench estimators`. With a file for the result, finished fits are kept in a folder beside it."""
+    from phased.bench import estimators
+    from phased.cli.bench_estimators import bench_estimators
+
+    plan = estimators.QUICK if quick else estimators.Plan(seeds=seeds)
+    return bench_estimators(console, plan, None if json is None else json.with_suffix(".parts"))
 
 
 def draw(name: str, out: Path) -> None:

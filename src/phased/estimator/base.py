@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phased import check
 from phased.estimator import checks, gates, training
+from phased.estimator.defaults import batch_size
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.needs import require
@@ -49,7 +50,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     learning_rate: float
     weight_decay: float
     dropout: float
-    batch_size: int
+    batch_size: int | None
     epochs: int
     patience: int
     validation: float
@@ -128,7 +129,8 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 data = data.summarised(self.network_.summaries)
             gates.open_all(self.network_, data, train)
             self.network_.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
-        task = EventTask(data, train, test, self.batch_size)
+        batch = batch_size(self.batch_size, len(train))
+        task = EventTask(data, train, test, batch)
         budget = None if self.updates is None else float(self.updates)
         fitted = training.train(
             self.network_,
@@ -139,7 +141,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 self.epochs,
                 len(train),
                 len(test),
-                self.batch_size,
+                batch,
                 float(self.learning_rate),
                 CLIP,
                 openness_cost=1.0,  # the factor of the network's penalty
@@ -252,8 +254,10 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """A TypeError or ValueError that names the parameter."""
-        for name in ("units", "batch_size", "epochs", "patience"):
+        for name in ("units", "epochs", "patience"):
             check.size(name, getattr(self, name))
+        if self.batch_size is not None:
+            check.size("batch_size", self.batch_size)
         check.number("learning_rate", self.learning_rate, low=0.0, low_open=True)
         check.number("weight_decay", self.weight_decay, low=0.0)
         check.number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)

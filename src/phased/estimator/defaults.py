@@ -9,7 +9,13 @@ DECAY = 1e-2
 DROPOUT = 0.5
 DROPOUT_OF_NUMBERS = 0.1
 """Of a regression, whose answer is the sum of what is not zeroed."""
-BATCH = 64
+MOST_IN_BATCH, LEAST_IN_BATCH, BATCHES = 64, 8, 40
+"""Sequences in a batch, and batches in an epoch: small data sets have smaller batches, so that an epoch has enough steps."""
 EPOCHS = 40
 PATIENCE = 5
 VALIDATION = 0.1
+
+
+def batch_size(given: int | None, sequences: int) -> int:
+    """The batch size of a training with so many sequences."""
+    return given or max(LEAST_IN_BATCH, min(MOST_IN_BATCH, sequences // BATCHES))

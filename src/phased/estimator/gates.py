@@ -14,6 +14,8 @@ from phased.init import LogUniform
 from phased.layer import PhasedRNN
 
 RATIO_ON = 0.2
+OPEN_GAPS = 16.0
+"""Median gaps of a sequence during which a unit is open, at least: where there are few samples, a unit needs most of them."""
 SHORT = 8.0
 """Median spans below this many gaps."""
 AT_ONCE = 256
@@ -24,10 +26,11 @@ def settings(span: float, budget: float | None) -> dict[str, Any]:
     """Gates for sequences with this median span; times count in median gaps.
 
     Periods go from two gaps to a span, the range in which a unit opens several times in a sequence and not at every step. Where
-    sequences are short, two octaves below the span are used.
+    sequences are short, two octaves below the span are used, and units are open for longer: up to always.
     """
     low = 2.0 if span >= SHORT else span / 4
-    return {"period": LogUniform(low, max(low, span)), "ratio_on": RATIO_ON if budget is None else min(RATIO_ON, budget)}
+    ratio_on = min(1.0, max(RATIO_ON, OPEN_GAPS / span))
+    return {"period": LogUniform(low, max(low, span)), "ratio_on": ratio_on if budget is None else min(ratio_on, budget)}
 
 
 def count(network: Network, data: Sequences, chosen: Indices) -> Tensor:

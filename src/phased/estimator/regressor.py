@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from phased.estimator import metrics
 from phased.estimator.base import PhasedEstimator
-from phased.estimator.defaults import BATCH, CELL, DECAY, DROPOUT_OF_NUMBERS, EPOCHS, PATIENCE, RATE, UNITS, VALIDATION
+from phased.estimator.defaults import CELL, DECAY, DROPOUT_OF_NUMBERS, EPOCHS, PATIENCE, RATE, UNITS, VALIDATION
 from phased.estimator.events import Events
 from phased.estimator.objective import Objective
 from phased.estimator.saving import SavedMixin
@@ -29,7 +29,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         learning_rate: Learning rate of AdamW.
         weight_decay: Decay of weight matrices; gates and biases have none.
         dropout: Dropout of the states before the last layer.
-        batch_size: Sequences per batch.
+        batch_size: Sequences per batch. None for 64, or fewer, at least 8, if an epoch would have fewer than 40 batches.
         epochs: The most epochs.
         patience: Epochs without a lower loss on held-out sequences after which training stops.
         validation: Share of the sequences to hold out.
@@ -65,7 +65,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         learning_rate: float = RATE,
         weight_decay: float = DECAY,
         dropout: float = DROPOUT_OF_NUMBERS,
-        batch_size: int = BATCH,
+        batch_size: int | None = None,
         epochs: int = EPOCHS,
         patience: int = PATIENCE,
         validation: float = VALIDATION,
