@@ -143,7 +143,7 @@ class Plan:
 
     def fits(self) -> list[Fit]:
         """All fits; cells take turns, so that changes of the machine's speed affect all of them."""
-        return [Fit(task, cell, seed) for task in TASKS for seed in range(self.seeds) for cell in CELLS]
+        return [Fit(task, cell, seed) for seed in range(self.seeds) for task in TASKS for cell in CELLS]
 
     def sizes(self, task: Task) -> tuple[int, int]:
         """The number of sequences for training and for the test."""

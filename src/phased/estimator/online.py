@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from phased import check
+from phased.estimator.sequence import CompiledSequence, Sequence
 from phased.estimator.shared import Shared
 
 NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
 """Types of a number that need no conversion."""
-
-LISTS = ("measured", "unknown")
-"""Parts of a dumped state whose length differs."""
 
 
 class Online:
@@ -40,52 +38,11 @@ class Online:
         True
     """
 
-    __slots__ = (
-        "_ages",
-        "_change",
-        "_columns",
-        "_first",
-        "_highest",
-        "_lowest",
-        "_mean",
-        "_measured",
-        "_memory",
-        "_now",
-        "_read",
-        "_shared",
-        "_since",
-        "_start",
-        "_state",
-        "_steps",
-        "_sums",
-        "_time",
-        "_top",
-        "_totals",
-        "_unknown",
-        "_values",
-        "_x",
-    )
+    __slots__ = ("_now", "_sequence", "_shared", "_start", "_steps", "_time")
 
     def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
-        units, features, variables, _ = shared.sizes
         self._shared = shared
-        # What the linear layer reads: states and highest states in one array, summaries of the inputs in another.
-        self._read = np.zeros(2 * units, np.float32)
-        self._state, self._highest = np.split(self._read, 2)
-        self._columns = np.zeros(shared.start.shape[1], np.float32)
-        ends = np.cumsum([features, features, variables, variables, variables])
-        last, self._mean, self._top, self._lowest, self._change, known = np.split(self._columns, ends)
-        known[:] = static
-        self._x = np.concatenate([last, static])  # inputs of the layer
-        self._values, self._ages = self._x[:variables], self._x[2 * variables : 3 * variables]
-        self._highest[:], self._top[:], self._lowest[:] = -np.inf, -np.inf, np.inf
-        self._first = np.zeros(variables, np.float32)  # first values of the variables
-        self._unknown = set(range(variables))  # variables that were not measured yet
-        self._measured: list[int] = []  # variables measured at the last step
-        self._since = np.zeros(variables)  # when each was last measured, or the first step was, in median gaps
-        self._memory = shared.steps.state()
-        self._totals = np.zeros(features)  # inputs, summed over all steps
-        self._sums = [0.0] * shared.outputs  # over all steps, of what the weights of mean states make of each
+        self._sequence = (Sequence if shared.compiled is None else CompiledSequence)(shared, static)
         self._start = self._time = math.nan  # of the first step and of the last
         self._now = -math.inf  # of the last step since the first, in median gaps
         self._steps = 0
@@ -143,49 +100,15 @@ class Online:
             if not -math.inf < value < math.inf:
                 raise ValueError(f"{name} must be finite, got {value} at time {time}. Leave out what was not measured.")
             found.append((number, ((low if value < low else high if value > high else value) - center) * factor))
-        return self._take(time, found)
-
-    def _take(self, time: float, found: list[tuple[int, float]]) -> Any:
-        """The answer after a valid event."""
-        shared, x, variables = self._shared, self._x, self._shared.sizes.variables
         if self._steps:
             now = (time - self._start) / shared.gap
             gap = now - self._now
         else:
             self._start, now, gap = time, 0.0, 0.0
-        for number in self._measured:
-            x[variables + number] = 0.0
-        self._measured = [number for number, _ in found]
-        for number, scaled in found:
-            x[number] = scaled
-            x[variables + number] = 1.0
-            self._since[number] = now
-            if number in self._unknown:
-                self._unknown.remove(number)
-                self._first[number] = scaled
-        np.subtract(now, self._since, out=self._ages, casting="same_kind")
-        np.log1p(self._ages, out=self._ages)
-        x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
-        self._state[:] = shared.steps(x, now, self._memory, self._now)
-        self._time, self._now = time, now
         self._steps += 1
-        np.maximum(self._highest, self._state, out=self._highest)
-        self._summarise()
-        read, pieces = shared.weight.dot(self._read).tolist(), shared.read_pieces(self._columns)
-        outputs, steps = shared.outputs, self._steps
-        self._sums = [total + more for total, more in zip(self._sums, read[outputs:], strict=True)]
-        parts = zip(read, self._sums, pieces, strict=False)  # of what was read, the first half
-        return shared.answer([last + total / steps + piece for last, total, piece in parts])
-
-    def _summarise(self) -> None:
-        """Take the inputs of a step into their summaries."""
-        inputs, values = self._x[: len(self._totals)], self._values
-        self._columns[: len(inputs)] = inputs
-        self._totals += inputs
-        np.divide(self._totals, self._steps, out=self._mean, casting="same_kind")
-        np.maximum(self._top, values, out=self._top)
-        np.minimum(self._lowest, values, out=self._lowest)
-        np.subtract(values, self._first, out=self._change)
+        outputs = self._sequence.take(now, gap, self._now, self._steps, found)
+        self._time, self._now = time, now
+        return shared.answer(outputs)
 
     def dump(self) -> bytes:
         """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
@@ -204,22 +127,9 @@ class Online:
             >>> first.push(2.0, {"x0": 4.0}) == second.push(2.0, {"x0": 4.0})
             True
         """
-        return safetensors.numpy.save(
-            {
-                "model": np.frombuffer(self._shared.digest, np.uint8),
-                "since": self._since,
-                "measured": np.array(self._measured, np.int64),
-                "state": self._memory.arrays(),
-                "read": self._read,
-                "inputs": self._x,
-                "totals": self._totals,
-                "columns": self._columns,
-                "first": self._first,
-                "unknown": np.array(sorted(self._unknown), np.int64),
-                "sums": np.array(self._sums),
-                "clock": np.array([self._start, self._time, self._now, self._steps]),
-            }
-        )
+        clock = np.array([self._start, self._time, self._now, self._steps])
+        model = np.frombuffer(self._shared.digest, np.uint8)
+        return safetensors.numpy.save({"model": model, "clock": clock, **self._sequence.arrays()})
 
     def _load(self, data: bytes) -> None:
         """Continue from what `dump` returned."""
@@ -231,14 +141,8 @@ class Online:
         if found.keys() != expected.keys() or bytes(found["model"]) != self._shared.digest:
             raise ValueError("state must be of this model, got one of another. Load the model that it was made with.")
         for name, value in expected.items():
-            if found[name].dtype != value.dtype or (name not in LISTS and found[name].shape != value.shape):
+            if found[name].dtype != value.dtype or found[name].shape != value.shape:
                 raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
-        parts: dict[str, NDArray[Any]] = {"read": self._read, "since": self._since, "inputs": self._x, "totals": self._totals}
-        parts |= {"columns": self._columns, "first": self._first}
-        for name, part in parts.items():
-            part[:] = found[name]
-        self._sums = found["sums"].tolist()
-        self._measured, self._unknown = found["measured"].tolist(), set(found["unknown"].tolist())
-        self._memory.restore(found["state"])
+        self._sequence.restore(found)
         self._start, self._time, self._now, steps = found["clock"].tolist()
         self._steps = int(steps)

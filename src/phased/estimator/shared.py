@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Collection, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ from phased.estimator.scaling import Scaling
 from phased.estimator.stepping import Steps
 from phased.layer import PhasedRNN
 from phased.learn.best import tensors
+from phased.ops.cpu.core import core
+
+
+class Compiled(NamedTuple):
+    """A trained network in the compiled core, and what makes a sequence from the addresses of its memory."""
+
+    model: Any
+    sequence: Any
 
 
 class Shared:
@@ -48,20 +56,27 @@ class Shared:
         center, factor = (value.cpu().double().numpy().ravel() for value in (pieces.center, pieces.factor))
         self.start, self.slope = (value.cpu().numpy() for value in (pieces.start, pieces.slope))
         own, self.pieces = weight[:, : sizes.states], (weight[:, sizes.states :] * factor).astype(np.float32)
-        self.bias = (bias - weight[:, sizes.states :] @ (center * factor)).tolist()
+        self.bias = bias - weight[:, sizes.states :] @ (center * factor)
         last, mean, highest = np.split(own, 3, 1)
         # The mean of a product is the product of the mean: the lower rows are applied at every step and summed up.
         rows = [np.concatenate([last, highest], 1), np.concatenate([mean, np.zeros_like(mean)], 1)]
         self.weight = np.concatenate(rows).astype(np.float32)
         self.sizes, self.outputs, self.classes = sizes, len(weight), network.outputs
         self.digest = digest(network, scaling, columns)
+        self.compiled = None if self.steps.core is None else self._compiled(self.steps.core)
 
-    def read_pieces(self, columns: NDArray[np.float32]) -> list[float]:
+    def _compiled(self, layer: Any) -> Compiled:
+        """The same in the compiled core, which copies what it is given."""
+        pieces, columns = self.start.shape
+        sizes = [self.variables, self.sizes.features, columns, pieces, self.sizes.units, self.outputs]
+        parts = [np.ascontiguousarray(part) for part in (self.start, self.slope, self.pieces, self.weight, self.bias)]
+        return Compiled(core.OnlineModel(layer, sizes, self.span, *(part.ctypes.data for part in parts)), core.OnlineSequence)
+
+    def read_pieces(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
         """What the linear layer makes of the pieces of summaries, and its bias, for each output."""
-        cut = columns - self.start
-        cut *= self.slope
-        np.clip(cut, 0.0, 1.0, out=cut)
-        return [read + bias for read, bias in zip(self.pieces.dot(cut.ravel()).tolist(), self.bias, strict=True)]
+        cut = np.clip((columns - self.start) * self.slope, 0.0, 1.0)
+        read: NDArray[np.float64] = self.pieces.dot(cut.ravel()) + self.bias
+        return read
 
     def answer(self, z: list[float]) -> Any:
         """The probability of the second of two classes, the probabilities of more, or the number of a regression."""

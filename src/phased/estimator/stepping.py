@@ -26,7 +26,7 @@ class Steps:
         gates = [TimeGate(own(gate.period), own(gate.shift), own(gate.ratio_on), 0.0, gate.shape) for gate in rnn.gates()]
         self.features, self.units, self.states = rnn.input_size, rnn.hidden_size, rnn.cell.states
         self._stepper = stepper(rnn.cell, weights, gates, None, rnn.backend)
-        self._core: Any = self._stepper.core if isinstance(self._stepper, CoreStepper) else None
+        self.core: Any = self._stepper.core if isinstance(self._stepper, CoreStepper) else None
         self._lock = threading.Lock()
 
     def state(self) -> Memory:
@@ -35,7 +35,7 @@ class Steps:
 
     def __call__(self, x: NDArray[np.float32], time: float, memory: Memory, last: float) -> State:
         """The output (H,) after an event with inputs x (D,); the state in `memory`, of time `last`, becomes the new one."""
-        core = self._core
+        core = self.core
         with self._lock:
             if core is None:
                 self._stepper.restore(memory.tensors, last)

@@ -16,6 +16,7 @@
 #ifdef PHASED_X86
 #include "cpu_features.h"
 #endif
+#include "online.h"
 #include "stream.h"
 
 namespace nb = nanobind;
@@ -203,6 +204,34 @@ void bind(nb::module_& m, const char* suffix) {
           "x"_a.noconvert(), "features"_a, "time"_a);
 }
 
+// Estimators are float32. A sequence is given as the addresses of its memory, in the order of OnlineSequence.
+void bind_online(nb::module_& m) {
+  nb::class_<OnlineSequence>(m, "OnlineSequence").def("__init__", [](OnlineSequence* self, const std::vector<Address>& a) {
+    new (self) OnlineSequence{at<float>(a[0]),  at<float>(a[1]),  at<float>(a[2]),  at<float>(a[3]), at<uint8_t>(a[4]),
+                              at<double>(a[5]), at<double>(a[6]), at<double>(a[7]), at<float>(a[8]), at<float>(a[9])};
+  });
+  nb::class_<OnlineModel>(m, "OnlineModel")
+      .def("__init__",
+           [](OnlineModel* self, const Stream<float>& layer, const std::vector<int64_t>& n, double span, Address start,
+              Address slope, Address read_pieces, Address read_states, Address bias) {
+             new (self) OnlineModel(layer, {n[0], n[1], n[2], n[3], n[4], n[5]}, span, at<float>(start), at<float>(slope),
+                                    at<float>(read_pieces), at<float>(read_states), at<double>(bias));
+           })
+      // One event; `measured` is a list of (variable, scaled value).
+      .def("take", [](OnlineModel& self, const OnlineSequence& sequence, double now, double gap, double last, int64_t steps,
+                      const nb::list& measured) {
+        std::vector<Measured> values;
+        values.reserve(measured.size());
+        for (const nb::handle each : measured) {
+          const nb::tuple pair = nb::borrow<nb::tuple>(each);
+          values.push_back({nb::cast<int64_t>(pair[0]), static_cast<float>(nb::cast<double>(pair[1]))});
+        }
+        std::vector<double> out(self.sizes().outputs);
+        self.take(sequence, now, gap, last, steps, values, out.data());
+        return out;
+      });
+}
+
 }  // namespace
 }  // namespace phased
 
@@ -236,4 +265,5 @@ NB_MODULE(_core, m) {
   });
   phased::bind<float>(m, "32");
   phased::bind<double>(m, "64");
+  phased::bind_online(m);
 }

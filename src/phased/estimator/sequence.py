@@ -1,0 +1,126 @@
+"""The state of one online sequence, and its next step: in numpy, and by the compiled core."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased.estimator.shared import Shared
+
+
+class Sequence:
+    """What is known of a sequence so far, and its next step in numpy.
+
+    Args:
+        shared: what the sequences of a model share.
+        static: inputs of static variables.
+
+    Attributes:
+        x: inputs of the layer: values, masks and ages of the variables, the gap, the time, static inputs.
+        columns: summaries of the inputs, which the linear layer reads: last, mean, highest, lowest, change, static inputs.
+        read: states of the layer and their highest values, which it reads too.
+        first: first values of the variables.
+        known: variables that were measured, 0 or 1.
+        since: when each variable was last measured, or the first step was, in median gaps.
+        totals: inputs, summed over all steps.
+        sums: what the weights of mean states make of each step, summed over all steps.
+        memory: the state of the layer.
+    """
+
+    __slots__ = ("columns", "first", "known", "memory", "read", "shared", "since", "sums", "totals", "x")
+
+    def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
+        units, features, variables, _ = shared.sizes
+        self.shared = shared
+        self.x = np.concatenate([np.zeros(features, np.float32), static])
+        self.columns = np.zeros(shared.start.shape[1], np.float32)
+        self.columns[2 * features : 2 * features + variables] = -np.inf
+        self.columns[2 * features + variables : 2 * features + 2 * variables] = np.inf
+        self.columns[len(self.columns) - len(static) :] = static
+        self.read = np.zeros(2 * units, np.float32)
+        self.read[units:] = -np.inf
+        self.first = np.zeros(variables, np.float32)
+        self.known = np.zeros(variables, np.uint8)
+        self.since = np.zeros(variables)
+        self.totals = np.zeros(features)
+        self.sums = np.zeros(shared.outputs)
+        self.memory = shared.steps.state()
+
+    def take(self, now: float, gap: float, last: float, steps: int, found: list[tuple[int, float]]) -> list[float]:
+        """The outputs of the linear layer after an event.
+
+        Args:
+            now: time since the first event, in median gaps.
+            gap: time since the last event, in median gaps.
+            last: time of the last event since the first, in median gaps.
+            steps: the number of this event, from 1.
+            found: numbers of the variables measured now, and their scaled values.
+
+        Returns:
+            One number for each output.
+        """
+        shared, x = self.shared, self.x
+        units, features, variables, _ = shared.sizes
+        x[variables : 2 * variables] = 0.0
+        for number, scaled in found:
+            x[number] = scaled
+            x[variables + number] = 1.0
+            self.since[number] = now
+            if not self.known[number]:
+                self.known[number] = 1
+                self.first[number] = scaled
+        np.log1p((now - self.since).astype(np.float32), out=x[2 * variables : 3 * variables])
+        x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
+        state = self.read[:units]
+        state[:] = shared.steps(x, now, self.memory, last)
+        np.maximum(self.read[units:], state, out=self.read[units:])
+        self._summarise(x[:features], x[:variables], steps)
+        read = shared.weight.dot(self.read).astype(np.float64)
+        self.sums += read[shared.outputs :]
+        outputs: list[float] = (read[: shared.outputs] + self.sums / steps + shared.read_pieces(self.columns)).tolist()
+        return outputs
+
+    def _summarise(self, inputs: NDArray[np.float32], values: NDArray[np.float32], steps: int) -> None:
+        """Take the inputs of a step into their summaries."""
+        features, variables = len(inputs), len(values)
+        ends = np.cumsum([features, features, variables, variables, variables])
+        last, mean, highest, lowest, change, _ = np.split(self.columns, ends)
+        last[:] = inputs
+        self.totals += inputs
+        mean[:] = self.totals / steps
+        np.maximum(highest, values, out=highest)
+        np.minimum(lowest, values, out=lowest)
+        np.subtract(values, self.first, out=change)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that changes, by name; the state of the layer is a copy."""
+        names = ("x", "columns", "read", "first", "known", "since", "totals", "sums")
+        return {name: getattr(self, name) for name in names} | {"state": self.memory.arrays()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Continue from what `arrays` returned."""
+        for name, value in self.arrays().items():
+            if name != "state":
+                value[:] = arrays[name]
+        self.memory.restore(arrays["state"])
+
+
+class CompiledSequence(Sequence):
+    """The same with its next step by the compiled core."""
+
+    __slots__ = ("_model", "_pointers")
+
+    def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
+        super().__init__(shared, static)
+        own = (self.x, self.columns, self.read, self.first, self.known, self.since, self.totals, self.sums)
+        assert shared.compiled is not None
+        self._model = shared.compiled.model
+        self._pointers = shared.compiled.sequence([*(array.ctypes.data for array in own), self.memory.h, self.memory.c])
+
+    def take(self, now: float, gap: float, last: float, steps: int, found: list[tuple[int, float]]) -> list[float]:
+        """The outputs of the linear layer after an event."""
+        outputs: list[float] = self._model.take(self._pointers, now, gap, last, steps, found)
+        return outputs
