@@ -1,5 +1,7 @@
 """What the linear layer reads of the inputs: summaries of a sequence, and their pieces between quantiles."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -27,7 +29,7 @@ def slowly(x):
 def batch():
     """All sequences padded, with their lengths and static inputs."""
     parts = np.split(inputs(X, SCALING), X.offset[1:-1])
-    padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(part) for part in parts])
+    padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(part) for part in parts], padding_value=math.nan)
     return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))
 
 

@@ -44,7 +44,9 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
 What = Annotated[
     str,
-    typer.Argument(metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist, epoch, physionet or estimators.", show_default=False),
+    typer.Argument(
+        metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist, epoch, physionet, estimators or online.", show_default=False
+    ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
@@ -214,15 +216,16 @@ def bench(
         "tasks": measure.bench_tasks,
         "nmnist": measure.bench_nmnist,
         "epoch": measure.bench_epoch,
+        "online": measure.bench_online,
         "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, json),
         "estimators": lambda console, quick: made_up(console, quick, seeds, json),
     }
-    trains = what in ("tasks", "epoch", "physionet", "estimators")
+    trains = what in ("tasks", "epoch", "physionet", "estimators", "online")
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
     if trains:
         need("lightning", "train")
-    if what in ("physionet", "estimators"):
+    if what in ("physionet", "estimators", "online"):
         need("sklearn", "estimator")
     missing = None if trains else backends()["cuda" if what == "cuda" else "cpu"].missing()
     if missing is not None:

@@ -160,6 +160,25 @@ def bench_nmnist(console: Console, quick: bool) -> dict[str, Any]:
     return {"machine": machine(), "rounds": rounds, "events": len(events), "event": event}
 
 
+@same_terms(threads=1)
+def bench_online(console: Console, quick: bool) -> dict[str, Any]:
+    """Time of an event of an estimator's online sequence, on one core."""
+    from phased.bench import online
+
+    rounds = 3 if quick else 11
+    with console.status("one sequence"):
+        timings = online.measure(rounds)
+    own = timings["push"]
+    rows = table(
+        f"an event, us (quartiles); {online.VARIABLES} variables, {online.STEPS} events, one core", "way", "us", "push is"
+    )
+    for name, timing in timings.items():
+        spread = f"{1e6 * timing.median:.2f} ({1e6 * timing.low:.2f}-{1e6 * timing.high:.2f})"
+        rows.add_row(name, spread, "" if timing is own else ratio(timing, own))
+    console.print(rows)
+    return {"machine": machine(), "rounds": rounds, "event": {name: asdict(timing) for name, timing in timings.items()}}
+
+
 def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
     """Training, inference, memory and growth on this GPU."""
     rounds = 2 if quick else 7

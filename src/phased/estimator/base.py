@@ -190,10 +190,11 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _sequences(self, events: Events, y: NDArray[Any], counts: NDArray[np.bool_] | None) -> Sequences:
         """Inputs and encoded targets as tensors."""
+        static = self.scaling_.static_inputs(events.static)
         return Sequences(
-            torch.from_numpy(inputs(events, self.scaling_)),
+            torch.from_numpy(np.concatenate([inputs(events, self.scaling_), static.repeat(events.lengths, 0)], 1)),
             torch.from_numpy(elapsed(events, self.scaling_)),
-            torch.from_numpy(self.scaling_.static_inputs(events.static)),
+            torch.from_numpy(static),
             np.asarray(events.offset),
             torch.from_numpy(y),
             None if counts is None else torch.from_numpy(counts),

@@ -11,7 +11,7 @@ DROPOUT_OF_NUMBERS = 0.1
 """Of a regression, whose answer is the sum of what is not zeroed."""
 MOST_IN_BATCH, LEAST_IN_BATCH, BATCHES = 64, 8, 40
 """Sequences in a batch, and batches in an epoch: small data sets have smaller batches, so that an epoch has enough steps."""
-EPOCHS = 40
+EPOCHS = 100
 PATIENCE = 5
 VALIDATION = 0.1
 

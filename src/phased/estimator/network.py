@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from phased.cost import updates
 from phased.estimator.inputs import width
 from phased.estimator.summary import (
     PIECES,
@@ -23,7 +22,7 @@ from phased.estimator.summary import (
 )
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
-from phased.learn.model import Model, Updates
+from phased.learn.model import Model
 from phased.schedule import valid_steps
 
 Cell = Literal["phased_lstm", "phased_gru", "lstm", "gru"]
@@ -97,9 +96,8 @@ class Network(Model):
 
     def forward(self, batch: Batch) -> Tensor:
         """(B, outputs), or (T, B, outputs) at every step; without the last dimension to predict a number."""
-        (x, time, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
-        whole = torch.cat([x, static.expand(len(x), *static.shape)], -1) if self.sizes.static else x
-        h, _ = self.rnn(whole, time, lengths=lengths)
+        x, time, lengths = batch.streams[STEPS]
+        h, _ = self.rnn(x, time, lengths=lengths)
         pieces = self.pieces(self.summaries(batch))
         states = torch.cat(self.pool(h, lengths), -1)
         y: Tensor = self.head(torch.cat([self.dropout(states), pieces], -1))
@@ -114,7 +112,7 @@ class Network(Model):
         if SUMMARY in batch.streams:
             return batch.streams[SUMMARY].x[0]
         (x, _, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
-        return summaries(x, static, lengths, self.sizes.variables, self.every_step)
+        return summaries(x[..., : self.sizes.features], static, lengths, self.sizes.variables, self.every_step)
 
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> None:
@@ -137,13 +135,6 @@ class Network(Model):
     def extra_repr(self) -> str:
         """The settings that no submodule prints."""
         return f"every_step={self.every_step}, outputs={self.outputs}"
-
-    def updates(self, batch: Batch) -> Updates | None:
-        """The number of updates of the layer's units; None for a plain layer."""
-        if not isinstance(self.rnn, PhasedRNN):
-            return None
-        _, time, lengths = batch.streams[STEPS]
-        return Updates(updates(self.rnn, time, lengths).sum(), lengths.sum() * self.rnn.hidden_size)
 
 
 class Sizes(NamedTuple):

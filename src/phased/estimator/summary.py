@@ -54,13 +54,14 @@ def summaries(x: Tensor, static: Tensor, lengths: Tensor, variables: int, every_
     """Summaries of the inputs x (T, B, D) over each sequence, (B, columns), or up to each step, (T, B, columns).
 
     In this order: the last and mean inputs; the highest and lowest values of the variables, and their change since the first
-    measurement; the static inputs.
+    measurement; the static inputs. Padding may be anything.
     """
     pool = pool_every_step if every_step else pool_last
     values, masks = x[..., :variables], x[..., variables : 2 * variables]
     last, mean, _ = pool(x, lengths)
     highest, lowest = pool(values, lengths).highest, -pool(-values, lengths).highest
-    first = masks.argmax(0, keepdim=True)  # a variable that is never measured is 0 at every step
+    real = valid_steps(len(x), lengths).unsqueeze(-1)
+    first = torch.where(real, masks, 0.0).argmax(0, keepdim=True)  # a variable that is never measured is 0 at every step
     change = last[..., :variables] - values.gather(0, first).squeeze(0)
     if every_step:
         steps = torch.arange(len(x), device=x.device)[:, None, None]

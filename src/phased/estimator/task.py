@@ -33,13 +33,15 @@ class Places(NamedTuple):
     at: Tensor
     lengths: Tensor
 
-    def padded(self, values: Tensor) -> Tensor:
-        """The values (steps, ...) of these steps, (T, B, ...), with zeros after the end of a sequence."""
+    def rows(self, values: Tensor) -> Tensor:
+        """The values (steps, ...) of these steps, (T, B, ...); after the end of a sequence any of them."""
         if not len(values):
             return values.new_zeros(*self.real.shape, *values.shape[1:])
-        found = values[self.at]
-        found[~self.real] = 0
-        return found
+        return values.index_select(0, self.at.flatten()).view(*self.real.shape, *values.shape[1:])
+
+    def padded(self, values: Tensor) -> Tensor:
+        """The values (steps,) of these steps, (T, B), with zeros after the end of a sequence."""
+        return self.rows(values).masked_fill(~self.real, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,7 @@ class Sequences:
     """Sequences with their inputs, and a target for each sequence or for each step.
 
     Args:
-        x: inputs of all steps, (steps, features).
+        x: inputs of all steps, (steps, features + static); the static ones are the same at every step of a sequence.
         time: time of each step since the first of its sequence, in median gaps, (steps,) float64.
         static: inputs of the static variables, (n, static).
         offset: the steps of sequence i are offset[i] to offset[i + 1], (n + 1,) int64, on the CPU.
@@ -86,12 +88,12 @@ class Sequences:
         return replace(self, summary=torch.cat([made for _, made in parts])[torch.from_numpy(np.argsort(order))])
 
     def batch(self, chosen: Indices) -> Batch:
-        """These sequences, padded with zeros."""
+        """These sequences, padded."""
         places = self._places(chosen)
         which = torch.from_numpy(chosen).to(self.x.device)
         lengths = places.lengths
         streams = {
-            STEPS: Samples(places.padded(self.x), places.padded(self.time), lengths),
+            STEPS: Samples(places.rows(self.x), places.padded(self.time), lengths),
             STATIC: self._once(self.static[which]),
         }
         if self.summary is not None:

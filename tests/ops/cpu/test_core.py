@@ -50,6 +50,23 @@ def test_the_same_threads_give_the_same_bits_and_other_threads_the_same_numbers(
 
 
 @needs_core
+@pytest.mark.parametrize("backend", CoreOn.each(), ids=lambda each: each.instructions)
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("features, units", [(3, 21), (70, 7), (5, 64)])
+def test_an_input_that_needs_no_gradient_changes_no_bit_of_the_others(backend, cls, dtype, features, units):
+    rnn = cls(features, units, period=LogUniform(2, 30), ratio_on=0.2, learn_ratio_on=True, backend="cpu", dtype=dtype)
+    x, time = torch.randn(70, 4, features, dtype=dtype), torch.rand(70, 4, dtype=torch.float64).cumsum(0)
+    found = []
+    for needed in (True, False):
+        rnn.zero_grad()
+        output, _ = rnn(x.clone().requires_grad_(needed), time, lengths=[70, 0, 33, 1])
+        output.square().sum().backward()
+        found.append([p.grad.clone() for p in rnn.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@needs_core
 @pytest.mark.parametrize("name", ["baseline", "avx2", "avx512"])
 def test_a_variable_limits_the_instruction_set(name):
     """In a process of its own, because the variable is read once; it loads the core alone, without torch, which takes longer."""

@@ -230,7 +230,7 @@ template <class T>
 void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& saved, const T* output, const Given<T>& given,
               const Gradients<T>& to) {
   check_saved(p, saved);
-  large_pages(to.input, p.steps * p.batch * p.features);
+  if (to.input) large_pages(to.input, p.steps * p.batch * p.features);
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
   const auto first = slot_starts(saved.start, p.batch, p.steps, p.lengths);
@@ -259,15 +259,16 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
       std::copy_n(given.to_h + b * p.units, p.units, to_z.get());
       if (p.c) std::copy_n(given.to_c + b * p.units, p.units, to_c.get());
       const int64_t slot = first[b];
+      const Rows<T> to_input = to.input ? rows_of(p.batch, b, to.input, p.features) : Rows<T>{nullptr, 0};
       Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
       engine.backward[static_cast<int>(p.cell)](
           layer, {z.get(), to_z.get(), to_c.get(), products.get(), step.get(), order.get(), starts.get()}, input_rows(p, b),
           rows_of(p.batch, b, output, p.units), p.h + b * p.units, p.time + b * p.steps, p.lengths[b],
           {saved.start + b * (p.steps + 1), saved.unit + slot, saved.k + slot, saved.side + slot, saved.tape + slot, saved.slots},
-          to_rows, rows_of(p.batch, b, to.input, p.features), {total.weights.get(), total.peephole.get(), total.gate.get()});
+          to_rows, to_input, {total.weights.get(), total.peephole.get(), total.gate.get()});
       std::copy_n(to_z.get(), p.units, to.h + b * p.units);
       if (p.c) std::copy_n(to_c.get(), p.units, to.c + b * p.units);
-      clear_padding(p, b, to.input, p.features);
+      if (to.input) clear_padding(p, b, to.input, p.features);
     }
   });
   for (size_t thread = 1; thread < totals.size(); thread++) {
@@ -348,6 +349,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
       const int64_t b = mine[i];
       std::copy_n(given.to_h + b * p.units, p.units, to_z.get() + i * tall);
       if (p.c) std::copy_n(given.to_c + b * p.units, p.units, to_c.get() + i * tall);
+      const Rows<T> to_input = to.input ? rows_of(p.batch, b, to.input, p.features) : Rows<T>{nullptr, 0};
       Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
       sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b),
                            rows_of(p.batch, b, const_cast<T*>(output), p.units), p.h + b * p.units,

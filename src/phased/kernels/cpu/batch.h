@@ -71,7 +71,7 @@ struct Given {
 
 template <class T>
 struct Gradients {
-  T* input;  // (steps, batch, features)
+  T* input;  // (steps, batch, features), or null: not computed
   T *h, *c;
   TorchWeights<T> weights;
   T* peephole;

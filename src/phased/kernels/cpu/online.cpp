@@ -101,7 +101,8 @@ void OnlineModel::outputs(const OnlineSequence& sequence, int64_t steps, double*
   for (int64_t o = 0; o < sizes_.outputs; o++) {
     // The mean of a product is the product of the mean: the products of mean states are summed over all events.
     sequence.sums[o] += dot(read_states_.get() + (sizes_.outputs + o) * width, sequence.read, width);
-    double sum = bias_[o] + dot(read_states_.get() + o * width, sequence.read, width) + sequence.sums[o] / static_cast<double>(steps);
+    double sum = bias_[o] + sequence.sums[o] / static_cast<double>(steps);
+    sum += dot(read_states_.get() + o * width, sequence.read, width);
     for (int64_t p = 0; p < sizes_.pieces; p++) {
       const float* weight = read_pieces_.get() + (o * sizes_.pieces + p) * columns;
       sum += piece(weight, sequence.columns, start_.get() + p * columns, slope_.get() + p * columns, columns);

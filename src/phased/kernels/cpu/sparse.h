@@ -123,10 +123,12 @@ PHASED_INLINE void spread_columns(const Layer<T>& layer, const int32_t* unit, co
   for (int v = 0; v < N; v++) store(to_z + q + v * kWide<T>, sums[v]);
 }
 
+// Only to the first `columns` of z, whole vectors of them.
 template <class T>
-PHASED_INLINE void spread(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, T* to_z) {
+PHASED_INLINE void spread(const Layer<T>& layer, const int32_t* unit, const T* products, int64_t count, int64_t columns,
+                          T* to_z) {
   in_columns<kSpread, T>(
-      layer.width, [&](auto n, int64_t q) PHASED_LAMBDA { spread_columns<T, n.value>(layer, unit, products, count, to_z, q); });
+      columns, [&](auto n, int64_t q) PHASED_LAMBDA { spread_columns<T, n.value>(layer, unit, products, count, to_z, q); });
 }
 
 // weights[unit] += sum over the unit's events of products (4) x row (width): a matrix product per unit, its sums held in
@@ -167,11 +169,12 @@ PHASED_INLINE void collect(const Layer<T>& layer, const BackScratch<T>& at, cons
   }
 }
 
-// One step backwards, z being the row before it: gradients to its events' products, to z, to c and to the gate.
+// One step backwards, z being the row before it: gradients to its events' products, to the first columns of z, to c and to the
+// gate.
 template <class Cell, class T>
 PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at, const T* z, const int32_t* unit, const T* k,
-                                 const uint8_t* side, const T* tape, int64_t field, int64_t count, double time, T* products,
-                                 const Sums<T>& sums) {
+                                 const uint8_t* side, const T* tape, int64_t field, int64_t count, int64_t columns, double time,
+                                 T* products, const Sums<T>& sums) {
   using V = Events<T>;
   for (int64_t e = 0; e < count; e += kEvents<T>) {
     const int64_t lanes = count - e < kEvents<T> ? count - e : kEvents<T>;
@@ -201,7 +204,7 @@ PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at
       sums.gate[2 * layer.units + n] += ks[l] * slope_to_ratio(on, k[e + l]);
     }
   }
-  spread(layer, unit, products, count, at.to_z);
+  spread(layer, unit, products, count, columns, at.to_z);
 }
 
 // A whole sequence forwards. Rows: x (features) in, h (units) out; z and c hold the initial state, and the final one afterwards.
@@ -224,13 +227,14 @@ void forward_sequence(const Layer<T>& layer, const Scratch<T>& at, Rows<const T>
 }
 
 // A whole sequence backwards, in blocks of steps. On entry to_z and to_c hold the gradient of the final state, on return that of
-// the first.
+// the first. Without rows for it, the gradient to x is not computed: the first columns of z are h.
 template <class Cell, class T>
 void backward_sequence(const Layer<T>& layer, const BackScratch<T>& at, Rows<const T> x, Rows<const T> out, const T* initial_h,
                        const double* time, int64_t steps, const OpenEvents<T>& open, Rows<const T> to_out, Rows<T> to_x,
                        const Sums<T>& sums) {
   constexpr int64_t kAhead = 8;  // rows lie a batch apart, too far for the hardware prefetcher: fetch them early
   const int64_t row_bytes = layer.units * sizeof(T);
+  const int64_t columns = to_x.first ? layer.width : (layer.units + kWide<T> - 1) / kWide<T> * kWide<T>;
   for (int64_t end = steps; end > 0;) {
     const int64_t begin = end > kBlock ? end - kBlock : 0, origin = open.start[begin];
     for (int64_t j = begin; j < end; j++) {
@@ -249,8 +253,9 @@ void backward_sequence(const Layer<T>& layer, const BackScratch<T>& at, Rows<con
       const int64_t first = open.start[j], count = open.start[j + 1] - first;
       if (count)
         step_backward<Cell>(layer, at, at.z + (j - begin) * layer.width, open.unit + first, open.k + first, open.side + first,
-                            open.tape + first, open.field, count, time[j], at.products + 4 * (first - origin), sums);
-      for (int64_t d = 0; d < layer.features; d++) to_x[j][d] = at.to_z[layer.units + d];
+                            open.tape + first, open.field, count, columns, time[j], at.products + 4 * (first - origin), sums);
+      if (to_x.first)
+        for (int64_t d = 0; d < layer.features; d++) to_x[j][d] = at.to_z[layer.units + d];
       for (int64_t q = layer.units; q < layer.width; q++) at.to_z[q] = 0;
     }
     collect(layer, at, open.unit + origin, open.start[end] - origin, sums.weights);

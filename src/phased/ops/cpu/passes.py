@@ -99,7 +99,7 @@ def backward(
         )
         to_x, matrices = dense_gradients(problem, call, output, to_products, with_input)
     else:
-        to_x = x.new_empty(x.shape)
+        to_x = x.new_empty(x.shape) if with_input else None
         matrices = [None if w is None else torch.empty_like(w) for w in call.weights[:4]]
         call.function("backward")(
             call.core,
