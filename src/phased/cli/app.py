@@ -45,7 +45,9 @@ Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs 
 What = Annotated[
     str,
     typer.Argument(
-        metavar="WHAT", help="cpu, cuda, stream, tasks, nmnist, epoch, physionet, estimators or online.", show_default=False
+        metavar="WHAT",
+        help="cpu, cuda, stream, tasks, nmnist, epoch, physionet, estimators, online or reading.",
+        show_default=False,
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
@@ -217,15 +219,16 @@ def bench(
         "nmnist": measure.bench_nmnist,
         "epoch": measure.bench_epoch,
         "online": measure.bench_online,
+        "reading": measure.bench_reading,
         "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, json),
         "estimators": lambda console, quick: made_up(console, quick, seeds, json),
     }
-    trains = what in ("tasks", "epoch", "physionet", "estimators", "online")
+    trains = what in ("tasks", "epoch", "physionet", "estimators", "online", "reading")
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
     if trains:
         need("lightning", "train")
-    if what in ("physionet", "estimators", "online"):
+    if what in ("physionet", "estimators", "online", "reading"):
         need("sklearn", "estimator")
     missing = None if trains else backends()["cuda" if what == "cuda" else "cpu"].missing()
     if missing is not None:

@@ -160,6 +160,20 @@ def bench_nmnist(console: Console, quick: bool) -> dict[str, Any]:
     return {"machine": machine(), "rounds": rounds, "events": len(events), "event": event}
 
 
+def bench_reading(console: Console, quick: bool) -> dict[str, Any]:
+    """Rows a second of `Events.read` on one core."""
+    from phased.bench import reading
+
+    rows, rounds = (200_000, 1) if quick else (4_000_000, 3)
+    with console.status("reading"):
+        seconds = reading.measure(rows, rounds)
+    shown = table(f"a long table of {rows:,} rows in no order, one core", "from", "s", "rows/s")
+    for name, value in seconds.items():
+        shown.add_row(name, f"{value:.2f}", f"{rows / value:,.0f}")
+    console.print(shown)
+    return {"machine": machine() | {"threads": 1}, "rows": rows, "rounds": rounds, "seconds": seconds}
+
+
 @same_terms(threads=1)
 def bench_online(console: Console, quick: bool) -> dict[str, Any]:
     """Time of an event of an estimator's online sequence, on one core."""
