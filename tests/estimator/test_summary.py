@@ -10,7 +10,7 @@ from patients import patients
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.estimator.inputs import inputs, width
 from phased.estimator.scaling import Scaling
-from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
+from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, pool_last, summaries
 
 X, Y = patients(30)
 SCALING = Scaling.of(X)
@@ -54,6 +54,17 @@ def test_a_sequence_without_steps_has_summaries_of_zero():
     found = summaries(torch.zeros(1, 1, width(2)), torch.ones(1, 3), torch.tensor([0]), 2, every_step=False)
     assert found[0, :-3].abs().max() == 0
     assert found[0, -3:].tolist() == [1, 1, 1]
+
+
+def test_the_gradient_of_last_mean_and_highest():
+    lengths = torch.tensor([4, 0, 1, 3])
+    h = torch.randn(4, 4, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda h: tuple(pool_last(h, lengths)), (h,))
+    h.data[2, 3], h.data[1, 0] = h.data[1, 3], h.data[2, 0]  # equal values, as a closed unit has them
+    sum(part.sum() for part in pool_last(h, lengths)).backward()
+    assert h.grad.sum().item() == pytest.approx(3 * 3 * 5)  # of three sequences with steps
+    assert h.grad[:, 1].abs().max() == 0
+    assert h.grad[1:, 2].abs().max() == 0
 
 
 @pytest.fixture

@@ -33,7 +33,8 @@ class Optimiser:
 
     def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
         """AdamW, which after every step returns the open ratios to their range and to the budget."""
-        optimiser = torch.optim.AdamW(parameter_groups(model, self.decay, gate_lr=self.rate * self.gate_rate), lr=self.rate)
+        groups = parameter_groups(model, self.decay, gate_lr=self.rate * self.gate_rate)
+        optimiser = torch.optim.AdamW(groups, lr=self.rate, fused=True)
         ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
 
         def after_step(*_: Any) -> None:

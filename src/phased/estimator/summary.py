@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from phased.schedule import valid_steps
 
@@ -30,13 +31,36 @@ class Pooled(NamedTuple):
 
 
 def pool_last(h: Tensor, lengths: Tensor) -> Pooled:
-    """Last, mean and highest of h (T, B, H) over each sequence, (B, H); zeros for one without steps."""
-    some = (lengths > 0).unsqueeze(-1)
-    real = valid_steps(len(h), lengths).unsqueeze(-1)
-    last = h[(lengths - 1).clamp(min=0), torch.arange(h.shape[1], device=h.device)]
-    mean = torch.where(real, h, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
-    highest = torch.where(real, h, -torch.inf).amax(0)
-    return Pooled(torch.where(some, last, 0.0), mean, torch.where(some, highest, 0.0))
+    """Last, mean and highest of h (T, B, H) over each sequence, (B, H); zeros for one without steps. Padding may be anything."""
+    return Pooled(*_PoolLast.apply(h, lengths))  # type: ignore[no-untyped-call]
+
+
+class _PoolLast(torch.autograd.Function):
+    """`pool_last`: the gradient is made in one pass over h instead of one for each of the three."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        steps, _, units = h.shape
+        some = (lengths > 0).unsqueeze(-1)
+        real = valid_steps(steps, lengths).unsqueeze(-1)
+        end = (lengths - 1).clamp(min=0).view(1, -1, 1).expand(1, -1, units)
+        last = h.gather(0, end).squeeze(0)
+        mean = torch.where(real, h, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
+        highest, top = torch.where(real, h, -torch.inf).max(0)
+        ctx.save_for_backward(lengths, end, top.unsqueeze(0))
+        ctx.steps = steps
+        return torch.where(some, last, 0.0), mean, torch.where(some, highest, 0.0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_last: Tensor, to_mean: Tensor, to_highest: Tensor) -> tuple[Tensor, None]:
+        lengths, end, top = ctx.saved_tensors
+        some = (lengths > 0).unsqueeze(-1)
+        real = valid_steps(ctx.steps, lengths).unsqueeze(-1)
+        to_h = torch.where(real, to_mean / lengths.clamp(min=1).unsqueeze(-1), 0.0)
+        for place, gradient in ((end, to_last), (top, to_highest)):
+            to_h.scatter_add_(0, place, torch.where(some, gradient, 0.0).unsqueeze(0))
+        return to_h, None
 
 
 def pool_every_step(h: Tensor, lengths: Tensor) -> Pooled:
