@@ -10,7 +10,7 @@ from patients import patients
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.estimator.inputs import inputs, width
 from phased.estimator.scaling import Scaling
-from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, pool_last, summaries
+from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, pool_last, pool_states, summaries
 
 X, Y = patients(30)
 SCALING = Scaling.of(X)
@@ -56,15 +56,19 @@ def test_a_sequence_without_steps_has_summaries_of_zero():
     assert found[0, -3:].tolist() == [1, 1, 1]
 
 
-def test_the_gradient_of_last_mean_and_highest():
+def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient():
     lengths = torch.tensor([4, 0, 1, 3])
-    h = torch.randn(4, 4, 5, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda h: tuple(pool_last(h, lengths)), (h,))
-    h.data[2, 3], h.data[1, 0] = h.data[1, 3], h.data[2, 0]  # equal values, as a closed unit has them
-    sum(part.sum() for part in pool_last(h, lengths)).backward()
-    assert h.grad.sum().item() == pytest.approx(3 * 3 * 5)  # of three sequences with steps
-    assert h.grad[:, 1].abs().max() == 0
-    assert h.grad[1:, 2].abs().max() == 0
+    h = (2 * torch.rand(4, 4, 5, dtype=torch.float64) - 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda h: tuple(pool_states(h, lengths)), (h,))
+    with torch.no_grad():
+        h[2, 3], h[1, 0] = h[1, 3], h[2, 0]  # equal values, as a closed unit has them
+    found = []
+    for pool in (pool_states, pool_last):
+        parts = pool(h, lengths)
+        weighted = sum((part * torch.arange(20.0).view(4, 5) * factor).sum() for factor, part in enumerate(parts, 1))
+        found.append([*parts, *torch.autograd.grad(weighted, h)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.fixture

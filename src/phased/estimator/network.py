@@ -17,7 +17,7 @@ from phased.estimator.summary import (
     Pooled,
     columns,
     pool_every_step,
-    pool_last,
+    pool_states,
     summaries,
 )
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
@@ -105,7 +105,7 @@ class Network(Model):
 
     def pool(self, h: Tensor, lengths: Tensor) -> Pooled:
         """Last, mean and highest of h (T, B, H), over each sequence or up to each step."""
-        return (pool_every_step if self.every_step else pool_last)(h, lengths)
+        return (pool_every_step if self.every_step else pool_states)(h, lengths)
 
     def summaries(self, batch: Batch) -> Tensor:
         """Summaries of the inputs, (B, columns) or (T, B, columns)."""
