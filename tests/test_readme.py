@@ -9,12 +9,14 @@ from phased.bench import tables
 from phased.report import markdown
 
 ROOT = Path(__file__).parent.parent
-README, RESULTS, COST = ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "cost.md"
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+RESULTS, COST, ESTIMATOR, TABLES = (DOCS / name for name in ("results.md", "cost.md", "estimator.md", "tables.md"))
+PAGES = {"tasks": COST, "epoch": COST, "physionet": ESTIMATOR, "online": ESTIMATOR, "reading": TABLES}
 needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="source packages have no results")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-GUIDES = [ROOT / "docs" / name for name in ("layers.md", "training.md", "event-files.md", "classify.md")]
+GUIDES = [DOCS / name for name in ("layers.md", "training.md", "event-files.md", "classify.md")]
 
 
 @pytest.mark.parametrize("page", [README, *GUIDES], ids=lambda page: page.name)
@@ -36,7 +38,7 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 @needs_results
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> None:
-    page = COST if name.startswith(("tasks", "epoch")) else README
+    page = PAGES.get(name.partition("-")[0], README)
     made = tables.read(ROOT / "results" / "bench")[name]
     assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
 

@@ -141,7 +141,43 @@ def epoch(result: Row) -> str:
     return table((f"an epoch of {result['recordings']:,} recordings", "time", "the first is"), rows)
 
 
+def physionet(result: Row) -> str:
+    """Accuracy of the estimators on PhysioNet 2012, and the time of an epoch."""
+    own = result["cells"][0]
+    rows = [
+        [
+            row["cell"],
+            f"{row['auroc_mean']:.4f} ± {row['auroc_spread']:.4f}",
+            f"{row['auroc_together']:.4f}",
+            f"{sum(row['auprc']) / len(row['auprc']):.3f}",
+            "" if row is own else f"{row['difference']:+.4f} ± {row['difference_error']:.4f}",
+            f"{row['seconds_per_epoch']:.2f}",
+            "" if row is own else f"{row['seconds_per_epoch'] / own['seconds_per_epoch']:.1f}x",
+        ]
+        for row in result["cells"]
+    ]
+    head = ("cell", "AUROC", "all seeds together", "AUPRC", "against the first", "s an epoch", "the first is")
+    return table(head, rows)
+
+
+def online(result: Row) -> str:
+    """Time of an event of an online sequence."""
+    events = {name: timing["median"] for name, timing in result["event"].items()}
+    own = events["push"]
+    rows = [[name, f"{1e6 * event:.1f}", "" if event is own else f"{event / own:,.0f}x"] for name, event in events.items()]
+    return table(("an event of an online sequence, one core", "us", "push is"), rows)
+
+
+def reading(result: Row) -> str:
+    """Rows a second of tables."""
+    rows = [[name, f"{seconds:.2f}", f"{result['rows'] / seconds:,.0f}"] for name, seconds in result["seconds"].items()]
+    return table((f"a long table of {result['rows']:,} rows, one core", "s", "rows a second"), rows)
+
+
 TABLES = {
+    "physionet": physionet,
+    "online": online,
+    "reading": reading,
     "cpu": cpu,
     "cpu-avx2": cpu,
     "stream": stream,

@@ -38,7 +38,7 @@ def bench_physionet(console: Console, data: Path, plan: physionet.Plan, parts: P
     found = physionet.summary(y, plan, fits)
     rows = table(
         f"{len(y):,} stays, {plan.folds} folds, {plan.seeds} seeds, {plan.units} units, one thread",
-        *("cell", "AUROC", "seeds together", "AUPRC", "less the first", "s/epoch"),
+        *("cell", "AUROC", "seeds together", "AUPRC", "against the first", "s/epoch"),
     )
     for row in found:
         spread = "" if row["auroc_spread"] is None else f" +- {row['auroc_spread']:.4f}"
