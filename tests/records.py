@@ -78,7 +78,7 @@ def made_up(
     if experiment == "nmnist":
         own, settings = own | {"leak": 0.0}, {"schedule": "one-cycle", "train": 60_000, "test": 10_000} | settings
     if experiment == "lipreading":
-        own, settings = own | {"leak": 0.0, "ratio_on": 0.25}, {"schedule": "one-cycle", "train": 1603, "test": 178} | settings
+        own, settings = own | {"leak": 0.0, "ratio_on": 0.5}, {"schedule": "one-cycle", "train": 1603, "test": 178} | settings
     settings = {"epochs": epochs, "batch": 32, "units": UNITS, "lr": 1e-3} | (own if model == "phased" else {}) | settings
     share = None
     gates: dict[str, Any] = {}

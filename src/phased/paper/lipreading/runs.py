@@ -20,8 +20,9 @@ class Figure6:
 
     # Two speakers are few: networks learn 1,600 sentences by heart unless every epoch changes them.
     task: Sentences = field(default_factory=lambda: Sentences(flip=True, shift=3.0, zoom=0.1, light=0.3))
+    # A word lasts a quarter of a second: with a lower open ratio most merged units are closed during all of it.
     network: LipNetwork = field(
-        default_factory=lambda: LipNetwork(normalised=True, dropout=0.3, ratio_on=0.25, learn_ratio_on=True)
+        default_factory=lambda: LipNetwork(normalised=True, dropout=0.3, ratio_on=0.5, learn_ratio_on=True)
     )
     training: Training = field(
         default_factory=lambda: Training(epochs=200, batch=32, rate=1.5e-3, schedule="one-cycle", average=0.99)
