@@ -78,6 +78,9 @@ def test_a_result_is_computed_once(tmp_path):
     assert kept(tmp_path / "new", "a", lambda: {"score": 0.5}) == {"score": 0.5}
     assert kept(tmp_path / "new", "a", lambda: {"score": 0.7}) == {"score": 0.5}
     assert kept(None, "a", lambda: {"score": 0.7}) == {"score": 0.7}
+    (tmp_path / "new" / "a.json").write_text('{"score": 0.', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a\.json' must hold a finished result as JSON, and is damaged\. Delete it"):
+        kept(tmp_path / "new", "a", lambda: {"score": 0.7})
 
 
 def test_the_command_prints_a_table_for_each_task_and_writes_the_fits(tmp_path, monkeypatch):

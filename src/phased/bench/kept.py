@@ -18,5 +18,10 @@ def kept(folder: Path | None, name: str, compute: Callable[[], dict[str, Any]]) 
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, json.dumps(compute()).encode())
-    found: dict[str, Any] = json.loads(file.read_bytes())
+    try:
+        found: dict[str, Any] = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(
+            f"'{file}' must hold a finished result as JSON, and is damaged. Delete it, and it is computed again."
+        ) from error
     return found
