@@ -195,3 +195,11 @@ def test_a_plain_layer_has_no_online_sequences():
     model = PhasedClassifier(units=4, epochs=1, batch_size=16, cell="gru", random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="need a phased layer"):
         model.online()
+
+
+def test_a_network_of_another_dtype_is_refused(classifier):
+    model = copy.deepcopy(classifier)
+    model._shared = None
+    model.network_.double()
+    with pytest.raises(ValueError, match=r"need a float32 network, got torch.float64. Call network_.float\(\)."):
+        model.online()

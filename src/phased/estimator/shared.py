@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from phased import check
@@ -41,6 +42,8 @@ class Shared:
     def __init__(self, network: Network, scaling: Scaling, columns: Columns, target: tuple[float, float] | None) -> None:
         if not isinstance(network.rnn, PhasedRNN):
             raise ValueError("online sequences need a phased layer, got a plain one. Fit with cell='phased_lstm'.")
+        if network.head.weight.dtype != torch.float32:
+            raise ValueError(f"online sequences need a float32 network, got {network.head.weight.dtype}. Call network_.float().")
         self.steps = Steps(network.rnn)
         values = scaling.values
         scales = np.stack([values.center, values.factor, values.low, values.high], 1).tolist()
