@@ -19,12 +19,13 @@ class Changes(NamedTuple):
     """What is done to each of B clips; None leaves clips as they are.
 
     `placed` is an affine map of its pictures, (B, 2, 3), as `torch.nn.functional.affine_grid` takes it; `light` a factor and an
-    offset of its standardised gray levels, (B, 2); `seen` and `heard` whether its pictures and its sound are present, (B,) bool.
-    A modality that is not present is zero.
+    offset of its standardised gray levels, (B, 2); `begin` the time at which it begins, (B,) float64, ms; `seen` and `heard`
+    whether its pictures and its sound are present, (B,) bool. A modality that is not present is zero.
     """
 
     placed: Tensor | None = None
     light: Tensor | None = None
+    begin: Tensor | None = None
     seen: Tensor | None = None
     heard: Tensor | None = None
 
@@ -47,9 +48,13 @@ class Shelves:
         pictures = pictures_of(video.x, changes)
         heard = sound.x if changes.heard is None else sound.x * changes.heard.view(1, -1, 1)
         streams = {"video": video._replace(x=pictures), "audio": sound._replace(x=heard)}
+        spans = clips.spans[there]
+        if changes.begin is not None:
+            streams = {name: begun(samples, changes.begin) for name, samples in streams.items()}
+            spans = spans + changes.begin.view(-1, 1, 1)
         clocks = {name: (samples.time, samples.lengths) for name, samples in streams.items()}
         timeline = Timeline.of(clocks, steps=int(self.steps_of[rows].max()))
-        y, mask, segment = labels(timeline, clips.words[there], clips.spans[there])
+        y, mask, segment = labels(timeline, clips.words[there], spans)
         return Batch(streams, y, mask, segment)
 
 
@@ -71,6 +76,12 @@ def ragged(x: Tensor, time: Tensor, offset: Tensor, rows: Tensor, steps: int) ->
     padding = ~valid
     values = x[place].masked_fill_(padding.view(*padding.shape, *[1] * (x.dim() - 1)), 0)
     return Samples(values, time[place].masked_fill_(padding, 0.0), lengths)
+
+
+def begun(samples: Samples, begin: Tensor) -> Samples:
+    """The samples of clips that begin at other times; the times of padding remain 0."""
+    valid = valid_steps(len(samples.time), samples.lengths)
+    return samples._replace(time=torch.where(valid, samples.time + begin, samples.time))
 
 
 def pictures_of(frames: Tensor, changes: Changes) -> Tensor:

@@ -45,6 +45,8 @@ class Sentences:
         shift: training clips are moved by up to this many pixels in x and in y.
         zoom: they are enlarged or reduced by up to this share.
         light: their contrast is changed by up to this share, and their brightness by up to this many standard deviations.
+        begin: they begin at a random time from 0 to this, ms. Otherwise the gates of a Phased LSTM are in the same phase whenever
+            a clip is shown.
         sense: what is present in the test.
         folder: where the clips are; see `Source`. Not a setting of a run.
     """
@@ -59,6 +61,7 @@ class Sentences:
     shift: float = 0.0
     zoom: float = 0.0
     light: float = 0.0
+    begin: float = 0.0
     sense: Sense = "video"
     folder: str = field(default="", repr=False, metadata={"setting": False})
 
@@ -67,7 +70,7 @@ class Sentences:
         check.choice("sense", self.sense, SENSES)
         check.number("silent", self.silent, low=0.0, high=1.0)
         check.number("blind", self.blind, low=0.0, high=1.0 - self.silent)
-        for name in ("shift", "zoom", "light"):
+        for name in ("shift", "zoom", "light", "begin"):
             check.number(name, getattr(self, name), low=0.0)
 
     @property
@@ -149,6 +152,9 @@ class Placed:
         if task.light:
             factor, offset = 1 + task.light * self.uniform(size), task.light * self.uniform(size)
             changes = changes._replace(light=torch.stack([factor, offset], -1))
+        if task.begin:
+            drawn = torch.rand(size, dtype=torch.float64, generator=self.random, device=self.device)
+            changes = changes._replace(begin=task.begin * drawn)
         return changes
 
     def placed(self, size: int) -> Tensor:
