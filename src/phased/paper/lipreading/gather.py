@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -19,13 +20,15 @@ class Changes(NamedTuple):
     """What is done to each of B clips; None leaves clips as they are.
 
     `placed` is an affine map of its pictures, (B, 2, 3), as `torch.nn.functional.affine_grid` takes it; `light` a factor and an
-    offset of its standardised gray levels, (B, 2); `begin` the time at which it begins, (B,) float64, ms; `seen` and `heard`
-    whether its pictures and its sound are present, (B,) bool. A modality that is not present is zero.
+    offset of its standardised gray levels, (B, 2); `begin` the time at which it begins, (B,) float64, ms; `noise` makes
+    what is added to its standardised sound, from the shape; `seen` and `heard` are whether its pictures and its sound are
+    present, (B,) bool. A modality that is not present is zero.
     """
 
     placed: Tensor | None = None
     light: Tensor | None = None
     begin: Tensor | None = None
+    noise: Callable[..., Tensor] | None = None
     seen: Tensor | None = None
     heard: Tensor | None = None
 
@@ -46,7 +49,9 @@ class Shelves:
         video = ragged(clips.frames, clips.frame_time, clips.frame_offset, there, int(self.frames_of[rows].max()))
         sound = ragged(self.audio, clips.audio_time, clips.audio_offset, there, int(self.rows_of[rows].max()))
         pictures = pictures_of(video.x, changes)
-        heard = sound.x if changes.heard is None else sound.x * changes.heard.view(1, -1, 1)
+        heard = sound.x if changes.noise is None else sound.x + changes.noise(*sound.x.shape)
+        if changes.heard is not None:
+            heard = heard * changes.heard.view(1, -1, 1)
         streams = {"video": video._replace(x=pictures), "audio": sound._replace(x=heard)}
         spans = clips.spans[there]
         if changes.begin is not None:

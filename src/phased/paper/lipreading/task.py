@@ -47,6 +47,7 @@ class Sentences:
         light: their contrast is changed by up to this share, and their brightness by up to this many standard deviations.
         begin: they begin at a random time from 0 to this, ms. Otherwise the gates of a Phased LSTM are in the same phase whenever
             a clip is shown.
+        noise: standard deviation of random numbers that are added to their standardised MFCCs.
         sense: what is present in the test.
         folder: where the clips are; see `Source`. Not a setting of a run.
     """
@@ -62,6 +63,7 @@ class Sentences:
     zoom: float = 0.0
     light: float = 0.0
     begin: float = 0.0
+    noise: float = 0.0
     sense: Sense = "video"
     folder: str = field(default="", repr=False, metadata={"setting": False})
 
@@ -70,7 +72,7 @@ class Sentences:
         check.choice("sense", self.sense, SENSES)
         check.number("silent", self.silent, low=0.0, high=1.0)
         check.number("blind", self.blind, low=0.0, high=1.0 - self.silent)
-        for name in ("shift", "zoom", "light", "begin"):
+        for name in ("shift", "zoom", "light", "begin", "noise"):
             check.number(name, getattr(self, name), low=0.0)
 
     @property
@@ -155,6 +157,8 @@ class Placed:
         if task.begin:
             drawn = torch.rand(size, dtype=torch.float64, generator=self.random, device=self.device)
             changes = changes._replace(begin=task.begin * drawn)
+        if task.noise:
+            changes = changes._replace(noise=self.normal)
         return changes
 
     def placed(self, size: int) -> Tensor:
@@ -171,3 +175,7 @@ class Placed:
     def uniform(self, *shape: int) -> Tensor:
         """Random numbers from -1 to 1."""
         return 2 * torch.rand(shape, generator=self.random, device=self.device) - 1
+
+    def normal(self, *shape: int) -> Tensor:
+        """Random numbers with the standard deviation of the noise."""
+        return self.task.noise * torch.randn(shape, generator=self.random, device=self.device)
