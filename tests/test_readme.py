@@ -11,7 +11,15 @@ from phased.report import markdown
 ROOT = Path(__file__).parent.parent
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, COST, ESTIMATOR, TABLES = (DOCS / name for name in ("results.md", "cost.md", "estimator.md", "tables.md"))
-PAGES = {"tasks": COST, "epoch": COST, "physionet": ESTIMATOR, "online": ESTIMATOR, "reading": TABLES}
+PAGES = {
+    "tasks": COST,
+    "epoch": COST,
+    "physionet": ESTIMATOR,
+    "estimators": ESTIMATOR,
+    "widths": ESTIMATOR,
+    "online": ESTIMATOR,
+    "reading": TABLES,
+}
 needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="source packages have no results")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

@@ -459,7 +459,7 @@ SOURCE = Path(phased.cli.__file__).parents[1]
 # Names of experiments that are also ordinary words, which a text may contain.
 COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist", "camera"}
 OTHER_MEANINGS = {
-    ("cli/app.py", "nmnist"),  # a benchmark
+    ("cli/bench_command.py", "nmnist"),  # a benchmark
     ("cli/bench.py", "memory"),
     ("experiments/network.py", "weights"),
     ("experiments/record.py", "schedule"),

@@ -19,21 +19,21 @@ MEASURED = 0.15
 SEQUENCES = 200
 
 
-def made_up() -> Events:
+def made_up(sequences: int) -> Events:
     """Sequences of random numbers."""
     random = np.random.default_rng(0)
-    times = [np.sort(random.uniform(0, 48, STEPS)) for _ in range(SEQUENCES)]
+    times = [np.sort(random.uniform(0, 48, STEPS)) for _ in range(sequences)]
     shape = STEPS, VARIABLES
     values = [np.where(random.random(shape) < MEASURED, random.normal(size=shape), np.nan) for _ in times]
     names = [f"v{number}" for number in range(VARIABLES)]
     statics = [f"s{number}" for number in range(STATICS)]
-    static = random.normal(size=(SEQUENCES, STATICS))
+    static = random.normal(size=(sequences, STATICS))
     return Events.of(times, values, variables=names, static=static, statics=statics, unit="h")
 
 
 def measure(rounds: int) -> dict[str, Timing]:
     """Seconds of an event, by the compiled core and by numpy; and of the answer for a whole sequence instead."""
-    events = made_up()
+    events = made_up(SEQUENCES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it is trained for one epoch
         model = PhasedClassifier(epochs=1, device="cpu", random_state=0).fit(events, np.arange(SEQUENCES) % 2)

@@ -174,7 +174,32 @@ def reading(result: Row) -> str:
     return table((f"a long table of {result['rows']:,} rows, one core", "s", "rows a second"), rows)
 
 
+def estimators(result: Row) -> str:
+    """Scores of the estimators on made-up tasks, means over seeds with the range."""
+    fits = result["fits"]
+    cells = list(dict.fromkeys(fit["cell"] for fit in fits))
+    rows = []
+    for task, known in result["references"].items():
+        row = [task]
+        for cell in cells:
+            scores = [fit["score"] for fit in fits if fit["task"] == task and fit["cell"] == cell]
+            row.append(f"{sum(scores) / len(scores):.3f} ({min(scores):.3f} to {max(scores):.3f})")
+        rows.append([*row, ", ".join(f"{name}: {value:.3f}" for name, value in known.items())])
+    return table(("task", *cells, "to compare with"), rows)
+
+
+def widths(result: Row) -> str:
+    """An epoch of the estimators at several widths."""
+    rows = []
+    for width, cells in result["seconds"].items():
+        own, *peers = [timing["median"] for timing in cells.values()]
+        rows.append([f"{width} units", f"{own:.2f} s", *(f"{peer:.2f} s, {peer / own:.1f}x" for peer in peers)])
+    return table((result["title"], *next(iter(result["seconds"].values()))), rows)
+
+
 TABLES = {
+    "estimators": estimators,
+    "widths": widths,
     "physionet": physionet,
     "online": online,
     "reading": reading,

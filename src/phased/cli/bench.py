@@ -193,6 +193,24 @@ def bench_online(console: Console, quick: bool) -> dict[str, Any]:
     return {"machine": machine(), "rounds": rounds, "event": {name: asdict(timing) for name, timing in timings.items()}}
 
 
+@same_terms(threads=1)
+def bench_widths(console: Console, quick: bool) -> dict[str, Any]:
+    """Seconds of a training epoch of the estimator at several widths, on one core."""
+    from phased.bench import widths
+
+    rounds, epochs, sequences = (1, 2, 200) if quick else (3, 5, widths.SEQUENCES)
+    with console.status("") as status:
+        found = widths.measure(rounds, epochs, sequences, lambda width, cell: status.update(f"{width} units, {cell}"))
+    rows = table(widths.title(sequences), "units", "cell", "s", "the first is")
+    for width, cells in found.items():
+        own = next(iter(cells.values()))
+        for cell, timing in cells.items():
+            rows.add_row(str(width), cell, f"{timing.median:.2f}", "" if timing is own else ratio(timing, own))
+    console.print(rows)
+    seconds = {str(width): {cell: asdict(timing) for cell, timing in cells.items()} for width, cells in found.items()}
+    return {"machine": machine(), "rounds": rounds, "sequences": sequences, "title": widths.title(sequences), "seconds": seconds}
+
+
 def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
     """Training, inference, memory and growth on this GPU."""
     rounds = 2 if quick else 7

@@ -1,0 +1,125 @@
+"""The command `phased bench`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from phased.cli.errors import fail, need, plain_errors, writable
+
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHAT",
+        help="cpu, cuda, stream, tasks, nmnist, epoch, physionet, estimators, widths, online or reading.",
+        show_default=False,
+    ),
+]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
+Instructions = Annotated[
+    str | None,
+    typer.Option("--instructions", metavar="SET", help="Restrict phased and PyTorch to avx512, avx2 or baseline (SSE)."),
+]
+Folds = Annotated[
+    int, typer.Option("--folds", metavar="K", min=2, help="Of physionet: parts, each predicted by models of the others.")
+]
+BenchSeeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Of physionet and estimators: seeds 0 to N - 1.")]
+StaysFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Of physionet: the folder with set-a and Outcomes-a.txt. Default: PHASED_DATA/physionet2012.",
+    ),
+]
+
+
+def bench(
+    what: What,
+    json: Json = None,
+    quick: Quick = False,
+    instructions: Instructions = None,
+    data: StaysFolder = None,
+    seeds: BenchSeeds = 5,
+    folds: Folds = 5,
+) -> None:
+    """Measure against other implementations in one run, and print the ratios."""
+    from phased.cli import bench as measure
+    from phased.ops import backends
+
+    benches: dict[str, Callable[[Console, bool], dict[str, Any]]] = {
+        "cpu": measure.bench_cpu,
+        "cuda": measure.bench_cuda,
+        "stream": measure.bench_stream,
+        "tasks": measure.bench_tasks,
+        "nmnist": measure.bench_nmnist,
+        "epoch": measure.bench_epoch,
+        "online": measure.bench_online,
+        "reading": measure.bench_reading,
+        "widths": measure.bench_widths,
+        "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, json),
+        "estimators": lambda console, quick: made_up(console, quick, seeds, json),
+    }
+    estimates = what in ("physionet", "estimators", "widths", "online", "reading")
+    trains = estimates or what in ("tasks", "epoch")
+    if what not in benches:
+        raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
+    if trains:
+        need("lightning", "train")
+    if estimates:
+        need("sklearn", "estimator")
+    missing = None if trains else backends()["cuda" if what == "cuda" else "cpu"].missing()
+    if missing is not None:
+        fail(missing)
+    if json is not None:
+        with plain_errors():
+            writable(json.parent, "--json")
+    if instructions is not None:
+        again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
+        if what in ("physionet", "estimators"):
+            again += [*(["--data", str(data)] if data else []), "--seeds", str(seeds), "--folds", str(folds)]
+        hold_to(instructions, [*again, "--instructions", instructions])
+    with plain_errors():
+        result = benches[what](Console(), quick)
+    if json is not None:
+        with plain_errors():
+            measure.write(json, result)
+        Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+
+
+def hold_to(instructions: str, command: list[str]) -> None:
+    """Unless this process is restricted to the instruction set, run the command in one that is, and exit."""
+    from phased.bench.instructions import environment, held, variables
+    from phased.ops.cpu.core import core
+
+    available = [] if core is None else core.instruction_sets()
+    if instructions not in available:
+        fail(f"--instructions must be one that this CPU has, {', '.join(available)}, got {instructions}.", code=2)
+    if held() != variables(instructions):
+        done = subprocess.run([sys.executable, "-m", "phased", *command], env=environment(instructions), check=False)
+        raise typer.Exit(done.returncode)
+
+
+def mortality(console: Console, quick: bool, data: Path | None, seeds: int, folds: int, json: Path | None) -> dict[str, Any]:
+    """`phased bench physionet`. With a file for the result, finished fits are kept in a folder beside it."""
+    from phased.cli.bench_physionet import bench_physionet, plan
+
+    folder = data or Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
+    return bench_physionet(console, folder, plan(quick, seeds, folds), None if json is None else json.with_suffix(".parts"))
+
+
+def made_up(console: Console, quick: bool, seeds: int, json: Path | None) -> dict[str, Any]:
+    """`phased bench estimators`. With a file for the result, finished fits are kept in a folder beside it."""
+    from phased.bench import estimators
+    from phased.cli.bench_estimators import bench_estimators
+
+    plan = estimators.QUICK if quick else estimators.Plan(seeds=seeds)
+    return bench_estimators(console, plan, None if json is None else json.with_suffix(".parts"))
