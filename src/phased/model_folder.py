@@ -55,12 +55,23 @@ class Format:
     def write(self, folder: Path, fields: Mapping[str, Any], state: Mapping[str, Tensor], card: str) -> None:
         """Write the three files, each atomically. Format, version and digest are added to the fields."""
         files.writable(folder)
+        self.check_free(folder)
         data = safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in state.items()})
         content = {"format": self.name, "version": self.version, **fields}
         text = json.dumps({**content, "sha256": digest(content, data)}, indent=1, allow_nan=False) + "\n"
+        files.write_whole(folder / CONFIG, text.encode())  # first: a folder that has it is known as that of a model
         files.write_whole(folder / PARAMETERS, data)
-        files.write_whole(folder / CONFIG, text.encode())
         files.write_whole(folder / CARD, card.encode())
+
+    def check_free(self, folder: Path) -> None:
+        """A FileExistsError if the files of a model would replace others, which are not those of a model."""
+        taken = [name for name in (CONFIG, CARD, PARAMETERS) if (folder / name).exists()]
+        if not taken or is_model(folder / CONFIG):
+            return
+        raise FileExistsError(
+            f"'{folder}' must be a new folder or that of a model, got one with '{taken[0]}', which would be replaced. "
+            f"Name another folder."
+        )
 
     def read(self, folder: Path) -> Stored:
         """What a folder holds; `BadModel` if a file is missing, damaged, or of another kind or version."""
@@ -114,6 +125,14 @@ class Format:
             raise BadModel(f"the model has no file '{path}'. {self.cure}") from error
         except OSError as error:
             raise BadModel(f"cannot read '{path}': {files.reason(error)}. {self.cure}") from error
+
+
+def is_model(config: Path) -> bool:
+    """Whether a file is the configuration of a model of any kind, or of a damaged one."""
+    try:
+        return b'"format": "phased ' in config.read_bytes()[:1024]
+    except OSError:
+        return False
 
 
 def digest(fields: Mapping[str, Any], parameters: bytes) -> str:

@@ -161,3 +161,21 @@ def test_intensive_care_stays_in_their_own_layout(call, tmp_path):
     made = call("fit", (tmp_path / chosen[0]).parent, *arguments, "--out", tmp_path / "model", *QUICK)
     assert made.exit_code == 0, made.output
     assert {"Age", "Gender", "Height", "ICUType"} <= set(PhasedClassifier.load(tmp_path / "model").columns_.statics)
+
+
+def test_files_of_the_users_are_not_replaced(call, table, labels, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "README.md").write_text("mine")
+    made = call("fit", table, "--labels", labels, "--unit", "h", "--out", project, *QUICK)
+    assert made.exit_code == 1
+    assert "must be a new folder or that of a model, got one with 'README.md'" in made.stderr
+    assert "epoch" not in made.output  # refused before the training
+    assert (project / "README.md").read_text() == "mine"
+
+    assert call("fit", table, "--labels", labels, "--unit", "h", "--out", tmp_path / "model", *QUICK).exit_code == 0
+    before = table.read_bytes()
+    said = call("predict", tmp_path / "model", table, "--out", table)
+    assert said.exit_code == 1
+    assert "--out must be another file than the table" in said.stderr
+    assert table.read_bytes() == before

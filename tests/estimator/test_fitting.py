@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 
 from patients import patients
 from phased import updates
@@ -122,3 +123,30 @@ def test_progress_is_shown_on_demand_with_rich_or_without(installed, capsys, mon
 
 def test_the_defaults_leave_room_for_early_stopping():
     assert PhasedClassifier().epochs == EPOCHS > PhasedClassifier().patience
+
+
+@pytest.mark.parametrize("when", ["first", "again"])
+def test_a_fit_that_is_interrupted_before_its_first_epoch_leaves_the_estimator_as_it_was(monkeypatch, when):
+    model = PhasedClassifier(**QUICK)
+    if when == "again":
+        model.fit(X, Y)
+        before = model.predict_proba(X)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "fit", stop)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, 1 - Y)
+    if when == "again":
+        assert (model.predict_proba(X) == before).all()
+    else:
+        with pytest.raises(NotFittedError):
+            model.predict_proba(X)
+
+
+def test_lists_have_no_ids_that_could_be_in_training_and_in_validation():
+    pairs = [(np.arange(4.0), np.full((4, 1), label)) for label in [0.0, 1.0] * 10]
+    model = PhasedClassifier(**QUICK).fit(pairs, [0, 1] * 10, validation=(pairs[:6], [0, 1] * 3))
+    assert (model.report_.train, model.report_.held_out) == (20, 6)

@@ -179,3 +179,27 @@ def test_any_entry_of_another_kind_is_either_refused_or_harmless(folder):
             except BadModel:
                 refused += 1
     assert refused > 100
+
+
+@pytest.mark.parametrize("taken", ["README.md", "config.json", "model.safetensors"])
+def test_files_of_something_else_are_not_replaced(classifier, tmp_path, taken):
+    (tmp_path / taken).write_text('{"mine": 1}')
+    with pytest.raises(FileExistsError, match=f"must be a new folder or that of a model, got one with '{taken}'"):
+        classifier.save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [taken]
+    assert (tmp_path / taken).read_text() == '{"mine": 1}'
+
+
+def test_a_model_may_be_replaced_also_a_damaged_one(classifier, of_three, folder):
+    (folder / "config.json").write_bytes((folder / "config.json").read_bytes()[:200])
+    of_three.save(folder)
+    assert PhasedClassifier.load(folder).classes_.tolist() == ["a", "b", "c"]
+
+
+def test_what_is_saved_are_the_parameters_of_the_fit(tmp_path):
+    model = PhasedClassifier(units=4, epochs=1, random_state=0).fit(X, Y)
+    model.set_params(units=99, cell="phased_gru")
+    model.save(tmp_path)
+    loaded = PhasedClassifier.load(tmp_path)
+    assert (loaded.units, loaded.cell) == (4, "phased_lstm")
+    assert (loaded.predict_proba(X) == model.predict_proba(X)).all()

@@ -149,7 +149,7 @@ def test_the_state_of_another_model_or_a_damaged_one_is_refused(classifier, of_t
         (0.5, {"HR": 80.0}, ValueError, "time must be after that of the last event, 1 h, got 0.5 h"),
         (math.nan, {}, ValueError, "time must be finite, got nan"),
         (math.inf, {}, ValueError, "time must be finite, got inf"),
-        ("2", {}, TypeError, "time must be a number, got str"),
+        ("2", {}, TypeError, "time must be a number of h, got str"),
         (2.0, {"Lactate": 1.0}, ValueError, "variables must be known to the model, 'HR', 'GCS', 'Temp', got 'Lactate'"),
         (2.0, {"HR": "80"}, TypeError, "HR must be a number, got str"),
         (2.0, {"HR": None}, TypeError, "HR must be a number, got NoneType"),
@@ -203,3 +203,37 @@ def test_a_network_of_another_dtype_is_refused(classifier):
     model.network_.double()
     with pytest.raises(ValueError, match=r"need a float32 network, got torch.float64. Call network_.float\(\)."):
         model.online()
+
+
+def test_marks_for_not_known_are_left_out_as_in_the_table_of_the_training(tmp_path):
+    rows = [
+        (str(n), t, name, value)
+        for n in range(40)
+        for t in range(4)
+        for name, value in (("HR", 60.0 + n % 2 * 20), ("T", 37.0 + t))
+    ]
+    rows += [(str(n), 0, "Height", 150.0 + n) for n in range(40)]
+    table = dict(zip(("id", "time", "variable", "value"), map(list, zip(*rows, strict=True)), strict=True))
+    read = Events.read(table, unit="h", static=["Height"], missing={"Height": -1, "HR": [-1, -2]})
+    model = PhasedClassifier(units=6, epochs=2, random_state=0).fit(read, read.ids.astype(int) % 2)
+    model.save(tmp_path)
+    for each in (model, PhasedClassifier.load(tmp_path)):
+        marked, plain = each.online(static={"Height": -1}), each.online()
+        for time, value in ((0.5, -1), (1.5, -2.0)):
+            answer = marked.push(time, {"HR": value, "T": 37.0})
+            assert answer == plain.push(time, {"T": 37.0})
+        values = [[-1.0, 37.0], [-2.0, 37.0]]
+        assert abs(each.predict_proba([([0.5, 1.5], values)])[0, 1] - answer) < 1e-5
+        events = Events.of([[0.5, 1.5]], [values], variables=["HR", "T"], static=[[-1.0]], statics=["Height"], unit="h")
+        assert abs(each.predict_proba(events)[0, 1] - answer) < 1e-5
+
+
+def test_values_by_name_are_a_dict(classifier):
+    sequence = classifier.online()
+    with pytest.raises(TypeError, match="values must be a dict of names and numbers"):
+        sequence.push(1.0, [1, 2])
+    with pytest.raises(TypeError, match="static must be a dict of names and numbers"):
+        classifier.online(static=[1])
+    with pytest.raises(TypeError, match="For dates, pass the time since the first event"):
+        sequence.push(np.datetime64("2024-01-01"), {})
+    assert sequence.time is None

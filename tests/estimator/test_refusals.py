@@ -1,8 +1,10 @@
 """What is refused, and what is warned of."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from patients import patients
@@ -157,3 +159,46 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(module, na
     monkeypatch.setattr(needs, "find_spec", lambda wanted: None if wanted == module else object())
     with pytest.raises(ModuleNotFoundError, match=rf"needs {name}, .* pip install 'phased\[estimator\]'"):
         needs.require("sklearn", "lightning")
+
+
+@pytest.mark.parametrize(
+    "y, message",
+    [
+        (np.where(np.arange(60) == 3, np.inf, Y), "y must be finite, got infinity"),
+        (np.array(["2024-01-01", "2024-01-02"] * 30, "M8[D]"), "y must be numbers or text, got datetime64"),
+        (np.array([b"a", b"b"] * 30), "y must be numbers or text, got |S1"),
+        (np.array(["a", 1] * 30, object), "y must be all numbers or all text, got 1 and 'a'"),
+        (pd.Series(["a", "b"] * 29 + ["a", None], dtype="string"), "y must be known for every sequence, got <NA> for 'p059'"),
+    ],
+)
+def test_classes_that_are_neither_numbers_nor_text_are_refused(y, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        PhasedClassifier(**QUICK).fit(X, y)
+
+
+def test_numbers_too_large_to_square_are_refused():
+    with pytest.raises(ValueError, match="y must be numbers whose squares are finite, got 1e\\+300"):
+        PhasedRegressor(**QUICK).fit(X, np.where(Y == 1, 1e300, -1e300))
+
+
+def test_a_target_per_step_that_is_an_input_is_refused():
+    times = [np.arange(5.0)] * 20
+    values = [np.random.default_rng(n).normal(size=(5, 2)) for n in range(20)]
+    events = Events.of(times, values, variables=["HR", "T"], unit="h")
+    for y in ([v[:, 1] for v in values], [np.where(np.arange(5) < 3, v[:, 1], np.nan) for v in values]):
+        with pytest.raises(ValueError, match=r"got 'T' equal to y at every step\. Leave it out, or predict its next value"):
+            PhasedRegressor(**QUICK).fit(events, y)
+    PhasedRegressor(**QUICK).fit(events, [np.append(v[1:, 1], np.nan) for v in values])
+
+
+def test_targets_for_a_score_are_like_those_of_the_training(classifier, regressor):
+    with pytest.raises(ValueError, match="y must have a target for each sequence, as in the training, got one for each step"):
+        classifier.evaluate(X, np.zeros(len(X.time), int))
+    with pytest.raises(ValueError, match="y must have a target for each step, as in the training, got one for each sequence"):
+        regressor.evaluate(X, Y)
+
+
+def test_no_sequences_have_no_answers(classifier, of_three, regressor):
+    assert classifier.predict_proba(X[:0]).shape == (0, 2)
+    assert of_three.predict_proba(X[:0]).shape == (0, 3)
+    assert regressor.predict(X[:0]).shape == (0,)

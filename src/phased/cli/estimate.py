@@ -17,6 +17,7 @@ from rich.console import Console
 
 from phased import check, files
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
+from phased.estimator.config import FORMAT
 from phased.estimator.store import read
 
 TASKS = ("auto", "classes", "numbers")
@@ -85,6 +86,7 @@ def marks(texts: Sequence[str]) -> Any:
 def fit(console: Console, source: Path, labels: Labels, out: Path, table: Table, task: str, options: dict[str, Any]) -> None:
     """Train a model on a table and write its folder."""
     check.choice("--task", task, TASKS)
+    FORMAT.check_free(out)  # before the training, which may take long
     events = table.read(source)
     y = labels.of(events)
     numbers = task == "numbers" or (task == "auto" and fractions(y))
@@ -103,6 +105,8 @@ def fractions(y: Any) -> bool:
 
 def predict(folder: Path, source: Path, out: Path, table: Table, device: str) -> int:
     """Write a row for each sequence, or for each step: its id, and a probability for each class, or the number."""
+    if out.exists() and source.exists() and out.samefile(source):
+        raise ValueError(f"--out must be another file than the table, got '{out}' for both.")
     model = load(folder, device)
     events = table.read(source, model.table_.settings)
     classes = isinstance(model, PhasedClassifier)

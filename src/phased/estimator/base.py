@@ -65,6 +65,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     report_: Report
     table_: Events
     longest_: float
+    fitted_with_: dict[str, Any]
 
     def fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None = None) -> Self:
         """Train on sequences.
@@ -102,7 +103,17 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         require("lightning")
         self._check_parameters()
+        before = dict(self.__dict__)
+        try:
+            return self._fit(X, y, validation)
+        except BaseException:  # a fit that failed or was interrupted leaves the estimator as it was
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None) -> Self:
         self._shared = None
+        self.fitted_with_ = self.get_params(deep=False)
         events = checks.as_events(X)
         found = targets(events, y)
         check_copies(events, found)
@@ -112,7 +123,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             train, test = split(events, found, self.validation, random, stratify=self._stratified())
             whole, both = events, found
         else:
-            whole, both, train, test = self._joined(events, found, validation)
+            whole, both, train, test = self._joined(X, events, found, validation)
         encoded = self._encode(both, train)
         self.columns_ = checks.Columns(events.variables, events.statics, events.unit)
         self.table_ = events[:0]
@@ -173,7 +184,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         checks.warn_never_open(self.report_.never_open, self.units)
         return self
 
-    def _joined(self, events: Events, found: Targets, validation: Any) -> Any:
+    def _joined(self, X: Any, events: Events, found: Targets, validation: Any) -> Any:
         """Training and validation sequences as one, and which is which."""
         if not isinstance(validation, tuple) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X, y), got {check.kind(validation)}.")
@@ -182,7 +193,8 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         others = targets(other, validation[1])
         if (others.counts is None) != (found.counts is None):
             raise ValueError("y of training and of validation must both have a target for each sequence, or for each step.")
-        checks.check_disjoint(events, other)
+        if isinstance(X, Events) and isinstance(validation[0], Events):  # a list has no ids
+            checks.check_disjoint(events, other)
         counts = None if found.counts is None or others.counts is None else np.concatenate([found.counts, others.counts])
         both = Targets(np.concatenate([found.y, others.y]), counts)
         size = len(events)
@@ -216,9 +228,17 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _events(self, X: Any) -> Events:
-        """Sequences with the model's variables, in its order."""
+        """Sequences with the model's variables, in its order, and without the numbers that mean "not known" to it."""
         check_is_fitted(self, "network_")
-        return checks.matched(checks.as_events(X, self.columns_), self.columns_)
+        return checks.unmarked(checks.matched(checks.as_events(X, self.columns_), self.columns_), self.table_.settings)
+
+    def _targets(self, events: Events, y: Any) -> Targets:
+        """Targets to compare answers with: one for each sequence or each step, as in the training."""
+        found = targets(events, y)
+        if (found.counts is not None) != self.network_.every_step:
+            wanted, got = ("step", "sequence") if self.network_.every_step else ("sequence", "step")
+            raise ValueError(f"y must have a target for each {wanted}, as in the training, got one for each {got}.")
+        return found
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
         """The network's outputs for sequences, (n, ...) or (steps, ...)."""

@@ -14,7 +14,7 @@ from phased.estimator.defaults import CELL, DECAY, DROPOUT, EPOCHS, PATIENCE, RA
 from phased.estimator.events import Events
 from phased.estimator.objective import Objective
 from phased.estimator.saving import SavedMixin
-from phased.estimator.targets import Targets, class_weights, targets
+from phased.estimator.targets import Targets, class_weights
 
 
 class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: ignore[misc]
@@ -171,7 +171,7 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
             ['accuracy', 'auprc', 'auroc', 'log_loss']
         """
         events = self._events(X)
-        found = targets(events, y)
+        found = self._targets(events, y)
         strange = np.setdiff1d(found.known(), self.classes_)
         if len(strange):
             raise ValueError(f"y must have classes of the model, {self.classes_.tolist()}, got {strange.tolist()[0]!r}.")
@@ -192,6 +192,10 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
 
     def _encode(self, found: Targets, train: NDArray[np.int64]) -> NDArray[Any]:
         known = found.known()
+        if known.dtype.kind not in "biufUO":
+            raise ValueError(f"y must be numbers or text, got {known.dtype}. Convert the classes with y.astype(str).")
+        if known.dtype.kind == "f" and not np.isfinite(known).all():
+            raise ValueError("y must be finite, got infinity. Leave out such sequences.")
         if known.dtype.kind == "f" and not (known == np.round(known)).all():
             raise ValueError(
                 f"y must be classes, got fractions such as {known[known != np.round(known)][0]}. Use PhasedRegressor."

@@ -30,7 +30,7 @@ def describe(model: Any, command: str) -> dict[str, Any]:
     classes = getattr(model, "classes_", None)
     return {
         "kind": model.kind,
-        "parameters": {name: plain(value) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: plain(value) for name, value in model.fitted_with_.items()},
         "classes": None if classes is None else {"dtype": classes.dtype.str, "values": classes.tolist()},
         "target": None if classes is not None else {"center": model.center_, "spread": model.spread_},
         "variables": list(model.columns_.variables),
@@ -80,6 +80,7 @@ def apply(model: Any, fields: Mapping[str, Any]) -> None:
         else:
             model.center_, model.spread_ = float(fields["target"]["center"]), float(fields["target"]["spread"])
         model._check_parameters()
+        model.fitted_with_ = model.get_params(deep=False)
         model.columns_ = Columns(names(fields["variables"]), names(fields["statics"]), str(fields["unit"]))
         model.scaling_ = Scaling.read(fields["scaling"])
         if not model.scaling_.fits(len(model.columns_.variables), len(model.columns_.statics)):

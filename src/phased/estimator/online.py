@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from phased import check
 from phased.estimator.sequence import CompiledSequence, Sequence
-from phased.estimator.shared import Shared
+from phased.estimator.shared import Shared, by_name
 
 NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
 """Types of a number that need no conversion."""
@@ -65,7 +65,7 @@ class Online:
 
         Args:
             time: In the unit of the model, after the last event.
-            values: Variables to numbers; may be empty.
+            values: Variables to numbers; may be empty. Numbers that meant "not known" in the table of the training are left out.
 
         Returns:
             Two classes: the probability of the second of `classes_`, a float. More classes: all probabilities, (classes,).
@@ -85,18 +85,20 @@ class Online:
         """
         shared = self._shared
         if type(time) not in NUMBERS:
-            time = shared.number("time", time)
+            time = shared.time(time)
         if not (self._time < time < math.inf) and (self._steps or not math.isfinite(time)):
             raise ValueError(shared.wrong_time(time, self.time))
         columns = shared.columns
         found = []
-        for name, value in values.items():
+        for name, value in (values if type(values) is dict else by_name("values", values)).items():
             column = columns.get(name)
             if column is None:
                 raise ValueError(shared.unknown("variables", name, columns))
             if type(value) not in NUMBERS:
                 value = shared.number(name, value)
-            number, (center, factor, low, high) = column
+            number, (center, factor, low, high), marks = column
+            if marks and value in marks:
+                continue
             if not -math.inf < value < math.inf:
                 raise ValueError(f"{name} must be finite, got {value} at time {time}. Leave out what was not measured.")
             found.append((number, ((low if value < low else high if value > high else value) - center) * factor))

@@ -14,7 +14,7 @@ from phased.estimator.defaults import CELL, DECAY, DROPOUT_OF_NUMBERS, EPOCHS, P
 from phased.estimator.events import Events
 from phased.estimator.objective import Objective
 from phased.estimator.saving import SavedMixin
-from phased.estimator.targets import Targets, targets
+from phased.estimator.targets import Targets
 
 
 class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ignore[misc]
@@ -140,7 +140,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
             ['mae', 'r2', 'rmse']
         """
         events = self._events(X)
-        found = targets(events, y)
+        found = self._targets(events, y)
         return self._scores((self._numbers(found) - self.center_) / self.spread_, found.counts, self.predict(events))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -163,7 +163,10 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
     def _encode(self, found: Targets, train: NDArray[np.int64]) -> NDArray[Any]:
         numbers = self._numbers(found)
         known = np.sort(numbers if found.counts is None else numbers[found.counts])
-        self.center_, spread = float(known.mean()), float(known.std())
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.center_, spread = float(known.mean()), float(known.std())
+        if not np.isfinite([self.center_, spread]).all():
+            raise ValueError(f"y must be numbers whose squares are finite, got {float(np.abs(known).max()):g}. Scale them down.")
         self.spread_ = spread if spread > 1e-9 * float(np.abs(known).max(initial=0.0)) else 1.0
         scaled: NDArray[Any] = ((numbers - self.center_) / self.spread_).astype(np.float32)
         return scaled

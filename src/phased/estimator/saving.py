@@ -94,7 +94,7 @@ class SavedMixin:
         owner: Any = self
         if self._shared is None:
             target = (owner.center_, owner.spread_) if owner.kind == "regressor" else None
-            self._shared = Shared(owner.network_, owner.scaling_, owner.columns_, target)
+            self._shared = Shared(owner.network_, owner.scaling_, owner.columns_, target, owner.table_.settings)
         if state is not None and static is not None:
             raise ValueError("state has the static variables of its sequence already. Leave out static.")
         sequence = Online(self._shared, self._shared.static_inputs(static))

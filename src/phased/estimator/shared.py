@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from phased import check
-from phased.estimator.checks import Columns
+from phased.estimator.checks import Columns, marks
 from phased.estimator.network import Network
 from phased.estimator.scaling import Scaling
+from phased.estimator.settings import Settings
 from phased.estimator.stepping import Steps
 from phased.layer import PhasedRNN
 from phased.learn.best import tensors
@@ -37,9 +38,12 @@ class Shared:
         scaling: of its inputs.
         columns: its names and unit.
         target: centre and spread of a regression's target; None for classes.
+        settings: of the table of the training.
     """
 
-    def __init__(self, network: Network, scaling: Scaling, columns: Columns, target: tuple[float, float] | None) -> None:
+    def __init__(
+        self, network: Network, scaling: Scaling, columns: Columns, target: tuple[float, float] | None, settings: Settings
+    ) -> None:
         if not isinstance(network.rnn, PhasedRNN):
             raise ValueError("online sequences need a phased layer, got a plain one. Fit with cell='phased_lstm'.")
         if network.head.weight.dtype != torch.float32:
@@ -47,9 +51,11 @@ class Shared:
         self.steps = Steps(network.rnn)
         values = scaling.values
         scales = np.stack([values.center, values.factor, values.low, values.high], 1).tolist()
-        self.columns: dict[str, tuple[int, list[float]]] = {
-            name: (number, scale) for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
+        self.columns: dict[str, tuple[int, list[float], tuple[float, ...]]] = {
+            name: (number, scale, marks(settings, name))
+            for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
         }
+        self.settings = settings
         self.variables, self.statics, self.unit = len(columns.variables), columns.statics, columns.unit
         self.gap, self.span, self.scaling, self.target = scaling.gap, scaling.span_in_gaps, scaling, target
         weight, bias = (value.detach().cpu().double().numpy() for value in (network.head.weight, network.head.bias))
@@ -95,13 +101,14 @@ class Shared:
     def static_inputs(self, static: Mapping[str, float] | None) -> NDArray[np.float32]:
         """The inputs of static variables, by name; those not given are unknown."""
         row = np.full((1, len(self.statics)), np.nan)
-        for name, value in (static or {}).items():
+        for name, value in by_name("static", {} if static is None else static).items():
             if name not in self.statics:
                 raise ValueError(self.unknown("static", name, self.statics))
             number = self.number(name, value)
             if not math.isfinite(number):
                 raise ValueError(f"{name} must be finite, got {number}. Leave out what is not known.")
-            row[0, self.statics.index(name)] = number
+            if number not in marks(self.settings, name):
+                row[0, self.statics.index(name)] = number
         inputs: NDArray[np.float32] = self.scaling.static_inputs(row)[0]
         return inputs
 
@@ -119,6 +126,16 @@ class Shared:
             f"together, and begin a new sequence with model.online()."
         )
 
+    def time(self, value: Any) -> float:
+        """A time of any type as a float; a TypeError for dates and others."""
+        try:
+            return self.number("time", value)
+        except TypeError as error:
+            unit = f" of {self.unit}" if self.unit else ""
+            raise TypeError(
+                f"time must be a number{unit}, got {check.kind(value)}. For dates, pass the time since the first event."
+            ) from error
+
     @staticmethod
     def number(name: str, value: Any) -> float:
         """A number of any type as a float; a TypeError for text and others."""
@@ -128,6 +145,13 @@ class Shared:
             return float(value)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} must be a number, got {check.kind(value)}. Convert it with float().") from error
+
+
+def by_name(what: str, given: Any) -> Mapping[str, Any]:
+    """A mapping from names; a TypeError for anything else."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f'{what} must be a dict of names and numbers, such as {{"HR": 73}}, got {check.kind(given)}.')
+    return given
 
 
 def digest(network: Network, scaling: Scaling, columns: Columns) -> bytes:

@@ -70,12 +70,25 @@ def ragged(y: Any) -> bool:
 
 
 def unknown(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which targets are NaN or None."""
+    """Which targets are NaN, None or pandas' NA; a ValueError for numbers and text together."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values), bool)
     if values.dtype.kind == "O":
-        return np.array([value is None or value != value for value in values], bool)
+        lost = np.array([is_lost(value) for value in values], bool)
+        text = [isinstance(value, str) for value in values[~lost]]
+        if any(text) and not all(text):
+            number, word = values[~lost][text.index(False)], values[~lost][text.index(True)]
+            raise ValueError(f"y must be all numbers or all text, got {number!r} and {word!r}. Convert y with y.astype(str).")
+        return lost
     return np.zeros(values.shape, bool)
+
+
+def is_lost(value: Any) -> bool:
+    """Whether a target is not known."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither equal nor different
+        return True
 
 
 def check_count(events: Events, count: int) -> None:
@@ -94,10 +107,22 @@ def check_name(events: Events, name: Any) -> None:
 
 
 def check_copies(events: Events, found: Targets) -> None:
-    """A ValueError if a static variable is the target itself."""
-    if found.counts is not None or found.y.dtype.kind not in "biuf" or len(np.unique(found.y)) < 2:
+    """A ValueError if a static variable, or with a target per step any variable, is the target itself."""
+    if found.y.dtype.kind not in "biuf" or len(np.unique(found.known())) < 2:
         return
     y = found.y.astype(np.float64)
+    if found.counts is not None:
+        step = np.repeat(np.arange(len(events.time)), np.diff(events.entry))
+        for number, name in enumerate(events.variables):
+            own = events.variable == number
+            value = np.full(len(y), np.nan)
+            value[step[own]] = events.value[own]
+            if np.array_equal(value[found.counts], y[found.counts]):
+                raise ValueError(
+                    f"the target must not be among the inputs, got {name!r} equal to y at every step. Leave it out, or predict "
+                    f"its next value."
+                )
+        return
     for name, column in zip(events.statics, events.static.T, strict=True):
         if np.array_equal(column, y):
             raise ValueError(f"the target must not be among the inputs, got static {name!r} equal to y everywhere. Leave it out.")

@@ -92,9 +92,9 @@ def answers(network: Network, data: Sequences, chosen: Any) -> np.ndarray[Any, n
             made = network(data.batch(chosen[some])).double().cpu().numpy()
             for column, which in enumerate(some):
                 found[which] = made[: lengths[which], column] if network.every_step else made[column]
-    if network.every_step:
-        return np.concatenate(found)
-    return np.stack(found)
+    if not found:
+        return np.zeros(0 if network.outputs == 1 else (0, network.outputs))
+    return np.concatenate(found) if network.every_step else np.stack(found)
 
 
 @contextmanager
