@@ -179,3 +179,28 @@ def test_files_of_the_users_are_not_replaced(call, table, labels, tmp_path):
     assert said.exit_code == 1
     assert "--out must be another file than the table" in said.stderr
     assert table.read_bytes() == before
+
+
+def test_a_variable_that_the_model_does_not_know_is_left_out_as_the_message_says(call, table, labels, tmp_path):
+    model = tmp_path / "model"
+    assert call("fit", table, "--labels", labels, "--unit", "h", "--out", model, *QUICK).exit_code == 0
+    more = tmp_path / "more.csv"
+    more.write_text(table.read_text() + f"{X.ids[0]},{X.time[0]},NEW,1\n")
+    said = call("predict", model, more, "--out", tmp_path / "risk.csv")
+    assert said.exit_code == 1
+    assert "Leave them out: --drop NEW." in said.stderr
+    assert call("predict", model, more, "--out", tmp_path / "risk.csv", "--drop", "NEW").exit_code == 0
+    assert call("score", model, more, "--labels", labels, "--drop", "NEW").exit_code == 0
+
+
+def test_sequences_without_a_label_are_left_out_if_asked_for(call, table, labels, tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("".join(labels.read_text().splitlines(keepends=True)[:21]) + "stranger,1\n")
+    said = call("fit", table, "--labels", few, "--unit", "h", "--out", tmp_path / "model", *QUICK)
+    assert said.exit_code == 1
+    assert "Add --labelled to keep the sequences that have both." in said.stderr
+    assert call("fit", table, "--labels", few, "--labelled", "--unit", "h", "--out", tmp_path / "model", *QUICK).exit_code == 0
+    found = call("score", tmp_path / "model", table, "--labels", few, "--labelled", "--json")
+    assert json.loads(found.stdout)["sequences"] == 20
+    refused = call("score", tmp_path / "model", table, "--labels", few, "--labelled", "--labels-time", "time")
+    assert "--labelled is for a target per sequence" in refused.stderr

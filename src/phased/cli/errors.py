@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,28 +22,28 @@ RESUMES = "Finished runs are kept, and the same command continues with the other
 
 
 @contextmanager
-def plain_errors(when_stopped: str = "") -> Iterator[None]:
-    """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, and exit."""
+def plain_errors(when_stopped: str = "", worded: Callable[[str], str] = str) -> Iterator[None]:
+    """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, `worded` for the command, and exit."""
     try:
         with stopped_by_sigterm():
             yield
     except BrokenPipeError:  # `| head` has read enough: typer exits without a message
         raise
     except (ValueError, OSError) as error:
-        fail(str(error))
+        fail(worded(str(error)))
     except KeyboardInterrupt:
         fail(f"stopped. {when_stopped}".strip(), STOPPED)
 
 
 @contextmanager
-def plain_warnings(console: Console) -> Iterator[None]:
-    """Print warnings in yellow, each once, without their line of code."""
+def plain_warnings(console: Console, worded: Callable[[str], str] = str) -> Iterator[None]:
+    """Print warnings in yellow, each once, `worded` for the command and without their line of code."""
     printed: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if str(message) not in printed:
             printed.add(str(message))
-            console.print(str(message), style="yellow", soft_wrap=True, markup=False, highlight=False)
+            console.print(worded(str(message)), style="yellow", soft_wrap=True, markup=False, highlight=False)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

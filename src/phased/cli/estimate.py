@@ -63,10 +63,15 @@ class Labels:
     id: str | None = None
     target: str | None = None
     time: str | None = None
+    labelled: bool = False
 
-    def of(self, events: Events) -> Any:
-        """The targets of these sequences."""
-        return events.labels(self.source, id=self.id, target=self.target, time=self.time)
+    def of(self, events: Events) -> tuple[Events, Any]:
+        """The targets of these sequences; with `labelled`, of those that have one."""
+        if self.labelled and self.time is not None:
+            raise ValueError("--labelled is for a target per sequence. Leave out --labels-time.")
+        if self.labelled:
+            return events.labelled(self.source, id=self.id, target=self.target)
+        return events, events.labels(self.source, id=self.id, target=self.target, time=self.time)
 
 
 def marks(texts: Sequence[str]) -> Any:
@@ -87,8 +92,7 @@ def fit(console: Console, source: Path, labels: Labels, out: Path, table: Table,
     """Train a model on a table and write its folder."""
     check.choice("--task", task, TASKS)
     FORMAT.check_free(out)  # before the training, which may take long
-    events = table.read(source)
-    y = labels.of(events)
+    events, y = labels.of(table.read(source))
     numbers = task == "numbers" or (task == "auto" and fractions(y))
     kind: Any = PhasedRegressor if numbers else PhasedClassifier
     model = kind(verbose=True, **options).fit(events, y)
@@ -129,8 +133,8 @@ def predict(folder: Path, source: Path, out: Path, table: Table, device: str) ->
 def score(folder: Path, source: Path, labels: Labels, table: Table, device: str) -> dict[str, float]:
     """The scores of a model on a table with targets."""
     model = load(folder, device)
-    events = table.read(source, model.table_.settings)
-    found = model.evaluate(events, labels.of(events))
+    events, y = labels.of(table.read(source, model.table_.settings))
+    found = model.evaluate(events, y)
     return {**found, "sequences": len(events)}
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from phased.cli.cures import as_options
 from phased.cli.errors import need, plain_errors, plain_warnings, writable
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
@@ -32,6 +33,7 @@ TimeColumn = Annotated[str | None, typer.Option("--time", metavar="COLUMN", help
 VariableColumn = Annotated[str | None, typer.Option("--variable", metavar="COLUMN", help="Column of names of a long table.")]
 ValueColumn = Annotated[str | None, typer.Option("--value", metavar="COLUMN", help="Column of values of a long table.")]
 Unit = Annotated[str | None, typer.Option("--unit", help="Unit of the times: s, min, h, d, ...")]
+Labelled = Annotated[bool, typer.Option("--labelled", help="Leave out sequences without a label, and labels without a sequence.")]
 Static = Annotated[
     list[str] | None, typer.Option("--static", metavar="NAME", help="A variable known once per sequence; may be repeated.")
 ]
@@ -66,6 +68,7 @@ def fit(
     target: Target = None,
     labels_id: LabelsId = None,
     labels_time: LabelsTime = None,
+    labelled: Labelled = False,
     id: IdColumn = None,
     time: TimeColumn = None,
     variable: VariableColumn = None,
@@ -90,8 +93,8 @@ def fit(
         options["epochs"] = epochs
     how = estimate.Table(id, time, variable, value, unit, tuple(static or ()), tuple(missing or ()), merge, tuple(drop or ()))
     errors = Console(stderr=True)
-    with plain_errors("The same command with --checkpoint continues."), plain_warnings(errors):
-        chosen = estimate.Labels(labels, labels_id, target, labels_time)
+    with plain_errors("The same command with --checkpoint continues.", as_options), plain_warnings(errors, as_options):
+        chosen = estimate.Labels(labels, labels_id, target, labels_time, labelled)
         estimate.fit(Console(), table, chosen, writable(out), how, task, options)
 
 
@@ -105,6 +108,7 @@ def predict(
     variable: VariableColumn = None,
     value: ValueColumn = None,
     merge: Merge = None,
+    drop: Drop = None,
     device: Device = "auto",
 ) -> None:
     """Write what a model says of the sequences of a table, which is read as that of the training was."""
@@ -112,8 +116,9 @@ def predict(
     from phased.cli import estimate
 
     console = Console()
-    with plain_errors(), plain_warnings(Console(stderr=True)):
-        count = estimate.predict(model, table, out, estimate.Table(id, time, variable, value, unit, merge=merge), device)
+    with plain_errors(worded=as_options), plain_warnings(Console(stderr=True), as_options):
+        how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
+        count = estimate.predict(model, table, out, how, device)
         console.print(f"  {out}: {count:,} sequences", soft_wrap=True, markup=False, highlight=False)
 
 
@@ -126,20 +131,22 @@ def score(
     target: Target = None,
     labels_id: LabelsId = None,
     labels_time: LabelsTime = None,
+    labelled: Labelled = False,
     id: IdColumn = None,
     time: TimeColumn = None,
     variable: VariableColumn = None,
     value: ValueColumn = None,
     merge: Merge = None,
+    drop: Drop = None,
     device: Device = "auto",
 ) -> None:
     """Print the scores of a model on a table with targets."""
     need_estimator()
     from phased.cli import estimate
 
-    with plain_errors(), plain_warnings(Console(stderr=True)):
-        how = estimate.Table(id, time, variable, value, unit, merge=merge)
-        found = estimate.score(model, table, estimate.Labels(labels, labels_id, target, labels_time), how, device)
+    with plain_errors(worded=as_options), plain_warnings(Console(stderr=True), as_options):
+        how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
+        found = estimate.score(model, table, estimate.Labels(labels, labels_id, target, labels_time, labelled), how, device)
         print(estimate.printed(found, json), flush=True)
 
 
