@@ -205,7 +205,7 @@ def test_an_experiment_is_run_by_its_name(tmp_path, monkeypatch):
         ),
         ({"options": {"period": "paper"}}, "which it does not support. Its options are: periods."),
         ({"name": "adding", "options": {"periods": "paper"}}, "It has no options of its own."),
-        ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are:\nfrequency-asynchronous-phased"),
+        ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are frequency-asynchronous-phased"),
     ],
 )
 def test_what_does_not_exist_is_answered_with_what_does(asked, message):

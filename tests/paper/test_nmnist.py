@@ -379,6 +379,20 @@ def test_settings_and_commands_have_no_paths(data_folder):
         assert "folder" not in run.settings["task"]
 
 
+def test_results_of_other_recordings_are_not_taken_for_those_of_a_run(data_folder, tmp_path):
+    first, second = data_folder / "nmnist", tmp_path / "other"
+    shutil.copytree(first, second)
+
+    def listed(folder):
+        return runs_of("nmnist", "quick", [0], options={"data": str(folder)})[0]
+
+    assert listed(first).settings == listed(second).settings
+    path = next((second / "Train").rglob("*.bin"))
+    path.write_bytes(path.read_bytes()[:-5])  # one event less
+    assert listed(first).settings != listed(second).settings
+    assert listed(first).settings["task"]["real"] != listed(second).settings["task"]["real"] != ""
+
+
 @pytest.mark.parametrize("study", ["nmnist", "nmnist-real"])
 @pytest.mark.parametrize("recordings", [None, "simulated", "real", "both"])
 @pytest.mark.parametrize("named", [False, True], ids=["", "data"])

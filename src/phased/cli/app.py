@@ -84,6 +84,9 @@ RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="The name of a finished run, of digits or of lip reading.", show_default=False)
 ]
 ModelOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
+DataOfRun = Annotated[
+    Path | None, typer.Option("--data", metavar="FOLDER", help="Of lip reading: the data of the run. Default: PHASED_DATA.")
+]
 Tested = Annotated[
     Path | None,
     typer.Option("--test", metavar="FOLDER", help="Recordings of a camera, one folder per class, to measure the accuracy on."),
@@ -243,13 +246,13 @@ def lipread(
 
 
 @app.command()
-def pack(run: RunName, out: ModelOut, results: Results = Path("results"), test: Tested = None) -> None:
+def pack(run: RunName, out: ModelOut, results: Results = Path("results"), test: Tested = None, data: DataOfRun = None) -> None:
     """Make a model for `phased classify` or `phased lipread` from the checkpoint of a finished run."""
     from phased.cli.pack import pack as make
 
     console = Console()
     with plain_errors(), plain_warnings(console):
-        make(console, run, results, writable(out), test)
+        make(console, run, results, writable(out), test, data)
 
 
 for command in (bench, own_data.fit, own_data.predict, own_data.score):

@@ -16,8 +16,11 @@ from phased.experiments.record import Record
 from phased.learn.store import CHECKPOINT, load_checkpoint
 
 
-def pack(console: Console, name: str, results: Path, out: Path, test: Path | None) -> None:
-    """Write the model of a run to a folder, with its scores; `test` is a folder of recordings to measure it on."""
+def pack(console: Console, name: str, results: Path, out: Path, test: Path | None, data: Path | None) -> None:
+    """Write the model of a run to a folder, with its scores.
+
+    `test` is a folder of recordings to measure it on, `data` the folder that the run had.
+    """
     record = find(name, results)
     path = results / record.experiment / record.name / CHECKPOINT
     checkpoint = load_checkpoint(path)
@@ -27,7 +30,7 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
     if make is None:
         raise ValueError(f"there is no command that would use the network of '{name}'. Name a run of {' or '.join(packable())}.")
     with console.status("measuring"):
-        model: Packed = make(record, checkpoint["model"])
+        model: Packed = make(record, checkpoint["model"], "" if data is None else str(data))
         if test is not None:
             model = tested(console, model, test)
         model.save(out)

@@ -199,7 +199,8 @@ class Experiment:
     table: Sequence[Row] = ()  # a table of the paper: rows, with a column for each kind of network
     charts: Sequence[ChartName] = ("learning", "gates")
     illustrate: Callable[[], Illustration] | None = None  # an example, shown with the results; always the same
-    pack: Callable[[Record, Any], Packed] | None = None  # `phased pack`: a model from a run's record and its state_dict
+    # `phased pack`: a model from a run's record, its state_dict and the folder of its data, "" for PHASED_DATA.
+    pack: Callable[[Record, Any, str], Packed] | None = None
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
 

@@ -65,7 +65,7 @@ def runs_of(
     chosen = [run for run in runs if fnmatch(run.name, only)]
     if not chosen:
         names = [run.name for run in runs[:LISTED]] + ["..."] * (len(runs) > LISTED)
-        raise ValueError(f"only must match a run, got {only!r}. The runs are:\n" + "\n".join(names))
+        raise ValueError(f"only must match a run, got {only!r}. The runs are {', '.join(names)}.")
     return chosen
 
 

@@ -23,9 +23,13 @@ def test_a_run_becomes_a_lip_reader_with_scores_and_one_of_an_lstm_is_refused(cl
     make = catalogue.experiment("lipreading").pack
     if model == "lstm":
         with pytest.raises(ValueError, match="a lip reader must have Phased LSTM layers, got a run of 'lstm'"):
-            make(record, state)
+            make(record, state, "")
         return
-    make(record, state).save(tmp_path / "model")
+    other = replace(record, settings=record.settings | {"task": record.settings["task"] | {"names": "of other clips"}})
+    with pytest.raises(ValueError, match="expected the clips of the run, by their names, got as many others"):
+        make(other, state, str(clips))
+    monkeypatch.delenv("PHASED_DATA")
+    make(record, state, str(clips)).save(tmp_path / "model")
     reader = LipReader.load(tmp_path / "model")
     scores = reader.config.about.scores
     assert len(scores) == 6

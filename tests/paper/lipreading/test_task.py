@@ -25,7 +25,7 @@ def test_damaged_clips_are_in_neither_part(clips):
     loaded = data.load(Source(str(clips)))
     assert len(loaded.train) + len(loaded.test) == 23
     assert "s2/clip03" not in (*loaded.parts.train, *loaded.parts.test)
-    assert data.counts(Source(str(clips))) == (21, 2)
+    assert data.there(Source(str(clips))) == loaded.parts
 
 
 def test_the_first_clips_are_taken_from_every_speaker(clips):
@@ -135,11 +135,26 @@ def test_other_clips_than_those_of_the_settings_are_refused(clips):
         Sentences(clips=(30, 3), folder=str(clips)).load()
 
 
-def test_runs_can_be_listed_without_clips_and_say_what_is_missing_when_they_start(tmp_path):
-    made = runs.runs("paper", range(1), data=str(tmp_path))
+def test_runs_can_be_listed_without_clips_and_say_what_is_missing_when_they_start(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASED_DATA", str(tmp_path))
+    made = runs.runs("paper", range(1))
     assert [run.name for run in made][:2] == ["lipreading-high-phased-seed0", "lipreading-high-bn-lstm-seed0"]
     with pytest.raises(FileNotFoundError, match="expected GRID"):
         made[0].task.batch(0, "train", 1, 0, 1)
+
+
+def test_a_folder_that_is_named_and_has_no_clips_is_an_error_at_once(tmp_path):
+    with pytest.raises(FileNotFoundError, match="expected GRID"):
+        runs.runs("paper", range(1), data=str(tmp_path))
+
+
+def test_results_of_other_clips_are_not_taken_for_those_of_a_run(clips):
+    whole, again = (runs.counted(Sentences(folder=str(clips))) for _ in range(2))
+    other = runs.counted(Sentences(folder=str(clips), split=1))  # as many clips, other ones for the test
+    assert whole.names == again.names != other.names
+    assert whole.load().parts == again.load().parts
+    with pytest.raises(ValueError, match="expected the clips of the run, by their names, got as many others"):
+        replace(whole, names=other.names).load()
 
 
 def test_runs_have_the_number_of_clips_that_there_are(clips):

@@ -28,11 +28,11 @@ def rows(condition: str) -> list[Row]:
     return found
 
 
-def packed(record: Record, state: Any) -> Packed:
-    """The lip reader of a run."""
+def packed(record: Record, state: Any, folder: str) -> Packed:
+    """The lip reader of a run, whose clips are in a folder; "" for PHASED_DATA."""
     from phased.paper.lipreading.pack import reader_of  # needs the clips
 
-    return reader_of(record, state)
+    return reader_of(record, state, folder)
 
 
 def clock(record: Record) -> Clock:

@@ -12,7 +12,7 @@ from torch import Tensor
 from phased.data.clips import Clips, Split, find_grid, load_clips, prepare, split, store
 from phased.data.clips.clip import DAMAGED
 from phased.data.progress import progress
-from phased.files import expanded
+from phased.files import digest, expanded
 from phased.lipreader.inputs import Scaling
 
 PLACES = ("", "grid", "GRID")  # folders in which prepared files are searched
@@ -79,10 +79,16 @@ def divided(source: Source, files: tuple[Path, ...]) -> Split:
     return split(names, source.seed)
 
 
-def counts(source: Source) -> tuple[int, int] | None:
-    """The number of clips for training and for testing; None where there are no clips."""
+def there(source: Source) -> Split | None:
+    """The names of the clips for training and for testing; None where there are no clips, unless a folder was named."""
     try:
-        parts = divided(source, tuple(prepared_files(source.folder)))
+        return divided(source, tuple(prepared_files(source.folder)))
     except FileNotFoundError:
+        if source.folder:
+            raise
         return None
-    return len(parts.train), len(parts.test)
+
+
+def identity(parts: Split) -> str:
+    """A digest of the names of clips, and of which of them are for testing."""
+    return digest(repr((sorted(parts.train), sorted(parts.test))).encode()).decode()[:12]

@@ -21,12 +21,12 @@ CALIBRATED = 150  # training clips on which the score of silence and the weight 
 SILENCES, WEIGHTS = (-0.25, -0.5, -1.0, -1.5, -2.5), (0.05, 0.1, 0.2, 0.4)
 
 
-def reader_of(record: Record, state: Mapping[str, Tensor]) -> LipReader:
-    """The lip reader of a run with Phased LSTM layers; the clips of the run must be there."""
+def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> LipReader:
+    """The lip reader of a run with Phased LSTM layers. The clips of the run must be in the folder; "" for PHASED_DATA."""
     settings = record.settings
     if settings["model"] != "phased":
         raise ValueError(f"a lip reader must have Phased LSTM layers, got a run of '{settings['model']}'. Name another run.")
-    task = task_of(settings["task"])
+    task = replace(task_of(settings["task"]), folder=folder)
     loaded = task.load()
     spans = loaded.clips.spans[loaded.train].double().numpy()
     video, audio, merged, _ = settings["units"]

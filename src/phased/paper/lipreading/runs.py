@@ -106,12 +106,15 @@ def listed(
 
 
 def counted(task: Sentences) -> Sentences:
-    """The task with the number of clips that there are; where there are none it keeps its own, so that runs can be listed."""
-    found = data.counts(task.source)
-    if found is None:
+    """The task with the number and the identity of the clips that there are.
+
+    Where there are none it keeps its own, so that runs can be listed.
+    """
+    parts = data.there(task.source)
+    if parts is None:
         usual = (task.most * 9 // 10, task.most - task.most * 9 // 10)
         return replace(task, clips=usual) if task.most else task
-    return replace(task, clips=found)
+    return replace(task, clips=(len(parts.train), len(parts.test)), names=data.identity(parts))
 
 
 def ratio(network: LipNetwork) -> str:

@@ -37,6 +37,7 @@ class Sentences:
     Args:
         resolution: "high" for MFCCs every 10 ms, "low" for every 40 ms, with the frames.
         clips: the number of clips for training and for testing.
+        names: digest of the names of the clips, so that results of other clips are not taken for these; "" for any clips.
         most: how many clips are used, the first of every speaker; 0 for all.
         split: seed of the random split into train and test.
         silent: share of the training clips, drawn anew in every epoch, whose sound is masked to zero.
@@ -54,6 +55,7 @@ class Sentences:
 
     resolution: Resolution = "high"
     clips: tuple[int, int] = GRID_CLIPS
+    names: str = ""
     most: int = 0
     split: int = 0
     silent: float = 0.5
@@ -88,11 +90,16 @@ class Sentences:
     def load(self) -> Loaded:
         """The clips in memory; a ValueError if they are not as many as the settings say."""
         loaded = data.load(self.source)
-        found = len(loaded.train), len(loaded.test)
+        found, names = (len(loaded.train), len(loaded.test)), data.identity(loaded.parts)
         if found != tuple(self.clips):
             raise ValueError(
                 f"expected {self.clips[0]} clips for training and {self.clips[1]} for testing, as in the settings of the run, "
-                f"got {found[0]} and {found[1]}. Pass clips={found}, or use the data of the run."
+                f"got {found[0]} and {found[1]}. Use the data of the run: pass its folder (--data)."
+            )
+        if self.names not in ("", names):
+            raise ValueError(
+                "expected the clips of the run, by their names, got as many others. Use the data of the run: pass its folder "
+                "(--data)."
             )
         return loaded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -15,6 +15,7 @@ from phased.data.places import find_mnist, find_nmnist
 from phased.data.progress import progress
 from phased.data.recordings import Recordings
 from phased.data.simulated import simulated_recordings
+from phased.files import digest
 from phased.learn.batch import Split
 
 Kind = Literal["simulated", "real"]
@@ -78,6 +79,17 @@ def count(source: Source) -> int:
     if source.skip_bad:
         return len(load(source))
     return len(layout.find(find_nmnist(source.folder or None), source.split).members())
+
+
+def identity(folder: str) -> str:
+    """A digest of the names and sizes of the real recordings in a folder."""
+    found = []
+    splits: tuple[Split, ...] = get_args(Split)
+    for split in splits:
+        if has_real(folder, split):
+            members = layout.find(find_nmnist(folder), split).members()
+            found.append([(member.number, member.label, member.size) for member in members])
+    return digest(repr(found).encode()).decode()[:12]
 
 
 def has_real(folder: str = "", split: Split = "test") -> bool:

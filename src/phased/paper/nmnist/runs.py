@@ -10,6 +10,7 @@ from phased import check
 from phased.data.places import find_nmnist
 from phased.experiments.run import Run, Scale, check_scale
 from phased.learn.loop import Training
+from phased.paper.nmnist import data
 from phased.paper.nmnist.network import DigitNetwork, ModelName
 from phased.paper.nmnist.task import TRAINED, Digits, Trained
 
@@ -134,7 +135,8 @@ class Maker:
 
     def run(self, task: Digits, network: DigitNetwork, training: Training, seed: int, words: str = "", tag: str = "") -> Run:
         """One run. The number of its recordings is among its settings."""
-        task = replace(task, recordings=self.recordings, folder=self.folder, skip_bad=self.skip_bad)
+        real = data.identity(self.folder) if self.folder else ""
+        task = replace(task, recordings=self.recordings, real=real, folder=self.folder, skip_bad=self.skip_bad)
         return Run(
             "nmnist",
             self.recordings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -46,6 +46,7 @@ class Digits:
         stretch: they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch.
         bend: they are bent: positions are moved by a smooth random field with about this standard deviation, pixels.
         jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
+        real: digest of the real recordings in `folder`, so that results of others are not taken for these; "" for PHASED_DATA's.
         folder: real recordings; see `Source`. Neither this nor the next is a setting of a run.
         skip_bad: leave damaged files out.
     """
@@ -61,8 +62,14 @@ class Digits:
     stretch: float = 0.0
     bend: float = 0.0
     jitter: float = 0.0
+    real: str = ""
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
+
+    def __repr__(self) -> str:
+        """The settings. An empty digest is left out, so that checkpoints from before it was one of them are recognised."""
+        shown = [each.name for each in fields(self) if each.repr and (each.name != "real" or self.real)]
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     def __post_init__(self) -> None:
         check.choice("recordings", self.recordings, TRAINED)
