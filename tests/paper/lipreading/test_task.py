@@ -130,6 +130,35 @@ def test_all_frames_of_a_clip_are_changed_alike(clips):
     assert torch.equal(video[:5], video[:1].expand(5, -1, -1, -1, -1))
 
 
+def test_a_clip_that_begins_later_is_the_same_clip_later(task):
+    plain, late = (each.batch(3, "train", 2, 0, 5) for each in (task, replace(task, begin=3000.0)))
+    begin = late.streams["video"].time[0] - plain.streams["video"].time[0]
+    assert (begin >= 0).all()
+    assert (begin < 3000).all()
+    assert len(set(begin.tolist())) == 5
+    for name, samples in plain.streams.items():
+        moved = late.streams[name]
+        assert torch.equal(moved.x, samples.x)
+        assert torch.equal(moved.lengths, samples.lengths)
+        for row, length in enumerate(samples.lengths.tolist()):
+            torch.testing.assert_close(moved.time[:length, row], samples.time[:length, row] + begin[row])
+            assert not moved.time[length:, row].any()
+    for part in ("y", "mask", "segment"):
+        assert torch.equal(getattr(late, part)[plain.mask], getattr(plain, part)[plain.mask])
+    assert torch.equal(late.mask, plain.mask)
+    assert torch.equal(replace(task, begin=3000.0).batch(0, "test", 1, 0, 2).y, task.batch(0, "test", 1, 0, 2).y)
+
+
+def test_noise_is_added_to_sound_that_is_heard_and_only_in_training(clips):
+    plain, noisy = (Sentences(clips=(21, 2), folder=str(clips), silent=0.5, blind=0.0, noise=noise) for noise in (0.0, 0.25))
+    before, after = (each.batch(0, "train", 1, 0, 20).streams["audio"].x for each in (plain, noisy))
+    silent = ~before.any(-1).any(0)
+    assert silent.any()
+    assert not after[:, silent].any()
+    assert abs(float((after - before)[:, ~silent].std()) - 0.25) < 0.01
+    assert torch.equal(*(each.batch(0, "test", 1, 0, 2).streams["audio"].x for each in (plain, noisy)))
+
+
 def test_other_clips_than_those_of_the_settings_are_refused(clips):
     with pytest.raises(ValueError, match=r"expected 30 clips for training and 3 for testing, .* got 21 and 2"):
         Sentences(clips=(30, 3), folder=str(clips)).load()
