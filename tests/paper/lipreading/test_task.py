@@ -141,7 +141,7 @@ def test_a_clip_that_begins_later_is_the_same_clip_later(task):
         assert torch.equal(moved.x, samples.x)
         assert torch.equal(moved.lengths, samples.lengths)
         for row, length in enumerate(samples.lengths.tolist()):
-            torch.testing.assert_close(moved.time[:length, row], samples.time[:length, row] + begin[row])
+            torch.testing.assert_close(moved.time[:length, row], samples.time[:length, row].double() + begin[row])
             assert not moved.time[length:, row].any()
     for part in ("y", "mask", "segment"):
         assert torch.equal(getattr(late, part)[plain.mask], getattr(plain, part)[plain.mask])
