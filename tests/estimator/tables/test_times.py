@@ -83,6 +83,16 @@ def test_numbers_stay_as_they_are_and_keep_their_unit():
         ([0, float("inf")], "finite time, got inf at id 1, time inf, variable 'x'"),
         ([START, None], "finite time, got None at id 1, time None, variable 'x'"),
         ([True, False], "numbers or dates, got a column of type Boolean"),
+        (["03/04/2024", "04/04/2024"], "a date such as 2024-03-01 14:30, got '03/04/2024'"),
+        (["03/04/24", "04/04/24"], "a date such as 2024-03-01 14:30, got '03/04/24'"),
+        (["03-04-24"], "a date such as 2024-03-01 14:30, got '03-04-24'"),
+        (["3/4/24 10:30"], "a date such as 2024-03-01 14:30, got '3/4/24 10:30'"),
+        (["2024-03-27 03:00", "27/03/24 03:00"], "a date such as 2024-03-01 14:30, got '27/03/24 03:00'"),
+        (
+            [None, "2024-03-01 14:30", "2024-03-01 15:30+02:00"],
+            r"all have an offset from UTC.*or none, got '2024-03-01 15:30\+02:00' after '2024-03-01 14:30'. .*At id 1.*row 2",
+        ),
+        (["2024-03-01T14:30Z", "2024-03-02"], "or none, got '2024-03-02' after '2024-03-01T14:30Z'"),
         ([0, 2**53 + 2], "at most 2.*53 to be exact, got 9007199254740994. Subtract a start"),
     ],
 )
