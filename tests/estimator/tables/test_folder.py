@@ -63,6 +63,13 @@ def test_files_with_ids_are_parts_of_one_table(tmp_path: Path):
         assert_same(Events.read(folder), expected)
 
 
+def test_gzipped_parts_have_ids_of_the_same_kind(tmp_path: Path):
+    for part in range(2):
+        rows = f"id,time,variable,value\n{part},0,a,1\n{part},1,a,2\n"
+        (tmp_path / f"{part}.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    assert Events.read(tmp_path).ids.tolist() == [0, 1]
+
+
 def test_parts_of_a_table_may_have_any_column_of_ids(tmp_path: Path):
     for part in range(2):
         pl.DataFrame({"who": [part, part], "time": [0, 1], "x": [1.0, 2.0]}).write_csv(tmp_path / f"{part}.csv")

@@ -126,6 +126,14 @@ def test_zeros_before_an_id_belong_to_it(tmp_path: Path):
     assert events.labels(tmp_path / "labels.csv").tolist() == [0, 1]
 
 
+def test_zeros_before_an_id_belong_to_it_in_any_row(tmp_path: Path):
+    rows = "".join(f"{5000 + row},0,HR,60\n" for row in range(1000))
+    (tmp_path / "a.csv").write_text("id,time,variable,value\n" + rows + "0012,0,HR,60\n12,1,HR,99\n", encoding="utf-8")
+    assert read(tmp_path / "a.csv").ids.tolist()[-3:] == ["5999", "0012", "12"]
+    (tmp_path / "a.csv").write_text("id,time,variable,value\n" + rows + "0,0,HR,60\n-12,1,HR,99\n", encoding="utf-8")
+    assert read(tmp_path / "a.csv").ids.tolist()[-3:] == [5999, 0, -12]
+
+
 def test_columns_with_other_names_are_given(tmp_path: Path):
     table = dict(zip(("who", "when", "what", "how much"), long(ROWS).values(), strict=True))
     pl.DataFrame(table).write_csv(tmp_path / "a.csv")

@@ -32,15 +32,17 @@ def read_csv(
     used: Sequence[str],
     numbers: Sequence[str],
     texts: Sequence[str],
+    keys: Sequence[str],
     like: Path | None = None,
 ) -> pl.DataFrame:
-    """Columns of a file; `numbers` are float64 where all cells are, `texts` text.
+    """Columns of a file; `numbers` are float64 where all cells are, `texts` text, `keys` text if any has a zero before it.
 
     Args:
         source: the file, or its content.
         used: names of columns.
         numbers: those that have numbers.
         texts: those that have names.
+        keys: those whose numbers may be names, as 007 is.
         like: for content, a file with the same separator.
     """
     path = source if isinstance(source, Path) else like
@@ -50,19 +52,31 @@ def read_csv(
         sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
         options: dict[str, Any] = {"separator": mark, "columns": list(used), "glob": False}
         types: dict[str, Any] = {name: pl.Float64 for name in numbers if sample[name].is_numeric()}
-        types |= dict.fromkeys([*texts, *_with_zeros(source, options)], pl.String)
+        keys = [name for name in keys if sample[name].is_numeric()]
+        types |= dict.fromkeys([*texts, *keys], pl.String)
         types |= {name: sample[name] for name in used if name not in types}
         try:
-            return pl.read_csv(_again(source), schema_overrides=types, **options).select(used)
+            frame = pl.read_csv(_again(source), schema_overrides=types, **options).select(used)
         except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
             frame = pl.read_csv(_again(source), infer_schema=False, **options).select(used)
-            return frame.with_columns(_restored(frame[name], types[name]) for name in used)
+            frame = frame.with_columns(_restored(frame[name], types[name]) for name in used)
+    return as_numbers(frame, keys)
 
 
-def _with_zeros(source: Path | bytes, options: dict[str, Any]) -> list[str]:
-    """Columns with a number such as 007, which is a name."""
-    head = pl.read_csv(_again(source), n_rows=SAMPLE, infer_schema=False, **options)
-    return [name for name in head.columns if head[name].str.contains(r"^0\d+$").any()]
+def as_numbers(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Columns of text in which all cells are numbers become such columns, unless one is written as 007, which is a name."""
+    return frame.with_columns(_as_number(frame[name]) for name in keys if frame[name].dtype == pl.String)
+
+
+def _as_number(column: pl.Series) -> pl.Series:
+    with_zero = column.filter(column.str.starts_with("0") | column.str.starts_with("-0"))
+    if with_zero.str.contains(r"^-?0\d").any() or column.null_count() == len(column):
+        return column
+    for dtype in (pl.Int64, pl.Float64):
+        made = column.cast(dtype, strict=False)
+        if made.null_count() == column.null_count():
+            return made
+    return column
 
 
 def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -54,16 +54,17 @@ class Source:
             used = [*columns.names.values(), *columns.wide]
             values = [*columns.wide, *([columns.value] if columns.value else [])]
             texts = [columns.variable] if columns.variable else []
+            keys = [columns.id] if columns.id else []
         else:
-            used, values, texts = list(columns), [], []
+            used, values, texts, keys = list(columns), [], [], list(columns)
         if self.frame is not None:
             return Table(self.frame.select(used), self.name)
         if self.files[0].suffix.lower() in PARQUET:
             parts = [_read_parquet(file, used) for file in self.files]
             return Table(self._with_ids(pl.concat(parts), [len(part) for part in parts], ids), self.name)
         if len(self.files) == 1 and not self.files_are_sequences:
-            return Table(read_csv(self.files[0], used, values, texts), self.name, self.files, (0,))
-        frame, lengths = read_files(self.files, used, values, texts)
+            return Table(read_csv(self.files[0], used, values, texts, keys), self.name, self.files, (0,))
+        frame, lengths = read_files(self.files, used, values, texts, keys)
         starts = [0]
         for length in lengths:
             starts.append(starts[-1] + length)
