@@ -61,23 +61,31 @@ class Source:
             return Table(self.frame.select(used), self.name)
         if self.files[0].suffix.lower() in PARQUET:
             parts = [_read_parquet(file, used) for file in self.files]
-            return Table(self._with_ids(pl.concat(parts), [len(part) for part in parts], ids), self.name)
+            frame, lengths = self._with_ids(_one_frame(self.files, parts), [len(part) for part in parts], ids)
+            return Table(frame, self.name)
         if len(self.files) == 1 and not self.files_are_sequences:
             return Table(read_csv(self.files[0], used, values, texts, keys), self.name, self.files, (0,))
-        frame, lengths = read_files(self.files, used, values, texts, keys)
+        frame, lengths = self._with_ids(*read_files(self.files, used, values, texts, keys), ids)
         starts = [0]
         for length in lengths:
             starts.append(starts[-1] + length)
-        return Table(self._with_ids(frame, lengths, ids), self.name, self.files, tuple(starts[:-1]))
+        return Table(frame, self.name, self.files, tuple(starts[:-1]))
 
-    def _with_ids(self, frame: pl.DataFrame, lengths: Sequence[int], ids: str) -> pl.DataFrame:
-        """The rows of the files, with the name of each row's file as its id."""
-        if not self.files_are_sequences:
-            return frame
+    def _with_ids(self, frame: pl.DataFrame, lengths: list[int], ids: str) -> tuple[pl.DataFrame, list[int]]:
+        """The rows of the files, with the name of each row's file as its id, and their numbers.
+
+        A file without rows gets an empty one, so that its sequence is there. Without any row the table stays empty.
+        """
+        if not self.files_are_sequences or not len(frame):
+            return frame, lengths
+        if 0 in lengths:
+            place = np.insert(np.arange(len(frame)), np.cumsum(lengths)[np.equal(lengths, 0)], -1)
+            rows = pl.Series(place).replace(-1, None)
+            frame, lengths = frame.select(pl.all().gather(rows)), [max(length, 1) for length in lengths]
         names = [Path(file.name.removesuffix(".gz")).stem for file in self.files]
         whole = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
         series = pl.Series(ids, [int(name) for name in names] if whole else names)
-        return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths)))
+        return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths))), lengths
 
 
 def open_source(source: Any) -> Source:
@@ -116,6 +124,23 @@ def _columns_of(path: Path) -> tuple[str, ...]:
 def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
     with refused(path, "a Parquet file"):
         return pl.read_parquet(path, columns=columns, glob=False)
+
+
+def _one_frame(files: Sequence[Path], parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of Parquet files; a column may be of integers in one and of fractions in another."""
+    try:
+        return pl.concat(parts, how="vertical_relaxed")
+    except pl.exceptions.PolarsError:
+        for name, dtype in parts[0].schema.items():
+            for file, part in zip(files[1:], parts[1:], strict=True):
+                try:
+                    pl.concat([parts[0].select(name)[:0], part.select(name)[:0]], how="vertical_relaxed")
+                except pl.exceptions.PolarsError as error:
+                    raise ValueError(
+                        f"the column {name!r} must be of one kind in all files, got {dtype} in '{files[0].name}' and "
+                        f"{part.schema[name]} in '{file.name}'. Write it again with one type."
+                    ) from error
+        raise
 
 
 def _from_frame(source: Any) -> pl.DataFrame:
