@@ -33,6 +33,17 @@ def test_ids_may_be_text_in_one_table_and_numbers_in_the_other():
     assert EVENTS.labels({"id": ["7", "3", "5"], "died": [1, 0, 1]}).tolist() == [1, 0, 1]
 
 
+def test_ids_may_be_fractions_in_one_table_and_integers_in_the_other():
+    events = Events.of([[0.0], [0.2]], [[1], [2]], ids=[1.0, 2.0])
+    assert events.labels({"id": [2, 1], "died": [1, 0]}).tolist() == [0, 1]
+
+
+def test_blanks_around_ids_and_classes_do_not_belong_to_them():
+    table = {"id": ["7 ", " 3", "5"], "died": ["yes ", "no", " yes"]}
+    assert EVENTS.labels(table).tolist() == ["yes", "no", "yes"]
+    assert EVENTS.labels(pl.DataFrame(table, schema_overrides={"died": pl.Categorical})).tolist() == ["yes", "no", "yes"]
+
+
 def test_a_target_may_be_repeated_in_every_row():
     assert EVENTS.labels({"id": [7, 7, 3, 5], "died": [1, 1, 0, 1]}).tolist() == [1, 0, 1]
 

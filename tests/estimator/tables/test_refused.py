@@ -1,6 +1,7 @@
 """What cannot be read is refused, with id, time, variable and row."""
 
 import sys
+import uuid
 from pathlib import Path
 
 import pandas as pd
@@ -48,6 +49,27 @@ def test_all_cases_of_several_values_are_counted():
 def test_a_value_of_no_variable_is_refused():
     with pytest.raises(ValueError, match="must name its variable, and row 1 of the table does not"):
         Events.read({**LONG, "variable": ["a", None, "b"]})
+
+    with pytest.raises(ValueError, match="must name its variable, and row 1 of the table does not"):
+        Events.read({**LONG, "variable": ["a", " ", "b"]})
+
+
+@pytest.mark.parametrize("ids", [[[1], [1], [2]], [b"\xff"] * 3, [uuid.UUID(int=1)] * 3, [{"a": 1}] * 3])
+def test_ids_of_another_kind_are_refused(ids):
+    with pytest.raises(ValueError, match=r"ids must be integers or text in UTF-8, got .* in the column 'id' of type .*Convert"):
+        Events.read({**LONG, "id": ids})
+
+
+def test_an_id_of_blanks_is_none():
+    with pytest.raises(ValueError, match="each row must have an id, and row 1 of the table has none in the column 'id'"):
+        Events.read({**LONG, "id": ["a", " ", "b"]})
+
+
+def test_a_column_that_occurs_twice_is_refused(tmp_path: Path):
+    for header in ("id,time,HR,HR", "id,time,HR,HR "):
+        (tmp_path / "a.csv").write_text(f"{header}\n1,0,2,3\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=r"each column of 'a.csv' must have its own name, got 'HR' twice"):
+            Events.read(tmp_path / "a.csv")
 
 
 def test_a_text_variable_can_be_left_out():

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+EXACT = 2**53  # integers up to this number are exact in float64
 SAMPLE = 1000  # rows from which types are inferred
 
 
@@ -22,9 +23,15 @@ def separator(path: Path) -> str:
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
-    """The names in the first line of a file."""
+    """The names in the first line of a file; a ValueError if one occurs twice."""
+    options: dict[str, Any] = {"separator": separator(path), "infer_schema": False, "glob": False}
     with refused(path):
-        return tuple(pl.read_csv(path, separator=separator(path), n_rows=0, infer_schema=False, glob=False).columns)
+        names = tuple(pl.read_csv(path, n_rows=0, **options).columns)
+        written = [(name or "").strip() for name in pl.read_csv(path, has_header=False, n_rows=1, **options).row(0)]
+    twice = [name for index, name in enumerate(written) if name in written[:index]]
+    if twice:
+        raise ValueError(f"each column of '{path.name}' must have its own name, got {twice[0]!r} twice. Rename or remove one.")
+    return names
 
 
 def read_csv(
@@ -72,11 +79,15 @@ def _as_number(column: pl.Series) -> pl.Series:
     with_zero = column.filter(column.str.starts_with("0") | column.str.starts_with("-0"))
     if with_zero.str.contains(r"^-?0\d").any() or column.null_count() == len(column):
         return column
-    for dtype in (pl.Int64, pl.Float64):
-        made = column.cast(dtype, strict=False)
-        if made.null_count() == column.null_count():
-            return made
-    return column
+    whole = column.cast(pl.Int64, strict=False)
+    if whole.null_count() == column.null_count():
+        return whole
+    bare = column.str.strip_chars()
+    if (bare != column).any():
+        return _as_number(bare)
+    made = column.cast(pl.Float64, strict=False)
+    exact = made.null_count() == column.null_count() and not (made.abs() >= EXACT).any()
+    return made if exact else column
 
 
 def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -69,18 +69,21 @@ def open_table(source: Source, columns: Columns, unit: str | None, clock: Clock 
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     rows = Rows(table, columns.id or FILE, columns.time, columns.variable)
-    check_ids(rows)
-    ids, sequence = encode(id_series(rows.ids()))
+    ids, sequence = encode(read_ids(rows))
     return Opened(columns, rows, ids, sequence, read_clock(rows, unit, clock))
 
 
-def check_ids(rows: Rows) -> None:
-    """Raise a ValueError if a row has no id."""
+def read_ids(rows: Rows) -> pl.Series:
+    """The id of each row; a ValueError if one has none."""
     column = rows.ids()
     absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
+    ids = column if absent.any() else id_series(column)
+    if ids.dtype == pl.String:
+        absent |= ids == ""
     if absent.any():
         row = absent.arg_max()
         raise ValueError(f"each row must have an id, and {rows.table.row(int(row or 0))} has none in the column {rows.id!r}.")
+    return ids
 
 
 def read_clock(rows: Rows, unit: str | None, clock: Clock | None) -> Times:
