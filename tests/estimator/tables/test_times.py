@@ -116,3 +116,13 @@ def test_offsets_from_utc_are_respected():
     zone = timezone(timedelta(hours=2))
     events = times_of([START.replace(tzinfo=zone)])
     assert events.origin[0] == np.datetime64("2024-03-01T12:30")
+
+
+def test_times_whose_rounding_is_as_large_as_their_gaps_are_refused():
+    seconds = (1.7e9 + 200 * np.arange(4)).astype(np.float32)
+    with pytest.raises(
+        ValueError, match=r"exact enough for their gaps, .*of float32, at id 1, time 1\d+ .*Pass times as float64"
+    ):
+        times_of(seconds)
+    table = {"id": [1, 2, 3, 4], "time": seconds, "x": range(4)}
+    assert Events.read(table, static=[]).time.tolist() == seconds.tolist()  # one time a sequence, no gap

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-EXACT = 2**53  # integers up to this number are exact in float64
+from phased.estimator.ragged import EXACT
+
 SAMPLE = 1000  # rows from which types are inferred
 
 

@@ -29,8 +29,8 @@ def id_series(column: pl.Series) -> pl.Series:
         return column.cast(pl.String).str.strip_chars()
     except pl.exceptions.PolarsError as error:
         raise ValueError(
-            f"ids must be integers or text in UTF-8, got {column[:1].to_list()[0]!r} in the column {column.name!r} of type {dtype}. "
-            "Convert them to text."
+            f"ids must be integers or text in UTF-8, got {column[:1].to_list()[0]!r} in the column {column.name!r} of type "
+            f"{dtype}. Convert them to text."
         ) from error
 
 

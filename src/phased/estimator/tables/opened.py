@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import COARSE, too_coarse
 from phased.estimator.settings import Clock
 from phased.estimator.tables.columns import Columns
 from phased.estimator.tables.keys import encode, id_series
@@ -70,7 +71,27 @@ def open_table(source: Source, columns: Columns, unit: str | None, clock: Clock 
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     rows = Rows(table, columns.id or FILE, columns.time, columns.variable)
     ids, sequence = encode(read_ids(rows))
-    return Opened(columns, rows, ids, sequence, read_clock(rows, unit, clock))
+    times = read_clock(rows, unit, clock)
+    _check_rounding(rows, sequence)
+    return Opened(columns, rows, ids, sequence, times)
+
+
+def _check_rounding(rows: Rows, sequence: NDArray[np.int64]) -> None:
+    """Raise a ValueError if times are float32, and gaps of a sequence are no larger than its rounding."""
+    assert rows.time is not None
+    column = rows.table.frame[rows.time]
+    if not column.dtype.is_float() or column.dtype == pl.Float64:
+        return
+    time = column.fill_null(float("nan")).to_numpy()
+    finite = np.flatnonzero(np.isfinite(time))
+    order = finite[np.lexsort((time[finite], sequence[finite]))]
+    place = too_coarse(time[order], sequence[order])
+    if place is not None:
+        before, after = time[order[place - 1 : place + 1]]
+        raise ValueError(
+            f"times must be exact enough for their gaps, got {before:.10g} and then {after:.10g}, two "
+            f"neighbouring numbers of {time.dtype}, at {rows.where(int(order[place]))}. {COARSE.format(dtype=time.dtype)}"
+        )
 
 
 def read_ids(rows: Rows) -> pl.Series:

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import EXACT
 from phased.estimator.settings import Clock
 from phased.estimator.tables.values import filled
 from phased.estimator.units import in_unit
 
-EXACT = 2**53  # integers up to this number are exact in float64
 DEFAULT_UNIT = "h"  # of dates, durations and clock times
 YEAR = r"^\d{4}[-/]"  # in full: 03/04/24 may be three dates
 OFFSET = r":.*[Z+-]"  # from UTC, after the time of day
