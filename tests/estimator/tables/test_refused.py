@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from phased.estimator import Events
+from tables import assert_same
 
 LONG = {"id": [1, 1, 2], "time": [0, 0.5, 0], "variable": ["a", "a", "b"], "value": [1.0, 2.0, 3.0]}
 WIDE = {"id": [1, 1, 2], "time": [0, 0.5, 0], "a": [1.0, 2.0, 3.0]}
@@ -185,5 +186,36 @@ class TestLike:
         assert settings == self.FIRST.settings
         with pytest.raises(ValueError, match="must have the keys"):
             type(settings).from_json({"unit": "h"})
-        with pytest.raises(ValueError, match="known names, got 'median'"):
-            type(settings).from_json(settings.to_json() | {"merge": "median"})
+        for change in ({"merge": "median"}, {"clock": "sun"}, {"layout": "tall"}, {"selected": "x"}):
+            with pytest.raises(ValueError, match=rf"must be (known names|true or false), got '{next(iter(change.values()))}'"):
+                type(settings).from_json(settings.to_json() | change)
+
+    def test_settings_of_an_older_model_are_read(self):
+        older = self.FIRST.settings.to_json()
+        del older["layout"], older["selected"]
+        assert type(self.FIRST.settings).from_json(older) == self.FIRST.settings
+
+    def test_columns_that_were_not_selected_are_left_out_again(self):
+        table = {**WIDE, "T": [36.0, 37.0, 38.0], "note": ["x", "y", "z"]}
+        first = Events.read(table, variable=["a", "T"], static=["T"], merge="first")
+        again = Events.read(table, like=type(first.settings).from_json(first.settings.to_json()))
+        assert_same(again, first)
+        assert again.settings == first.settings
+        assert Events.read({**WIDE, "note": ["x", "y", "z"]}, like=first).variables == ("a",)  # T is not measured
+        assert Events.read(LONG, like=first, drop=["b"]).settings.selected
+        with pytest.raises(ValueError, match="must have a column of the variables 'a', 'T', got 'id', 'time', 'note'"):
+            Events.read({"id": [1], "time": [0], "note": ["x"]}, like=first)
+
+    @pytest.mark.parametrize("options", [{"layout": "wide"}, {"variable": ["variable", "value"]}])
+    def test_a_wide_table_that_looks_long_is_read_as_wide_again(self, options):
+        table = {"id": [1, 1, 2], "time": [0, 1, 0], "variable": [1, 2, 3], "value": [4, 5, 7]}
+        first = Events.read(table, **options)
+        assert first.variables == ("variable", "value")
+        again = Events.read(table, like=first)
+        assert_same(again, first)
+        assert again.settings == first.settings
+
+    def test_a_long_table_that_looks_wide_is_read_as_long_again(self):
+        table = {"id": [1, 1], "time": [0, 1], "what": ["a", "a"], "value": [4, 5]}
+        first = Events.read(table, variable="what")
+        assert_same(Events.read(table, like=first), first)
