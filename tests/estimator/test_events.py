@@ -147,6 +147,7 @@ def test_dates_count_from_the_first_of_their_sequence():
         ),
         (([[0.0, 1.0]], [["a", "b"]]), {}, "a value must be a number, got 'a' in sequence 0 at time 0.0, variable 'x0'"),
         (([[0.0, 1.0]], [[[1, 2], [3]]]), {}, r"values of sequence 0 must be numbers of the shape \(2, 1\)"),
+        (([[0]], [[1]]), {"static": [["x"]]}, "static must be numbers, a row per sequence and a column per name, got: .*'x'"),
         (([[0]], [[1]]), {"static": [1.0]}, r"static must have the shape \(1, 0\), got \(1,\)"),
     ],
 )

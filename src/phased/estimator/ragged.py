@@ -43,7 +43,10 @@ def flatten(
     rows = [_rows(each, clock, variables, name) for each, clock, name in zip(values, clocks, names.tolist(), strict=True)]
     dense = np.concatenate([np.empty((0, width)), *rows])
     measured = ~np.isnan(dense)
-    known = np.empty((len(times), 0)) if static is None else _plain(static).astype(np.float64)
+    try:
+        known = np.empty((len(times), 0)) if static is None else _plain(static).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"static must be numbers, a row per sequence and a column per name, got: {error}") from error
     count = known.shape[1] if known.ndim == 2 else 0
     time = np.concatenate([np.empty(0), *clocks])
     statics = tuple(f"s{index}" for index in range(count)) if statics is None else tuple(statics)

@@ -21,7 +21,7 @@ def test_targets_have_the_order_of_the_sequences(rows):
     assert EVENTS[[2, 0]].labelled(table)[1].tolist() == [2, 0]
 
 
-@pytest.mark.parametrize("values", [[0, 1, 0], [0.5, 1.5, 2.5], ["a", "b", "a"], [True, False, True]])
+@pytest.mark.parametrize("values", [[0, 1, 0], [0.5, 1.5, 2.5], [1e20, 1.5, 2.0], ["a", "b", "a"], [True, False, True]])
 def test_targets_keep_their_type(values, tmp_path: Path):
     table = {"id": [7, 3, 5], "target": values, "note": ["", "x", "y"]}
     assert EVENTS.labels(table).tolist() == values

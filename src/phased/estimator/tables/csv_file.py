@@ -87,8 +87,8 @@ def _as_number(column: pl.Series) -> pl.Series:
     if (bare != column).any():
         return _as_number(bare)
     made = column.cast(pl.Float64, strict=False)
-    exact = made.null_count() == column.null_count() and not (made.abs() >= EXACT).any()
-    return made if exact else column
+    rounded = column.filter(made.abs() >= EXACT).str.contains(r"^[+-]?\d+$").any()  # a long number of digits is a name
+    return column if rounded or made.null_count() > column.null_count() else made
 
 
 def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:

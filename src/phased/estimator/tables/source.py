@@ -173,7 +173,9 @@ def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
 
 def _series(name: str, column: Any) -> pl.Series:
     """A column; of numbers and None float64, of several types text."""
-    cells = column.tolist() if str(getattr(column, "dtype", "")) == "object" else column  # polars would convert what is mixed
+    # polars would convert what is mixed, and ignore a mask.
+    listed = str(getattr(column, "dtype", "")) == "object" or isinstance(column, np.ma.MaskedArray)
+    cells = column.tolist() if listed else column
     try:
         return pl.Series(name, cells)
     except (TypeError, ValueError, pl.exceptions.PolarsError):
