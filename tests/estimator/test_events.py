@@ -15,6 +15,7 @@ from phased.estimator import Events
 from tables import assert_same
 
 NAN = float("nan")
+SECONDS = (1.7e9 + 200 * np.arange(5)).astype(np.float32)  # numbers of float32 lie 128 apart there
 
 
 def made(n: int = 5, seed: int = 0, variables: int = 3, statics: int = 2) -> Events:
@@ -131,9 +132,43 @@ def test_dates_count_from_the_first_of_their_sequence():
         (([[0], [1]], [[1], [1]]), {"ids": [1, 1]}, "each id must occur once, got 1 twice"),
         (([[0]], [[1]]), {"variables": ["a"], "static": [[1.0]], "statics": ["a"]}, "must differ, got 'a' twice"),
         (([[0]], [[1]]), {"static": [[np.inf]]}, "infinite 's0' in sequence 0"),
+        (([[2**53, 2**53 + 1]], [[1, 2]]), {}, r"at most 2\*\*53 to be exact, got 9007199254740993 in sequence 0. Subtract the"),
+        (([np.array([2**63], np.uint64)], [[1]]), {}, r"at most 2\*\*53 to be exact, got 9223372036854775808 in sequence 0"),
+        (([np.array(["2024", "NaT"], "datetime64[D]")], [[1, 2]]), {"ids": ["a"]}, "got NaT in sequence 'a' at step 1. Leave"),
+        (([np.ma.masked_array(["2024"], mask=[True], dtype="datetime64[D]")], [[1]]), {}, "got NaT in sequence 0 at step 0"),
+        (([np.ma.masked_array([0, 1], mask=[False, True])], [[1, 2]]), {}, "time must be finite, got nan in sequence 0"),
+        (([["2024", "NaT"]], [[1, 2]]), {}, r"numbers or datetime64 .*Pass text as dates: np.array\(times, 'datetime64\[us\]'\)"),
+        (([np.array(["2024"], "M8[D]"), [1]], [[1], [2]]), {}, "sequence 0 must be numbers .*Other sequences have numbers"),
+        (([SECONDS], [[1, 2, 3, 4, 5]]), {}, r"got 1\d+ and then 1\d+ in sequence 0, two neighbouring numbers of float32. Pass"),
+        (
+            ([[0.0, 1.0]], [[["1", "2"], ["a", "b"]]]),
+            {"ids": ["p7"], "variables": ["HR", "T"]},
+            "a value must be a number, got 'a' in sequence 'p7' at time 1.0, variable 'HR'. Use NaN",
+        ),
+        (([[0.0, 1.0]], [["a", "b"]]), {}, "a value must be a number, got 'a' in sequence 0 at time 0.0, variable 'x0'"),
+        (([[0.0, 1.0]], [[[1, 2], [3]]]), {}, r"values of sequence 0 must be numbers of the shape \(2, 1\)"),
+        (([[0]], [[1]]), {"static": [["x"]]}, "static must be numbers, a row per sequence and a column per name, got: .*'x'"),
         (([[0]], [[1]]), {"static": [1.0]}, r"static must have the shape \(1, 0\), got \(1,\)"),
     ],
 )
 def test_arrays_that_are_no_sequences_are_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         Events.of(*arguments, **options)
+
+
+def test_what_is_masked_is_not_measured():
+    values = np.ma.masked_array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
+    events = Events.of([[0, 1]], [values], static=np.ma.masked_array([[5.0, 6.0]], mask=[[True, False]]))
+    np.testing.assert_array_equal(events.dense(), [[1, NAN], [3, 4]])
+    np.testing.assert_array_equal(events.static, [[NAN, 6]])
+
+
+def test_single_precision_is_enough_for_coarse_gaps():
+    days = (1.7e9 + 86400 * np.arange(5)).astype(np.float32)
+    for times in (days, np.arange(5, dtype=np.float32) / 8, np.arange(5, dtype=np.float16)):
+        assert Events.of([times], [range(5)]).time.tolist() == times.tolist()
+
+
+def test_a_sequence_without_times_may_be_among_dates():
+    events = Events.of([[], np.array(["2024-03-01"], "datetime64[D]")], [[], [1]])
+    assert (events.lengths.tolist(), events.origin.astype(str).tolist()) == ([0, 1], ["NaT", "2024-03-01T00:00:00.000000"])

@@ -14,6 +14,9 @@ from phased.estimator.units import in_unit
 if TYPE_CHECKING:
     from phased.estimator.events import Events
 
+EXACT = 2**53  # integers up to this number are exact in float64
+COARSE = "Pass times as float64 from their source on, or subtract the start of the recording before they become {dtype}."
+
 
 def flatten(
     times: Sequence[ArrayLike],
@@ -33,23 +36,19 @@ def flatten(
     if len(set(names.tolist())) != len(names):
         twice = next(name for index, name in enumerate(names.tolist()) if name in names[:index])
         raise ValueError(f"each id must occur once, got {twice!r} twice.")
-    clocks = [np.asarray(each) for each in times]
-    origin = None
-    if clocks and all(clock.dtype.kind == "M" for clock in clocks):
-        unit = unit or "h"
-        dates = [clock.astype("datetime64[us]") for clock in clocks]
-        origin = np.array([date.min() if len(date) else np.datetime64("NaT") for date in dates], "datetime64[us]")
-        clocks = [in_unit(date - start, unit) for date, start in zip(dates, origin, strict=True)]
-    clocks = [_times(clock, name) for clock, name in zip(clocks, names.tolist(), strict=True)]
-    widths = {np.shape(each)[1] for each in values if np.ndim(each) == 2}
+    clocks, origin, unit = _clocks(times, names.tolist(), unit)
+    widths = {count for count in map(_columns, values) if count is not None}
     width = len(variables) if variables is not None else widths.pop() if len(widths) == 1 else 1
-    rows = [_rows(each, clock, width, name) for each, clock, name in zip(values, clocks, names.tolist(), strict=True)]
+    variables = tuple(f"x{index}" for index in range(width)) if variables is None else tuple(variables)
+    rows = [_rows(each, clock, variables, name) for each, clock, name in zip(values, clocks, names.tolist(), strict=True)]
     dense = np.concatenate([np.empty((0, width)), *rows])
     measured = ~np.isnan(dense)
-    known = np.empty((len(times), 0)) if static is None else np.asarray(static, np.float64)
+    try:
+        known = np.empty((len(times), 0)) if static is None else _plain(static).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"static must be numbers, a row per sequence and a column per name, got: {error}") from error
     count = known.shape[1] if known.ndim == 2 else 0
     time = np.concatenate([np.empty(0), *clocks])
-    variables = tuple(f"x{index}" for index in range(width)) if variables is None else tuple(variables)
     statics = tuple(f"s{index}" for index in range(count)) if statics is None else tuple(statics)
     return {
         "ids": names,
@@ -79,18 +78,89 @@ def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[
     return np.arange(new[-1]) + np.repeat(offset[rows] - new[:-1], length), new
 
 
+def too_coarse(time: NDArray[Any], sequence: NDArray[np.int64]) -> int | None:
+    """The first place whose time is the neighbour of the time before in a dtype that has no whole numbers there.
+
+    Rounding may then have changed the gap by as much as the gap itself: float32 UNIX seconds lie 128 s apart.
+
+    Args:
+        time: increasing within a sequence, in the dtype in which it was passed.
+        sequence: of each time.
+    """
+    if time.dtype.kind != "f" or time.dtype.itemsize >= 8 or not len(time):
+        return None
+    size, gap = np.abs(time[1:]), np.diff(time.astype(np.float64))
+    near = (size >= 2 / np.finfo(time.dtype).eps) & (gap > 0) & (gap <= np.spacing(size)) & (np.diff(sequence) == 0)
+    return int(np.argmax(near)) + 1 if near.any() else None
+
+
+def _plain(values: ArrayLike) -> NDArray[Any]:
+    """An array; NaN or NaT where a masked array has nothing."""
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
+        return np.asarray(values)
+    made = values.filled(np.datetime64("NaT")) if values.dtype.kind == "M" else np.ma.filled(values.astype(np.float64), np.nan)
+    return np.asarray(made)
+
+
+def _columns(values: ArrayLike) -> int | None:
+    """The number of columns of a matrix; None where it is none."""
+    try:
+        return np.shape(values)[1] if np.ndim(values) == 2 else None
+    except ValueError:  # rows of several lengths, refused later by the sequence's name
+        return None
+
+
+def _clocks(
+    times: Sequence[ArrayLike], names: list[Any], unit: str
+) -> tuple[list[NDArray[np.float64]], NDArray[np.datetime64] | None, str]:
+    """The times of each sequence as float64; for dates also the first of each, and the unit in which they count from it."""
+    clocks = [_plain(each) for each in times]
+    dated = [clock.dtype.kind == "M" for clock in clocks if clock.size]
+    if not dated or not all(dated):
+        return [_times(clock, name) for clock, name in zip(clocks, names, strict=True)], None, unit
+    dates = [clock.astype("datetime64[us]") for clock in clocks]
+    for date, name in zip(dates, names, strict=True):
+        if np.isnat(date).any():
+            step = int(np.flatnonzero(np.isnat(date))[0])
+            raise ValueError(f"each time must be a date, got NaT in sequence {name!r} at step {step}. Leave this step out.")
+    origin = np.array([date.min() if len(date) else np.datetime64("NaT") for date in dates], "datetime64[us]")
+    unit = unit or "h"
+    clocks = [in_unit(date - start, unit) for date, start in zip(dates, origin, strict=True)]
+    return [_times(clock, name) for clock, name in zip(clocks, names, strict=True)], origin, unit
+
+
 def _times(clock: NDArray[Any], name: object) -> NDArray[np.float64]:
     """The times of one sequence as float64."""
     if clock.ndim != 1 or (len(clock) and clock.dtype.kind not in "iuf"):
+        cure = " Pass text as dates: np.array(times, 'datetime64[us]')." if clock.dtype.kind in "UO" else ""
+        cure = " Other sequences have numbers: pass one kind for all." if clock.dtype.kind == "M" else cure
         raise ValueError(
             f"times of sequence {name!r} must be numbers or datetime64 of shape (T,), got {clock.dtype} with shape {clock.shape}."
+            + cure
+        )
+    if clock.dtype.kind in "iu" and len(clock):
+        far = np.flatnonzero((clock > EXACT) | ((clock < -EXACT) if clock.dtype.kind == "i" else False))
+        if len(far):
+            raise ValueError(
+                f"integer times must be at most 2**53 to be exact, got {clock[far[0]]} in sequence {name!r}. Subtract the first "
+                "time of the sequence, or pass them as datetime64."
+            )
+    place = too_coarse(clock, np.zeros(len(clock), np.int64))
+    if place is not None:
+        raise ValueError(
+            f"times must be exact enough for their gaps, got {clock[place - 1]:.10g} and then {clock[place]:.10g} in sequence "
+            f"{name!r}, two neighbouring numbers of {clock.dtype}. {COARSE.format(dtype=clock.dtype)}"
         )
     return clock.astype(np.float64)
 
 
-def _rows(values: ArrayLike, clock: NDArray[np.float64], width: int, name: object) -> NDArray[np.float64]:
-    """The values of one sequence, (T, width)."""
-    matrix = np.asarray(values, np.float64)
+def _rows(values: ArrayLike, clock: NDArray[np.float64], variables: tuple[str, ...], name: object) -> NDArray[np.float64]:
+    """The values of one sequence, (T, variables)."""
+    width = len(variables)
+    try:
+        matrix = _plain(values).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise _no_number(values, clock, variables, name, error) from error
     if matrix.ndim == 1 and width == 1:
         matrix = matrix[:, None]
     if not len(clock) and not matrix.size:
@@ -98,6 +168,26 @@ def _rows(values: ArrayLike, clock: NDArray[np.float64], width: int, name: objec
     if matrix.shape != (len(clock), width):
         raise ValueError(f"values of sequence {name!r} must have the shape {(len(clock), width)}, got {matrix.shape}.")
     return matrix
+
+
+def _no_number(
+    values: ArrayLike, clock: NDArray[np.float64], variables: tuple[str, ...], name: object, error: Exception
+) -> ValueError:
+    """The error about values that cannot be converted to float64: the first that is no number, or rows of several lengths."""
+    shape = len(clock), len(variables)
+    cells = np.asarray(values, object)
+    if cells.size == shape[0] * shape[1]:
+        for (step, column), cell in np.ndenumerate(cells.reshape(shape)):
+            try:
+                float(np.nan if cell is None else cell)
+            except (TypeError, ValueError):
+                if np.ndim(cell):
+                    break
+                return ValueError(
+                    f"a value must be a number, got {cell!r} in sequence {name!r} at time {clock[step]}, variable "
+                    f"{variables[column]!r}. Use NaN where nothing was measured, and encode text as numbers."
+                )
+    return ValueError(f"values of sequence {name!r} must be numbers of the shape {shape}: {error}")
 
 
 def check_events(events: Events) -> None:

@@ -12,6 +12,8 @@ Clock = Literal["number", "date"]
 
 EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
 
+LATER = ("layout", "selected")  # entries that the settings of an older model do not have
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -26,6 +28,8 @@ class Settings:
         missing: variable to the numbers that stand for a missing value; "*" for all variables without an entry.
         merge: how several values of a variable at one time become one; None refuses them.
         drop: variables that are left out.
+        layout: "long" or "wide" where the table's columns would have said otherwise; None: they say it.
+        selected: whether `variable=[...]` selected columns of a wide table; its other columns are left out.
 
     Example:
         >>> settings = Settings(unit="h", variables=("HR",), missing={"Height": (-1.0,)})
@@ -41,6 +45,8 @@ class Settings:
     missing: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     merge: Merge | None = None
     drop: tuple[str, ...] = ()
+    layout: Layout | None = None
+    selected: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As a dictionary of JSON values."""
@@ -56,10 +62,15 @@ class Settings:
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
         """The settings in such a dictionary; a ValueError if it is another one."""
         names = {each.name for each in fields(cls)}
+        values = {**dict.fromkeys(LATER), **values}
         if set(values) != names:
             raise ValueError(f"settings of a table must have the keys {sorted(names)}, got {sorted(values)}.")
-        if values["merge"] not in (None, *get_args(Merge)) or values["clock"] not in get_args(Clock):
-            raise ValueError(f"merge and clock must be known names, got {values['merge']!r} and {values['clock']!r}.")
+        known = {"merge": (None, *get_args(Merge)), "clock": get_args(Clock), "layout": (None, *get_args(Layout))}
+        for name, allowed in known.items():
+            if values[name] not in allowed:
+                raise ValueError(f"merge, clock and layout must be known names, got {values[name]!r} as {name}.")
+        if not isinstance(values["selected"], bool | None):
+            raise ValueError(f"selected must be true or false, got {values['selected']!r}.")
         return cls(
             unit=str(values["unit"]),
             clock=values["clock"],
@@ -69,4 +80,6 @@ class Settings:
             missing={name: tuple(map(float, each)) for name, each in values["missing"].items()},
             merge=values["merge"],
             drop=tuple(values["drop"]),
+            layout=values["layout"],
+            selected=bool(values["selected"]),
         )

@@ -46,6 +46,43 @@ def test_files_may_be_gzipped(stays: Path):
     assert_same(Events.read(stays), expected)
 
 
+@pytest.mark.parametrize("number", [132538, 132540, 132549])
+def test_a_file_without_rows_is_a_sequence_with_an_empty_step(stays: Path, number: int):
+    (stays / f"{number}.txt").write_text("Time,Parameter,Value\n", encoding="utf-8")
+    events = Events.read(stays)
+    assert events.ids.tolist() == sorted({132539, 132540, 132541, number})
+    one = events[events.ids == number]
+    assert (one.time.tolist(), len(one.value), np.isnan(one.static).all()) == ([0], 0, True)
+    with (stays / "132541.txt").open("a", encoding="utf-8") as file:
+        file.write("02:00,HR,inf\n")
+    with pytest.raises(ValueError, match=r"got inf at id 132541, .* \(line 5 of '132541.txt'\)"):
+        Events.read(stays)
+
+
+def test_a_wide_file_without_rows_is_a_sequence_too(tmp_path: Path):
+    frame = pl.DataFrame({"time": ["2024-03-01", "2024-03-02"], "a": [1.0, 2.0]})
+    for suffix, write in ((".csv", pl.DataFrame.write_csv), (".parquet", pl.DataFrame.write_parquet)):
+        folder = tmp_path / suffix[1:]
+        folder.mkdir()
+        write(frame[:0], folder / f"a{suffix}")
+        write(frame, folder / f"b{suffix}")
+        events = Events.read(folder, unit="d", static=[])
+        assert (events.ids.tolist(), events.time.tolist(), events.value.tolist()) == (["a", "b"], [0, 0, 1], [1, 2])
+        (folder / f"b{suffix}").unlink()
+        with pytest.raises(ValueError, match="must have at least one row, and has none"):
+            Events.read(folder)
+
+
+def test_columns_of_parquet_files_may_differ_in_the_kind_of_their_numbers(tmp_path: Path):
+    table = pl.DataFrame({"id": [1, 1], "time": [0, 1], "variable": ["a", "a"], "value": [1, 2]})
+    table.write_parquet(tmp_path / "0.parquet")
+    table.with_columns(pl.col("id") + 1, pl.col("value") + 0.5).write_parquet(tmp_path / "1.parquet")
+    assert Events.read(tmp_path).value.tolist() == [1, 2, 1.5, 2.5]
+    table.with_columns(value=pl.Series([[1], [2]])).write_parquet(tmp_path / "2.parquet")
+    with pytest.raises(ValueError, match=r"'value' must be of one kind.*Int64 in '0.parquet' and List\(Int64\) in '2.parquet'"):
+        Events.read(tmp_path)
+
+
 def test_names_that_are_no_numbers_stay_text(stays: Path):
     (stays / "132539.txt").rename(stays / "007.txt")
     assert Events.read(stays).ids.tolist() == ["007", "132540", "132541"]
@@ -61,6 +98,13 @@ def test_files_with_ids_are_parts_of_one_table(tmp_path: Path):
         write(table[1:], folder / f"1{suffix}")
         (folder / ".hidden.csv").write_text("nothing", encoding="utf-8")
         assert_same(Events.read(folder), expected)
+
+
+def test_gzipped_parts_have_ids_of_the_same_kind(tmp_path: Path):
+    for part in range(2):
+        rows = f"id,time,variable,value\n{part},0,a,1\n{part},1,a,2\n"
+        (tmp_path / f"{part}.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    assert Events.read(tmp_path).ids.tolist() == [0, 1]
 
 
 def test_parts_of_a_table_may_have_any_column_of_ids(tmp_path: Path):

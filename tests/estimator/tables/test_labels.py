@@ -21,7 +21,7 @@ def test_targets_have_the_order_of_the_sequences(rows):
     assert EVENTS[[2, 0]].labelled(table)[1].tolist() == [2, 0]
 
 
-@pytest.mark.parametrize("values", [[0, 1, 0], [0.5, 1.5, 2.5], ["a", "b", "a"], [True, False, True]])
+@pytest.mark.parametrize("values", [[0, 1, 0], [0.5, 1.5, 2.5], [1e20, 1.5, 2.0], ["a", "b", "a"], [True, False, True]])
 def test_targets_keep_their_type(values, tmp_path: Path):
     table = {"id": [7, 3, 5], "target": values, "note": ["", "x", "y"]}
     assert EVENTS.labels(table).tolist() == values
@@ -31,6 +31,17 @@ def test_targets_keep_their_type(values, tmp_path: Path):
 
 def test_ids_may_be_text_in_one_table_and_numbers_in_the_other():
     assert EVENTS.labels({"id": ["7", "3", "5"], "died": [1, 0, 1]}).tolist() == [1, 0, 1]
+
+
+def test_ids_may_be_fractions_in_one_table_and_integers_in_the_other():
+    events = Events.of([[0.0], [0.2]], [[1], [2]], ids=[1.0, 2.0])
+    assert events.labels({"id": [2, 1], "died": [1, 0]}).tolist() == [0, 1]
+
+
+def test_blanks_around_ids_and_classes_do_not_belong_to_them():
+    table = {"id": ["7 ", " 3", "5"], "died": ["yes ", "no", " yes"]}
+    assert EVENTS.labels(table).tolist() == ["yes", "no", "yes"]
+    assert EVENTS.labels(pl.DataFrame(table, schema_overrides={"died": pl.Categorical})).tolist() == ["yes", "no", "yes"]
 
 
 def test_a_target_may_be_repeated_in_every_row():

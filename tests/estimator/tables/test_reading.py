@@ -106,6 +106,7 @@ def test_columns_may_be_arrays_series_or_lists():
     for kind in (np.array, pd.Series, pl.Series, tuple):
         assert_same(read({"id": kind([1, 1]), "time": kind([0, 1]), "x": kind([2.0, float("nan")])}), expected)
     assert_same(read({"id": np.array([1, 1], object), "time": range(2), "x": [2, pd.NA]}), expected)
+    assert_same(read({"id": [1, 1], "time": range(2), "x": np.ma.masked_array([2, 7], mask=[False, True])}), expected)
     minutes = np.array(["2024-03-01T10:00", "2024-03-01T11:00"], "datetime64[m]")
     assert_same(read({"id": [1, 1], "time": minutes, "x": [2.0, None]}), expected)
 
@@ -117,6 +118,23 @@ def test_ids_stay_what_they_are():
     assert read({"id": [1.0, 2.0], "time": [0, 0], "x": [1, 2]}).ids.tolist() == [1, 2]
 
 
+def test_integers_beyond_64_bits_are_text(tmp_path: Path):
+    ids = [12345678901234567890, 12345678901234567891]
+    table = pl.DataFrame({"id": ids, "time": [0, 0], "x": [1, 2]})
+    table.write_csv(tmp_path / "a.csv")
+    for source in (table, tmp_path / "a.csv"):
+        assert read(source).ids.tolist() == [str(number) for number in ids]
+    assert read(table).labels({"id": ids[::-1], "y": [1, 0]}).tolist() == [0, 1]
+
+
+def test_blanks_around_ids_and_variables_do_not_belong_to_them(tmp_path: Path):
+    table = {"id": ["1", "1 ", " 1"], "time": [0, 1, 2], "variable": ["HR", "HR ", " HR"], "value": [1.0, 2.0, 3.0]}
+    pl.DataFrame(table).write_csv(tmp_path / "a.csv", quote_style="never")
+    for source in (table, tmp_path / "a.csv"):
+        events = read(source)
+        assert (events.ids.tolist(), events.variables, events.value.tolist()) == (["1"], ("HR",), [1, 2, 3])
+
+
 def test_zeros_before_an_id_belong_to_it(tmp_path: Path):
     (tmp_path / "a.csv").write_text("id,time,x\n007,00,1\n007,01,2\n12,0,3\n", encoding="utf-8")
     events = read(tmp_path / "a.csv")
@@ -124,6 +142,16 @@ def test_zeros_before_an_id_belong_to_it(tmp_path: Path):
     assert events.time.tolist() == [0, 1, 0]
     (tmp_path / "labels.csv").write_text("id,y\n12,1\n007,0\n", encoding="utf-8")
     assert events.labels(tmp_path / "labels.csv").tolist() == [0, 1]
+
+
+def test_zeros_before_an_id_belong_to_it_in_any_row(tmp_path: Path):
+    rows = "".join(f"{5000 + row},0,HR,60\n" for row in range(1000))
+    (tmp_path / "a.csv").write_text("id,time,variable,value\n" + rows + "0012,0,HR,60\n12,1,HR,99\n", encoding="utf-8")
+    assert read(tmp_path / "a.csv").ids.tolist()[-3:] == ["5999", "0012", "12"]
+    (tmp_path / "a.csv").write_text("id,time,variable,value\n" + rows + " 0012,0,HR,60\n12 ,1,HR,99\n", encoding="utf-8")
+    assert read(tmp_path / "a.csv").ids.tolist()[-3:] == ["5999", "0012", "12"]
+    (tmp_path / "a.csv").write_text("id,time,variable,value\n" + rows + "0,0,HR,60\n-12,1,HR,99\n", encoding="utf-8")
+    assert read(tmp_path / "a.csv").ids.tolist()[-3:] == [5999, 0, -12]
 
 
 def test_columns_with_other_names_are_given(tmp_path: Path):

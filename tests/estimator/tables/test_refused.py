@@ -1,6 +1,7 @@
 """What cannot be read is refused, with id, time, variable and row."""
 
 import sys
+import uuid
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 
 from phased.estimator import Events
+from tables import assert_same
 
 LONG = {"id": [1, 1, 2], "time": [0, 0.5, 0], "variable": ["a", "a", "b"], "value": [1.0, 2.0, 3.0]}
 WIDE = {"id": [1, 1, 2], "time": [0, 0.5, 0], "a": [1.0, 2.0, 3.0]}
@@ -48,6 +50,27 @@ def test_all_cases_of_several_values_are_counted():
 def test_a_value_of_no_variable_is_refused():
     with pytest.raises(ValueError, match="must name its variable, and row 1 of the table does not"):
         Events.read({**LONG, "variable": ["a", None, "b"]})
+
+    with pytest.raises(ValueError, match="must name its variable, and row 1 of the table does not"):
+        Events.read({**LONG, "variable": ["a", " ", "b"]})
+
+
+@pytest.mark.parametrize("ids", [[[1], [1], [2]], [b"\xff"] * 3, [uuid.UUID(int=1)] * 3, [{"a": 1}] * 3])
+def test_ids_of_another_kind_are_refused(ids):
+    with pytest.raises(ValueError, match=r"ids must be integers or text in UTF-8, got .* in the column 'id' of type .*Convert"):
+        Events.read({**LONG, "id": ids})
+
+
+def test_an_id_of_blanks_is_none():
+    with pytest.raises(ValueError, match="each row must have an id, and row 1 of the table has none in the column 'id'"):
+        Events.read({**LONG, "id": ["a", " ", "b"]})
+
+
+def test_a_column_that_occurs_twice_is_refused(tmp_path: Path):
+    for header in ("id,time,HR,HR", "id,time,HR,HR "):
+        (tmp_path / "a.csv").write_text(f"{header}\n1,0,2,3\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=r"each column of 'a.csv' must have its own name, got 'HR' twice"):
+            Events.read(tmp_path / "a.csv")
 
 
 def test_a_text_variable_can_be_left_out():
@@ -163,5 +186,36 @@ class TestLike:
         assert settings == self.FIRST.settings
         with pytest.raises(ValueError, match="must have the keys"):
             type(settings).from_json({"unit": "h"})
-        with pytest.raises(ValueError, match="known names, got 'median'"):
-            type(settings).from_json(settings.to_json() | {"merge": "median"})
+        for change in ({"merge": "median"}, {"clock": "sun"}, {"layout": "tall"}, {"selected": "x"}):
+            with pytest.raises(ValueError, match=rf"must be (known names|true or false), got '{next(iter(change.values()))}'"):
+                type(settings).from_json(settings.to_json() | change)
+
+    def test_settings_of_an_older_model_are_read(self):
+        older = self.FIRST.settings.to_json()
+        del older["layout"], older["selected"]
+        assert type(self.FIRST.settings).from_json(older) == self.FIRST.settings
+
+    def test_columns_that_were_not_selected_are_left_out_again(self):
+        table = {**WIDE, "T": [36.0, 37.0, 38.0], "note": ["x", "y", "z"]}
+        first = Events.read(table, variable=["a", "T"], static=["T"], merge="first")
+        again = Events.read(table, like=type(first.settings).from_json(first.settings.to_json()))
+        assert_same(again, first)
+        assert again.settings == first.settings
+        assert Events.read({**WIDE, "note": ["x", "y", "z"]}, like=first).variables == ("a",)  # T is not measured
+        assert Events.read(LONG, like=first, drop=["b"]).settings.selected
+        with pytest.raises(ValueError, match="must have a column of the variables 'a', 'T', got 'id', 'time', 'note'"):
+            Events.read({"id": [1], "time": [0], "note": ["x"]}, like=first)
+
+    @pytest.mark.parametrize("options", [{"layout": "wide"}, {"variable": ["variable", "value"]}])
+    def test_a_wide_table_that_looks_long_is_read_as_wide_again(self, options):
+        table = {"id": [1, 1, 2], "time": [0, 1, 0], "variable": [1, 2, 3], "value": [4, 5, 7]}
+        first = Events.read(table, **options)
+        assert first.variables == ("variable", "value")
+        again = Events.read(table, like=first)
+        assert_same(again, first)
+        assert again.settings == first.settings
+
+    def test_a_long_table_that_looks_wide_is_read_as_long_again(self):
+        table = {"id": [1, 1], "time": [0, 1], "what": ["a", "a"], "value": [4, 5]}
+        first = Events.read(table, variable="what")
+        assert_same(Events.read(table, like=first), first)

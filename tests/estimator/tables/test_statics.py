@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from phased.estimator import Events
+from tables import assert_same, long, measurements, wide
 
 LONG = {
     "id": [1, 1, 1, 1, 2, 2, 2, 2],
@@ -32,6 +34,24 @@ def test_sequences_of_one_time_do_not_show_that_something_is_static():
 def test_a_step_at_which_only_statics_are_known_is_no_step():
     table = {"id": [1, 1, 1], "time": [0, 1, 2], "variable": ["Age", "HR", "HR"], "value": [54, 70, 71]}
     assert Events.read(table).time.tolist() == [1, 2]
+
+
+def test_a_row_of_a_wide_table_with_statics_alone_is_no_step():
+    rows = {"id": [1, 1, 1, 2], "time": [0, 3, 4, 5], "Age": [50, None, None, 60], "HR": [None, 80, 81, None]}
+    measured = {"id": [1, 1, 1, 2], "time": [0, 3, 4, 5], "variable": ["Age", "HR", "HR", "Age"], "value": [50, 80, 81, 60]}
+    events = Events.read(rows)
+    assert (events.statics, events.time.tolist(), events.lengths.tolist()) == (("Age",), [3, 4, 5], [2, 1])
+    named = Events.read(rows, static=["Age"])
+    for each in (Events.read(measured), named, Events.read(measured, like=named), Events.read(rows, like=named)):
+        assert_same(each, events)
+    rows["Age"][0] = None
+    assert Events.read(rows, static=["Age"]).time.tolist() == [0, 3, 4, 5]  # nothing is filled, also no static
+
+
+@given(measurements())
+def test_long_and_wide_tables_with_statics_are_the_same(rows):
+    first = Events.read(wide(rows), static=["GCS", "Temp"], merge="first", unit="h")
+    assert_same(Events.read(long(rows), like=first), first)
 
 
 def test_a_constant_column_of_a_wide_table_is_static():

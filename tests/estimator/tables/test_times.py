@@ -83,6 +83,16 @@ def test_numbers_stay_as_they_are_and_keep_their_unit():
         ([0, float("inf")], "finite time, got inf at id 1, time inf, variable 'x'"),
         ([START, None], "finite time, got None at id 1, time None, variable 'x'"),
         ([True, False], "numbers or dates, got a column of type Boolean"),
+        (["03/04/2024", "04/04/2024"], "a date such as 2024-03-01 14:30, got '03/04/2024'"),
+        (["03/04/24", "04/04/24"], "a date such as 2024-03-01 14:30, got '03/04/24'"),
+        (["03-04-24"], "a date such as 2024-03-01 14:30, got '03-04-24'"),
+        (["3/4/24 10:30"], "a date such as 2024-03-01 14:30, got '3/4/24 10:30'"),
+        (["2024-03-27 03:00", "27/03/24 03:00"], "a date such as 2024-03-01 14:30, got '27/03/24 03:00'"),
+        (
+            [None, "2024-03-01 14:30", "2024-03-01 15:30+02:00"],
+            r"all have an offset from UTC.*or none, got '2024-03-01 15:30\+02:00' after '2024-03-01 14:30'. .*At id 1.*row 2",
+        ),
+        (["2024-03-01T14:30Z", "2024-03-02"], "or none, got '2024-03-02' after '2024-03-01T14:30Z'"),
         ([0, 2**53 + 2], "at most 2.*53 to be exact, got 9007199254740994. Subtract a start"),
     ],
 )
@@ -106,3 +116,13 @@ def test_offsets_from_utc_are_respected():
     zone = timezone(timedelta(hours=2))
     events = times_of([START.replace(tzinfo=zone)])
     assert events.origin[0] == np.datetime64("2024-03-01T12:30")
+
+
+def test_times_whose_rounding_is_as_large_as_their_gaps_are_refused():
+    seconds = (1.7e9 + 200 * np.arange(4)).astype(np.float32)
+    with pytest.raises(
+        ValueError, match=r"exact enough for their gaps, .*of float32, at id 1, time 1\d+ .*Pass times as float64"
+    ):
+        times_of(seconds)
+    table = {"id": [1, 2, 3, 4], "time": seconds, "x": range(4)}
+    assert Events.read(table, static=[]).time.tolist() == seconds.tolist()  # one time a sequence, no gap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from phased.estimator.settings import Layout
+from phased.estimator.settings import Layout, Settings
 
 # In order of preference: this library's names, those of MEDS, those of PhysioNet 2012.
 KNOWN = {
@@ -27,6 +27,8 @@ class Columns:
     value: str | None = None
     wide: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    layout: Layout | None = None  # where the names of the columns say otherwise
+    selected: bool = False  # whether the columns of a wide table were named
 
     @property
     def names(self) -> dict[str, str]:
@@ -64,40 +66,53 @@ def resolve(
     variable: str | Sequence[str] | None,
     value: str | None,
     layout: Layout | None,
-    like: Mapping[str, str],
+    like: Settings,
     drop: Sequence[str],
     files_are_sequences: bool = False,
 ) -> Columns:
     """The columns of a table whose columns are `present`."""
-    unnamed = files_are_sequences and id is None and like.get("id") not in present
-    key = None if unnamed else find("id", id, like, present, where)
-    clock = find("time", time, like, present, where)
+    before = like.columns
+    unnamed = files_are_sequences and id is None and before.get("id") not in present
+    key = None if unnamed else find("id", id, before, present, where)
+    clock = find("time", time, before, present, where)
     if key == clock:
         raise ValueError(f"id and time must be two columns, got {key!r} for both.")
     one = variable if isinstance(variable, str) else None
     several = None if variable is None or one is not None else tuple(variable or ())
-    if layout is None:
-        named = [
-            one or next((name for name in (like.get("variable"), *KNOWN["variable"]) if name in present), None),
-            value or next((name for name in (like.get("value"), *KNOWN["value"]) if name in present), None),
-        ]
-        layout = "wide" if several is not None or (None in named and not (one or value)) else "long"
+    usual = _usual(present, one, value, before)
+    layout = layout or ("wide" if several is not None else like.layout or usual)
+    forced: Layout | None = layout if layout != usual else None
     if layout == "long":
         if several is not None:
             raise ValueError(f"variable must be one column in a long table, got {listed(several)}. Use layout='wide'.")
-        return Columns(key, clock, find("variable", one, like, present, where), find("value", value, like, present, where))
+        names = find("variable", one, before, present, where), find("value", value, before, present, where)
+        return Columns(key, clock, *names, layout=forced)
     if one is not None or value is not None:
         raise ValueError(
             f"a wide table has a column per variable: pass variable=[...] or nothing, got variable={one!r}, value={value!r}."
         )
     columns = tuple(name for name in present if name not in (key, clock, *drop)) if several is None else several
+    selected = like.selected and several is None
+    if selected:
+        columns = tuple(name for name in columns if name in (*like.variables, *like.statics))
     for name in columns:
         if name not in present:
             raise ValueError(f"{where} must have the column {name!r} (variable=), got {listed(present)}.")
     if not columns:
-        raise ValueError(f"{where} must have a column besides id and time, got {listed(present)}.")
+        which = f" of the variables {listed((*like.variables, *like.statics))}" if selected else " besides id and time"
+        raise ValueError(f"{where} must have a column{which}, got {listed(present)}.")
     dropped = tuple(name for name in present if name in drop)
-    return Columns(key, clock, wide=tuple(name for name in columns if name not in drop), dropped=dropped)
+    wide = tuple(name for name in columns if name not in drop)
+    return Columns(key, clock, wide=wide, dropped=dropped, layout=forced, selected=selected or several is not None)
+
+
+def _usual(present: Sequence[str], variable: str | None, value: str | None, before: Mapping[str, str]) -> Layout:
+    """The layout that the names of the columns say: long if there are columns of variables and values."""
+    named = [
+        variable or next((name for name in (before.get("variable"), *KNOWN["variable"]) if name in present), None),
+        value or next((name for name in (before.get("value"), *KNOWN["value"]) if name in present), None),
+    ]
+    return "wide" if None in named and not (variable or value) else "long"
 
 
 def listed(names: Sequence[object], most: int = 10) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from phased.estimator.tables.columns import listed
-from phased.estimator.tables.csv_file import read_csv
+from phased.estimator.tables.csv_file import as_numbers, read_csv
 
 
 def list_files(
@@ -37,7 +37,7 @@ def _header(file: Path) -> bytes:
 
 
 def read_files(
-    files: Sequence[Path], used: Sequence[str], numbers: Sequence[str], texts: Sequence[str]
+    files: Sequence[Path], used: Sequence[str], numbers: Sequence[str], texts: Sequence[str], keys: Sequence[str]
 ) -> tuple[pl.DataFrame, list[int]]:
     """The rows of CSV files of the same columns, and the number of rows of each."""
     if files[0].suffix.lower() != ".gz":
@@ -47,8 +47,8 @@ def read_files(
         bodies = [content.partition(b"\n")[2] for content in contents]
         bodies = [body if not body or body.endswith(b"\n") else body + b"\n" for body in bodies]
         lengths = [body.count(b"\n") for body in bodies]
-        frame = read_csv(header + b"".join(bodies), used, numbers, texts, like=files[0])
+        frame = read_csv(header + b"".join(bodies), used, numbers, texts, keys, like=files[0])
         if len(frame) == sum(lengths):  # no line break within quotes
             return frame, lengths
-    parts = [read_csv(file, used, [], used) for file in files]
-    return pl.concat(parts), [len(part) for part in parts]
+    parts = [read_csv(file, used, [], used, []) for file in files]
+    return as_numbers(pl.concat(parts), keys), [len(part) for part in parts]

@@ -12,13 +12,26 @@ SPREAD = 4  # ids are looked up in an array if it has at most this many places a
 
 
 def id_series(column: pl.Series) -> pl.Series:
-    """Ids as integers or text; floats that are whole numbers become integers, as a frame with gaps in its column has them."""
-    if column.dtype.is_float():
+    """Ids as int64 or text without blanks around it; a ValueError if they are neither.
+
+    Floats that are whole numbers become integers, as a frame with gaps in its column has them. Integers beyond int64 become text.
+    """
+    dtype = column.dtype
+    if dtype.is_float():
         whole = column.cast(pl.Int64, strict=False)
         return whole if (whole.cast(pl.Float64) == column).all() else column.cast(pl.String)
-    if column.dtype.is_integer():
-        return column if column.dtype == pl.UInt64 else column.cast(pl.Int64)
-    return column.cast(pl.String)
+    if dtype.is_integer():
+        whole = column.cast(pl.Int64, strict=False)
+        return whole if whole.null_count() == column.null_count() else column.cast(pl.String)
+    try:
+        if dtype.is_nested() or dtype == pl.Object:
+            raise pl.exceptions.InvalidOperationError(f"{dtype} is no text")
+        return column.cast(pl.String).str.strip_chars()
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(
+            f"ids must be integers or text in UTF-8, got {column[:1].to_list()[0]!r} in the column {column.name!r} of type "
+            f"{dtype}. Convert them to text."
+        ) from error
 
 
 def encode(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from phased.estimator.tables.columns import find, listed
 from phased.estimator.tables.keys import id_series, numbers_of
 from phased.estimator.tables.merging import starts
 from phased.estimator.tables.naming import Rows
-from phased.estimator.tables.opened import check_ids, read_clock
+from phased.estimator.tables.opened import read_clock, read_ids
 from phased.estimator.tables.source import open_source
 from phased.estimator.tables.values import filled
 from phased.estimator.units import in_unit
@@ -48,10 +48,9 @@ def read_labels(
         raise ValueError(f"{opened.name} must have the column {time!r} (time=), got {listed(opened.columns)}.")
     table = opened.load([key, name, *([time] if time else [])])
     rows = Rows(table, key, time)
-    check_ids(rows)
-    column = table.frame[name]
+    sequence = _sequence_of(events, read_ids(rows))
+    column = _without_blanks(table.frame[name])
     present = _present(column)
-    sequence = _sequence_of(events, rows)
     if not partial:
         _refuse_strangers(events, rows, sequence)
         if not present.all():
@@ -83,9 +82,16 @@ def _present(column: pl.Series) -> NDArray[np.bool_]:
     return (column.is_not_null() & (column.is_not_nan().fill_null(False) if column.dtype.is_float() else True)).to_numpy()
 
 
-def _sequence_of(events: Events, rows: Rows) -> NDArray[np.int64]:
+def _without_blanks(column: pl.Series) -> pl.Series:
+    """Targets; text without blanks around it."""
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
+    return column.str.strip_chars() if column.dtype == pl.String else column
+
+
+def _sequence_of(events: Events, ids: pl.Series) -> NDArray[np.int64]:
     """The sequence of each row's id; -1 for an id without events."""
-    ids, own = id_series(rows.ids()), pl.Series(events.ids.tolist())
+    own = id_series(pl.Series("ids", events.ids.tolist()))
     if ids.dtype != own.dtype:  # 7 in one table is "7" in another
         ids, own = ids.cast(pl.String), own.cast(pl.String)
     if own.n_unique() != len(own):

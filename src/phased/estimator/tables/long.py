@@ -56,12 +56,16 @@ def read_long(opened: Opened, wanted: Request) -> Sequences:
 def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.int64]]:
     """The names of the variables, and the number of each row's; -1 for rows that are left out."""
     column = opened.column("variable").cast(pl.String)
+    distinct = column.unique().drop_nulls()
+    if (distinct.str.strip_chars() != distinct).any() or "" in distinct:
+        column = _without_blanks(column)
+        distinct = column.unique().drop_nulls()
     if column.null_count():
         value = opened.column("value")
         bad = np.flatnonzero((column.is_null() & value.is_not_null()).to_numpy())
         if len(bad):
             raise ValueError(f"each measurement must name its variable, and {opened.rows.table.row(int(bad[0]))} does not.")
-    present = column.unique().drop_nulls().sort().to_list()
+    present = distinct.sort().to_list()
     wanted.check_names(present, opened.rows.table.name)
     measured = {*_measured(opened, column, present), *(wanted.static or ())}
     names = [name for name in present if name in measured - {*wanted.drop} and not _repeats_the_id(opened, column, name)]
@@ -75,6 +79,12 @@ def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.i
     left_out = sorted({*present} - {*names})
     number = column.cast(pl.Enum([*names, *left_out])).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
     return names, number if not left_out else np.where(number < len(names), number, -1)
+
+
+def _without_blanks(column: pl.Series) -> pl.Series:
+    """Names without blanks around them; null where nothing is left."""
+    names = column.str.strip_chars()
+    return names.set((names == "").fill_null(False), None)
 
 
 def _measured(opened: Opened, column: pl.Series, present: list[str]) -> Sequence[str]:

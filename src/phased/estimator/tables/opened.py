@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import COARSE, too_coarse
 from phased.estimator.settings import Clock
 from phased.estimator.tables.columns import Columns
 from phased.estimator.tables.keys import encode, id_series
@@ -69,18 +70,41 @@ def open_table(source: Source, columns: Columns, unit: str | None, clock: Clock 
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     rows = Rows(table, columns.id or FILE, columns.time, columns.variable)
-    check_ids(rows)
-    ids, sequence = encode(id_series(rows.ids()))
-    return Opened(columns, rows, ids, sequence, read_clock(rows, unit, clock))
+    ids, sequence = encode(read_ids(rows))
+    times = read_clock(rows, unit, clock)
+    _check_rounding(rows, sequence)
+    return Opened(columns, rows, ids, sequence, times)
 
 
-def check_ids(rows: Rows) -> None:
-    """Raise a ValueError if a row has no id."""
+def _check_rounding(rows: Rows, sequence: NDArray[np.int64]) -> None:
+    """Raise a ValueError if times are float32, and gaps of a sequence are no larger than its rounding."""
+    assert rows.time is not None
+    column = rows.table.frame[rows.time]
+    if not column.dtype.is_float() or column.dtype == pl.Float64:
+        return
+    time = column.fill_null(float("nan")).to_numpy()
+    finite = np.flatnonzero(np.isfinite(time))
+    order = finite[np.lexsort((time[finite], sequence[finite]))]
+    place = too_coarse(time[order], sequence[order])
+    if place is not None:
+        before, after = time[order[place - 1 : place + 1]]
+        raise ValueError(
+            f"times must be exact enough for their gaps, got {before:.10g} and then {after:.10g}, two "
+            f"neighbouring numbers of {time.dtype}, at {rows.where(int(order[place]))}. {COARSE.format(dtype=time.dtype)}"
+        )
+
+
+def read_ids(rows: Rows) -> pl.Series:
+    """The id of each row; a ValueError if one has none."""
     column = rows.ids()
     absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
+    ids = column if absent.any() else id_series(column)
+    if ids.dtype == pl.String:
+        absent |= ids == ""
     if absent.any():
         row = absent.arg_max()
         raise ValueError(f"each row must have an id, and {rows.table.row(int(row or 0))} has none in the column {rows.id!r}.")
+    return ids
 
 
 def read_clock(rows: Rows, unit: str | None, clock: Clock | None) -> Times:

@@ -38,7 +38,7 @@ def read_table(
         variable=variable,
         value=value,
         layout=LAYOUTS[layout],
-        like={} if wanted.like is None else wanted.like.columns,
+        like=wanted.like or Settings(),
         drop=wanted.drop,
         files_are_sequences=opened.files_are_sequences,
     )
@@ -65,6 +65,8 @@ def read_table(
             missing=wanted.missing,
             merge=wanted.merge,
             drop=wanted.drop,
+            layout=columns.layout or (wanted.like.layout if wanted.like and layout == "auto" else None),
+            selected=columns.selected or (wanted.like is not None and wanted.like.selected),
         ),
         "counts": {name: count for name, count in made.counts.items() if count},
     }

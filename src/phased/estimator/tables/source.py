@@ -54,29 +54,38 @@ class Source:
             used = [*columns.names.values(), *columns.wide]
             values = [*columns.wide, *([columns.value] if columns.value else [])]
             texts = [columns.variable] if columns.variable else []
+            keys = [columns.id] if columns.id else []
         else:
-            used, values, texts = list(columns), [], []
+            used, values, texts, keys = list(columns), [], [], list(columns)
         if self.frame is not None:
             return Table(self.frame.select(used), self.name)
         if self.files[0].suffix.lower() in PARQUET:
             parts = [_read_parquet(file, used) for file in self.files]
-            return Table(self._with_ids(pl.concat(parts), [len(part) for part in parts], ids), self.name)
+            frame, lengths = self._with_ids(_one_frame(self.files, parts), [len(part) for part in parts], ids)
+            return Table(frame, self.name)
         if len(self.files) == 1 and not self.files_are_sequences:
-            return Table(read_csv(self.files[0], used, values, texts), self.name, self.files, (0,))
-        frame, lengths = read_files(self.files, used, values, texts)
+            return Table(read_csv(self.files[0], used, values, texts, keys), self.name, self.files, (0,))
+        frame, lengths = self._with_ids(*read_files(self.files, used, values, texts, keys), ids)
         starts = [0]
         for length in lengths:
             starts.append(starts[-1] + length)
-        return Table(self._with_ids(frame, lengths, ids), self.name, self.files, tuple(starts[:-1]))
+        return Table(frame, self.name, self.files, tuple(starts[:-1]))
 
-    def _with_ids(self, frame: pl.DataFrame, lengths: Sequence[int], ids: str) -> pl.DataFrame:
-        """The rows of the files, with the name of each row's file as its id."""
-        if not self.files_are_sequences:
-            return frame
+    def _with_ids(self, frame: pl.DataFrame, lengths: list[int], ids: str) -> tuple[pl.DataFrame, list[int]]:
+        """The rows of the files, with the name of each row's file as its id, and their numbers.
+
+        A file without rows gets an empty one, so that its sequence is there. Without any row the table stays empty.
+        """
+        if not self.files_are_sequences or not len(frame):
+            return frame, lengths
+        if 0 in lengths:
+            place = np.insert(np.arange(len(frame)), np.cumsum(lengths)[np.equal(lengths, 0)], -1)
+            rows = pl.Series(place).replace(-1, None)
+            frame, lengths = frame.select(pl.all().gather(rows)), [max(length, 1) for length in lengths]
         names = [Path(file.name.removesuffix(".gz")).stem for file in self.files]
         whole = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
         series = pl.Series(ids, [int(name) for name in names] if whole else names)
-        return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths)))
+        return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths))), lengths
 
 
 def open_source(source: Any) -> Source:
@@ -117,6 +126,23 @@ def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
         return pl.read_parquet(path, columns=columns, glob=False)
 
 
+def _one_frame(files: Sequence[Path], parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of Parquet files; a column may be of integers in one and of fractions in another."""
+    try:
+        return pl.concat(parts, how="vertical_relaxed")
+    except pl.exceptions.PolarsError:
+        for name, dtype in parts[0].schema.items():
+            for file, part in zip(files[1:], parts[1:], strict=True):
+                try:
+                    pl.concat([parts[0].select(name)[:0], part.select(name)[:0]], how="vertical_relaxed")
+                except pl.exceptions.PolarsError as error:
+                    raise ValueError(
+                        f"the column {name!r} must be of one kind in all files, got {dtype} in '{files[0].name}' and "
+                        f"{part.schema[name]} in '{file.name}'. Write it again with one type."
+                    ) from error
+        raise
+
+
 def _from_frame(source: Any) -> pl.DataFrame:
     """A frame of pandas, polars, arrow or another library that narwhals supports."""
     try:
@@ -147,7 +173,9 @@ def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
 
 def _series(name: str, column: Any) -> pl.Series:
     """A column; of numbers and None float64, of several types text."""
-    cells = column.tolist() if str(getattr(column, "dtype", "")) == "object" else column  # polars would convert what is mixed
+    # polars would convert what is mixed, and ignore a mask.
+    listed = str(getattr(column, "dtype", "")) == "object" or isinstance(column, np.ma.MaskedArray)
+    cells = column.tolist() if listed else column
     try:
         return pl.Series(name, cells)
     except (TypeError, ValueError, pl.exceptions.PolarsError):

@@ -10,12 +10,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import EXACT
 from phased.estimator.settings import Clock
 from phased.estimator.tables.values import filled
 from phased.estimator.units import in_unit
 
-EXACT = 2**53  # integers up to this number are exact in float64
 DEFAULT_UNIT = "h"  # of dates, durations and clock times
+YEAR = r"^\d{4}[-/]"  # in full: 03/04/24 may be three dates
+OFFSET = r":.*[Z+-]"  # from UTC, after the time of day
 CLOCK = r"^\d+:\d{2}(?::\d{2}(?:\.\d+)?)?$"
 DATES = tuple(
     f"%Y{mark}%m{mark}%d{day}{zone}"
@@ -121,7 +123,22 @@ def _from_cells(column: pl.Series, unit: str | None) -> Times:
         raise Unreadable(row, f"times must be all numbers, all hh:mm or all dates, got {column[row]!r} after {first[0]!r}.")
     if kind == "number":
         return _numbers(made, unit or "")
+    if kind == "date":
+        _check_offsets(column, text)
     return (_durations if kind == "clock time" else _dates)(made, unit or DEFAULT_UNIT)
+
+
+def _check_offsets(column: pl.Series, text: pl.Series) -> None:
+    """An `Unreadable` if some dates have an offset from UTC, and others are local times of an unknown place."""
+    has = text.str.contains(OFFSET)
+    if has.n_unique() - (has.null_count() > 0) > 1:
+        first = has.is_not_null().arg_max() or 0
+        row = int((has != has[first]).arg_max() or 0)
+        raise Unreadable(
+            row,
+            f"dates must all have an offset from UTC, such as Z or +02:00, or none, got {column[row]!r} after {column[first]!r}. "
+            "Give all of them in one way.",
+        )
 
 
 def _number(text: pl.Series) -> pl.Series:
@@ -139,6 +156,7 @@ def _clock(text: pl.Series) -> pl.Series:
 
 def _date(text: pl.Series) -> pl.Series:
     """ISO 8601 dates, with or without a time of day and an offset from UTC, as UTC; null where it is none."""
+    text = text.set(~text.str.contains(YEAR), None)
     first = text.drop_nulls()[:1]
     forms = sorted(DATES, key=lambda form: _date_of(first, form).null_count())  # that of the first cell is tried first
     made = _date_of(text, forms[0])

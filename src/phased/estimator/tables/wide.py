@@ -16,7 +16,10 @@ from phased.estimator.tables.values import read_values
 
 
 def read_wide(opened: Opened, wanted: Request) -> Sequences:
-    """Sequences from a table with a column per variable. Every row with a time is a step, also an empty one."""
+    """Sequences from a table with a column per variable.
+
+    Every row with a time is a step, also an empty one, but not one with statics alone, which is none in a long table either.
+    """
     names = _variables(opened, wanted)
     matrix, counts = _values(opened, wanted, names)
     explicit = np.array([wanted.static is not None and name in wanted.static for name in names], np.bool_)
@@ -32,7 +35,10 @@ def read_wide(opened: Opened, wanted: Request) -> Sequences:
     statics = statics if wanted.static is None else list(wanted.static)
     fixed = _filled(matrix, np.where(known, time, -np.inf), opened.sequence, np.arange(len(matrix)), np.flatnonzero(static))
     variables = [name for name, is_static in zip(names, static, strict=True) if not is_static]
-    cells, steps, merges = _collapse(opened, wanted, variables, cells[:, ~static] if static.any() else cells, steps)
+    if static.any():
+        chosen = _over_time(cells, static, steps.sequence)
+        cells, steps = cells[chosen][:, ~static], steps[chosen]
+    cells, steps, merges = _collapse(opened, wanted, variables, cells, steps)
     measured = ~np.isnan(cells)
     return Sequences(
         variables=tuple(variables),
@@ -92,6 +98,14 @@ def _steps(opened: Opened, known: NDArray[np.bool_], time: NDArray[np.float64]) 
         zeros = np.zeros(len(without))
         rows = ordered(Measurements.both(rows, Measurements(without, zeros, zeros.astype(np.int64), zeros, first)))
     return rows
+
+
+def _over_time(cells: NDArray[np.float64], static: NDArray[np.bool_], sequence: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The steps that are more than statics; of a sequence without such a step, the first."""
+    filled = ~np.isnan(cells)
+    chosen = filled[:, ~static].any(1) | ~filled.any(1)
+    bare = np.bincount(sequence[chosen], minlength=int(sequence.max(initial=-1)) + 1) == 0
+    return np.flatnonzero(chosen | (bare[sequence] & starts(sequence)))
 
 
 def _filled(
