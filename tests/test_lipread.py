@@ -96,6 +96,33 @@ def test_an_alignment_that_is_not_there_is_named(clips, model):
     assert "bbaf2n.align" in error
 
 
+def test_one_alignment_is_not_the_truth_of_several_clips(clips, model):
+    align = clips / "align" / "s1" / "bbaf2n.align"
+    code, out, error = called(clips / "s1", "--model", model, "--align", align, "--skip-bad")
+    assert (code, out) == (1, "")
+    assert f"--align must be a folder for several clips, got '{align}' for 3 clips." in error.replace("\n", " ")
+
+
+def test_an_alignment_with_other_words_than_the_name_of_its_clip_is_warned_of(clips, model):
+    file, align = clips / "s1" / "bbaf2n.mpg", clips / "align" / "s1" / "bbaf2n.align"
+    code, out, error = called(file, "--model", model, "--align", align, "--json")
+    assert code == 0
+    assert len(out.splitlines()) == 1
+    assert "bbaf2n: its name spells" in error
+    assert f"The alignment '{align}' is taken for the truth." in error
+    assert "its name spells" not in called(file, "--model", model)[2]
+
+
+def test_the_alignment_of_another_speaker_is_not_taken(clips, model, monkeypatch):
+    (clips / "s9").mkdir()
+    (clips / "s9" / "bbaf2n.mpg").write_text("")
+    code, _, error = called(clips / "s9" / "bbaf2n.mpg", "--model", model, "--align", clips / "align")
+    assert code == 1
+    assert str(clips / "align" / "s9" / "bbaf2n.align") in error
+    monkeypatch.chdir(clips / "s1")
+    assert called("bbaf2n.mpg", "--model", model, "--align", "../align")[0] == 0
+
+
 def test_a_picture_of_one_clip_is_drawn(clips, model, tmp_path):
     out = tmp_path / "clip.png"
     code, _, _ = called(clips / "s1" / "bbaf2n.mpg", "--model", model, "--align", clips / "align", "--picture", out)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from phased import files
-from phased.data.clips import WORDS, BadClip, Clip, prepare_clip, spelled
+from phased.data.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
 from phased.data.clips.layout import VIDEO
 from phased.files import printable
 from phased.lipreader import LipReader, Spoken
@@ -58,16 +58,20 @@ class Total:
 
 def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequence[Path], options: Options) -> Total:
     """Read every clip, and print its words as soon as they are known."""
-    total = Total()
-    for file in video_files(paths):
+    total, clips = Total(), list(video_files(paths))
+    check_alignment(options.align, len(clips))
+    for file in clips:
         try:
-            clip = prepare_clip(file, alignment_of(file, options.align))
+            alignment = alignment_of(file, options.align)
+            clip = prepare_clip(file, alignment)
         except (BadClip, OSError) as error:
             if not options.skip_bad:
                 raise
             total.skipped += 1
-            errors.print(printable(f"skipped: {error}"), style="yellow", soft_wrap=True, markup=False, highlight=False)
+            warn(errors, f"skipped: {error}")
             continue
+        for warning in contradictions(file, clip, alignment):
+            warn(errors, warning)
         spoken = reader.read(clip, options.sense)
         truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
         total.add(truth, said)
@@ -76,6 +80,11 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
         else:
             console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
     return total
+
+
+def warn(errors: Console, text: str) -> None:
+    """Print a warning about a clip; nothing of it goes to the answers."""
+    errors.print(printable(text), style="yellow", soft_wrap=True, markup=False, highlight=False)
 
 
 def video_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -90,16 +99,37 @@ def video_files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from found
 
 
+def check_alignment(align: Path | None, clips: int) -> None:
+    """An error for one alignment that would be the truth of several clips."""
+    if align is not None and not align.is_dir() and clips > 1:
+        raise ValueError(
+            f"--align must be a folder for several clips, got '{align}' for {clips:,} clips. Name a folder with "
+            f"<speaker>/<sentence>{ALIGNMENT} or <sentence>{ALIGNMENT}, or one clip."
+        )
+
+
 def alignment_of(file: Path, align: Path | None) -> Path | None:
     """The alignment of a clip: the file that was named, or the one of its sentence in the folder that was named."""
     if align is None or not align.is_dir():
         return align
-    name = f"{file.stem}{ALIGNMENT}"
-    places = [align / file.parent.name / name, align / name, *sorted(align.glob(f"*/{name}"))]
+    named, name = file.parent.name, f"{file.stem}{ALIGNMENT}"
+    speaker = named if named not in ("", "..") else file.parent.resolve().name
+    places = [align / speaker / name, align / name]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise BadClip(file, f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Leave --align out.")
+        raise BadClip(
+            file,
+            f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Copy it there, or leave --align out.",
+        )
     return found
+
+
+def contradictions(file: Path, clip: Clip, alignment: Path | None) -> Iterator[str]:
+    """A warning if the alignment of a clip has other words than its name spells: it may be that of another sentence."""
+    if clip.sentence is not None:
+        found = contradiction(file.stem, [WORDS[word] for word in clip.sentence.words])
+        if found is not None:
+            yield f"{found} The alignment '{alignment}' is taken for the truth. Name another one if it is not that of the clip."
 
 
 def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:
