@@ -13,7 +13,7 @@ from phased.cli.app import app
 from phased.data.clips import SLOTS, WORDS, BadClip, Clip
 from phased.lipreader import Config, LipReader, Scaling, Timing
 from phased.lipreader.network import phased_network
-from speaking import made_up
+from speaking import made_up, shortened
 
 pytest.importorskip("cv2", reason="opencv is not installed: pip install 'phased[video]'")
 
@@ -121,6 +121,35 @@ def test_the_alignment_of_another_speaker_is_not_taken(clips, model, monkeypatch
     assert str(clips / "align" / "s9" / "bbaf2n.align") in error
     monkeypatch.chdir(clips / "s1")
     assert called("bbaf2n.mpg", "--model", model, "--align", "../align")[0] == 0
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, frames: int) -> None:
+    """Clips whose name begins with b have a few frames."""
+    whole = command.prepare_clip
+    monkeypatch.setattr(
+        command, "prepare_clip", lambda path, *rest: shortened(whole(path, *rest), frames if path.stem[0] == "b" else 25)
+    )
+
+
+def test_a_clip_with_fewer_steps_than_words_is_named_and_can_be_skipped(clips, model, monkeypatch):
+    cut_off(monkeypatch, 4)
+    files = [clips / "s1" / "bbaf2n.mpg", clips / "s1" / "lgbx9s.mpg"]
+    code, _, error = called(*files, "--model", model)
+    assert code == 1
+    assert "bbaf2n.mpg': a clip must have at least 6 steps" in error
+    code, out, error = called(*files, "--model", model, "--skip-bad")
+    assert code == 0
+    assert out.splitlines()[-1].endswith("1 skipped.")
+    assert "bbaf2n.mpg" in error
+
+
+def test_a_clip_too_short_for_six_words_is_warned_of(clips, model, monkeypatch):
+    cut_off(monkeypatch, 10)
+    code, out, error = called(clips / "s1" / "bbaf2n.mpg", clips / "s1" / "lgbx9s.mpg", "--model", model, "--json")
+    assert code == 0
+    assert len(out.splitlines()) == 2
+    assert "bbaf2n.mpg': six words last at least" in error
+    assert "lgbx9s" not in error
 
 
 def test_a_picture_of_one_clip_is_drawn(clips, model, tmp_path):

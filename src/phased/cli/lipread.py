@@ -64,6 +64,7 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
         try:
             alignment = alignment_of(file, options.align)
             clip = prepare_clip(file, alignment)
+            spoken = answer_for(reader, file, clip, options.sense)
         except (BadClip, OSError) as error:
             if not options.skip_bad:
                 raise
@@ -72,7 +73,9 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
             continue
         for warning in contradictions(file, clip, alignment):
             warn(errors, warning)
-        spoken = reader.read(clip, options.sense)
+        doubt = reader.doubt(clip, options.sense)
+        if doubt is not None:
+            warn(errors, f"'{file}': {doubt}")
         truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
         total.add(truth, said)
         if options.json:
@@ -80,6 +83,14 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
         else:
             console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
     return total
+
+
+def answer_for(reader: LipReader, file: Path, clip: Clip, sense: Sense) -> Spoken:
+    """The words of a clip; errors name the file."""
+    try:
+        return reader.read(clip, sense)
+    except ValueError as error:
+        raise BadClip(file, str(error)) from error
 
 
 def warn(errors: Console, text: str) -> None:
