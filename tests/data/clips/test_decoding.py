@@ -1,5 +1,7 @@
 """Frames and sound with their own times, and files that are not clips."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -30,9 +32,14 @@ def test_a_text_an_empty_file_and_no_file_are_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(BadClip, match=rf"{name}': a clip must be a video file"):
             decode(tmp_path / name)
-    for path in (tmp_path / "none.mkv", tmp_path):
-        with pytest.raises(BadClip, match="a clip must be a video file"):
-            decode(path)
+
+
+def test_what_is_not_a_file_is_an_error_and_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe.mpg")
+    for name, message in (("none.mkv", "No such file"), ("", "got a folder"), ("pipe.mpg", "got a pipe")):
+        with pytest.raises(BadClip, match=message) as caught:
+            decode(tmp_path / name)
+        assert caught.value.path == str(tmp_path / name)
 
 
 def test_a_clip_needs_sound_and_two_frames(tmp_path, video):

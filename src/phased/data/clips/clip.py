@@ -53,7 +53,7 @@ def prepare_clip(path: Path | str, alignment: Path | str | None = None) -> Clip:
     Example:
         >>> prepare_clip("s1/missing.mpg")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        phased.data.clips.errors.BadClip: 's1/missing.mpg': a clip must be ...
+        phased.data.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     sentence = None if alignment is None else read_alignment(alignment)
     clip = decode(path)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from phased.data.clips.errors import BadClip
 from phased.data.clips.needs import module
+from phased.data.regular import size_of
 
 LONGEST = 60.0  # seconds: clips have 3, and a film would not fit into memory
 GAP = 0.02  # seconds between sounds that are filled with silence; containers round times to ms
@@ -53,9 +54,10 @@ def decode(path: Path | str) -> Decoded:
     Example:
         >>> decode("s1/missing.mpg")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        phased.data.clips.errors.BadClip: 's1/missing.mpg': a clip must be ...
+        phased.data.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     av = module("av", f"decoding '{path}'")
+    size_of(path, BadClip)  # FFmpeg would wait for a pipe forever
     frames: list[NDArray[np.uint8]] = []
     times: list[float] = []
     try:
