@@ -12,6 +12,7 @@ from phased.cli import lipread as command
 from phased.cli.app import app
 from phased.data.clips import SLOTS, WORDS, BadClip, Clip
 from phased.lipreader import Config, LipReader, Scaling, Timing
+from phased.lipreader.inputs import Sense
 from phased.lipreader.network import phased_network
 from speaking import made_up, shortened
 
@@ -34,7 +35,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three files whose names stand for made-up clips, with alignments; the third is damaged."""
 
-    def prepared(path: Path, alignment: Path | None) -> Clip:
+    def prepared(path: Path, alignment: Path | None, sense: Sense) -> Clip:
+        if path.stem.startswith("silent") and sense != "video":
+            raise BadClip(path, "a clip must have sound, got a file without it. Copy or record it again.")
         if path.stem == "swwb1a":
             raise BadClip(path, "a clip must be a video, and is not. Copy it again.")
         clip = made_up(len(path.stem) + ord(path.stem[0]))
@@ -121,6 +124,13 @@ def test_the_alignment_of_another_speaker_is_not_taken(clips, model, monkeypatch
     assert str(clips / "align" / "s9" / "bbaf2n.align") in error
     monkeypatch.chdir(clips / "s1")
     assert called("bbaf2n.mpg", "--model", model, "--align", "../align")[0] == 0
+
+
+def test_a_sense_that_is_not_used_is_not_needed(clips, model, tmp_path):
+    file = clips / "s1" / "silent.mpg"
+    assert called(file, "--model", model, "--audio-only")[0] == 1
+    assert called(file, "--model", model, "--video-only", "--picture", tmp_path / "silent.png")[0] == 0
+    assert (tmp_path / "silent.png").exists()
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, frames: int) -> None:

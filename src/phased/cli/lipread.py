@@ -63,7 +63,7 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
     for file in clips:
         try:
             alignment = alignment_of(file, options.align)
-            clip = prepare_clip(file, alignment)
+            clip = prepare_clip(file, alignment, options.sense)
             spoken = answer_for(reader, file, clip, options.sense)
         except (BadClip, OSError) as error:
             if not options.skip_bad:
@@ -185,6 +185,6 @@ def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:
     from phased.report.save import save_as
     from phased.report.style import styled
 
-    clip = prepare_clip(file, alignment_of(file, options.align))
+    clip = prepare_clip(file, alignment_of(file, options.align), options.sense)
     with styled():
         save_as(draw_clip(reader, clip, reader.read(clip, options.sense), file.name, options.sense), out)

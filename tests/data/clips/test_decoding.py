@@ -51,6 +51,33 @@ def test_a_clip_needs_sound_and_two_frames(tmp_path, video):
         decode(video(tmp_path / "one.mkv", frames=1))
 
 
+def test_video_alone_needs_no_sound(tmp_path, video):
+    for name, sound in (("silent.mkv", None), ("quiet.mkv", 0.0)):
+        clip = decode(video(tmp_path / name, sound=sound), "video")
+        assert clip.frames.shape == (FRAMES, HEIGHT, WIDTH)
+        assert (clip.rate, clip.start, len(clip.audio)) == (16000, 0.0, 16 * 40 * FRAMES)
+        assert not clip.audio.any()
+
+
+def test_sound_alone_needs_no_video(tmp_path, video):
+    whole = decode(video(tmp_path / "whole.mkv"))
+    for frames in (0, 1):  # one frame, such as the cover of a song, is no video
+        clip = decode(video(tmp_path / f"heard{frames}.mkv", frames=frames), "audio")
+        assert clip.time.tolist() == whole.time.tolist()
+        assert len(clip.frames) == FRAMES
+        assert not clip.frames.any()
+        assert (clip.rate, clip.start, len(clip.audio)) == (whole.rate, whole.start, len(whole.audio))
+    with pytest.raises(BadClip, match="at least 2 frames, got 0"):
+        decode(tmp_path / "heard0.mkv")
+
+
+@pytest.mark.parametrize("sense", ["video", "audio"])
+def test_what_is_there_is_decoded_though_it_is_not_needed(tmp_path, video, sense):
+    path = video(tmp_path / "whole.mkv", starts=(0, 30))
+    for one, other in zip(decode(path), decode(path, sense), strict=True):
+        assert np.array_equal(one, other)
+
+
 def test_a_film_is_refused_before_it_fills_the_memory(tmp_path, video, monkeypatch):
     monkeypatch.setattr("phased.data.clips.decoding.LONGEST", 0.5)
     with pytest.raises(BadClip, match="at most 0 s"):
