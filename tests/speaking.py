@@ -38,6 +38,14 @@ def made_up(seed: int, damaged: bool = False) -> Clip:
     return Clip(frames, time, rows, Sentence(words, spans), 50.0 if damaged else 2.0)
 
 
+def shortened(clip: Clip, frames: int) -> Clip:
+    """The first frames of a clip and the sound with them, without an alignment."""
+    rows = {
+        rate: Mfcc(rows.values[: frames * STEP * rate // 1000 + 1 - rows.first], rows.first) for rate, rows in clip.mfcc.items()
+    }
+    return clip._replace(frames=clip.frames[:frames], time=clip.time[:frames], mfcc=rows, sentence=None)
+
+
 def write_clips(folder: Path) -> Path:
     """Prepared clips of two speakers: 23 whole ones and a damaged one."""
     if not any(find_spec(name) for name in ("cv2", "PIL")):

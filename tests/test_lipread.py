@@ -12,8 +12,9 @@ from phased.cli import lipread as command
 from phased.cli.app import app
 from phased.data.clips import SLOTS, WORDS, BadClip, Clip
 from phased.lipreader import Config, LipReader, Scaling, Timing
+from phased.lipreader.inputs import Sense
 from phased.lipreader.network import phased_network
-from speaking import made_up
+from speaking import made_up, shortened
 
 pytest.importorskip("cv2", reason="opencv is not installed: pip install 'phased[video]'")
 
@@ -34,7 +35,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three files whose names stand for made-up clips, with alignments; the third is damaged."""
 
-    def prepared(path: Path, alignment: Path | None) -> Clip:
+    def prepared(path: Path, alignment: Path | None, sense: Sense) -> Clip:
+        if path.stem.startswith("silent") and sense != "video":
+            raise BadClip(path, "a clip must have sound, got a file without it. Copy or record it again.")
         if path.stem == "swwb1a":
             raise BadClip(path, "a clip must be a video, and is not. Copy it again.")
         clip = made_up(len(path.stem) + ord(path.stem[0]))
@@ -94,6 +97,69 @@ def test_an_alignment_that_is_not_there_is_named(clips, model):
     code, _, error = called(clips / "s1" / "bbaf2n.mpg", "--model", model, "--align", clips / "align")
     assert code == 1
     assert "bbaf2n.align" in error
+
+
+def test_one_alignment_is_not_the_truth_of_several_clips(clips, model):
+    align = clips / "align" / "s1" / "bbaf2n.align"
+    code, out, error = called(clips / "s1", "--model", model, "--align", align, "--skip-bad")
+    assert (code, out) == (1, "")
+    assert f"--align must be a folder for several clips, got '{align}' for 3 clips." in error.replace("\n", " ")
+
+
+def test_an_alignment_with_other_words_than_the_name_of_its_clip_is_warned_of(clips, model):
+    file, align = clips / "s1" / "bbaf2n.mpg", clips / "align" / "s1" / "bbaf2n.align"
+    code, out, error = called(file, "--model", model, "--align", align, "--json")
+    assert code == 0
+    assert len(out.splitlines()) == 1
+    assert "bbaf2n: its name spells" in error
+    assert f"The alignment '{align}' is taken for the truth." in error
+    assert "its name spells" not in called(file, "--model", model)[2]
+
+
+def test_the_alignment_of_another_speaker_is_not_taken(clips, model, monkeypatch):
+    (clips / "s9").mkdir()
+    (clips / "s9" / "bbaf2n.mpg").write_text("")
+    code, _, error = called(clips / "s9" / "bbaf2n.mpg", "--model", model, "--align", clips / "align")
+    assert code == 1
+    assert str(clips / "align" / "s9" / "bbaf2n.align") in error
+    monkeypatch.chdir(clips / "s1")
+    assert called("bbaf2n.mpg", "--model", model, "--align", "../align")[0] == 0
+
+
+def test_a_sense_that_is_not_used_is_not_needed(clips, model, tmp_path):
+    file = clips / "s1" / "silent.mpg"
+    assert called(file, "--model", model, "--audio-only")[0] == 1
+    assert called(file, "--model", model, "--video-only", "--picture", tmp_path / "silent.png")[0] == 0
+    assert (tmp_path / "silent.png").exists()
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, frames: int) -> None:
+    """Clips whose name begins with b have a few frames."""
+    whole = command.prepare_clip
+    monkeypatch.setattr(
+        command, "prepare_clip", lambda path, *rest: shortened(whole(path, *rest), frames if path.stem[0] == "b" else 25)
+    )
+
+
+def test_a_clip_with_fewer_steps_than_words_is_named_and_can_be_skipped(clips, model, monkeypatch):
+    cut_off(monkeypatch, 4)
+    files = [clips / "s1" / "bbaf2n.mpg", clips / "s1" / "lgbx9s.mpg"]
+    code, _, error = called(*files, "--model", model)
+    assert code == 1
+    assert "bbaf2n.mpg': a clip must have at least 6 steps" in error
+    code, out, error = called(*files, "--model", model, "--skip-bad")
+    assert code == 0
+    assert out.splitlines()[-1].endswith("1 skipped.")
+    assert "bbaf2n.mpg" in error
+
+
+def test_a_clip_too_short_for_six_words_is_warned_of(clips, model, monkeypatch):
+    cut_off(monkeypatch, 10)
+    code, out, error = called(clips / "s1" / "bbaf2n.mpg", clips / "s1" / "lgbx9s.mpg", "--model", model, "--json")
+    assert code == 0
+    assert len(out.splitlines()) == 2
+    assert "bbaf2n.mpg': six words last at least" in error
+    assert "lgbx9s" not in error
 
 
 def test_a_picture_of_one_clip_is_drawn(clips, model, tmp_path):

@@ -97,8 +97,26 @@ def test_timing_is_measured_on_sentences():
 
 
 def test_fewer_steps_than_words_are_refused():
-    with pytest.raises(ValueError, match="outputs must have at least 6 steps, one for each word, got 5"):
-        at_found_times(np.zeros((5, 51)), np.arange(5.0), Timing(Normal(0, 1), (Normal(40, 10),) * 6))
+    timing = Timing(Normal(0, 1), (Normal(40, 10),) * 6)
+    for steps, first in ((5, 1.0), (6, 0.0)):  # a step at the beginning of the clip has no duration
+        with pytest.raises(ValueError, match="a clip must have at least 6 steps, one for each word, got 5"):
+            at_found_times(np.zeros((steps, 51)), first + np.arange(steps), timing)
+
+
+@pytest.mark.parametrize("first", [0.0, 10.0, 40.0, -30.0])
+def test_no_word_begins_before_the_clip(first):
+    time = first + STEP * np.arange(8)
+    spans = at_found_times(
+        outputs(np.random.default_rng(0), 8), time, Timing(Normal(-100.0, 10.0), (Normal(40.0, 30.0),) * 6)
+    ).spans
+    assert spans.min() >= min(first, 0.0)
+    assert np.all(spans[:, 0] < spans[:, 1])
+
+
+def test_six_words_last_at_least_what_fast_speakers_need():
+    timing = Timing(Normal(300.0, 100.0), (Normal(250.0, 50.0),) * 6)
+    assert timing.shortest == pytest.approx(6 * 250 - 3 * 50 * 6**0.5)
+    assert Timing(Normal(300.0, 100.0), (Normal(10.0, 50.0),) * 6).shortest == 0.0
 
 
 def test_every_product_of_two_words_a_place_can_be_said():

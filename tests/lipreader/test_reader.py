@@ -10,7 +10,7 @@ import torch
 from phased.data.clips import SLOTS, WORDS
 from phased.lipreader import About, BadModel, Config, LipReader, Scaling, Timing
 from phased.lipreader.network import phased_network
-from speaking import made_up
+from speaking import made_up, shortened
 
 UNITS = (6, 7, 8)
 
@@ -57,6 +57,17 @@ def test_what_is_not_sensed_changes_nothing(reader):
     assert not np.array_equal(reader.follow(one).outputs, reader.follow(mixed).outputs)
     with pytest.raises(ValueError, match="sense must be"):
         reader.follow(one, "smell")
+
+
+def test_a_clip_too_short_for_six_words_is_doubted_in_the_senses_that_are_used(reader):
+    clip = made_up(9)._replace(sentence=None)
+    silent = clip._replace(mfcc=shortened(clip, 8).mfcc)
+    assert reader.doubt(clip) is None
+    assert reader.doubt(silent, "video") is None
+    assert "got 320 ms of sound" in reader.doubt(silent)
+    assert "got 320 ms of sound" in reader.doubt(silent, "audio")
+    assert "got 320 ms of frames" in reader.doubt(shortened(clip, 8), "video")
+    assert reader.doubt(silent._replace(mfcc={100: clip.mfcc[100]._replace(values=clip.mfcc[100].values[:0])}), "audio")
 
 
 def test_the_card_names_command_data_and_scores(reader, tmp_path):

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from phased import files
-from phased.data.clips import WORDS, BadClip, Clip, prepare_clip, spelled
+from phased.data.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
 from phased.data.clips.layout import VIDEO
 from phased.files import printable
 from phased.lipreader import LipReader, Spoken
@@ -58,17 +58,24 @@ class Total:
 
 def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequence[Path], options: Options) -> Total:
     """Read every clip, and print its words as soon as they are known."""
-    total = Total()
-    for file in video_files(paths):
+    total, clips = Total(), list(video_files(paths))
+    check_alignment(options.align, len(clips))
+    for file in clips:
         try:
-            clip = prepare_clip(file, alignment_of(file, options.align))
+            alignment = alignment_of(file, options.align)
+            clip = prepare_clip(file, alignment, options.sense)
+            spoken = answer_for(reader, file, clip, options.sense)
         except (BadClip, OSError) as error:
             if not options.skip_bad:
                 raise
             total.skipped += 1
-            errors.print(printable(f"skipped: {error}"), style="yellow", soft_wrap=True, markup=False, highlight=False)
+            warn(errors, f"skipped: {error}")
             continue
-        spoken = reader.read(clip, options.sense)
+        for warning in contradictions(file, clip, alignment):
+            warn(errors, warning)
+        doubt = reader.doubt(clip, options.sense)
+        if doubt is not None:
+            warn(errors, f"'{file}': {doubt}")
         truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
         total.add(truth, said)
         if options.json:
@@ -76,6 +83,19 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
         else:
             console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
     return total
+
+
+def answer_for(reader: LipReader, file: Path, clip: Clip, sense: Sense) -> Spoken:
+    """The words of a clip; errors name the file."""
+    try:
+        return reader.read(clip, sense)
+    except ValueError as error:
+        raise BadClip(file, str(error)) from error
+
+
+def warn(errors: Console, text: str) -> None:
+    """Print a warning about a clip; nothing of it goes to the answers."""
+    errors.print(printable(text), style="yellow", soft_wrap=True, markup=False, highlight=False)
 
 
 def video_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -90,16 +110,37 @@ def video_files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from found
 
 
+def check_alignment(align: Path | None, clips: int) -> None:
+    """An error for one alignment that would be the truth of several clips."""
+    if align is not None and not align.is_dir() and clips > 1:
+        raise ValueError(
+            f"--align must be a folder for several clips, got '{align}' for {clips:,} clips. Name a folder with "
+            f"<speaker>/<sentence>{ALIGNMENT} or <sentence>{ALIGNMENT}, or one clip."
+        )
+
+
 def alignment_of(file: Path, align: Path | None) -> Path | None:
     """The alignment of a clip: the file that was named, or the one of its sentence in the folder that was named."""
     if align is None or not align.is_dir():
         return align
-    name = f"{file.stem}{ALIGNMENT}"
-    places = [align / file.parent.name / name, align / name, *sorted(align.glob(f"*/{name}"))]
+    named, name = file.parent.name, f"{file.stem}{ALIGNMENT}"
+    speaker = named if named not in ("", "..") else file.parent.resolve().name
+    places = [align / speaker / name, align / name]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise BadClip(file, f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Leave --align out.")
+        raise BadClip(
+            file,
+            f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Copy it there, or leave --align out.",
+        )
     return found
+
+
+def contradictions(file: Path, clip: Clip, alignment: Path | None) -> Iterator[str]:
+    """A warning if the alignment of a clip has other words than its name spells: it may be that of another sentence."""
+    if clip.sentence is not None:
+        found = contradiction(file.stem, [WORDS[word] for word in clip.sentence.words])
+        if found is not None:
+            yield f"{found} The alignment '{alignment}' is taken for the truth. Name another one if it is not that of the clip."
 
 
 def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:
@@ -144,6 +185,6 @@ def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:
     from phased.report.save import save_as
     from phased.report.style import styled
 
-    clip = prepare_clip(file, alignment_of(file, options.align))
+    clip = prepare_clip(file, alignment_of(file, options.align), options.sense)
     with styled():
         save_as(draw_clip(reader, clip, reader.read(clip, options.sense), file.name, options.sense), out)

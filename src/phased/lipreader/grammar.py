@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,12 @@ class Timing(NamedTuple):
     durations: tuple[Normal, ...]
     silence: float = -1.0
     weight: float = 0.3
+
+    @property
+    def shortest(self) -> float:
+        """What six words last at least, ms: three standard deviations less than their mean."""
+        mean = sum(each.mean for each in self.durations)
+        return max(0.0, mean - 3 * math.hypot(*(each.deviation for each in self.durations)))
 
     @classmethod
     def of(cls, spans: Array) -> Timing:
@@ -92,22 +99,30 @@ def at_found_times(outputs: Array, time: Array, timing: Timing) -> Spoken:
 
     Words follow each other without a pause, in the order of the grammar. The score of a sentence is the sum of the weighted
     log-probabilities of its words at their steps, the score of silence at the others, and the log-densities of the first word's
-    begin and of all durations. Dynamic programming finds the largest one.
+    begin and of all durations. Dynamic programming finds the largest one. No word begins before the clip, which begins at 0 or
+    at a step before that.
 
     Args:
-        outputs: log-probabilities of all words at each step, (T, 51); T is at least 6.
+        outputs: log-probabilities of all words at each step, (T, 51); at least 6 of them after the clip's begin.
         time: of the steps, (T,) in ms, increasing.
         timing: what is known about times.
 
     Returns:
         The words and their spans.
     """
-    if len(outputs) < len(PLACES):
-        raise ValueError(f"outputs must have at least {len(PLACES)} steps, one for each word, got {len(outputs)}.")
-    edges = np.concatenate([[2 * time[0] - time[1]], time])  # a step at time t ends there, and begins where the last one ends
+    start = min(float(time[0]), 0.0) if len(time) else 0.0
+    steps = int((time > start).sum())
+    if steps < len(PLACES):
+        raise ValueError(
+            f"a clip must have at least {len(PLACES)} steps, one for each word, got {steps}. Copy or record the whole sentence."
+        )
+    # A step at time t ends there, and begins where the last one ends.
+    edges = np.concatenate([[max(2 * time[0] - time[1], start)], time])
     weighted = timing.weight * np.concatenate([np.zeros((1, outputs.shape[1])), np.cumsum(outputs, 0)])
     silence = timing.weight * timing.silence * np.arange(len(edges))
     best = silence + timing.begin.logarithm(edges)  # of the sentence up to each edge, where the first word begins
+    if edges[0] == edges[1]:  # a step at the begin of the clip has no duration, and is in no word
+        best[0] = -np.inf
     begins = []
     for place, duration in zip(PLACES, timing.durations, strict=True):
         best, begin = _extended(best, weighted[:, place], edges, duration)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from phased.data.clips import Clip, Clips, differences
 from phased.data.clips.cepstrum import RESOLUTIONS
+from phased.data.clips.decoding import SENSES, Sense
 from phased.learn.batch import Samples
 
-Sense = Literal["video", "audio", "both"]
-SENSES: tuple[Sense, ...] = get_args(Sense)
+__all__ = ["SENSES", "Scaling", "Sense", "samples_of", "standardised"]
+
 MIDDLE, SPAN = 110.0, 60.0  # gray levels: about the mean and the standard deviation of faces
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from phased import check
 from phased.data.clips import Clip
+from phased.data.clips.cepstrum import RESOLUTIONS
 from phased.fusion import Fused
 from phased.learn.batch import Samples
 from phased.lipreader import store
@@ -93,12 +94,36 @@ make it again with `phased pack`.
             Words, their times and the confidence in each.
 
         Raises:
-            ValueError: an unknown sense.
+            ValueError: an unknown sense, or fewer steps than words.
         """
         outputs, time = self.follow(clip, sense)
         if clip.sentence is not None:
             return at_known_times(outputs, time, clip.sentence.spans.astype(np.float64))
         return at_found_times(outputs, time, self.config.timing)
+
+    def doubt(self, clip: Clip, sense: Sense = "both") -> str | None:
+        """Why six words cannot be in a clip: its frames or its sound are too short for them, as in a file that was cut off.
+
+        Args:
+            clip: what `phased.data.clips.prepare_clip` returns.
+            sense: what is used of it.
+
+        Returns:
+            One sentence with the cure, or None. With an alignment, `prepare_clip` has compared the clip with it.
+        """
+        check.choice("sense", sense, SENSES)
+        if clip.sentence is not None:
+            return None
+        shortest, sound = self.config.timing.shortest, clip.mfcc[self.config.rate]
+        seen = float(2 * clip.time[-1] - clip.time[-2])
+        heard = RESOLUTIONS[self.config.rate].hop * (sound.first + len(sound.values) - 1) if len(sound.values) else 0
+        for used, kind, end in (("video", "frames", seen), ("audio", "sound", heard)):
+            if sense in (used, "both") and end < shortest:
+                return (
+                    f"six words last at least {shortest:.0f} ms, got {end:.0f} ms of {kind}: words may be missing. Copy or "
+                    f"record the whole sentence."
+                )
+        return None
 
     def follow(self, clip: Clip, sense: Sense = "both") -> Followed:
         """What the network says at each step."""

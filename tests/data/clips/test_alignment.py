@@ -1,5 +1,7 @@
 """Words and times of an alignment, and damaged ones."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,8 +53,10 @@ def test_missing_and_binary_files_are_named(tmp_path):
     (tmp_path / "binary.align").write_bytes(b"\x80\xff")
     with pytest.raises(BadClip, match="ASCII"):
         read_alignment(tmp_path / "binary.align")
-    with pytest.raises(BadClip, match="cannot be read"):
-        read_alignment(tmp_path)
+    os.mkfifo(tmp_path / "pipe.align")
+    for path, what in ((tmp_path, "a folder"), (tmp_path / "pipe.align", "a pipe")):
+        with pytest.raises(BadClip, match=f"must be a regular file, got {what}"):
+            read_alignment(path)
 
 
 @given(content=st.binary(max_size=60))

@@ -1,5 +1,7 @@
 """Frames and sound with their own times, and files that are not clips."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -30,9 +32,14 @@ def test_a_text_an_empty_file_and_no_file_are_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(BadClip, match=rf"{name}': a clip must be a video file"):
             decode(tmp_path / name)
-    for path in (tmp_path / "none.mkv", tmp_path):
-        with pytest.raises(BadClip, match="a clip must be a video file"):
-            decode(path)
+
+
+def test_what_is_not_a_file_is_an_error_and_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe.mpg")
+    for name, message in (("none.mkv", "No such file"), ("", "got a folder"), ("pipe.mpg", "got a pipe")):
+        with pytest.raises(BadClip, match=message) as caught:
+            decode(tmp_path / name)
+        assert caught.value.path == str(tmp_path / name)
 
 
 def test_a_clip_needs_sound_and_two_frames(tmp_path, video):
@@ -42,6 +49,33 @@ def test_a_clip_needs_sound_and_two_frames(tmp_path, video):
         decode(video(tmp_path / "quiet.mkv", sound=0.0))
     with pytest.raises(BadClip, match="at least 2 frames, got 1"):
         decode(video(tmp_path / "one.mkv", frames=1))
+
+
+def test_video_alone_needs_no_sound(tmp_path, video):
+    for name, sound in (("silent.mkv", None), ("quiet.mkv", 0.0)):
+        clip = decode(video(tmp_path / name, sound=sound), "video")
+        assert clip.frames.shape == (FRAMES, HEIGHT, WIDTH)
+        assert (clip.rate, clip.start, len(clip.audio)) == (16000, 0.0, 16 * 40 * FRAMES)
+        assert not clip.audio.any()
+
+
+def test_sound_alone_needs_no_video(tmp_path, video):
+    whole = decode(video(tmp_path / "whole.mkv"))
+    for frames in (0, 1):  # one frame, such as the cover of a song, is no video
+        clip = decode(video(tmp_path / f"heard{frames}.mkv", frames=frames), "audio")
+        assert clip.time.tolist() == whole.time.tolist()
+        assert len(clip.frames) == FRAMES
+        assert not clip.frames.any()
+        assert (clip.rate, clip.start, len(clip.audio)) == (whole.rate, whole.start, len(whole.audio))
+    with pytest.raises(BadClip, match="at least 2 frames, got 0"):
+        decode(tmp_path / "heard0.mkv")
+
+
+@pytest.mark.parametrize("sense", ["video", "audio"])
+def test_what_is_there_is_decoded_though_it_is_not_needed(tmp_path, video, sense):
+    path = video(tmp_path / "whole.mkv", starts=(0, 30))
+    for one, other in zip(decode(path), decode(path, sense), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_a_film_is_refused_before_it_fills_the_memory(tmp_path, video, monkeypatch):

@@ -46,6 +46,30 @@ def test_a_clip_without_a_face_is_named(tmp_path, video, alignment):
         prepare_clip(video(tmp_path / "noise.mkv"), alignment(tmp_path / "noise.align"))
 
 
+def test_sound_alone_needs_no_face(tmp_path, video, alignment):
+    clip = prepare_clip(video(tmp_path / "noise.mkv"), alignment(tmp_path / "noise.align"), "audio")
+    assert clip.frames.shape == (24, 48, 48)
+    assert not clip.frames.any()
+    assert clip.mfcc[100].values.any()
+
+
+def test_video_alone_has_the_times_of_the_sound_that_is_missing(tmp_path, video, alignment, faces):
+    whole = prepare_clip(video(tmp_path / "whole.mkv"))
+    silent = prepare_clip(video(tmp_path / "silent.mkv", sound=None), alignment(tmp_path / "silent.align"), "video")
+    for rate, rows in silent.mfcc.items():
+        assert rows.first == whole.mfcc[rate].first
+        assert rows.values.shape == whole.mfcc[rate].values.shape
+        assert not rows.values.any()
+
+
+def test_only_what_is_used_must_last_until_the_last_word(tmp_path, video, alignment, faces):
+    short, words = video(tmp_path / "short.mkv", sound=0.2), alignment(tmp_path / "short.align")
+    assert prepare_clip(short, words, "video").sentence is not None
+    for sense in ("audio", "both"):
+        with pytest.raises(BadClip, match="sound must last until the last word ends"):
+            prepare_clip(short, words, sense)
+
+
 @given(left=st.floats(-80, 120), top=st.floats(-80, 120), side=st.floats(0.1, 150))
 def test_every_box_gives_48_by_48_pixels_of_the_frame(left, top, side):
     frames = np.random.default_rng(0).integers(50, 60, (2, 60, 90)).astype(np.uint8)

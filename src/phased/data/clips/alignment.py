@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from phased.data.clips.errors import BadClip
 from phased.data.clips.vocabulary import SLOTS, WORD_ID
+from phased.data.regular import size_of
 
 UNITS_PER_MS = 25  # a unit is 1/25000 s: a frame of 40 ms has 1000
 PAUSES = {"sil", "sp"}
@@ -70,6 +71,8 @@ def read_alignment(path: Path | str) -> Sentence:
 
 
 def _lines(path: Path) -> list[str]:
+    if path.exists():
+        size_of(path, BadClip)  # opening a pipe would wait forever
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST).decode("ascii")
