@@ -38,9 +38,9 @@ def read(folder: Path) -> tuple[Config, Words]:
     """The configuration and the network of a folder; `BadModel` if anything about it is not as it was written."""
     if folder == SHIPPED and not folder.is_dir():
         raise BadModel(
-            "no model comes with this version of phased. Train one on GRID and name its folder with --model:\n"
-            "  phased run lipreading --data GRID --seeds 1 --only lipreading-high-phased-seed0\n"
-            "  phased pack lipreading-high-phased-seed0 --out FOLDER"
+            "no model comes with this version of phased. Train one on GRID (phased run lipreading --data GRID --seeds 1 --only "
+            "lipreading-high-phased-seed0), make its folder (phased pack lipreading-high-phased-seed0 --data GRID --out FOLDER) "
+            "and name it with --model."
         )
     stored = FORMAT.read(folder)
     try:
