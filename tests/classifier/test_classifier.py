@@ -179,6 +179,11 @@ def test_times_beyond_those_tested_are_answered_with_one_warning():
         session.push(0, 0, 0, 3_000_000)
 
 
+def test_times_in_another_unit_are_answered_with_a_warning():
+    with pytest.warns(UserWarning, match="1,000 events last .* us: .* Multiply seconds by 1e6"):
+        Classifier.of(network()).classify(recording(1000, duration=300))
+
+
 def test_without_a_tested_length_nothing_is_said_about_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

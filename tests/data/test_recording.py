@@ -34,6 +34,15 @@ def test_fields_may_have_any_order_and_any_integers(order, dtypes):
     assert recording.sensor == Sensor(34, 34)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e-3], ids=["seconds", "milliseconds"])
+def test_times_in_another_unit_are_read_with_a_warning(recorded, unit):
+    array = recorded(1000).to_array()
+    assert len(Recording.from_array(array)) == 1000
+    array["t"] = (array["t"] * unit).astype(np.int64)
+    with pytest.warns(UserWarning, match=r"1,000 events last \d+ us: .* Multiply seconds by 1e6"):
+        Recording.from_array(array)
+
+
 def test_polarities_may_be_minus_one_and_one():
     assert Recording.from_array(events(p=[-1, 1, -1])).polarity.tolist() == [False, True, False]
     assert Recording.from_array(events(p=[-1, -1, -1])).polarity.tolist() == [False] * 3
@@ -88,7 +97,14 @@ def _call(*args, **options):
         Wrong("a list", _call([(1, 2, 3, 4)]), TypeError, "structured array", "got list"),
         Wrong("two dimensions", _call(events()[None]), ValueError, r"shape \(N,\)", r"got \(1, 3\)"),
         Wrong("a field is missing", _call(events("xyt")), ValueError, "fields x, y, t and p", "got x, y, t: p is missing"),
-        Wrong("floats", _call(events(dtypes={"t": "f8"})), TypeError, "field t must be of integers", "got float64"),
+        Wrong(
+            "floats",
+            _call(events(dtypes={"t": "f8"})),
+            TypeError,
+            "t must be of integers",
+            "got float64",
+            "multiply seconds by 1e6",
+        ),
         Wrong("bool pixels", _call(events(x=[0, 1, 0], dtypes={"x": "?"})), TypeError, "field x must be of integers", "got bool"),
         Wrong("unsorted", _call(events(t=[5, 4, 9])), ValueError, "event 1: time must not go back", "got 4 us after 5 us"),
         Wrong(

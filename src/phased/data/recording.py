@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ TONIC = np.dtype([("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", np.bo
 
 
 MICROSECONDS = 1000.0  # in a millisecond, the networks' unit of time
+MANY = 1000  # events: so many in less than a millisecond have times in another unit
 
 
 class Sensor(NamedTuple):
@@ -124,6 +126,9 @@ class Recording:
             TypeError: the array has no fields, or one that is not of integers.
             ValueError: a field is missing, a value is outside its range, or the events are not sorted by time.
 
+        Warns:
+            UserWarning: a thousand events or more last less than a millisecond: their times are hardly microseconds.
+
         Example:
             >>> events = np.array([(3, 4, 10, 1), (5, 6, 12, 0)], dtype=[("x", "i2"), ("y", "i2"), ("t", "i8"), ("p", "i2")])
             >>> Recording.from_array(events, sensor=(34, 34, 2)).address
@@ -134,7 +139,9 @@ class Recording:
         defect = first_defect(x, y, t, size) or _polarity_defect("p", p)
         if defect is not None:
             raise ValueError(f"event {defect.event}: {defect.what}")
-        return cls._of_checked(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
+        recording = cls._of_checked(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
+        warn_of_unit(recording.time)
+        return recording
 
 
 class Defect(NamedTuple):
@@ -174,6 +181,16 @@ def outside_sensor(name: str, value: int, sensor: Sensor) -> str:
 def goes_back(before: int, after: int) -> str:
     """The message for events that are not sorted by time."""
     return f"time must not go back, got {after} us after {before} us. Sort the events; unwrap a clock that starts again."
+
+
+def warn_of_unit(time: NDArray[np.int64], stacklevel: int = 3) -> None:
+    """Warn of the times of a whole recording that are hardly microseconds."""
+    if len(time) >= MANY and time[-1] - time[0] < MICROSECONDS:
+        warnings.warn(
+            f"{len(time):,} events last {time[-1] - time[0]} us: their times look like seconds or milliseconds, not us. "
+            f"Multiply seconds by 1e6 or milliseconds by 1e3 before they become integers.",
+            stacklevel=stacklevel,
+        )
 
 
 def _column(name: str, values: Any, time: Any) -> None:
