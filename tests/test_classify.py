@@ -99,6 +99,16 @@ def test_with_skip_bad_bad_files_are_named_and_counted(call, folder):
     assert call("classify", folder, "--skip-bad").stdout.splitlines()[-1].endswith(". 1 skipped.")
 
 
+def test_with_skip_bad_a_folder_without_event_files_is_named_and_counted(call, folder, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = call("classify", empty, folder, "--skip-bad", "--json")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 6
+    assert f"skipped: there are no event files in '{empty}'" in result.stderr
+    assert "1 skipped." in result.stderr
+
+
 def test_nothing_but_bad_files_is_a_failure(call, tmp_path):
     (tmp_path / "a.bin").write_bytes(b"123")
     result = call("classify", tmp_path, "--skip-bad")
@@ -109,6 +119,7 @@ def test_nothing_but_bad_files_is_a_failure(call, tmp_path):
     "arguments, message",
     [
         (("nowhere.bin",), "'nowhere.bin'"),
+        (("a" * 300 + ".bin",), "cannot read it: File name too long. Check its path"),
         ((".",), "there are no event files in '.'. They end with .bin"),
         (("x.bin", "--model", "nowhere"), "there is no folder 'nowhere' with a model"),
         (("x.bin", "--crop", "3"), "it must be two whole numbers, such as 10,20, got '3'"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from phased import check
@@ -18,6 +19,8 @@ def table(value: Any, input_size: int) -> None:
     check.tensor("table", value)
     if value.dim() != 2 or value.shape[1] != input_size:
         raise ValueError(f"table must have shape (entries, {input_size}), got {check.shape(value)}.")
+    if not len(value):
+        raise ValueError("table must have at least one row, got none. Pass one row for each index of an event.")
     check.floating("table", value.dtype)
 
 
@@ -95,22 +98,32 @@ def numbers(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         given = value.detach().resolve_neg()
     else:
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(
+                f"{name} must be an array without a mask, got a masked array. Leave out masked events, or call filled()."
+            )
         try:
             array = np.asarray(value)
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"{name} must be an array of numbers, got {check.kind(value)} ({error}). Make all rows equally long."
             ) from error
-        if array.dtype.kind not in "iuf":
+        if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
             raise TypeError(
                 f"{name} must be real numbers, got {check.kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
             )
-        if not array.flags.writeable:  # a memory map, or a column of a table: torch would warn
-            array = array.copy()
+        if not _torch_takes(array):
+            array = np.array(array, array.dtype.newbyteorder("="), order="C")
         given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
     if given.is_complex() or given.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
     return given
+
+
+def _torch_takes(array: NDArray[Any]) -> bool:
+    """Whether torch can share an array's memory: not that of a memory map, of another byte order, or of a reversed view."""
+    size = array.dtype.itemsize
+    return array.flags.writeable and array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
 
 
 def moment(value: Any, last: float | None, open_time: float) -> Tensor:

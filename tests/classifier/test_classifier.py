@@ -144,8 +144,27 @@ def test_an_event_outside_the_sensor_changes_nothing(event):
 def test_time_must_not_go_backwards():
     session = Classifier.of(network()).session()
     session.push(3, 4, 1, 10)
-    with pytest.raises(ValueError, match="time must not go backwards"):
+    cure = r"got 9 us after 10 us, the last event of the session\. Sort the events, or begin another session"
+    with pytest.raises(ValueError, match=f"^time must not go backwards, {cure}"):
         session.push(3, 4, 1, 9)
+    early = Recording(np.array([3]), np.array([4]), np.array([True]), np.array([9]))
+    with pytest.raises(ValueError, match=f"^event 0: time must not go backwards, {cure}"):
+        session.run(early)
+
+
+def test_a_run_takes_all_events_or_none(monkeypatch):
+    monkeypatch.setattr(sessions, "CHUNK", 64)
+    classifier, events = Classifier.of(network()), recording(500)
+    session = classifier.session()
+    before = session.run(events.part(0, 100))
+    rest = events.part(100, 500)
+    time = rest.time[300]
+    rest.time[300] = 0  # after it was checked
+    with pytest.raises(ValueError, match="must not go backwards"):
+        session.run(rest)
+    assert np.array_equal(session.probabilities, before)
+    rest.time[300] = time
+    assert np.array_equal(session.run(rest), classifier.classify(events).probabilities)
 
 
 def test_times_beyond_those_tested_are_answered_with_one_warning():
@@ -158,6 +177,11 @@ def test_times_beyond_those_tested_are_answered_with_one_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.push(0, 0, 0, 3_000_000)
+
+
+def test_times_in_another_unit_are_answered_with_a_warning():
+    with pytest.warns(UserWarning, match="1,000 events last .* us: .* Multiply seconds by 1e6"):
+        Classifier.of(network()).classify(recording(1000, duration=300))
 
 
 def test_without_a_tested_length_nothing_is_said_about_it():

@@ -364,3 +364,18 @@ def test_real_recordings_have_the_statistics_of_the_data_set(nmnist):
     for peak in (50_000, 155_000, 255_000):
         burst = ((everything.time - peak).abs() < 10_000).double().mean()
         assert burst > 20 / 307  # more than if events were spread evenly
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["folder", "archive"])
+def test_one_number_with_two_labels_is_refused(folder, tmp_path, packed):
+    again = folder / "Train" / "5" / "3.bin"
+    again.write_bytes((folder / "Train" / "3" / "00003.bin").read_bytes())
+    place = folder
+    if packed:
+        place = tmp_path / "packed"
+        place.mkdir()
+        with zipfile.ZipFile(place / "Train.zip", "w") as archive:
+            for file in sorted(folder.rglob("Train/*/*.bin")):
+                archive.write(file, file.relative_to(folder))
+    with pytest.raises(BadRecording, match=r"5/3\.bin': each MNIST number must be there once, got 3 in '.*3/00003\.bin' too"):
+        open_recordings(place, "train")

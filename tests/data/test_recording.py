@@ -4,6 +4,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,15 @@ def test_fields_may_have_any_order_and_any_integers(order, dtypes):
     for name, field in (("x", "x"), ("y", "y"), ("time", "t"), ("polarity", "p")):
         assert getattr(recording, name).tolist() == FIELDS[field]
     assert recording.sensor == Sensor(34, 34)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e-3], ids=["seconds", "milliseconds"])
+def test_times_in_another_unit_are_read_with_a_warning(recorded, unit):
+    array = recorded(1000).to_array()
+    assert len(Recording.from_array(array)) == 1000
+    array["t"] = (array["t"] * unit).astype(np.int64)
+    with pytest.warns(UserWarning, match=r"1,000 events last \d+ us: .* Multiply seconds by 1e6"):
+        Recording.from_array(array)
 
 
 def test_polarities_may_be_minus_one_and_one():
@@ -87,7 +97,14 @@ def _call(*args, **options):
         Wrong("a list", _call([(1, 2, 3, 4)]), TypeError, "structured array", "got list"),
         Wrong("two dimensions", _call(events()[None]), ValueError, r"shape \(N,\)", r"got \(1, 3\)"),
         Wrong("a field is missing", _call(events("xyt")), ValueError, "fields x, y, t and p", "got x, y, t: p is missing"),
-        Wrong("floats", _call(events(dtypes={"t": "f8"})), TypeError, "field t must be of integers", "got float64"),
+        Wrong(
+            "floats",
+            _call(events(dtypes={"t": "f8"})),
+            TypeError,
+            "t must be of integers",
+            "got float64",
+            "multiply seconds by 1e6",
+        ),
         Wrong("bool pixels", _call(events(x=[0, 1, 0], dtypes={"x": "?"})), TypeError, "field x must be of integers", "got bool"),
         Wrong("unsorted", _call(events(t=[5, 4, 9])), ValueError, "event 1: time must not go back", "got 4 us after 5 us"),
         Wrong(
@@ -108,6 +125,46 @@ def _call(*args, **options):
 )
 def test_a_wrong_array_is_refused_with_a_cure(wrong):
     wrong.assert_says_so()
+
+
+def _made(**changed):
+    values = {"x": np.array([3, 33, 0]), "y": np.array([0, 4, 33]), "polarity": np.array([True, False, True])}
+    return lambda: Recording(**(values | {"time": np.array([5, 5, 9])} | changed))
+
+
+@table(
+    [
+        Wrong("negative pixel", _made(x=np.array([3, -1, 0])), ValueError, "event 1: x must be from 0 to 33", "got -1"),
+        Wrong("pixel outside", _made(y=np.array([0, 4, 34])), ValueError, "event 2: y must be from 0 to 33", "got 34"),
+        Wrong("unsorted", _made(time=np.array([5, 4, 9])), ValueError, "event 1: time must not go back", "got 4 us after 5 us"),
+        Wrong("negative time", _made(time=np.array([-1, 4, 9])), ValueError, "event 0: time must be from 0", "got -1 ?"),
+        Wrong("polarity 2", _made(polarity=np.array([0, 1, 2])), ValueError, "event 2: polarity must be 0 or 1", "got 2"),
+        Wrong("float pixels", _made(x=np.array([3.5, 1, 0])), TypeError, "x must be a numpy array of integers", "got float64"),
+        Wrong("float polarity", _made(polarity=np.ones(3)), TypeError, "polarity must .* bool or integers", "got float64"),
+        Wrong(
+            "seconds", _made(time=np.array([0.1, 0.2, 0.3])), TypeError, "time .* integers", "got float64", "multiply seconds by"
+        ),
+        Wrong("a list", _made(x=[3, 33, 0]), TypeError, "x must be a numpy array of integers", "got list"),
+        Wrong("a list of times", _made(time=[3, 33, 40]), TypeError, "time must be a numpy array of integers", "got list"),
+        Wrong("a tensor", _made(y=torch.tensor([0, 4, 33])), TypeError, "y must be a numpy array", "got torch.Tensor"),
+        Wrong("masked", _made(y=np.ma.masked_equal([0, 4, 33], 4)), TypeError, "y must be a numpy array", "got .*MaskedArray"),
+        Wrong("one polarity", _made(polarity=np.array([True])), ValueError, r"polarity must have shape \(3,\)", r"got \(1,\)"),
+        Wrong("columns", _made(x=np.zeros((3, 1), int)), ValueError, r"x must have shape \(3,\)", r"got \(3, 1\)"),
+        Wrong("times in rows", _made(time=np.zeros((3, 1), int)), ValueError, r"time must have shape \(N,\)", r"got \(3, 1\)"),
+        Wrong("one time", _made(time=np.array(5)), ValueError, r"time must have shape \(N,\)", r"got \(\)"),
+        Wrong("a sensor of one number", _made(sensor=(34,)), ValueError, r"\(width, height\)", r"got \(34,\)"),
+    ]
+)
+def test_wrong_arrays_of_a_recording_are_refused_with_a_cure(wrong):
+    wrong.assert_says_so()
+
+
+@pytest.mark.parametrize("low", [0, -1])
+def test_polarities_of_integers_become_bits(low):
+    recording = _made(polarity=np.array([1, low, 1]), sensor=(34, 34))()
+    assert recording.polarity.dtype == np.bool_
+    assert recording.address.tolist() == [7, (4 * 34 + 33) * 2, 33 * 34 * 2 + 1]
+    assert recording.sensor == Sensor(34, 34)
 
 
 def test_an_array_in_a_file_is_read_with_its_sensor(tmp_path, recorded):

@@ -412,3 +412,13 @@ def test_an_encoder_must_return_vectors_of_features():
         ValueError, match=r"sensor 'ears': the encoder must return shape \(14, D\) for 14 samples, got \(14, 3, 1\)"
     ):
         fusion({**streams, "ears": (streams["ears"][0].unsqueeze(-1), *streams["ears"][1:])})
+
+
+def test_a_gradient_to_time_is_refused():
+    streams = batch({"ears": [3], "eyes": [2], "skin": [2]})
+    x, time, lengths = streams["ears"]
+    time = time.requires_grad_()
+    with pytest.raises(RuntimeError, match=r"sensor 'ears': a gradient to time .*time\.detach\(\)"):
+        network()(streams | {"ears": (x, time, lengths)})
+    with torch.no_grad():
+        network()(streams | {"ears": (x, time, lengths)})

@@ -300,3 +300,44 @@ def test_a_state_of_other_sensors_is_refused_and_changes_nothing():
         with pytest.raises(error, match=message):
             stream.state = value
         assert same(frozen(stream), before)
+
+
+@pytest.mark.parametrize("kind", [np.float32, lambda t: torch.tensor(t, dtype=torch.float32)], ids=["numpy", "torch"])
+def test_a_time_that_float32_rounds_to_that_of_the_last_sample_changes_nothing(kind):
+    stream = FusionStream(network().eval())
+    stream.push({"ears": torch.ones(3)}, kind(1.7e9))
+    stream.push({"eyes": torch.ones(2)}, kind(1.7e9))  # another sensor may share the time
+    before = frozen(stream)
+    with pytest.raises(ValueError, match="sensor 'ears': time must tell its steps apart"):
+        stream.push({"ears": torch.ones(3)}, kind(1.7e9 + 1))
+    assert same(frozen(stream), before)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, torch.tensor])
+def test_nanoseconds_that_float64_would_round_are_pushed_as_they_are_run(kind):
+    fusion = network().eval()
+    times = [1_700_000_000_000_000_000 + 100 * i for i in range(4)]
+    x = torch.randn(4, 3, dtype=torch.float64)
+    output, _ = FusionStream(fusion).run({"ears": (x, times)})
+    assert len(output) == 4
+    stream = FusionStream(fusion)
+    close(torch.stack([stream.push({"ears": row}, kind(time)) for row, time in zip(x, times, strict=True)]), output)
+    assert isinstance(stream.time, float)
+    with pytest.raises(ValueError, match="time must not go backwards"):
+        stream.push({}, kind(times[-1] - 1))
+    with pytest.raises(ValueError, match="time must not go backwards"):
+        stream.run({"ears": (x[:1], [times[-1] - 1])})
+
+
+def test_a_time_beyond_all_floats_is_refused():
+    with pytest.raises(TypeError, match="time must be real numbers"):
+        FusionStream(network().eval()).push({}, 10**400)
+
+
+def test_a_sensor_without_samples_may_be_none_in_a_run():
+    fusion = network().eval()
+    x = torch.randn(2, 3, dtype=torch.float64)
+    output, _ = FusionStream(fusion).run({"ears": (x, [1.0, 2.0]), "eyes": None})
+    assert torch.equal(output, FusionStream(fusion).run({"ears": (x, [1.0, 2.0])})[0])
+    with pytest.raises(TypeError, match=r"sensor 'ears': samples must be a pair \(x, time\), got Tensor\. Pass both"):
+        FusionStream(fusion).run({"ears": x})

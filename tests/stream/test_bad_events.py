@@ -212,3 +212,39 @@ def test_events_may_share_a_time_that_was_not_rounded(t):
     for _ in range(2):
         stream.push(np.ones(3, np.float32), t)
     assert stream.time == float(t)
+
+
+def test_arrays_of_any_layout_are_the_same_numbers():
+    rnn = build(LAYERS["lstm"])
+    x, t = (values.numpy() for values in events(20))
+    packed = np.zeros(20, [("flag", "u1"), ("t", "f8")])
+    packed["t"] = t
+    wanted = Stream(rnn).run(x, t)
+    layouts = {
+        "big-endian": (x.astype(">f8"), t.astype(">f8")),
+        "reversed": (x[::-1].copy()[::-1], t[::-1].copy()[::-1]),
+        "of a packed table": (x, packed["t"]),
+    }
+    for name, (rows, times) in layouts.items():
+        assert np.array_equal(Stream(rnn).run(rows, times), wanted), name
+        stream = Stream(rnn)
+        for row, time in zip(rows, times, strict=True):
+            last = stream.push(row, time)
+        np.testing.assert_allclose(last, wanted[-1], rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("x", [np.ma.masked_equal(np.ones((2, 3)), 1), np.ones((2, 3), np.longdouble)], ids=["masked", "long"])
+def test_arrays_that_torch_cannot_hold_change_nothing(x):
+    stream = Stream(build(LAYERS["lstm"]))
+    before = snapshot(stream)
+    for call in (lambda: stream.run(x, [1.0, 2.0]), lambda: stream.push(x[0], 1.0)):
+        with pytest.raises(TypeError, match=r"x must be .*, got .*\. \w+"):
+            call()
+    with pytest.raises(TypeError, match=r"time must be .*, got .*\. \w+"):
+        stream.run(np.ones((2, 3)), x[:, 0])
+    assert_unchanged(stream, before)
+
+
+def test_a_table_without_rows_is_refused():
+    with pytest.raises(ValueError, match=r"table must have at least one row, got none\. Pass"):
+        Stream(build(LAYERS["lstm"]), table=torch.zeros(0, 3))

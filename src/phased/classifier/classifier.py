@@ -17,7 +17,7 @@ from phased.classifier.config import About, Config
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.network import sizes_of
 from phased.classifier.session import Head, Moment, Probabilities, Session
-from phased.data.recording import MICROSECONDS, Recording, Sensor
+from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
 from phased.learn.readout import Readout
 from phased.stream import Stream
@@ -187,7 +187,7 @@ class Classifier:
             ValueError: The recording has no events, or is of another sensor.
 
         Warns:
-            UserWarning: The recording is longer than those that the model was tested on.
+            UserWarning: The recording is longer than those that the model was tested on, or its times are hardly microseconds.
 
         Example:
             >>> import numpy as np
@@ -238,3 +238,4 @@ class Classifier:
     def _check(self, recording: Recording) -> None:
         if not len(recording):
             raise ValueError("the recording must have at least one event, got none. There is nothing to classify.")
+        warn_of_unit(recording.time, stacklevel=4)

@@ -99,12 +99,13 @@ class Session:
                 f"Leave out events from outside a window of this size."
             )
         time = t / MICROSECONDS
+        self._check_order(time)
         self._h = self._stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
         self._warn_beyond(time)
         return self.probabilities
 
     def run(self, recording: Recording) -> Probabilities:
-        """Take a recording, or the next part of one.
+        """Take a recording, or the next part of one: all of its events, or none after an error or Ctrl-C.
 
         Args:
             recording: The events; none may be before the last event of this session.
@@ -116,7 +117,7 @@ class Session:
             The probability of each class after its last event.
 
         Raises:
-            ValueError: The recording is of another sensor, or its times go backwards.
+            ValueError: The recording is of another sensor, or begins before the last event. The state stays as it was.
 
         Example:
             >>> import numpy as np
@@ -126,8 +127,14 @@ class Session:
             >>> Classifier.load().session().run(part).shape
             (10,)
         """
-        for _ in self._outputs(recording):
-            pass
+        stream, h = self._stream, self._h
+        self._stream = stream.copy()
+        try:
+            for _ in self._outputs(recording):
+                pass
+        except BaseException:
+            self._stream, self._h = stream, h
+            raise
         return self.probabilities
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
@@ -141,7 +148,7 @@ class Session:
             An iterator of moments: a time in ms, and the probabilities of shape (classes,).
 
         Raises:
-            ValueError: The recording is of another sensor, its times go backwards, or every is not positive.
+            ValueError: The recording is of another sensor, begins before the last event, or every is not positive.
 
         Example:
             >>> import numpy as np
@@ -177,6 +184,8 @@ class Session:
                 f"the recording must be of {width} x {height} pixels, the model's sensor, got {other.width} x {other.height}. "
                 f"Take a window of that size (crop, --crop X,Y), or train a model for this sensor."
             )
+        if len(recording):
+            self._check_order(int(recording.time[0]) / MICROSECONDS, "event 0: ")
         for first in range(0, len(recording), CHUNK):
             chunk = recording.part(first, first + CHUNK)
             outputs = self._stream.run(chunk.address, chunk.time / MICROSECONDS)
@@ -184,6 +193,15 @@ class Session:
             yield outputs
         if len(recording):
             self._warn_beyond(int(recording.time[-1]) / MICROSECONDS)
+
+    def _check_order(self, time: float, what: str = "") -> None:
+        """A time in ms that is not before the last event."""
+        last = self._stream.time
+        if last is not None and time < last:
+            raise ValueError(
+                f"{what}time must not go backwards, got {time * MICROSECONDS:.15g} us after {last * MICROSECONDS:.15g} us, the "
+                f"last event of the session. Sort the events, or begin another session for another recording."
+            )
 
     def _warn_beyond(self, time: float) -> None:
         if not self._warned and self._longest is not None and time > self._longest:

@@ -77,22 +77,32 @@ class Options:
 def classify(console: Console, errors: Console, classifier: Classifier, paths: Sequence[Path], options: Options) -> Total:
     """Classify every recording, on one core, and print an answer for each as soon as it is known."""
     total = Total()
+
+    def skip(error: Exception) -> None:
+        if not options.skip_bad:
+            raise error
+        total.skipped += 1
+        errors.print(printable(f"skipped: {error}"), style="yellow", soft_wrap=True, markup=False, highlight=False)
+
     with one_core():
         warm_up(classifier)
-        for file in event_files(paths):
+        for path in paths:
             try:
-                answer = answer_for(console, classifier, file, options)
+                found = event_files(path)
             except (ValueError, OSError) as error:
-                if not options.skip_bad:
-                    raise
-                total.skipped += 1
-                errors.print(printable(f"skipped: {error}"), style="yellow", soft_wrap=True, markup=False, highlight=False)
+                skip(error)
                 continue
-            total.add(file, answer, classifier.classes)
-            if options.json:
-                print(json.dumps(as_json(file, answer)), flush=True)
-            else:
-                console.print(encodable(line(file, answer), console), soft_wrap=True, markup=False, highlight=False)
+            for file in found:
+                try:
+                    answer = answer_for(console, classifier, file, options)
+                except (ValueError, OSError) as error:
+                    skip(error)
+                    continue
+                total.add(file, answer, classifier.classes)
+                if options.json:
+                    print(json.dumps(as_json(file, answer)), flush=True)
+                else:
+                    console.print(encodable(line(file, answer), console), soft_wrap=True, markup=False, highlight=False)
     return total
 
 
@@ -104,10 +114,17 @@ def warm_up(classifier: Classifier) -> None:
     classifier.session().run(Recording(x, y, event % 2 == 1, event, classifier.sensor))
 
 
-def event_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files as given; for a folder all event files in it, sorted."""
-    for path in paths:
-        yield from found_in(path) if path.is_dir() else [path]
+def event_files(path: Path) -> list[Path]:
+    """The file as given; for a folder all event files in it, sorted."""
+    return found_in(path) if is_folder(path) else [path]
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path is a folder; one that the system refuses, such as too long a name, is none, and an error when it is read."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def found_in(folder: Path) -> list[Path]:
@@ -190,7 +207,7 @@ def check_picture(out: Path, paths: Sequence[Path]) -> None:
     from phased.report.save import picture_format
 
     picture_format(out)
-    if len(paths) != 1 or paths[0].is_dir():
+    if len(paths) != 1 or is_folder(paths[0]):
         raise ValueError("--picture takes one recording, got a folder or several. Name one event file.")
     files.writable(out.parent)
 

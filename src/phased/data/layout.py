@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -78,7 +79,7 @@ class Folder:
                 found.append(Member(int(match[1]), int(digit), str(self.path / digit / name), size))
         if not found:
             raise _nothing(self.path, self.part)
-        return sorted(found)
+        return _by_number(found)
 
     def read(self, member: Member) -> bytes:
         """The bytes of one."""
@@ -114,13 +115,25 @@ class Zipped:
                 members.append(Member(int(match[1]), int(digit), f"{self.path}/{name}", size))
         if not members:
             raise _nothing(self.path, self.part)
-        return sorted(members)
+        return _by_number(members)
 
     def read(self, member: Member) -> bytes:
         """The bytes of one."""
         if self._archive is None:
             self._archive = Archive(self.path)
         return self._archive.read(member.path.removeprefix(f"{self.path}/"))
+
+
+def _by_number(members: list[Member]) -> list[Member]:
+    """The recordings in the order of their MNIST numbers, each number once: two labels for one digit cannot both be right."""
+    ordered = sorted(members)
+    for one, other in pairwise(ordered):
+        if one.number == other.number:
+            raise BadRecording(
+                other.path,
+                f"each MNIST number must be there once, got {other.number} in '{one.path}' too. Remove the wrong file.",
+            )
+    return ordered
 
 
 def _nothing(path: Path, part: str) -> BadRecording:

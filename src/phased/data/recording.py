@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ TONIC = np.dtype([("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", np.bo
 
 
 MICROSECONDS = 1000.0  # in a millisecond, the networks' unit of time
+MANY = 1000  # events: so many in less than a millisecond have times in another unit
 
 
 class Sensor(NamedTuple):
@@ -45,14 +47,18 @@ NMNIST = Sensor(34, 34)
 class Recording:
     """The events of one recording, sorted by time.
 
-    The constructor does not look at the values; `from_array` checks them.
+    The arrays are checked once, here, and not copied: do not change them later.
 
     Args:
         x: column of the pixel, from the left, (N,) integers.
         y: row of the pixel, from the top, (N,) integers.
-        polarity: the polarity bit, (N,) bool.
+        polarity: the polarity bit, (N,) bool; integers 0 and 1, or -1 and 1, become bool.
         time: microseconds, (N,) int64, never decreasing.
         sensor: the size of the camera.
+
+    Raises:
+        TypeError: x, y, polarity or time is no array of integers.
+        ValueError: The arrays differ in length, an event is outside the sensor, or the events are not sorted by time.
     """
 
     x: Integers
@@ -61,13 +67,30 @@ class Recording:
     time: NDArray[np.int64]
     sensor: Sensor = NMNIST
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sensor", Sensor.of(self.sensor))
+        for name in ("time", "x", "y", "polarity"):
+            _column(name, getattr(self, name), self.time)
+        defect = first_defect(self.x, self.y, self.time, self.sensor) or _polarity_defect("polarity", self.polarity)
+        if defect is not None:
+            raise ValueError(f"event {defect.event}: {defect.what}")
+        if self.polarity.dtype.kind != "b":
+            object.__setattr__(self, "polarity", self.polarity > 0)
+
+    @classmethod
+    def _of_checked(cls, x: Integers, y: Integers, polarity: NDArray[Any], time: NDArray[Any], sensor: Sensor) -> Recording:
+        """A recording of arrays that were checked before."""
+        made = object.__new__(cls)
+        made.__dict__.update(x=x, y=y, polarity=polarity, time=time, sensor=sensor)
+        return made
+
     def __len__(self) -> int:
         return len(self.time)
 
     def part(self, begin: int, end: int) -> Recording:
         """The events from index `begin` to `end`, without that one; nothing is copied."""
         some = slice(begin, end)
-        return Recording(self.x[some], self.y[some], self.polarity[some], self.time[some], self.sensor)
+        return self._of_checked(self.x[some], self.y[some], self.polarity[some], self.time[some], self.sensor)
 
     @property
     def address(self) -> NDArray[np.int64]:
@@ -103,6 +126,9 @@ class Recording:
             TypeError: the array has no fields, or one that is not of integers.
             ValueError: a field is missing, a value is outside its range, or the events are not sorted by time.
 
+        Warns:
+            UserWarning: a thousand events or more last less than a millisecond: their times are hardly microseconds.
+
         Example:
             >>> events = np.array([(3, 4, 10, 1), (5, 6, 12, 0)], dtype=[("x", "i2"), ("y", "i2"), ("t", "i8"), ("p", "i2")])
             >>> Recording.from_array(events, sensor=(34, 34, 2)).address
@@ -110,10 +136,12 @@ class Recording:
         """
         size = Sensor.of(sensor)
         x, y, t, p = (_field(events, name) for name in "xytp")
-        defect = first_defect(x, y, t, size) or _polarity_defect(p)
+        defect = first_defect(x, y, t, size) or _polarity_defect("p", p)
         if defect is not None:
             raise ValueError(f"event {defect.event}: {defect.what}")
-        return cls(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
+        recording = cls._of_checked(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
+        warn_of_unit(recording.time)
+        return recording
 
 
 class Defect(NamedTuple):
@@ -127,13 +155,11 @@ def first_defect(x: Integers, y: Integers, time: Integers, sensor: Sensor) -> De
     """The first event outside the sensor or before its predecessor; None if there is none."""
     found = []
     for name, pixel, size in (("x", x, sensor.width), ("y", y, sensor.height)):
-        outside = (pixel < 0) | (pixel >= size)
-        if outside.any():
-            event = int(outside.argmax())
+        if len(pixel) and (pixel.min() < 0 or pixel.max() >= size):
+            event = int(((pixel < 0) | (pixel >= size)).argmax())
             found.append(Defect(event, outside_sensor(name, int(pixel[event]), sensor)))
-    negative = (time < 0) | (time > np.iinfo(np.int64).max)
-    if negative.any():
-        event = int(negative.argmax())
+    if len(time) and (time.min() < 0 or time.max() > np.iinfo(np.int64).max):
+        event = int(((time < 0) | (time > np.iinfo(np.int64).max)).argmax())
         found.append(
             Defect(event, f"time must be from 0 to 2**63 - 1 us, got {time[event]}. Subtract the start of the recording.")
         )
@@ -157,6 +183,36 @@ def goes_back(before: int, after: int) -> str:
     return f"time must not go back, got {after} us after {before} us. Sort the events; unwrap a clock that starts again."
 
 
+def warn_of_unit(time: NDArray[np.int64], stacklevel: int = 3) -> None:
+    """Warn of the times of a whole recording that are hardly microseconds."""
+    if len(time) >= MANY and time[-1] - time[0] < MICROSECONDS:
+        warnings.warn(
+            f"{len(time):,} events last {time[-1] - time[0]} us: their times look like seconds or milliseconds, not us. "
+            f"Multiply seconds by 1e6 or milliseconds by 1e3 before they become integers.",
+            stacklevel=stacklevel,
+        )
+
+
+def _column(name: str, values: Any, time: Any) -> None:
+    """One of the arrays of a recording: integers, as many as there are times."""
+    wanted = f"{name} must be a numpy array of {'bool or ' if name == 'polarity' else ''}integers"
+    if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
+        kind = f"{type(values).__module__}.{type(values).__name__}".removeprefix("builtins.")
+        raise TypeError(f"{wanted}, got {kind}. Convert it with numpy.asarray; leave out events without a value.")
+    if values.dtype.kind not in ("biu" if name == "polarity" else "iu"):
+        raise TypeError(f"{wanted}, got {values.dtype}. {_to_integers(name)}")
+    if values.ndim != 1 or len(values) != len(time):
+        wanted = "(N,)" if name == "time" else f"({len(time)},), one value for each time"
+        raise ValueError(f"{name} must have shape {wanted}, got {values.shape}. Pass the arrays of one recording.")
+
+
+def _to_integers(name: str) -> str:
+    """How to make integers of a column."""
+    if name in ("t", "time"):
+        return "Times are in microseconds: multiply seconds by 1e6 or milliseconds by 1e3, then call astype(numpy.int64)."
+    return "Convert it with numpy's astype(numpy.int32)."
+
+
 def _field(events: Any, name: str) -> Integers:
     if not isinstance(events, np.ndarray) or events.dtype.fields is None:
         kind = f"an array of {events.dtype}" if isinstance(events, np.ndarray) else type(events).__name__
@@ -170,11 +226,11 @@ def _field(events: Any, name: str) -> Integers:
         )
     values: Integers = events[name]
     if values.ndim != 1 or values.dtype.kind not in ("biu" if name == "p" else "iu"):
-        raise TypeError(f"the field {name} must be of integers, got {events.dtype[name]}. Convert it with numpy's astype.")
+        raise TypeError(f"the field {name} must be of integers, got {events.dtype[name]}. {_to_integers(name)}")
     return values
 
 
-def _polarity_defect(p: Integers) -> Defect | None:
+def _polarity_defect(name: str, p: NDArray[Any]) -> Defect | None:
     if p.dtype.kind == "b" or not len(p):
         return None
     for low in (0, -1):
@@ -183,4 +239,4 @@ def _polarity_defect(p: Integers) -> Defect | None:
             return None
     wrong = (p != 1) & (p != (p.min() if p.min() in (-1, 0) else 0))
     event = int(wrong.argmax())
-    return Defect(event, f"p must be 0 or 1 throughout, or -1 or 1, got {p[event]}. Use p > 0 if this is meant.")
+    return Defect(event, f"{name} must be 0 or 1 throughout, or -1 or 1, got {p[event]}. Use {name} > 0 if this is meant.")

@@ -137,6 +137,11 @@ def clock(what: str, given: Any) -> Clock:
             cure = " Call time.unsqueeze(1) for one sequence." if time.dim() == 1 else ""
             raise ValueError(f"time must have shape (steps, sequences), got {check.shape(time)}.{cure}")
         check.times(time, time.shape, time.device)
+        if time.requires_grad and torch.is_grad_enabled():
+            raise RuntimeError(
+                f"{what}: a gradient to time needs a layer alone, without a fusion, got a time that requires grad. "
+                f"Pass time.detach()."
+            )
         steps, batch = time.shape
         if lengths is None:
             lengths = torch.full((batch,), steps, device=time.device)

@@ -18,6 +18,9 @@ from phased.fusion.standing import Standing, batched, in_state, output_of
 from phased.fusion.timeline import Timeline, hold
 from phased.stream import TIMES, Stream
 
+WHOLE = 2.0**53
+"""Below this float64 has every whole number."""
+
 
 class FusionStream:
     """One sequence through a `Fusion`, sample by sample, as the network computes it in eval.
@@ -65,6 +68,7 @@ class FusionStream:
         }
         self._dtypes = {name: output_of(stream).dtype for name, stream in streams.items()}
         self._now = Standing.at(None, streams, merged)
+        self._open_time = min(layer.shortest_open_time() for layer in (*fusion.sensors.values(), fusion.merged))  # type: ignore[operator]
         self.hidden_size = fusion.hidden_size
 
     def push(self, samples: Mapping[str, Any], t: float) -> Tensor:
@@ -84,8 +88,8 @@ class FusionStream:
 
         Raises:
             TypeError: A sample or t are no real numbers.
-            ValueError: A sensor is unknown, a sample has another shape or is not finite, or t is before the last time. The stream
-                stays as it was.
+            ValueError: A sensor is unknown, a sample has another shape or is not finite, or t is before the last time, or in a
+                dtype below float64 that rounds it to the time of the sensor's last sample. The stream stays as it was.
 
         Example:
             >>> import torch
@@ -96,27 +100,29 @@ class FusionStream:
         """
         now = self._now
         arguments.known(samples, now.sensors)
-        time = float(t if type(t) in TIMES else check_events.moment(t, None, 0.0))  # equal times are one moment
+        time = moment(t)
         check_events.after(time, now.time)
         sensors, held = dict(now.sensors), dict(now.held)
         for name, x in samples.items():
             sensors[name] = sensors[name].copy()
             with arguments.of(f"sensor {name!r}"):
                 row = self._encoded(name, check_events.numbers("x", x).unsqueeze(0))[0]
-                held[name] = sensors[name].push(row.numpy(), time)
+                if type(t) not in TIMES:  # several sensors may share a time; one sensor may by rounding
+                    check_events.moment(t, sensors[name].time, self._open_time)
+                held[name] = sensors[name].push(row.numpy(), float(time))
         before = now.before if time == now.time else now.after
         after = before.copy()
-        h = after.push(np.concatenate(list(held.values())), time)
+        h = after.push(np.concatenate(list(held.values())), float(time))
         self._now = Standing(time, sensors, held, before, after)
         return torch.from_numpy(h)
 
-    def run(self, streams: Mapping[str, tuple[Any, Any]], extra: Any = None) -> tuple[Tensor, Tensor]:
+    def run(self, streams: Mapping[str, tuple[Any, Any] | None], extra: Any = None) -> tuple[Tensor, Tensor]:
         """Take many samples of several sensors, or none: a wrong sample anywhere raises, and the stream stays as it was.
 
         If they begin at the last time of the stream, the first output replaces the last one, as in `push`.
 
         Args:
-            streams: For each sensor that has samples a pair of samples and times: tensors, arrays or lists.
+            streams: For each sensor that has samples a pair of samples and times: tensors, arrays or lists. Others may be None.
             extra: Times of further updates of the merged layer: a tensor, an array or a list.
 
         Shape:
@@ -143,8 +149,16 @@ class FusionStream:
         now = self._now
         arguments.known(streams, now.sensors)
         rows, times = {}, {}
-        for name, (x, t) in streams.items():
+        pair: Any
+        for name, pair in streams.items():
+            if pair is None:
+                continue
             with arguments.of(f"sensor {name!r}"):
+                if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                    raise TypeError(
+                        f"samples must be a pair (x, time), got {check.kind(pair)}. Pass both, or None for no samples."
+                    )
+                x, t = pair
                 rows[name] = self._encoded(name, check_events.numbers("x", x))
                 times[name] = check_events.numbers("time", t).to("cpu")
         further = None if extra is None else check_events.numbers("extra", extra).to("cpu").unsqueeze(1)
@@ -153,24 +167,24 @@ class FusionStream:
         time = timeline.time.squeeze(1)
         if not len(time):
             return now.after.run(torch.zeros(0, now.after.input_size), time), time
-        check_events.after(float(time[0]), now.time)
+        check_events.after(time[0].item(), now.time)
 
         sensors, held, outputs = dict(now.sensors), dict(now.held), []
         for name in now.sensors:
             initial = torch.from_numpy(held[name]).unsqueeze(0)
             own = initial[:0]
-            if name in streams:
+            if name in rows:
                 sensors[name] = sensors[name].copy()
                 with arguments.of(f"sensor {name!r}"):
                     own = sensors[name].run(rows[name], times[name])
                 held[name] = output_of(sensors[name]).numpy()
             outputs.append(hold(own.unsqueeze(1), timeline.latest[name], initial).squeeze(1))
         x = torch.cat(outputs, -1)
-        before = (now.before if float(time[0]) == now.time else now.after).copy()
+        before = (now.before if time[0].item() == now.time else now.after).copy()
         first = before.run(x[:-1], time[:-1])
         after = before.copy()
         output = torch.cat([first, after.run(x[-1:], time[-1:])])
-        self._now = Standing(float(time[-1]), sensors, held, before, after)
+        self._now = Standing(time[-1].item(), sensors, held, before, after)
         return output, time
 
     @property
@@ -185,7 +199,7 @@ class FusionStream:
             >>> stream.time
             0.5
         """
-        return self._now.time
+        return None if self._now.time is None else float(self._now.time)
 
     @property
     def state(self) -> Parts:
@@ -278,3 +292,12 @@ class FusionStream:
             arguments.encoded(features, len(rows))
             rows = features
         return rows.to("cpu", self._dtypes[name])
+
+
+def moment(t: Any) -> float:
+    """One time. Whole numbers stay int: nanoseconds that float64 would round to one number are different times."""
+    if type(t) in TIMES and -WHOLE < t < WHOLE:
+        return float(t)
+    given = check_events.numbers("time", t)
+    rounded = check_events.moment(given, None, 0.0)
+    return float(rounded) if given.is_floating_point() else int(given)
