@@ -348,3 +348,10 @@ def test_a_checkpoint_of_another_kind_of_network_is_refused(call, tmp_path, trai
     result = call("pack", trained[1].name, "--results", tmp_path / "results", "--out", tmp_path / "packed")
     assert result.exit_code == 1
     assert "must be a Readout with an EventEmbedding" in result.output
+
+
+@pytest.mark.parametrize("name", ["classify", "lipread"])
+def test_an_empty_name_is_refused(name):
+    result = CliRunner().invoke(app, [name, ""])
+    assert result.exit_code == 2
+    assert "must have a name" in result.output

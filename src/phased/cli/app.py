@@ -41,8 +41,18 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the results.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
+
+
+def named(text: str) -> Path:
+    """A path; not an empty one, which a shell makes of a variable that is not set, and which would be the current folder."""
+    if not text:
+        raise typer.BadParameter("a file or folder must have a name, got an empty one.")
+    return Path(text)
+
+
 Events = Annotated[
-    list[Path], typer.Argument(metavar="RECORDING...", help="Event files, or folders with event files.", show_default=False)
+    list[Path],
+    typer.Argument(metavar="RECORDING...", help="Event files, or folders with event files.", show_default=False, parser=named),
 ]
 Model = Annotated[
     Path | None, typer.Option("--model", metavar="FOLDER", help="The model. Default: the one for N-MNIST that comes with phased.")
@@ -62,7 +72,8 @@ SensorSize = Annotated[
 ]
 Replay = Annotated[bool, typer.Option("--replay", help="Take the events at the pace at which they were recorded.")]
 VideoFiles = Annotated[
-    list[Path], typer.Argument(metavar="CLIP...", help="Video files of GRID, or folders with such files.", show_default=False)
+    list[Path],
+    typer.Argument(metavar="CLIP...", help="Video files of GRID, or folders with such files.", show_default=False, parser=named),
 ]
 ReaderModel = Annotated[
     Path | None,

@@ -44,7 +44,7 @@ def decode(data: bytes, path: Path | str = "bytes", sensor: Sequence[int] = NMNI
     if why is not None:
         raise why
     x, y, polarity, time = unpack(data)
-    return Recording(x.astype(np.int32), y.astype(np.int32), polarity.astype(bool), time.astype(np.int64), size)
+    return Recording.of_checked(x.astype(np.int32), y.astype(np.int32), polarity.astype(bool), time.astype(np.int64), size)
 
 
 def encode(recording: Recording) -> bytes:

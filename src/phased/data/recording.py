@@ -78,7 +78,7 @@ class Recording:
             object.__setattr__(self, "polarity", self.polarity > 0)
 
     @classmethod
-    def _of_checked(cls, x: Integers, y: Integers, polarity: NDArray[Any], time: NDArray[Any], sensor: Sensor) -> Recording:
+    def of_checked(cls, x: Integers, y: Integers, polarity: NDArray[Any], time: NDArray[Any], sensor: Sensor) -> Recording:
         """A recording of arrays that were checked before."""
         made = object.__new__(cls)
         made.__dict__.update(x=x, y=y, polarity=polarity, time=time, sensor=sensor)
@@ -90,7 +90,7 @@ class Recording:
     def part(self, begin: int, end: int) -> Recording:
         """The events from index `begin` to `end`, without that one; nothing is copied."""
         some = slice(begin, end)
-        return self._of_checked(self.x[some], self.y[some], self.polarity[some], self.time[some], self.sensor)
+        return self.of_checked(self.x[some], self.y[some], self.polarity[some], self.time[some], self.sensor)
 
     @property
     def address(self) -> NDArray[np.int64]:
@@ -139,7 +139,7 @@ class Recording:
         defect = first_defect(x, y, t, size) or _polarity_defect("p", p)
         if defect is not None:
             raise ValueError(f"event {defect.event}: {defect.what}")
-        recording = cls._of_checked(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
+        recording = cls.of_checked(x.astype(np.int32), y.astype(np.int32), p > 0, t.astype(np.int64), size)
         warn_of_unit(recording.time)
         return recording
 

@@ -65,7 +65,7 @@ class Recordings(Sequence[Recording]):
         pixel = address >> 1
         y = pixel // self.sensor.width
         time = self.time[begin:end].cpu().numpy().astype(np.int64)
-        return Recording(pixel - y * self.sensor.width, y, (address & 1).astype(bool), time, self.sensor)
+        return Recording.of_checked(pixel - y * self.sensor.width, y, (address & 1).astype(bool), time, self.sensor)
 
     def subset(self, indices: Iterable[int] | Tensor) -> Recordings:
         """These recordings in this order, copied; indices from 0."""
