@@ -21,7 +21,7 @@ class Archive:
         path: the archive.
 
     Raises:
-        BadRecording: it is not a zip archive, or it has a name that leaves its folder.
+        BadRecording: it is not a zip archive, or it has a name that leaves its folder or occurs twice.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,14 @@ class Archive:
                     f"names in an archive must stay in its folder, got {member.orig_filename!r}, {why}. Nothing of it was read: "
                     f"use the archive of its publisher.",
                 )
-        self.sizes = {member.filename: member.file_size for member in self._file.infolist() if not member.is_dir()}
+        self.sizes: dict[str, int] = {}
+        for member in self._file.infolist():
+            if member.filename in self.sizes:
+                raise BadRecording(
+                    path, f"each name must occur once in an archive, got {member.filename!r} twice. Copy it again."
+                )
+            if not member.is_dir():
+                self.sizes[member.filename] = member.file_size
 
     def read(self, name: str) -> bytes:
         """The content of one file."""
