@@ -74,5 +74,5 @@ def test_a_damaged_member_is_an_error_that_names_archive_and_member(tmp_path):
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_name_that_occurs_twice_is_refused(tmp_path):
     pack(tmp_path / "Train.zip", ["Train/0/00001.bin", "Train/0/00001.bin"])
-    with pytest.raises(BadRecording, match="each name must occur once in an archive, got 'Train/0/00001.bin' twice"):
+    with pytest.raises(BadRecording, match=r"each name must occur once in an archive, got 'Train/0/00001\.bin' twice"):
         Archive(tmp_path / "Train.zip")
