@@ -15,6 +15,7 @@ from phased.cli.cures import as_options
             "Read the table with missing={name: value} to leave them out.",
             "Read the table with --missing NAME=VALUE to leave them out.",
         ),
+        ("pass missing={'Height': -1}.", "pass --missing Height=-1."),
         ("one of 'a', 'b'. Pass target=...", "one of 'a', 'b'. Pass --target"),
         ("must have the column 'x' (time=), got 'y'.", "must have the column 'x' (--time), got 'y'."),
         ("If there is one target per event, pass time=...", "If there is one target per event, pass --labels-time"),

@@ -13,7 +13,7 @@ def as_options(message: str) -> str:
     """The message with `--drop NAME` for `drop=['NAME']`, and so on."""
     message = LABELLED.sub("Add --labelled to keep the sequences that have both.", message)
     message = re.sub(r"Events\.read\(\.\.\., (.*?)\)", r"\1", message)
-    message = re.sub(r"\bmissing=\{(.*?): (.*?)\}", lambda m: f"--missing {bare(m[1]).upper()}={bare(m[2]).upper()}", message)
+    message = re.sub(r"\bmissing=\{(.*?): (.*?)\}", lambda m: f"--missing {named(m[1])}={named(m[2])}", message)
     message = re.sub(r"\b(drop|static)=\[(.*?)\]", lambda m: repeated(m[1], m[2]), message)
     message = re.sub(r"\bmerge='(\w+)'", r"--merge \1", message)
     message = re.sub(r"(?<=one target per event, pass )time=\.\.\.", "--labels-time", message)
@@ -25,6 +25,7 @@ def repeated(option: str, names: str) -> str:
     return " ".join(f"--{option} {shlex.quote(name)}" for name in re.findall(r"'([^']*)'", names)) or f"--{option}"
 
 
-def bare(text: str) -> str:
-    """Without quotes."""
-    return text.strip("'\"")
+def named(text: str) -> str:
+    """A quoted name or a number as it is; a word that stands for any name or number in capitals, as in the help of commands."""
+    quoted = re.fullmatch(r"'(.*)'", text)
+    return quoted[1] if quoted else text.upper()

@@ -14,7 +14,7 @@ from phased import check
 from phased.estimator.events import Events
 from phased.estimator.scaling import by_variable
 from phased.estimator.sentinels import suspicious
-from phased.estimator.settings import EVERY, Settings
+from phased.estimator.settings import Settings
 
 FAR = 1.5
 """A sequence this much longer than the longest one of the training is warned of."""
@@ -80,21 +80,18 @@ def matched(events: Events, columns: Columns) -> Events:
     )
 
 
-def marks(settings: Settings, name: str) -> tuple[float, ...]:
-    """The numbers that stand for "not known" of a variable, in the table of the training."""
-    return settings.missing.get(name, settings.missing.get(EVERY, ()))
-
-
 def unmarked(events: Events, settings: Settings) -> Events:
     """The sequences without the numbers that stand for "not known" in the table of the training."""
+    if not settings.missing:
+        return events
     marked = np.zeros(len(events.value), bool)
     for number, name in enumerate(events.variables):
-        found = marks(settings, name)
+        found = settings.marks(name)
         if found:
             marked |= (events.variable == number) & np.isin(events.value, found)
     static = events.static.copy()
     for number, name in enumerate(events.statics):
-        static[np.isin(static[:, number], marks(settings, name)), number] = np.nan
+        static[np.isin(static[:, number], settings.marks(name)), number] = np.nan
     step = np.repeat(np.arange(len(events.time)), np.diff(events.entry))[~marked]
     entry = np.concatenate([[0], np.bincount(step, minlength=len(events.time)).cumsum()])
     return replace(events, variable=events.variable[~marked], value=events.value[~marked], entry=entry, static=static)

@@ -15,6 +15,11 @@ EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their 
 LATER = ("layout", "selected")  # entries that the settings of an older model do not have
 
 
+def marks(missing: Mapping[str, tuple[float, ...]], name: str) -> tuple[float, ...]:
+    """The numbers that stand for a missing value of a variable: its own, or those of all variables."""
+    return missing.get(name, missing.get(EVERY, ()))
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a table was read. It is part of a saved model, so it contains JSON values only.
@@ -47,6 +52,10 @@ class Settings:
     drop: tuple[str, ...] = ()
     layout: Layout | None = None
     selected: bool = False
+
+    def marks(self, name: str) -> tuple[float, ...]:
+        """The numbers that stand for a missing value of a variable."""
+        return marks(self.missing, name)
 
     def to_json(self) -> dict[str, Any]:
         """As a dictionary of JSON values."""

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from phased import check
-from phased.estimator.checks import Columns, marks
+from phased.estimator.checks import Columns
 from phased.estimator.network import Network
 from phased.estimator.scaling import Scaling
 from phased.estimator.settings import Settings
@@ -52,7 +52,7 @@ class Shared:
         values = scaling.values
         scales = np.stack([values.center, values.factor, values.low, values.high], 1).tolist()
         self.columns: dict[str, tuple[int, list[float], tuple[float, ...]]] = {
-            name: (number, scale, marks(settings, name))
+            name: (number, scale, settings.marks(name))
             for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
         }
         self.settings = settings
@@ -107,7 +107,7 @@ class Shared:
             number = self.number(name, value)
             if not math.isfinite(number):
                 raise ValueError(f"{name} must be finite, got {number}. Leave out what is not known.")
-            if number not in marks(self.settings, name):
+            if number not in self.settings.marks(name):
                 row[0, self.statics.index(name)] = number
         inputs: NDArray[np.float32] = self.scaling.static_inputs(row)[0]
         return inputs

@@ -21,8 +21,8 @@ def convolutions(normalised: bool) -> nn.Sequential:
     """Three layers of 16 kernels of 5 x 5, each followed by 2 x 2 subsampling: from (N, 1, 48, 48) to (N, 64).
 
     The paper gives no nonlinearity and no kind of subsampling: ours are ReLU and the maximum. Without padding the sizes are
-    48, 22, 9 and 2, as in the paper. Normalisation comes after the subsampling, where there is a quarter of the numbers: before
-    it, it took a third of a training step on a GPU.
+    48, 22, 9 and 2, as in the paper. Normalisation comes after the subsampling, where there is a quarter of the numbers
+    (docs/decisions.md).
     """
     layers: list[nn.Module] = []
     for inputs in (1, 16, 16):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phased.estimator.settings import EVERY, Merge, Settings
+from phased.estimator.settings import EVERY, Merge, Settings, marks
 from phased.estimator.tables.columns import listed
 from phased.estimator.tables.merging import MERGES
 from phased.estimator.units import unit_name
@@ -38,7 +38,7 @@ class Request:
 
     def sentinels(self, name: str) -> tuple[float, ...]:
         """The numbers that stand for a missing value of a variable."""
-        return self.missing.get(name, self.missing.get(EVERY, ()))
+        return marks(self.missing, name)
 
     def check_names(self, present: Sequence[str], what: str) -> None:
         """Raise a ValueError if a name in an argument does not occur; a table read like another may lack variables."""

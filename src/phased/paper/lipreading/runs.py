@@ -18,8 +18,8 @@ MODELS: tuple[ModelName, ...] = ("phased", "bn-lstm", "lstm")
 class Figure6:
     """The settings of Fig. 6. The paper gives neither the learning rate, the number of epochs nor the open ratio."""
 
-    # Two speakers are few: networks learn 1,600 sentences by heart unless every epoch changes them. A Phased LSTM gains most from
-    # clips that begin at random times, so that its gates are in other phases.
+    # Two speakers are few: networks learn 1,600 sentences by heart unless every epoch changes them. Clips begin at random times,
+    # so that the gates of a Phased LSTM are in other phases at every visit.
     task: Sentences = field(
         default_factory=lambda: Sentences(
             silent=0.55, blind=0.25, flip=True, shift=3.0, zoom=0.1, light=0.3, begin=3000.0, noise=0.6

@@ -33,7 +33,7 @@ class Table1:
     unchanged: DigitNetwork = field(default_factory=DigitNetwork)
     # The study of open ratios, beside the one of the network above.
     ratios: tuple[float, ...] = (0.02, 0.1, 0.2)
-    # The best network of ten minutes on a GPU: more units that are open for longer, and recordings that are also bent.
+    # A larger network, for a quarter of an hour on a GPU: more units that are open for longer, and recordings that are also bent.
     best: DigitNetwork = field(default_factory=lambda: DigitNetwork(units=256, ratio_on=0.1, forget=2.0, dropout=0.3))
     best_task: Digits = field(
         default_factory=lambda: Digits(keep=0.7, spread=0.3, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
@@ -103,7 +103,7 @@ def with_real(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
 
 
 def best(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
-    """The best network of ten minutes on a GPU."""
+    """The best network of a quarter of an hour on a GPU."""
     maker = Maker.of("nmnist-best", scale, options)
     table = maker.table
     return [
