@@ -32,9 +32,9 @@ def at(address, *shape, dtype, strides=None):
     return np.lib.stride_tricks.as_strided(first, shape, [stride * kind.itemsize for stride in strides])
 
 
-def report(to, ticket, most, count):
+def report(to, mark, most, count):
     if to:
-        at(to, 3, dtype=np.int64)[:] = most, count, ticket
+        at(to, 2, dtype=np.int64)[:] = mark | int(most), mark | int(count)
 
 
 def weighted_sum(weights, shares):
@@ -130,16 +130,16 @@ class Emulator:
             begins[of.start + 1 : of.stop + 1] = counts[of].cumsum()
             own[block] = counts[of].sum(), counts[of].max()
 
-    def add_up(self, found, blocks, to, ticket):
+    def add_up(self, found, blocks, to, mark):
         own = at(found + FOUND_BYTES, blocks, 2, dtype=np.int32).copy()
         all_and_most = at(found, 2, dtype=np.int64)
         all_and_most[:] = own[:, 1].max(initial=0), own[:, 0].sum()
         at(found + FOUND_BYTES, blocks, dtype=np.int64)[:] = own[:, 0].cumsum() - own[:, 0]
-        report(to, ticket, *all_and_most)
+        report(to, mark, *all_and_most)
 
     def fill(
         self, time, time_batch, time_step, all_gates, batch, steps, units, leak, square, mask, start, found, x, x_step, x_batch,
-        features, wx, bias, lanes, unit_of, row_of, room, arrivals, added_up, to, ticket,
+        features, wx, bias, lanes, unit_of, row_of, room, arrivals, added_up, to, mark,
     ):  # fmt: skip
         rows, blocks = batch * steps, -(-batch * steps // STRETCH)
         is_open = np.ones((rows, units), bool)
@@ -151,7 +151,7 @@ class Emulator:
                 before = own[:, 0].cumsum() - own[:, 0]
                 numbers = at(found, 2, dtype=np.int64)
                 numbers[:] = own[:, 1].max(), own[:, 0].sum()
-                report(to, ticket, *numbers)
+                report(to, mark, *numbers)
             at(start, rows + 1, dtype=np.int64)[1:] += before.repeat(STRETCH)[:rows]
         row, unit = is_open.nonzero()
         b, j = row // steps, row % steps

@@ -8,31 +8,54 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 from phased.ops.cuda import pinned
-from phased.ops.cuda.pinned import SLOTS, Ring
+from phased.ops.cuda.pinned import BITS, MARKS, SLOTS, Ring
 
 
-def report(slot, ticket, *numbers):
+def report(ticket, *numbers):
     """What a kernel does."""
-    memory = (ctypes.c_int64 * 3).from_address(slot)
-    memory[0], memory[1] = numbers
-    memory[2] = ticket
+    memory = (ctypes.c_int64 * 2).from_address(ticket.slot)
+    for place, number in enumerate(numbers):
+        memory[place] = ticket.mark | number
 
 
 def test_what_was_reported_is_read_with_its_own_ticket():
     ring = Ring()
     tickets = [ring.ticket() for _ in range(SLOTS)]
-    assert len({slot for _, slot in tickets}) == SLOTS
-    for ticket, slot in tickets:
-        report(slot, ticket, ticket, 2 * ticket)
-    assert all(ring.wait(ticket) == (ticket, 2 * ticket) for ticket, _ in tickets)
-    assert ring.wait(tickets[0][0]) == (1, 2)  # as often as one likes
+    assert len({ticket.slot for ticket in tickets}) == SLOTS
+    for ticket in tickets:
+        report(ticket, ticket.number, 2 * ticket.number)
+    assert all(ring.wait(ticket) == (ticket.number, 2 * ticket.number) for ticket in tickets)
+    assert ring.wait(tickets[0]) == (1, 2)  # as often as one likes
+
+
+def test_large_numbers_and_late_tickets_keep_their_bits():
+    ring = Ring()
+    for ring._last in (0, MARKS - 2, MARKS - 1, 5 * MARKS):
+        ticket = ring.ticket()
+        assert 0 < ticket.mark < 2**63
+        report(ticket, 2**BITS - 1, 0)
+        assert ring.wait(ticket) == (2**BITS - 1, 0)
+
+
+def test_a_number_that_is_seen_before_the_other_is_not_taken(monkeypatch):
+    monkeypatch.setattr(pinned, "PATIENCE", 0.01)
+    ring = Ring()
+    old = ring.ticket()
+    report(old, 1, 2)
+    ring._last += SLOTS - 1
+    new = ring.ticket()
+    assert new.slot == old.slot
+    for place in (0, 1):
+        (ctypes.c_int64 * 2).from_address(new.slot)[place] = new.mark | 9
+        assert (ring.wait(new) is None) == (place == 0)
+    assert ring.wait(new) == (9, 9)
 
 
 def test_a_reader_that_comes_early_waits(monkeypatch):
     monkeypatch.setattr(pinned, "PATIENCE", 60.0)
     ring = Ring()
-    ticket, slot = ring.ticket()
-    later = threading.Timer(0.02, report, (slot, ticket, 3, 4))
+    ticket = ring.ticket()
+    later = threading.Timer(0.02, report, (ticket, 3, 4))
     later.start()
     assert ring.wait(ticket) == (3, 4)
     later.join()
@@ -42,23 +65,21 @@ def test_numbers_that_never_come_are_given_up(monkeypatch):
     monkeypatch.setattr(pinned, "PATIENCE", 0.01)
     ring = Ring()
     begin = time.perf_counter()
-    assert ring.wait(ring.ticket()[0]) is None
+    assert ring.wait(ring.ticket()) is None
     assert time.perf_counter() - begin < 5
 
 
-def test_a_slot_that_another_ticket_may_have_gives_nothing():
+def test_a_slot_that_another_ticket_has_gives_nothing():
     ring = Ring()
-    first, slot = ring.ticket()
-    report(slot, first, 1, 1)
+    first = ring.ticket()
+    report(first, 1, 1)
     for _ in range(SLOTS - 1):
         ring.ticket()
     assert ring.wait(first) == (1, 1)
-    last, same = ring.ticket()
-    assert same == slot
-    memory = (ctypes.c_int64 * 2).from_address(slot)
-    memory[0], memory[1] = 7, 8  # a kernel is at it: its ticket is not there yet
-    assert ring.wait(first) is None
-    report(same, last, 7, 8)
+    last = ring.ticket()
+    assert last.slot == first.slot
+    assert ring.wait(first) == (1, 1)  # nothing was written there yet
+    report(last, 7, 8)
     assert ring.wait(first) is None
     assert ring.wait(last) == (7, 8)
 
@@ -73,7 +94,7 @@ def test_all_threads_have_the_same_ring(monkeypatch):
     monkeypatch.setattr(pinned, "_RINGS", {})
     with ThreadPoolExecutor(8) as threads:
         rings = list(threads.map(pinned.ring, [3] * 8))
-        tickets = list(threads.map(lambda _: rings[0].ticket()[0], range(4 * SLOTS)))
+        tickets = list(threads.map(lambda _: rings[0].ticket().number, range(4 * SLOTS)))
     assert len({id(ring) for ring in rings}) == 1
     assert sorted(tickets) == list(range(1, 4 * SLOTS + 1))
 
@@ -81,6 +102,6 @@ def test_all_threads_have_the_same_ring(monkeypatch):
 def test_a_default_device_is_not_for_the_ring():
     with torch.device("meta"):
         ring = Ring()
-    ticket, slot = ring.ticket()
-    report(slot, ticket, 5, 6)
+    ticket = ring.ticket()
+    report(ticket, 5, 6)
     assert ring.wait(ticket) == (5, 6)

@@ -41,16 +41,14 @@ struct Found {
 
 static_assert(sizeof(Found) == PHASED_FOUND_BYTES && sizeof(OfBlock) == PHASED_OF_BLOCK_BYTES);
 
-// The slot in pinned memory where the CPU reads how many events there are; or null. The ticket is written last.
+// The slot in pinned memory where the CPU reads how many events there are; or null. Each number is written together with the mark
+// of its launch, by which the CPU knows it, in whatever order it sees the two.
 struct Slot {
   volatile Index* to;
-  Index ticket;
+  Index mark;
 
   __device__ __forceinline__ void report(Index most, Index all) const {
-    if (!to) return;
-    to[0] = most, to[1] = all;
-    __threadfence_system();
-    to[2] = ticket;
+    if (to) to[0] = mark | most, to[1] = mark | all;
   }
 };
 

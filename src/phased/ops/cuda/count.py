@@ -22,7 +22,7 @@ class Count:
     def __init__(self, call: Call) -> None:
         self._device, self._rows, self._layer = call.device, call.rows, call.problem.gate.period.data_ptr()
         self._found = call.found - call.schedule.data_ptr()
-        self.ticket, self.slot = ring(self._device).ticket()
+        self.ticket = ring(self._device).ticket()
 
     @property
     def expected(self) -> int | None:

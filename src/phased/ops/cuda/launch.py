@@ -15,6 +15,7 @@ from phased.ops.contract import Problem
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import FOUND_BYTES, GATE, LANES, OF_BLOCK_BYTES, PRODUCTS, STRETCH, SUM_THREADS, struct_bytes
 from phased.ops.cuda.layout import Plan, blocks, padded, plan
+from phased.ops.cuda.pinned import Ticket
 from phased.ops.memory import address, contiguous, contiguous_rows
 
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
@@ -116,12 +117,12 @@ class Call:
         seen = (*self.clock, address(self.lengths), self.batch, self.steps)
         self.launch("find_open", max(grid, self.blocks), 256, *packing, *seen, self.mask, self.by_unit, self.start, self.found)
 
-    def add_up(self, slot: int = 0, ticket: int = 0) -> None:
+    def add_up(self, ticket: Ticket | None = None) -> None:
         """Count the events; the kernel reports their number to a ticket's slot, if there is one."""
-        self.launch("add_up", 1, 1024, self.found, self.blocks, slot, ticket)
+        self.launch("add_up", 1, 1024, self.found, self.blocks, *reported_to(ticket))
         self.added_up = True
 
-    def run_forward(self, capacity: Capacity, slot: int = 0, ticket: int = 0) -> tuple[Tensor, list[Tensor], Tensor]:
+    def run_forward(self, capacity: Capacity, ticket: Ticket | None = None) -> tuple[Tensor, list[Tensor], Tensor]:
         """All steps: the output, the final state, and the tape.
 
         If there are more events than the tape's capacity, the tape is not written; the other results are right all the same.
@@ -142,13 +143,18 @@ class Call:
         sizes = (self.batch, self.steps, self.units, float(self.problem.gate.leak), self.square)
         lanes = min(LANES, 1 << (self.features - 1).bit_length()) if self.features else 1
         given = (self.mask, self.start, self.found, *self.rows_of_input, self.wx, self.bias, lanes, unit, row, capacity.tape)
-        counting = (arrivals.data_ptr(), int(self.added_up), slot, ticket)
+        counting = (arrivals.data_ptr(), int(self.added_up), *reported_to(ticket))
         self.launch("fill", self.blocks, 256, *self.clock, self.gates, *sizes, *given, *counting)
         if self.batch:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             results = (output.data_ptr(), *states(final), records, self.found, capacity.tape)
             self.run("forward", capacity.tape or capacity.arrivals, capacity.most, *inputs, *results)
         return output, final, tape
+
+
+def reported_to(ticket: Ticket | None) -> tuple[int, int]:
+    """The kernels' struct Slot."""
+    return (0, 0) if ticket is None else (ticket.slot, ticket.mark)
 
 
 def parts_of_schedule(rows: int, units: int, features: int, size: int, dense: bool) -> tuple[int, ...]:

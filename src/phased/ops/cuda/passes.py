@@ -68,9 +68,9 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
             expected = count.expected if guess and small(call) else None
             if expected is not None:
                 capacity = Capacity(events, min(events, expected), most)
-                output, final, tape = call.run_forward(capacity, count.slot, count.ticket)
+                output, final, tape = call.run_forward(capacity, count.ticket)
                 return Result(output, tuple(final), [call.schedule, tape], count.wait)
-            call.add_up(count.slot, count.ticket)
+            call.add_up(count.ticket)
             most, events = count.wait(call.schedule).tolist()
             capacity = Capacity(events, events if keep else 0, most)
         elif not call.dense and call.blocks > MANY:

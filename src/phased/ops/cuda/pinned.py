@@ -5,18 +5,34 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from typing import NamedTuple
 
 import torch
 
 SLOTS = 1024
-WIDTH = 4  # 64-bit numbers of a slot: two that are reported, the ticket, and one for alignment
+WIDTH = 2  # 64-bit numbers of a slot
+BITS = 40  # of a number; the bits above are the mark of its launch
+MARKS = 1 << 62 - BITS
 PATIENCE = 0.01  # seconds
 
 
-class Ring:
-    """Each launch takes a ticket; its kernel writes two numbers to the ticket's slot, and the ticket last.
+class Ticket(NamedTuple):
+    """A launch's number, and the address of its slot, which is valid for the CPU and the GPU."""
 
-    So slots are never freed: after SLOTS more tickets a slot belongs to another one.
+    number: int
+    slot: int
+
+    @property
+    def mark(self) -> int:
+        """What the kernel adds to the numbers that it writes; never 0, so that it is not that of an empty slot."""
+        return (self.number % MARKS + 1) << BITS
+
+
+class Ring:
+    """Each launch takes a ticket; its kernel writes two numbers to the ticket's slot, each with the ticket's mark.
+
+    So slots are never freed: after SLOTS more tickets a slot belongs to another one. And no memory needs an order: a number with
+    the right mark is the right one, whatever the CPU has seen of the other, on every kind of host.
     """
 
     def __init__(self) -> None:
@@ -26,25 +42,26 @@ class Ring:
         self._last = 0
         self._lock = threading.Lock()
 
-    def ticket(self) -> tuple[int, int]:
-        """A ticket, and the address of its slot, which is valid for the CPU and the GPU."""
+    def ticket(self) -> Ticket:
+        """A ticket."""
         with self._lock:
             self._last += 1
-            ticket = self._last
-        return ticket, self._memory.data_ptr() + 8 * WIDTH * (ticket % SLOTS)
+            number = self._last
+        return Ticket(number, self._memory.data_ptr() + 8 * WIDTH * (number % SLOTS))
 
-    def wait(self, ticket: int) -> tuple[int, int] | None:
-        """The two numbers; None if they are late, or if the slot may belong to another ticket by now."""
-        numbers, first = self._numbers, WIDTH * (ticket % SLOTS)
+    def wait(self, ticket: Ticket) -> tuple[int, int] | None:
+        """The two numbers; None if they are late, or if the slot belongs to another ticket by now."""
+        first, mark = WIDTH * (ticket.number % SLOTS), ticket.mark >> BITS
         deadline = 0.0
-        while numbers[first + 2] < ticket:
+        while True:
+            one, two = self._numbers[first], self._numbers[first + 1]
+            if one >> BITS == mark == two >> BITS:
+                return one & (1 << BITS) - 1, two & (1 << BITS) - 1
             now = time.perf_counter()
             deadline = deadline or now + PATIENCE
-            if now > deadline:
+            if now > deadline or self._last >= ticket.number + SLOTS:
                 return None
             time.sleep(0)  # lets other threads run
-        reported = numbers[first], numbers[first + 1]
-        return reported if self._last < ticket + SLOTS else None  # else another kernel may have written there
 
 
 _RINGS: dict[int, Ring] = {}
