@@ -139,7 +139,7 @@ class Emulator:
 
     def fill(
         self, time, time_batch, time_step, all_gates, batch, steps, units, leak, square, mask, start, found, x, x_step, x_batch,
-        features, wx, bias, lanes, unit_of, row_of, room, arrivals, added_up, to, mark,
+        features, wx, bias, products, lanes, unit_of, row_of, room, arrivals, added_up, to, mark,
     ):  # fmt: skip
         rows, blocks = batch * steps, -(-batch * steps // STRETCH)
         is_open = np.ones((rows, units), bool)
@@ -160,9 +160,12 @@ class Emulator:
         moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))[b, j]
         gate = self.gate(all_gates, units, leak, square).of(torch.tensor(unit))
         events["k"] = gate.openness(gate.phase(torch.tensor(moment))).numpy()
-        seen = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[j, b]
-        through = self.numbers(wx, units, 4, features)[unit]
-        events["terms"] = self.numbers(bias, units, 4)[unit] + np.einsum("egd,ed->eg", through, seen)
+        if products:
+            from_input = self.numbers(products, steps, batch, units, 4)[j, b, unit]
+        else:
+            seen = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[j, b]
+            from_input = np.einsum("egd,ed->eg", self.numbers(wx, units, 4, features)[unit], seen)
+        events["terms"] = self.numbers(bias, units, 4)[unit] + from_input
         if unit_of and len(row) <= room:
             at(unit_of, len(row), dtype=np.int32)[:], at(row_of, len(row), dtype=np.int32)[:] = unit, row
 

@@ -85,6 +85,16 @@ def test_layers_that_are_too_large_to_guess_wait(monkeypatch, hidden):
     assert_contract(Case(steps=9, hidden=hidden, ratio=(0.05, 0.3)), "cuda")
 
 
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("hidden, ratio, at_once", [(130, (0.3, 0.9), True), (130, (0.01, 0.05), False), (20, (0.3, 0.9), False)])
+def test_wide_input_is_multiplied_at_once_where_many_units_are_open(monkeypatch, leak, hidden, ratio, at_once):
+    made, products = [], passes.Call.input_products
+    monkeypatch.setattr(passes.Call, "input_products", lambda self: made.append(self) or products(self))
+    case = Case("lstm", steps=9, inputs=passes.WIDE, hidden=hidden, leak=leak, ratio=ratio, lengths=[9, 0, 4])
+    assert_contract(case.poison_padding(), "cuda")
+    assert bool(made) == (at_once or leak > 0)
+
+
 @settings(max_examples=25)
 @given(
     seed=seeds,

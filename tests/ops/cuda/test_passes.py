@@ -34,6 +34,16 @@ def test_kernels_equal_the_float64_reference_at_every_size(cell, leak, hidden):
     assert_contract(single, "cuda")
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("inputs", [31, 32, 70])
+@pytest.mark.parametrize("ratio", [(0.01, 0.05), (0.3, 0.9)])
+def test_wide_input_may_be_multiplied_for_all_units_at_once(cell, leak, inputs, ratio):
+    case = Case(cell, steps=70, batch=3, inputs=inputs, hidden=130, leak=leak, ratio=ratio, lengths=[70, 0, 9])
+    assert_contract(case.poison_padding(), "cuda")
+    assert_contract(replace(case, dtype=torch.float32, lengths=None), "cuda")
+
+
 @pytest.mark.parametrize("hidden", [116, 200, 256])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_layers_that_do_not_fit_shared_memory_may_have_every_unit_open(hidden, dtype):

@@ -159,14 +159,15 @@ extern "C" __global__ void add_up(Found* found, Index blocks, const Slot slot) {
 }
 
 // The Arrival of every event: unit, row and openness, and what bias and input add to its unit's products. A block has the same
-// rows as in find_open, and finishes their `start`. It lists its events first, in the order of rows and units; then `lanes`
-// threads, a power of two up to 32, compute one each. Without mask, start and found every unit has an event in every row. Unit
-// and row are written to the tape only if it has capacity for all. Unless `added_up`, every block computes the prefix sum for
-// itself, and the first one reports to the CPU.
+// rows as in find_open, and finishes their `start`. It lists its events first, in the order of rows and units. Then a thread
+// computes the openness of an event, and `lanes` threads, a power of two up to 8, its products with the input; or these are read
+// from `products` (steps, batch, units, 4), if they are given. Without mask, start and found every unit has an event in every
+// row. Unit and row are written to the tape only if it has capacity for all. Unless `added_up`, every block computes the prefix
+// sum for itself, and the first one reports to the CPU.
 extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch,
                                 Index steps, Index units, double leak, Index square, const unsigned* mask, Index* start,
                                 Found* found, const Real* x, Index x_step, Index x_batch, Index features, const Real* wx,
-                                const Real* bias, Index lanes, int* unit_of, int* row_of, Index room, Arrival* arrivals,
+                                const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of, Index room, Arrival* arrivals,
                                 Index added_up, const Slot slot) {
   constexpr int kListed = 1024;
   __shared__ int listed_unit[kListed], listed_row[kListed];
@@ -210,26 +211,32 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
       }
     }
     __syncthreads();
-    const int here = count - from < kListed ? int(count - from) : kListed, part = threadIdx.x % int(lanes);
+    const int here = count - from < kListed ? int(count - from) : kListed;
+    for (int i = threadIdx.x; i < here; i += blockDim.x) {
+      const Index unit = listed_unit[i], row = listed_row[i], at = first + from + i;
+      const double t = time[row / steps * time_batch + row % steps * time_step];
+      const Gate gate = Gate::load(all_gates, units, unit);
+      const double k = openness(phase(t, gate.period, gate.offset), gate.ratio_on, leak, square != 0);
+      arrivals[at].head = {static_cast<int>(unit), static_cast<int>(row), static_cast<Real>(k)};
+      if (listing) unit_of[at] = static_cast<int>(unit), row_of[at] = static_cast<int>(row);
+      if (products) {
+        const Four own = load_four(products + ((row % steps * batch + row / steps) * units + unit) * 4);
+        store_four(arrivals[at].terms, own + load_four(bias + 4 * unit));
+      }
+    }
+    if (products) continue;
+    const int part = threadIdx.x % int(lanes);
     for (int base = 0; base < here; base += blockDim.x / int(lanes)) {  // whole warps, to the end
       const int i = base + threadIdx.x / int(lanes);
       const bool there = i < here;
       const Index unit = there ? listed_unit[i] : 0, row = there ? listed_row[i] : first_row;
       const Real *seen = input.row(row, steps), *w = wx + unit * 4 * features;
-      Real sums[4] = {};
+      Four sums = {};
       for (Index d = part; d < features; d += lanes)
-        for (int g = 0; g < 4; g++) sums[g] += w[g * features + d] * seen[d];
+        for (int g = 0; g < 4; g++) sums.v[g] += w[g * features + d] * seen[d];
       for (int apart = int(lanes) / 2; apart; apart /= 2)
-        for (int g = 0; g < 4; g++) sums[g] += __shfl_xor_sync(kAll, sums[g], apart);
-      if (!there || part) continue;
-      const double t = time[row / steps * time_batch + row % steps * time_step];
-      const Gate gate = Gate::load(all_gates, units, unit);
-      const double k = openness(phase(t, gate.period, gate.offset), gate.ratio_on, leak, square != 0);
-      const Four add = load_four(bias + 4 * unit);
-      Arrival& to = arrivals[first + from + i];
-      to.head = {static_cast<int>(unit), static_cast<int>(row), static_cast<Real>(k)};
-      store_four(to.terms, Four{sums[0] + add.v[0], sums[1] + add.v[1], sums[2] + add.v[2], sums[3] + add.v[3]});
-      if (listing) unit_of[first + from + i] = static_cast<int>(unit), row_of[first + from + i] = static_cast<int>(row);
+        for (int g = 0; g < 4; g++) sums.v[g] += __shfl_xor_sync(kAll, sums.v[g], apart);
+      if (there && !part) store_four(arrivals[first + from + i].terms, sums + load_four(bias + 4 * unit));
     }
   }
 }

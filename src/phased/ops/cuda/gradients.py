@@ -109,6 +109,4 @@ class Backward:
         call.launch("unpack", grid, 256, sums.data_ptr(), gate_sums.data_ptr(), stretches, *unpacking)
         if not with_input:
             return None
-        first = call.wx - call.schedule.data_ptr()
-        wx = call.schedule[first : first + PRODUCTS * units * features * call.size].view(x.dtype).view(PRODUCTS * units, features)
-        return (to_products @ wx).view(batch, steps, features).transpose(0, 1).contiguous()
+        return (to_products @ call.input_weights()).view(batch, steps, features).transpose(0, 1).contiguous()

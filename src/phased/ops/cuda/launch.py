@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -18,17 +19,23 @@ from phased.ops.cuda.layout import Plan, blocks, padded, plan
 from phased.ops.cuda.pinned import Ticket
 from phased.ops.memory import address, contiguous, contiguous_rows
 
+LANES_OF_EVENT = 8  # threads that multiply the input of an event
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
 
 REALS = {torch.float32: "float", torch.float64: "double"}
 
 
 class Capacity(NamedTuple):
-    """How many events memory is allocated for: in the batch, on the tape for a backward pass, and in a step."""
+    """How many events memory is allocated for: in the batch, on the tape for a backward pass, and in a step.
+
+    `most_open`: whether so many units are open that the input's products with all of them, as one matrix product, are faster than
+    with the open ones alone.
+    """
 
     arrivals: int
     tape: int
     most: int
+    most_open: bool = False
 
 
 class Call:
@@ -117,6 +124,17 @@ class Call:
         seen = (*self.clock, address(self.lengths), self.batch, self.steps)
         self.launch("find_open", max(grid, self.blocks), 256, *packing, *seen, self.mask, self.by_unit, self.start, self.found)
 
+    def input_products(self) -> Tensor:
+        """The products of the input with the weights of all units, (steps * batch, units * PRODUCTS)."""
+        with torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
+            return self.input.reshape(self.rows, self.features) @ self.input_weights().T
+
+    def input_weights(self) -> Tensor:
+        """The weights on the input as they are packed, (units * PRODUCTS, features)."""
+        first = self.wx - self.schedule.data_ptr()
+        packed = self.schedule[first : first + PRODUCTS * self.units * self.features * self.size]
+        return packed.view(self.input.dtype).view(PRODUCTS * self.units, self.features)
+
     def add_up(self, ticket: Ticket | None = None) -> None:
         """Count the events; the kernel reports their number to a ticket's slot, if there is one."""
         self.launch("add_up", 1, 1024, self.found, self.blocks, *reported_to(ticket))
@@ -141,8 +159,10 @@ class Call:
             tape.zero_()  # padding has events too, which no step writes
         unit, row, records = parts_of_tape(tape, self.size, self.dense)
         sizes = (self.batch, self.steps, self.units, float(self.problem.gate.leak), self.square)
-        lanes = min(LANES, 1 << (self.features - 1).bit_length()) if self.features else 1
-        given = (self.mask, self.start, self.found, *self.rows_of_input, self.wx, self.bias, lanes, unit, row, capacity.tape)
+        lanes = min(LANES_OF_EVENT, 1 << (self.features - 1).bit_length()) if self.features else 1
+        products = self.input_products() if capacity.most_open else None
+        weights = (self.wx, self.bias, address(products))
+        given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, capacity.tape)
         counting = (arrivals.data_ptr(), int(self.added_up), *reported_to(ticket))
         self.launch("fill", self.blocks, 256, *self.clock, self.gates, *sizes, *given, *counting)
         if self.batch:

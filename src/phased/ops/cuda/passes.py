@@ -19,6 +19,8 @@ from phased.ops.cuda.layout import plan
 from phased.ops.operator import operator
 
 MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
+WIDE = 32  # features from which one matrix product of the input with all units may be faster than with open units alone
+OPEN = 0.1  # share of open units from which it is
 SMALL = 2**27  # bytes: a batch with at most this much for its events allocates for all units, without the number of events
 
 
@@ -62,7 +64,7 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
         call = Call(problem)
         call.prepare()
         events, most = call.rows * call.units, call.units
-        capacity = Capacity(events, events if keep else 0, most)
+        capacity = Capacity(events, events if keep else 0, most, call.dense and call.features >= WIDE)
         if not call.dense and events and not torch.cuda.is_current_stream_capturing() and (keep or not small(call)):
             count = Count(call)
             expected = count.expected if guess and small(call) else None
@@ -72,7 +74,9 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
                 return Result(output, tuple(final), [call.schedule, tape], count.wait)
             call.add_up(count.ticket)
             most, events = count.wait(call.schedule).tolist()
-            capacity = Capacity(events, events if keep else 0, most)
+            # A small batch may also be run without the number of events, and then has to give the same bits.
+            most_open = call.features >= WIDE and events > OPEN * call.rows * call.units and not small(call)
+            capacity = Capacity(events, events if keep else 0, most, most_open)
         elif not call.dense and call.blocks > MANY:
             call.add_up()
         output, final, tape = call.run_forward(capacity)
