@@ -7,10 +7,14 @@ import pytest
 import torch
 
 from patients import patients
-from phased.estimator import PhasedClassifier, PhasedRegressor
+from phased.estimator import PhasedClassifier, PhasedRegressor, pooling
 from phased.estimator.inputs import inputs, width
+from phased.estimator.pooling import pool_last, pool_states
 from phased.estimator.scaling import Scaling
-from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, pool_last, pool_states, summaries
+from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
+from phased.ops.cpu.core import MISSING
+
+needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 X, Y = patients(30)
 SCALING = Scaling.of(X)
@@ -56,19 +60,36 @@ def test_a_sequence_without_steps_has_summaries_of_zero():
     assert found[0, -3:].tolist() == [1, 1, 1]
 
 
-def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient():
-    lengths = torch.tensor([4, 0, 1, 3])
-    h = (2 * torch.rand(4, 4, 5, dtype=torch.float64) - 1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda h: tuple(pool_states(h, lengths)), (h,))
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_core), False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient(compiled, dtype, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(pooling, "core", None)
+    lengths = torch.tensor([4, 0, 1, 3, 2])
+    h = (2 * torch.rand(4, 5, 7, dtype=dtype) - 1).requires_grad_()
+    if dtype == torch.float64:
+        assert torch.autograd.gradcheck(lambda h: tuple(pool_states(h, lengths)), (h,))
     with torch.no_grad():
-        h[2, 3], h[1, 0] = h[1, 3], h[2, 0]  # equal values, as a closed unit has them
+        h[2, 3], h[1, 0], h[1, 4] = h[1, 3], h[2, 0], h[0, 4]  # equal values, as a closed unit has them
+        h[1:, 2] = 0.99  # padding
+    weights = torch.rand(3, 5, 7, dtype=dtype)
     found = []
     for pool in (pool_states, pool_last):
         parts = pool(h, lengths)
-        weighted = sum((part * torch.arange(20.0).view(4, 5) * factor).sum() for factor, part in enumerate(parts, 1))
-        found.append([*parts, *torch.autograd.grad(weighted, h)])
+        found.append([*parts, *torch.autograd.grad((torch.stack(parts) * weights).sum(), h)])
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@needs_core
+def test_padding_of_states_may_be_anything():
+    h = torch.rand(3, 2, 4)
+    h[2, 0] = torch.nan
+    h.requires_grad_()
+    parts = pool_states(h, torch.tensor([2, 3]))
+    assert torch.isfinite(torch.cat(parts)).all()
+    (to_h,) = torch.autograd.grad(sum(part.sum() for part in parts), h)
+    assert to_h[2, 0].abs().max() == 0
 
 
 @pytest.fixture

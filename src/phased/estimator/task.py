@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -69,7 +69,7 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.offset) - 1
 
-    @property
+    @cached_property
     def lengths(self) -> Indices:
         """Steps of each sequence, (n,)."""
         return np.diff(self.offset)

@@ -149,7 +149,10 @@ class Batch:
         return self.size if self.mask is None else int(self.mask.sum())
 
     def to(self, device: torch.device | str) -> Batch:
-        """A copy on another device."""
+        """A copy on another device; the batch itself if it is there."""
+        parts = [part for samples in self.streams.values() for part in samples]
+        if all(part.device == torch.device(device) for part in (*parts, self.y)):
+            return self
         streams = {name: samples.to(device) for name, samples in self.streams.items()}
         mask, segment = (part if part is None else part.to(device, non_blocking=True) for part in (self.mask, self.segment))
         return Batch(streams, self.y.to(device, non_blocking=True), mask, segment)

@@ -17,6 +17,7 @@
 #include "cpu_features.h"
 #endif
 #include "online.h"
+#include "pool.h"
 #include "stream.h"
 
 namespace nb = nanobind;
@@ -147,6 +148,22 @@ void bind(nb::module_& m, const char* suffix) {
         backward_dense<T>(of<T>(engines()), p, at<T>(output), at<T>(tape),
                           {at<T>(to_output), output_batch, output_step, at<T>(to_h), at<T>(to_c)}, at<T>(to_products),
                           {nullptr, at<T>(h), at<T>(c), {}, at<T>(peephole), at<double>(gate)});
+      },
+      Release());
+
+  m.def(
+      with_suffix("pool").c_str(),
+      [](Address h, Address lengths, int64_t steps, int64_t batch, int64_t units, Address last, Address mean, Address highest,
+         Address count) {
+        pool<T>({at<T>(h), at<int64_t>(lengths), steps, batch, units}, {at<T>(last), at<T>(mean), at<T>(highest)}, at<T>(count));
+      },
+      Release());
+  m.def(
+      with_suffix("pool_backward").c_str(),
+      [](Address h, Address lengths, int64_t steps, int64_t batch, int64_t units, Address highest, Address count,
+         Address to_last, Address to_mean, Address to_highest, Address to_h) {
+        pool_backward<T>({at<T>(h), at<int64_t>(lengths), steps, batch, units}, at<T>(highest), at<T>(count),
+                         {at<T>(to_last), at<T>(to_mean), at<T>(to_highest)}, at<T>(to_h));
       },
       Release());
 
