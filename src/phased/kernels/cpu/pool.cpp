@@ -62,7 +62,10 @@ void pool_backward(const States<T>& s, const T* highest, const T* count, const P
     }
     const T *h = s.h + at, *top = highest + row, *every = to_every.get() + row, *most = to_top.get() + row;
 #pragma omp simd
-    for (int64_t n = 0; n < s.units; n++) to[n] = every[n] + (h[n] == top[n] ? most[n] : T(0));
+    for (int64_t n = 0; n < s.units; n++) {
+      const T share = most[n];  // read for every unit, or the loop has branches and is not vectorised
+      to[n] = every[n] + (h[n] == top[n] ? share : T(0));
+    }
     if (step + 1 == s.lengths[b])
       for (int64_t n = 0; n < s.units; n++) to[n] += given.last[row + n];
   });
