@@ -14,7 +14,7 @@ import torch
 from phased.cell import CELLS
 from phased.gate import TimeGate
 from phased.ops.cuda import compiler
-from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, RECORD, STRETCH, struct_bytes
+from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, PLACE, RECORD, STRETCH, struct_bytes
 
 COMMENT = re.compile(r"//[^\n]*")
 
@@ -266,6 +266,61 @@ class Emulator:
 
     dense_backward = backward
 
+    def place_steps(
+        self, to, first, steps, lengths, arrivals, output, tape, to_output, output_step, output_batch, to_products, to_others
+    ):
+        place = (first, steps, lengths, arrivals, output, tape, to_output, output_step, output_batch, to_products, to_others)
+        at(to, PLACE, dtype=np.int64)[:] = place
+
+    def of_step(self, place, forward, offset, batch, units, peephole):
+        """The place, the step, and for each sequence that has it: its number and its events; and the peepholes."""
+        found = dict(zip([name for name, _ in struct("Place")], at(place, PLACE, dtype=np.int64).tolist(), strict=True))
+        j, steps = found["first"] + (offset if forward else -offset), found["steps"]
+        own = at(found["lengths"], batch, dtype=np.int64).clip(0, steps) if found["lengths"] else np.full(batch, steps)
+        there = [(b, slice((b * steps + j) * units, (b * steps + j + 1) * units)) for b in range(batch) if 0 <= j < own[b]]
+        w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
+        return found, j, there, torch.tensor(w)
+
+    def step_forward(self, place, offset, batch, units, products, peephole, h, c):
+        found, j, there, w = self.of_step(place, True, offset, batch, units, peephole)
+        if j >= found["steps"]:
+            return
+        out = self.numbers(found["output"], found["steps"], batch, units)[j]
+        out[:] = 0
+        all_h, all_c = self.numbers(h, batch, units), self.numbers(c, batch, units) if c else np.zeros((batch, units), self.real)
+        for b, events in there:
+            arrivals = at(found["arrivals"], events.stop, dtype=self.arrival)[events]
+            assert (arrivals["unit"] == np.arange(units)).all()
+            assert (arrivals["row"] == b * found["steps"] + j).all()
+            a, k = arrivals["terms"] + self.numbers(products, batch, units, 4)[b], torch.tensor(arrivals["k"])
+            old = torch.tensor(all_h[b]), torch.tensor(all_c[b])
+            new = (*self.propose(torch.tensor(a), *old, w).state, old[1])[:2]
+            if found["tape"]:
+                record = self.numbers(found["tape"], events.stop, RECORD)[events]
+                record[:, :4], record[:, 4], record[:, 5], record[:, 6], record[:, 7] = a, all_c[b], 0, all_h[b], k
+            all_h[b], all_c[b] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
+            out[b] = all_h[b]
+
+    def step_backward(self, place, offset, batch, units, peephole, to_h, to_c, shares):
+        found, j, there, w = self.of_step(place, False, offset, batch, units, peephole)
+        own_shares = self.numbers(shares, batch, units, 4)
+        own_shares[:] = 0
+        all_h = self.numbers(to_h, batch, units)
+        all_c = self.numbers(to_c, batch, units) if to_c else np.zeros((batch, units), self.real)
+        for b, events in there:
+            if found["to_output"]:
+                strides = found["output_step"], found["output_batch"], 1
+                all_h[b] += self.numbers(found["to_output"], found["steps"], batch, units, strides=strides)[j, b]
+            record = torch.tensor(self.numbers(found["tape"], events.stop, RECORD)[events])
+            a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
+            grads = self.adjoint((torch.tensor(all_h[b]), torch.tensor(all_c[b])), a, k, (h, c), w)
+            own_shares[b], to_k, all_h[b], all_c[b], to_w = (grad.numpy() for grad in grads)
+            self.numbers(found["to_products"], events.stop, 4)[events] = own_shares[b]
+            others = self.numbers(found["to_others"], events.stop, 4 if self.peepholes else 1)[events]
+            others[:, 0] = to_k
+            if self.peepholes:
+                others[:, 1:] = to_w
+
     def put(self, units, features, sums, ih, hh, bias_ih, bias_hh):
         """Sums (units, 4, columns) as gradients to torch's weights."""
         stacked = self.cell.gates * units
@@ -355,7 +410,10 @@ class Emulator:
 
 
 AROUND = ("pack", "find_open", "add_up", "fill", "event_sums", "dense_gate_sums", "unpack", "input_gradient")
-KERNELS = (*AROUND, "forward", "dense_forward", "backward", "dense_backward")
+KERNELS = (
+    *(*AROUND, "forward", "dense_forward", "backward", "dense_backward"),
+    *("place_steps", "step_forward", "step_backward"),
+)
 
 
 def source(name):
@@ -378,8 +436,17 @@ def struct(name):
     return declared(re.split(r"__device__|static", text)[0])
 
 
-STRUCTS = ("steps.h", "weights.h", "schedule.cu")
-FILES = ("schedule.cu", "weights.cu", "sums.cu", "held_forward.cu", "held_backward.cu", "streamed_forward.cu", "dense.cu")
+STRUCTS = ("steps.h", "weights.h", "schedule.cu", "stepwise.cu")
+FILES = (
+    "schedule.cu",
+    "weights.cu",
+    "sums.cu",
+    "held_forward.cu",
+    "held_backward.cu",
+    "streamed_forward.cu",
+    "dense.cu",
+    "stepwise.cu",
+)
 
 
 def parameters(name):
@@ -391,7 +458,7 @@ def parameters(name):
             break
     found = []
     for parameter in re.split(r",\s*", kernel[1]):
-        whole = re.fullmatch(r"const (Packing|Unpacking|Slot|Forward|Backward) \w+", parameter)
+        whole = re.fullmatch(r"const (Packing|Unpacking|Slot|Forward|Backward|Place) \w+", parameter)
         found += struct(whole[1]) if whole else declared(parameter)
     return found
 

@@ -23,6 +23,7 @@ SOURCES = {
     "streamed_forward.cu": [(8, 4, 384)],
     "streamed_backward.cu": [(8, 4, 384)],
     "dense.cu": [(8, 4, 384)],
+    "stepwise.cu": [(1, 1, 256)],
 }
 SMALLEST = (0, 1, 1, 1, 32)  # peephole, blocks, warps, helpers, threads
 CELLS = [("Lstm", 0), ("Lstm", 1), ("Gru", 0)]
@@ -36,7 +37,7 @@ def test_a_recurrence_compiles(source, cell, peephole, real):
         code = compiler.compiled(ARCHITECTURE, (source,), macros(cell, real, peephole, 1, warps, helpers, threads))
         assert code.startswith(b"\x7fELF")
         for way in ("forward", "backward"):
-            assert (way.encode() in code) == (way in source or source == "dense.cu")
+            assert (way.encode() in code) == (way in source or source in ("dense.cu", "stepwise.cu"))
 
 
 @pytest.mark.parametrize("real", ["float", "double"])

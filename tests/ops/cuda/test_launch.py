@@ -12,7 +12,7 @@ from contract import Case, assert_contract, assert_same
 from emulator import KERNELS, Emulator, emulated, parameters, weighted_sum
 from phased import PhasedLSTM, ops
 from phased.init import LogUniform
-from phased.ops.cuda import count, driver, kernels, passes, pinned
+from phased.ops.cuda import count, driver, kernels, launch, layout, passes, pinned, stepwise
 from strategies import clocks, poisoned, seeds
 
 GUESSES = {"none": None, "too low": 1, "too high": 10**9}
@@ -211,3 +211,62 @@ def test_traced_it_computes_the_same(leak):
     case.run = torch.compile(case.run, fullgraph=True, backend="aot_eager")
     for a, b in zip(case.gradients("cuda"), want, strict=True):
         assert_same(a, b, case.dtype, "traced,")
+
+
+class Replayed:
+    """A CUDA graph, without CUDA: its work is done again."""
+
+    def __init__(self, work):
+        self.replay = work
+
+
+class Stream:
+    cuda_stream = 0
+
+
+@pytest.fixture(params=[False, True], ids=["first run", "recorded"])
+def by_steps(request, monkeypatch):
+    monkeypatch.setattr(launch, "MANY_UNITS", 1)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: not request.param)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream)
+    monkeypatch.setattr(stepwise, "CHUNK", 4)  # so that the last chunk has fewer steps
+    monkeypatch.setattr(stepwise, "record", Replayed)
+    monkeypatch.setattr(stepwise, "GRAPHS", EverythingRecorded())
+
+
+class EverythingRecorded(stepwise.Graphs):
+    """From the first run on."""
+
+    def of(self, *given):
+        return super().of(*given) or super().of(*given)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("shape", ["triangle", "square"])
+@pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
+@pytest.mark.parametrize("inputs", [3, passes.WIDE])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape, extras, inputs, dtype):
+    options = extras | {"peephole": cell == "lstm" and bool(extras)}
+    case = Case(cell, inputs=inputs, leak=0.01, shape=shape, dtype=dtype, lengths=[11, 0, 4], **options)
+    assert_contract(case.poison_padding(), "cuda")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+@pytest.mark.parametrize("batch", [0, 1, 4])
+def test_empty_and_tiny_batches_step_by_step(by_steps, steps, batch):
+    assert_contract(Case(steps=steps, batch=batch, leak=0.01), "cuda")
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("lengths", [[11, 11, 11], [11, 0, 4]])
+def test_a_layer_too_large_for_the_kernels_of_open_units_is_computed_step_by_step(by_steps, monkeypatch, cell, lengths):
+    monkeypatch.setattr(launch, "too_large", lambda units, size, index: True)
+    assert_contract(Case(cell, leak=0.0, lengths=lengths, ratio=(0.1, 0.4)).poison_padding(), "cuda")
+
+
+@pytest.mark.parametrize(
+    "units, dtype, large", [(2000, torch.float32, False), (5000, torch.float32, True), (2000, torch.float64, True)]
+)
+def test_which_layers_are_too_large_depends_on_units_and_dtype(units, dtype, large):
+    assert layout.too_large(units, torch.finfo(dtype).bits // 8, None) == large

@@ -10,6 +10,7 @@ from contract import Case, assert_contract
 from on_gpu import batch, gradients, layer
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
+from phased.ops.cuda import stepwise
 
 pytestmark = pytest.mark.gpu
 
@@ -50,7 +51,40 @@ def test_layers_that_do_not_fit_shared_memory_may_have_every_unit_open(hidden, d
     assert_contract(Case(steps=40, batch=3, hidden=hidden, ratio=(1.0, 1.0), dtype=dtype), "cuda")
 
 
-@pytest.mark.parametrize("units", [40, 200])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_a_layer_too_large_for_the_kernels_of_open_units_is_computed_step_by_step(cell):
+    assert_contract(Case(cell, steps=9, batch=2, hidden=3000, ratio=(0.05, 0.3), lengths=[9, 4], dtype=torch.float32), "cuda")
+
+
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("units", [256, 301])
+@pytest.mark.parametrize("steps", [5, 64, 75])
+def test_recorded_steps_give_the_bits_of_single_ones(cls, units, steps):
+    stepwise.GRAPHS = stepwise.Graphs()
+    rnn, (x, time) = layer(units, 0.01, cls), batch(steps)
+    first = gradients(rnn, x, time)
+    for _ in range(2):  # recorded, and replayed
+        assert all(torch.equal(a, b) for a, b in zip(gradients(rnn, x, time), first, strict=True))
+    other = gradients(rnn, 2 * x, 3 * time, lengths=[steps - n % 3 for n in range(9)])
+    stepwise.GRAPHS = stepwise.Graphs()
+    again = gradients(rnn, 2 * x, 3 * time, lengths=[steps - n % 3 for n in range(9)])
+    assert all(torch.equal(a, b) for a, b in zip(other, again, strict=True))
+
+
+def test_streams_do_not_share_recorded_steps():
+    rnn, (x, time) = layer(256, 0.01), batch(300)
+    expected = [rnn(factor * x, time)[0].detach() for factor in (1, 2, 1, 2)]
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    got = []
+    for turn in range(4):
+        with torch.cuda.stream(streams[turn % 2]):
+            got.append(rnn((1 + turn % 2) * x, time)[0].detach())
+    torch.cuda.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
+
+
+@pytest.mark.parametrize("units", [40, 200, 300])
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 def test_lengths_on_the_gpu_that_make_no_sense_are_taken_for_the_nearest_that_do(units, leak):
     rnn, (x, time) = layer(units, leak), batch(20, 3)
@@ -90,8 +124,9 @@ def test_kernels_run_on_the_callers_stream(leak):
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.01])
-def test_a_training_step_can_be_recorded_as_a_graph(leak):
-    rnn, (x, time) = layer(leak=leak), batch()
+@pytest.mark.parametrize("units", [33, 260])
+def test_a_training_step_can_be_recorded_as_a_graph(leak, units):
+    rnn, (x, time) = layer(units, leak), batch()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -60,11 +60,3 @@ def test_where_kernels_are_missing_auto_warns_once_and_goes_on(monkeypatch):
     with pytest.warns(UserWarning, match="without its kernels, many times slower: the test took them away"):
         assert ops.choose("auto", torch.device("cuda")).name == "adjoint"
     assert ops.choose("auto", torch.device("cuda")).name == "adjoint"  # a second warning would be an error
-
-
-@gpu
-def test_a_layer_too_large_for_the_kernels_runs_without_them_and_says_so():
-    rnn = PhasedLSTM(1, 6000, ratio_on=0.01, leak=0.0, device="cuda")
-    with pytest.warns(UserWarning, match="without its kernels.*hidden_size=6000"):
-        output, _ = rnn(torch.zeros(3, 1, 1, device="cuda"), torch.arange(3, device="cuda").unsqueeze(1))
-    assert output.shape == (3, 1, 6000)

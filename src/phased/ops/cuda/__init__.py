@@ -1,7 +1,7 @@
 """CUDA kernels for NVIDIA GPUs."""
 
 from phased.ops.contract import Backend
-from phased.ops.cuda.passes import missing, recurrence, refuses
+from phased.ops.cuda.passes import missing, recurrence
 
 BACKEND = Backend(
     "cuda",
@@ -9,7 +9,6 @@ BACKEND = Backend(
     recurrence,
     device="cuda",
     missing=missing,
-    refuses=refuses,
     accepts_empty_state=True,
     provides="kernels",
 )

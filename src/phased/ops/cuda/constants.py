@@ -30,6 +30,8 @@ HELD = WIDE - 1  # units of such a layer, at most: the last slot is for lanes wi
 ENDS = 8  # steps whose last event the warp that fetches publishes to the others
 LISTED = 4  # steps whose first events are listed
 
+PLACE = 11  # integers and addresses that say where the events of a run by steps are
+
 FOUND_BYTES = 16  # the most events of a row and the number of all, before the numbers of each block
 OF_BLOCK_BYTES = 8  # numbers of a block
 
@@ -50,6 +52,7 @@ SHARED = {
     "parts": PARTS,
     "ends": ENDS,
     "listed": LISTED,
+    "place": PLACE,
     "found_bytes": FOUND_BYTES,
     "of_block_bytes": OF_BLOCK_BYTES,
 }

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from phased.cell import Weights
 from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS, SUM_THREADS
-from phased.ops.cuda.launch import Call, parts_of_tape, states, wide
+from phased.ops.cuda.launch import Call, copy_state, parts_of_tape, states, wide
+from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.schedule import valid_steps
 
@@ -37,10 +38,22 @@ class Backward:
     def run_steps(self, to_products: int, to_others: int) -> None:
         """All steps in reverse: the gradients to every event's products, and to its openness and peepholes."""
         call, to = self.call, self.to_output
-        if call.batch:
+        if call.by_steps:
+            self.run_stepwise(to_products, to_others)
+        elif call.batch:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
             call.run("backward", self.count, self.most, *given, *wanted, to_products, to_others, *states(self.to_state))
+
+    def run_stepwise(self, to_products: int, to_others: int) -> None:
+        """The same for many units: a matrix product at every step."""
+        call, to = self.call, self.to_output
+        to_state = self.to_state or tuple(call.empty(call.batch, call.units) for _ in self.to_final)
+        copy_state(to_state, self.to_final)
+        strides = (0, 0) if to is None else (to.stride(0), to.stride(1))
+        seen = Place(call.steps - 1, call.steps, address(call.lengths), tape=self.records)
+        wanted = seen._replace(to_output=address(to), output_step=strides[0], output_batch=strides[1])
+        Steps(call).backward(wanted._replace(to_products=to_products, to_others=to_others), to_state)
 
     def allocate(self) -> tuple[int, ...]:
         """Allocate the gradients to weights and gates, while the GPU is busy; the kernels' struct Unpacking."""

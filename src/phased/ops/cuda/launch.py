@@ -15,12 +15,15 @@ from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops.contract import Problem
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import FOUND_BYTES, GATE, LANES, OF_BLOCK_BYTES, PRODUCTS, STRETCH, SUM_THREADS, struct_bytes
-from phased.ops.cuda.layout import Plan, blocks, padded, plan
+from phased.ops.cuda.layout import Plan, blocks, padded, plan, too_large
 from phased.ops.cuda.pinned import Ticket
+from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.memory import address, contiguous, contiguous_rows
 
 LANES_OF_EVENT = 8  # threads that multiply the input of an event
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
+
+MANY_UNITS = 256  # from which dense layers have one matrix product a step (stepwise.py); chosen by a prototype of both ways
 
 REALS = {torch.float32: "float", torch.float64: "double"}
 
@@ -49,8 +52,9 @@ class Call:
         self.problem = problem
         self.steps, self.batch, self.features = x.shape
         self.units = problem.weights.hh.shape[1]
-        self.dense = problem.gate.leak > 0
         self.device = x.device.index
+        self.dense = is_dense(problem)
+        self.by_steps = self.dense and self.units >= MANY_UNITS
         self.input = contiguous_rows(x)
         self.time = problem.time.to(torch.float64).resolve_neg()
         self.lengths = None if problem.lengths is None else contiguous(problem.lengths)
@@ -135,6 +139,12 @@ class Call:
         packed = self.schedule[first : first + PRODUCTS * self.units * self.features * self.size]
         return packed.view(self.input.dtype).view(PRODUCTS * self.units, self.features)
 
+    def recurrent_weights(self) -> Tensor:
+        """The weights on h as they are packed, (units * PRODUCTS, units)."""
+        first = self.wh - self.schedule.data_ptr()
+        packed = self.schedule[first : first + PRODUCTS * self.units * self.pitch * self.size]
+        return packed.view(self.input.dtype).view(PRODUCTS * self.units, self.pitch)[:, : self.units]
+
     def add_up(self, ticket: Ticket | None = None) -> None:
         """Count the events; the kernel reports their number to a ticket's slot, if there is one."""
         self.launch("add_up", 1, 1024, self.found, self.blocks, *reported_to(ticket))
@@ -165,11 +175,27 @@ class Call:
         given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, capacity.tape)
         counting = (arrivals.data_ptr(), int(self.added_up), *reported_to(ticket))
         self.launch("fill", self.blocks, 256, *self.clock, self.gates, *sizes, *given, *counting)
-        if self.batch:
+        if self.by_steps:
+            copy_state(final, self.state)
+            place = Place(0, self.steps, address(self.lengths), arrivals.data_ptr(), output.data_ptr(), records)
+            Steps(self).forward(place, final)
+        elif self.batch:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             results = (output.data_ptr(), *states(final), records, self.found, capacity.tape)
             self.run("forward", capacity.tape or capacity.arrivals, capacity.most, *inputs, *results)
         return output, final, tape
+
+
+def is_dense(problem: Problem) -> bool:
+    """Whether every unit has an event at every step: with a leak, or in a layer too large for the kernels of open units."""
+    x = problem.input
+    return problem.gate.leak > 0 or too_large(problem.weights.hh.shape[1], x.element_size(), x.device.index)
+
+
+def copy_state(to: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
+    """Copy h and c; zeros for those that are not given."""
+    for own, value in zip(to, [*given, None, None], strict=False):
+        own.zero_() if value is None else own.copy_(value)
 
 
 def reported_to(ticket: Ticket | None) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from functools import cache
 
 import torch
 
+from phased.ops.contract import constant
 from phased.ops.cuda import driver
 from phased.ops.cuda.constants import AHEAD, BLOCKS_AT_ONCE, COLUMNS, HELD, LANES, PRODUCTS, ROUNDS, struct_bytes
 
@@ -47,6 +48,18 @@ def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, dev
             if held is not None:
                 return held
     return _by_units(name, units, batch, busy, most, size, teams, limit)
+
+
+@constant
+def too_large(units: int, size: int, index: int | None) -> bool:
+    """Whether the kernels of open units cannot compute a layer of numbers of `size` bytes, half of its units open at once."""
+    device = torch.cuda.current_device() if index is None else index
+    try:
+        for name in ("forward", "backward"):
+            plan(name, int(units), 1, int(units) // 2, int(units) // 2, size, device)  # a traced size is made a number
+    except ValueError:
+        return True
+    return False
 
 
 def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan | None:

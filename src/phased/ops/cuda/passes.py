@@ -1,4 +1,4 @@
-"""Forward and backward pass by the CUDA kernels: open units only at leak 0, all of them otherwise."""
+"""Forward and backward pass by the CUDA kernels: open units only at leak 0, except in very large layers; else all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import HELD, struct_bytes
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward
-from phased.ops.cuda.launch import Call, Capacity, known_parts, parts_of_schedule, taped
-from phased.ops.cuda.layout import plan
+from phased.ops.cuda.launch import Call, Capacity, is_dense, known_parts, parts_of_schedule, taped
 from phased.ops.operator import operator
 
 MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
@@ -34,22 +33,6 @@ def _missing(index: int | None) -> str | None:
     if not torch.cuda.is_available():
         return kernels.missing(0)
     return kernels.missing(torch.cuda.current_device() if index is None else index)
-
-
-def refuses(problem: Problem) -> str | None:
-    """Why a layer of so many units, half of them open at once, does not fit the kernels and the cure, or None."""
-    return _too_large(problem.weights.hh.shape[1], problem.input.dtype, problem.input.device.index)
-
-
-@constant
-def _too_large(units: int, dtype: torch.dtype, index: int | None) -> str | None:
-    device = torch.cuda.current_device() if index is None else index
-    try:
-        for name in ("forward", "backward", "dense_forward", "dense_backward"):
-            plan(name, units, 1, units // 2, units // 2, torch.finfo(dtype).bits // 8, device)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
@@ -122,7 +105,7 @@ def backward(
 def check_sizes(problem: Problem, schedule: Tensor, tape: Tensor, numbers: Tensor) -> None:
     """Raise unless the saved tensors have the sizes of this problem's; GPU memory is not read."""
     steps, batch, features = problem.input.shape
-    units, dense, size = problem.weights.hh.shape[1], problem.gate.leak > 0, problem.input.element_size()
+    units, dense, size = problem.weights.hh.shape[1], is_dense(problem), problem.input.element_size()
     rows = steps * batch
     expected = known_parts(rows, units, features, size, dense)[-1], taped(size, dense), 2
     if (schedule.numel(), tape.shape[1], numbers.numel()) != expected or not (
@@ -135,7 +118,7 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     """Empty tensors like those `forward` saves, for tracing."""
     x = problem.input
     steps, batch, features = x.shape
-    units, dense, size = problem.weights.hh.shape[1], problem.gate.leak > 0, x.element_size()
+    units, dense, size = problem.weights.hh.shape[1], is_dense(problem), x.element_size()
     schedule = parts_of_schedule(steps * batch, units, features, size, dense)[-1]
     events = steps * batch * units if dense else unknown()
     return [

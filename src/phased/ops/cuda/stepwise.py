@@ -1,0 +1,185 @@
+"""The recurrence of a layer with many units that all have events: at every step one matrix product, and one kernel for all cells.
+
+From the second run of a size on, CHUNK steps are one recorded CUDA graph. A launch from Python takes longer than such a step.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from phased.ops.cuda import kernels
+from phased.ops.cuda.constants import PLACE, PRODUCTS
+from phased.ops.memory import address
+
+if TYPE_CHECKING:
+    from phased.ops.cuda.launch import Call
+
+THREADS = 256
+CHUNK = 32  # steps of a graph
+KEPT = 8  # graphs of the last sizes
+
+
+class Place(NamedTuple):
+    """The kernels' struct of this name: where the events of a run are, and the step that offsets count from."""
+
+    first: int
+    steps: int
+    lengths: int
+    arrivals: int = 0
+    output: int = 0
+    tape: int = 0
+    to_output: int = 0
+    output_step: int = 0
+    output_batch: int = 0
+    to_products: int = 0
+    to_others: int = 0
+
+
+class Memory(NamedTuple):
+    """What the steps of a run work on.
+
+    Args:
+        place: (PLACE,) int64.
+        weights: on h, (units * PRODUCTS, units).
+        peephole: (3, units), or None.
+        h, c: the state, or the gradient to it, (batch, units); the GRU has no c.
+        products: of all units, or the gradients to them, (batch, units * PRODUCTS).
+    """
+
+    place: Tensor
+    weights: Tensor
+    peephole: Tensor | None
+    h: Tensor
+    c: Tensor | None
+    products: Tensor
+
+
+class Steps:
+    """All steps of a call, one after another."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.kernels = kernels.recurrence(*call.kind, "stepwise.cu", call.peephole, 1, 1, 1, THREADS)
+        self.grid = -(-call.batch * call.units // THREADS)
+
+    def forward(self, place: Place, state: Sequence[Tensor]) -> None:
+        """From the initial state in `state`, which holds the final one afterwards."""
+        self._run(place, state, self._step_forward, 1)
+
+    def backward(self, place: Place, to_state: Sequence[Tensor]) -> None:
+        """From the gradients to the final state in `to_state`, which holds those to the initial one afterwards."""
+        self._run(place, to_state, self._step_backward, -1)
+
+    def _step_forward(self, offset: int, at: Memory) -> None:
+        torch.mm(at.h, at.weights.T, out=at.products)
+        self._launch("step_forward", at, offset, at.products, at.peephole, at.h, at.c)
+
+    def _step_backward(self, offset: int, at: Memory) -> None:
+        self._launch("step_backward", at, offset, at.peephole, at.h, at.c, at.products)
+        at.h.addmm_(at.products, at.weights)
+
+    def _run(self, place: Place, state: Sequence[Tensor], step: Callable[[int, Memory], None], direction: int) -> None:
+        call = self.call
+        if not (self.grid and call.steps):
+            return
+        h, c = state[0], state[1] if len(state) > 1 else None
+        own = Memory(
+            call.empty(PLACE, dtype=torch.int64),
+            call.recurrent_weights().contiguous(),  # as in a graph: the layout may decide how they are multiplied
+            call.weights[4],
+            h,
+            c,
+            call.empty(call.batch, PRODUCTS * call.units),
+        )
+        with torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
+            recorded = GRAPHS.of((step.__name__, *call.kind, call.peephole, call.batch, call.units), own, step)
+            if recorded is None:
+                self._begin(own, place)
+                for offset in range(call.steps):
+                    step(offset, own)
+                return
+            with recorded.lock:
+                recorded.fill(own)
+                for first in range(0, call.steps, CHUNK):  # steps beyond the last do nothing
+                    self._begin(recorded.memory, place._replace(first=place.first + direction * first))
+                    recorded.graph.replay()
+                recorded.give_back(own)
+
+    def _begin(self, at: Memory, place: Place) -> None:
+        self.kernels.launch("place_steps", self.call.device, 1, 1, (address(at.place), *place))
+
+    def _launch(self, name: str, at: Memory, offset: int, *tensors: Tensor | None) -> None:
+        call = self.call
+        given = (address(at.place), offset, call.batch, call.units, *map(address, tensors))
+        self.kernels.launch(name, call.device, self.grid, THREADS, given)
+
+
+class Recorded:
+    """A graph of CHUNK steps, and the memory that it works on."""
+
+    def __init__(self, like: Memory, step: Callable[[int, Memory], None]) -> None:
+        self.memory = Memory(*(None if tensor is None else torch.zeros_like(tensor) for tensor in like))  # type: ignore[arg-type]
+        self.lock = threading.Lock()
+
+        def work() -> None:
+            for offset in range(CHUNK):
+                step(offset, self.memory)
+
+        self.graph = record(work)
+
+    def fill(self, own: Memory) -> None:
+        """Take over weights and state of a run."""
+        copy(self.memory[1:5], own[1:5])
+
+    def give_back(self, own: Memory) -> None:
+        """Return the state."""
+        copy(own[3:5], self.memory[3:5])
+
+
+def copy(to: Sequence[Tensor | None], given: Sequence[Tensor | None]) -> None:
+    """Copy the tensors that there are."""
+    for own, value in zip(to, given, strict=True):
+        if own is not None and value is not None:
+            own.copy_(value)
+
+
+def record(work: Callable[[], None]) -> Any:
+    """The launches of `work` as a graph; nothing runs yet."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        work()
+    return graph
+
+
+class Graphs:
+    """The graphs of the last sizes, by stream: two streams must not share memory."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[Any, ...], Recorded | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, size: tuple[Any, ...], like: Memory, step: Callable[[int, Memory], None]) -> Recorded | None:
+        """The graph of a size; None in its first run, which also loads everything that must not be loaded while recording."""
+        if torch.cuda.is_current_stream_capturing():  # the user records a graph, which takes in the single steps
+            return None
+        key = (*size, torch.cuda.current_stream(like.h.device).cuda_stream)
+        with self._lock:
+            if key not in self._found:
+                self._found[key] = None
+                while len(self._found) > KEPT:
+                    self._found.popitem(last=False)
+                return None
+            self._found.move_to_end(key)
+            if self._found[key] is None:
+                self._found[key] = Recorded(like, step)
+            return self._found[key]
+
+
+GRAPHS = Graphs()
