@@ -18,9 +18,15 @@ def recording(events: int = 500, seed: int = 0, sensor: Sensor = NMNIST, duratio
 
 
 def network(
-    units: int = 12, layers: int = 1, cell: type[PhasedRNN] = PhasedLSTM, sensor: Sensor = NMNIST, outputs: int = 10, **options
+    units: int = 12,
+    layers: int = 1,
+    cell: type[PhasedRNN] = PhasedLSTM,
+    sensor: Sensor = NMNIST,
+    outputs: int = 10,
+    mean: bool = False,
+    **options,
 ) -> Readout:
     """A small untrained network for events, in milliseconds."""
     encoder = EventEmbedding(sensor, size=6)
     options = {"period": 40.0, "shift": Uniform(0, 40), "ratio_on": 0.3} | options
-    return Readout(cell(encoder.features, units, layers, **options), outputs, encoder=encoder).eval()
+    return Readout(cell(encoder.features, units, layers, **options), outputs, encoder=encoder, mean=mean).eval()

@@ -40,8 +40,9 @@ def probabilities(model, events):
 @pytest.mark.parametrize("gate", ["triangle", "square"])
 @pytest.mark.parametrize("cell", [PhasedLSTM, PhasedGRU])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate):
-    model, events = network(layers=layers, cell=cell, gate=gate, leak=0.001), recording()
+@pytest.mark.parametrize("mean", [False, True])
+def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate, mean):
+    model, events = network(layers=layers, cell=cell, gate=gate, leak=0.001, mean=mean), recording()
     answer = Classifier.of(model).classify(events)
     np.testing.assert_allclose(answer.probabilities, probabilities(model, events), rtol=1e-4)
     assert answer.label == str(answer.probabilities.argmax())
@@ -49,9 +50,10 @@ def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate):
     assert answer.probabilities.sum() == pytest.approx(1)
 
 
-def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch):
+@pytest.mark.parametrize("mean", [False, True])
+def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch, mean):
     monkeypatch.setattr(sessions, "CHUNK", 64)
-    classifier, events = Classifier.of(network()), recording()
+    classifier, events = Classifier.of(network(mean=mean)), recording()
     whole = classifier.classify(events).probabilities
     session = classifier.session()
     for begin, end in ((0, 1), (1, 1), (1, 200), (200, 490)):
@@ -60,6 +62,33 @@ def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch):
         last = session.push(x, y, polarity, t)
     np.testing.assert_allclose(last, whole, rtol=1e-6)
     assert np.array_equal(last, session.probabilities)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_an_interrupted_run_leaves_the_session_as_it_was(monkeypatch, mean):
+    monkeypatch.setattr(sessions, "CHUNK", 64)
+    classifier, events = Classifier.of(network(mean=mean)), recording()
+    session = classifier.session()
+    before = session.run(events.part(0, 200))
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions.Outputs, "after", raising_after(2))
+        with pytest.raises(KeyboardInterrupt):
+            session.run(events.part(200, 500))
+    assert np.array_equal(session.probabilities, before)
+    assert np.array_equal(session.run(events.part(200, 500)), classifier.classify(events).probabilities)
+
+
+def raising_after(calls):
+    """`Outputs.after`, interrupted at a later call."""
+    original, made = sessions.Outputs.after, []
+
+    def after(self, more):
+        made.append(more)
+        if len(made) > calls:
+            raise KeyboardInterrupt
+        return original(self, more)
+
+    return after
 
 
 def test_sessions_do_not_disturb_each_other():
@@ -72,9 +101,10 @@ def test_sessions_do_not_disturb_each_other():
 
 
 @pytest.mark.parametrize("chunk", [7, 10_000])
-def test_the_probabilities_over_time_are_those_after_the_events_before_each_moment(chunk, monkeypatch):
+@pytest.mark.parametrize("mean", [False, True])
+def test_the_probabilities_over_time_are_those_after_the_events_before_each_moment(chunk, mean, monkeypatch):
     monkeypatch.setattr(sessions, "CHUNK", chunk)
-    classifier, events = Classifier.of(network()), recording(60)
+    classifier, events = Classifier.of(network(mean=mean)), recording(60)
     moments = list(classifier.follow(events, every=25.0))
     last = events.time[-1] / 1000
     first = events.time[0] / 1000 // 25 + 1

@@ -201,9 +201,23 @@ def test_an_answer_at_every_step_is_the_linear_layer_on_the_output_of_that_step(
         torch.testing.assert_close(answer[:length, b], wanted.squeeze(-1) if classes is None else wanted)
 
 
-def test_at_the_last_real_step_both_answers_are_the_same():
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
+@pytest.mark.parametrize("encoded", [images, words])
+def test_the_mean_output_is_read_beside_the_last_one(encoded, make):
+    batch, encoder = encoded()
+    model = Readout(make(), 3, encoder, mean=True).eval()
+    answer = model(batch)
+    for b, length in enumerate(batch.samples.lengths.tolist()):
+        outputs = alone(model, batch, b)
+        none = outputs.new_zeros(outputs.shape[-1])
+        read = torch.cat([outputs[-1], outputs.mean(0)] if length else [none, none])
+        torch.testing.assert_close(answer[b], model.linear(read))
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_at_the_last_real_step_both_answers_are_the_same(mean):
     rnn = PhasedLSTM(1, 5, period=3.0, ratio_on=0.5)
-    once, always = Readout(rnn, 3), Readout(rnn, 3, every_step=True)
+    once, always = Readout(rnn, 3, mean=mean), Readout(rnn, 3, every_step=True, mean=mean)
     always.load_state_dict(once.state_dict())
     last = always.eval()(BATCH)[BATCH.samples.lengths - 1, torch.arange(6)]
     torch.testing.assert_close(last, once.eval()(BATCH))

@@ -72,7 +72,7 @@ class Classifier:
         self._model = model
         self._stream = Stream(rnn, table=encoder.table())
         self._gates = [gate.bounded() for gate in rnn.gates()]
-        self._head = Head(model.linear.weight.numpy(), model.linear.bias.numpy())
+        self._head = Head(model.linear.weight.numpy(), model.linear.bias.numpy(), model.mean)
 
     @classmethod
     def load(cls, folder: Path | str | None = None) -> Self:

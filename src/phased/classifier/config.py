@@ -92,6 +92,7 @@ def parse(found: Mapping[str, Any]) -> Config:
         _choice(found, "gate", SHAPES),
         _get(found, "bias", bool),
         _get(found, "peephole", bool),
+        _get({"mean": False, **found}, "mean", bool),  # models from before there was a choice have none
     )
     return Config(sizes, classes, _about(found))
 

@@ -28,15 +28,43 @@ class Moment(NamedTuple):
     probabilities: Probabilities
 
 
+class Outputs(NamedTuple):
+    """The recurrent layer's outputs of the events so far, as far as the last layer reads them.
+
+    Args:
+        last: the output after the last event, (H,).
+        total: the sum of the outputs after all events, (H,), or None if it is not read.
+        events: their number.
+    """
+
+    last: NDArray[np.float32]
+    total: NDArray[np.float64] | None
+    events: int = 0
+
+    def after(self, more: NDArray[np.float32]) -> Outputs:
+        """With the outputs after further events, (N, H); of these nothing is kept."""
+        if not len(more):
+            return self
+        total = None if self.total is None else self.total + more.sum(0, dtype=np.float64)
+        return Outputs(more[-1].copy(), total, self.events + len(more))
+
+
 class Head:
-    """The last layer: probabilities of the classes from the recurrent layer's output."""
+    """The last layer: probabilities of the classes from the recurrent layer's last output and, if it reads it, the mean one."""
 
-    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
-        self.weight, self.bias = weight, bias
+    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32], mean: bool = False) -> None:
+        self.weight, self.bias, self.mean = weight, bias, mean
 
-    def __call__(self, h: NDArray[np.float32]) -> Probabilities:
-        """(H,) to (classes,)."""
-        logits = (self.weight @ h + self.bias).astype(np.float64)
+    def before(self, units: int) -> Outputs:
+        """Before the first event."""
+        return Outputs(np.zeros(units, np.float32), np.zeros(units) if self.mean else None)
+
+    def __call__(self, outputs: Outputs) -> Probabilities:
+        """The probability of each class, (classes,)."""
+        read = outputs.last
+        if outputs.total is not None:
+            read = np.concatenate([read, (outputs.total / max(1, outputs.events)).astype(np.float32)])
+        logits = (self.weight @ read + self.bias).astype(np.float64)
         logits -= logits.max()
         np.exp(logits, out=logits)
         logits /= logits.sum()
@@ -59,13 +87,13 @@ class Session:
 
     def __init__(self, stream: Stream, head: Head, sensor: Sensor, longest: float | None) -> None:
         self._stream, self._head, self._sensor, self._longest = stream, head, sensor, longest
-        self._h = np.zeros(stream.hidden_size, np.float32)
+        self._seen = head.before(stream.hidden_size)
         self._warned = longest is None
 
     @property
     def probabilities(self) -> Probabilities:
         """The probability of each class after the events so far, (classes,)."""
-        return self._head(self._h)
+        return self._head(self._seen)
 
     def push(self, x: int, y: int, polarity: int, t: float) -> Probabilities:
         """Take one event.
@@ -100,7 +128,7 @@ class Session:
             )
         time = t / MICROSECONDS
         self._check_order(time)
-        self._h = self._stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        self._seen = self._seen.after(self._stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)[None])
         self._warn_beyond(time)
         return self.probabilities
 
@@ -127,13 +155,13 @@ class Session:
             >>> Classifier.load().session().run(part).shape
             (10,)
         """
-        stream, h = self._stream, self._h
+        stream, seen = self._stream, self._seen
         self._stream = stream.copy()
         try:
             for _ in self._outputs(recording):
                 pass
         except BaseException:
-            self._stream, self._h = stream, h
+            self._stream, self._seen = stream, seen
             raise
         return self.probabilities
 
@@ -164,16 +192,15 @@ class Session:
         time = recording.time
         first, last = int(time[0]) / MICROSECONDS, int(time[-1]) / MICROSECONDS
         tick = int(first // every) + 1
-        begin, before = 0, self._h
+        begin, before = 0, self._seen
         for outputs in self._outputs(recording):
             end = begin + len(outputs)
             until = last if end == len(time) else int(time[end]) / MICROSECONDS
             while tick * every < until:
                 taken = int(np.searchsorted(time[begin:end], tick * every * MICROSECONDS))
-                # Before the first event of a chunk the state is that after the chunk before it.
-                yield Moment(tick * every, self._head(outputs[taken - 1] if taken else before))
+                yield Moment(tick * every, self._head(before.after(outputs[:taken])))
                 tick += 1
-            begin, before = end, self._h
+            begin, before = end, self._seen
         yield Moment(last, self.probabilities)
 
     def _outputs(self, recording: Recording) -> Iterator[NDArray[Any]]:
@@ -189,7 +216,7 @@ class Session:
         for first in range(0, len(recording), CHUNK):
             chunk = recording.part(first, first + CHUNK)
             outputs = self._stream.run(chunk.address, chunk.time / MICROSECONDS)
-            self._h = outputs[-1].copy()  # a view would keep the whole chunk
+            self._seen = self._seen.after(outputs)
             yield outputs
         if len(recording):
             self._warn_beyond(int(recording.time[-1]) / MICROSECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from phased import check
@@ -25,6 +26,7 @@ class Readout(Model):
         encode_padding: apply the encoder to padding too, whose features are ignored. This avoids a synchronisation with a GPU. It
             is for encoders that treat every sample alone, and for which the padding is valid input.
         dropout: probability that an output of the layer is zeroed before the linear layer, in training.
+        mean: the linear layer also reads the mean of the layer's outputs over the sequence; with `every_step`, up to each step.
 
     Shape:
         The output is (B, classes), or (B,) to predict a number; with `every_step` (T, B, classes) or (T, B).
@@ -52,6 +54,7 @@ class Readout(Model):
         every_step: bool = False,
         encode_padding: bool = False,
         dropout: float = 0.0,
+        mean: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(rnn, (PhasedRNN, Baseline)):
@@ -63,8 +66,8 @@ class Readout(Model):
         self.encoder = encoder
         self.rnn = rnn
         self.dropout = nn.Dropout(dropout) if dropout else None
-        self.linear = nn.Linear(rnn.hidden_size, 1 if classes is None else classes)
-        self.classes, self.every_step, self.encode_padding = classes, every_step, encode_padding
+        self.linear = nn.Linear((1 + mean) * rnn.hidden_size, 1 if classes is None else classes)
+        self.classes, self.every_step, self.encode_padding, self.mean = classes, every_step, encode_padding, mean
 
     def forward(self, batch: Batch) -> Tensor:
         """The output at each sequence's last valid step, or at every step."""
@@ -73,8 +76,18 @@ class Readout(Model):
         h = final[0] if isinstance(final, tuple) else final
         # h[-1] is the top layer's state at the last valid step: padding does not change it.
         read = output if self.every_step else h[-1]
+        if self.mean:
+            read = torch.cat([read, self.mean_output(output, samples.lengths)], -1)
         y: Tensor = self.linear(read if self.dropout is None else self.dropout(read))
         return y.squeeze(-1) if self.classes is None else y
+
+    def mean_output(self, output: Tensor, lengths: Tensor) -> Tensor:
+        """The mean of the layer's outputs (T, B, H) over each sequence, (B, H), or up to each step, (T, B, H)."""
+        if self.every_step:
+            return output.cumsum(0) / torch.arange(1, len(output) + 1, device=output.device).view(-1, 1, 1)
+        if not isinstance(self.rnn, PhasedRNN):  # whose output in padding is not 0
+            output = torch.where(valid_steps(len(output), lengths).unsqueeze(-1), output, 0.0)
+        return output.sum(0) / lengths.clamp(min=1).unsqueeze(-1)
 
     def encoded(self, samples: Samples) -> Tensor:
         """The layer's input, (T, B, D)."""

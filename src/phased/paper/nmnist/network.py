@@ -32,6 +32,7 @@ class DigitNetwork:
     embedding: int = 40  # numbers per pixel
     forget: float = 0.0  # added to the initial bias of the forget gates
     dropout: float = 0.0  # of the outputs of every layer
+    mean: bool = False  # whether the mean output is read beside the last one
     # Of the Phased LSTM. All units have the same period at first, and shifts spread over it.
     layers: int = 1
     period: float = 100.0  # ms
@@ -46,9 +47,9 @@ class DigitNetwork:
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record."""
         names = {
-            "phased": ("units", "embedding", "forget", "dropout", "layers", "period", "ratio_on", "leak"),
-            "bn-lstm": ("units", "embedding", "forget", "dropout", "normalise"),
-            "lstm": ("units", "embedding", "forget", "dropout"),
+            "phased": ("units", "embedding", "forget", "dropout", "mean", "layers", "period", "ratio_on", "leak"),
+            "bn-lstm": ("units", "embedding", "forget", "dropout", "mean", "normalise"),
+            "lstm": ("units", "embedding", "forget", "dropout", "mean"),
             "cnn": (),
         }
         return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
@@ -60,7 +61,8 @@ class DigitNetwork:
             if self.model == "cnn":
                 return FrameNetwork(task.classes)
             encoder = EventEmbedding(NMNIST, self.embedding)
-            return Readout(self._layer(encoder.features), task.classes, encoder, encode_padding=True, dropout=self.dropout)
+            layer = self._layer(encoder.features)
+            return Readout(layer, task.classes, encoder, encode_padding=True, dropout=self.dropout, mean=self.mean)
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:
         if self.model != "phased":
