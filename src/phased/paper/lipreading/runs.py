@@ -27,7 +27,7 @@ class Figure6:
     )
     # A word lasts a quarter of a second: with a lower open ratio most merged units are closed during all of it.
     network: LipNetwork = field(
-        default_factory=lambda: LipNetwork(normalised=True, dropout=0.3, ratio_on=0.5, learn_ratio_on=True)
+        default_factory=lambda: LipNetwork(normalised=True, dropout=0.3, ratio_on=0.8, learn_ratio_on=True)
     )
     training: Training = field(
         default_factory=lambda: Training(epochs=100, batch=64, rate=2e-3, schedule="one-cycle", average=0.99, smoothing=0.1)
