@@ -38,7 +38,7 @@ class Optimiser:
         ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
 
         def after_step(*_: Any) -> None:
-            hold(ratios, 1.0 if self.budget is None else self.budget)
+            hold(ratios, self.budget)
 
         if ratios:
             optimiser.register_step_post_hook(after_step)
@@ -46,11 +46,12 @@ class Optimiser:
 
 
 @torch.no_grad()
-def hold(ratios: Sequence[Tensor], budget: float) -> None:
-    """Bound open ratios, and scale them so that their mean is at most the budget; no value is read from a GPU."""
+def hold(ratios: Sequence[Tensor], budget: float | None) -> None:
+    """Bound open ratios, and scale them so that their mean is at most the budget, if any; no value is read from a GPU."""
     for ratio in ratios:
-        ratio.clamp_(min(SMALLEST_RATIO, budget), 1.0)
-        ratio.mul_((budget / ratio.mean()).clamp(max=1.0))
+        ratio.clamp_(SMALLEST_RATIO if budget is None else min(SMALLEST_RATIO, budget), 1.0)
+        if budget is not None:
+            ratio.mul_((budget / ratio.mean()).clamp(max=1.0))
 
 
 @torch.no_grad()

@@ -63,13 +63,16 @@ def ahead(task: Task, seed: int, at: list[Place], workers: int = 0) -> Iterator[
     """The batches in order. Workers start once and prefetch across epochs; without workers each batch is made when needed."""
     # Daemonic processes, such as dask workers, may not have child processes.
     workers = 0 if multiprocessing.current_process().daemon else min(workers, cores())
+    batches = Batches(task, seed, at)
+    if not workers:
+        return map(batches.__getitem__, range(len(batches)))
     loader: DataLoader[Any] = DataLoader(
-        Batches(task, seed, at),
+        batches,
         batch_size=None,
         num_workers=workers,
         # Named explicitly: torch cannot use the default start method of joblib's processes.
-        multiprocessing_context=("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn") if workers else None,
-        worker_init_fn=_one_thread if workers else None,
+        multiprocessing_context="fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn",
+        worker_init_fn=_one_thread,
         generator=torch.Generator(),  # otherwise the loader would draw from the global generator
     )
     return iter(loader)
