@@ -26,6 +26,8 @@ from phased.learn.store import load_checkpoint
 from phased.paper.frequency.task import Sines
 
 SMALL = Sines(points=(5, 12), duration=(5.0, 20.0))
+SHORT = Training(epochs=2, train=24, test=16, batch=8)
+STEPS = Training(epochs=2, train=240, test=80, batch=8, rate=2e-2)
 
 
 def tiny_run(task: Any = SMALL, model: Any = "phased", epochs: int = 3, seed: int = 0, **network: Any) -> Run:

@@ -1,63 +1,35 @@
 """The training loop: its results depend neither on interruptions nor on the number of processes."""
 
-import errno
 import json
-import multiprocessing
-import os
-import random
-import resource
-import signal
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
 import torch
 
-from phased import PhasedLSTM, files
+from phased import PhasedLSTM
 from phased.experiments.network import NetworkConfig
 from phased.experiments.run import Run
-from phased.learn.batch import Batch, Evaluation, Split
+from phased.learn.batch import Batch, Evaluation
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.metric import sum_of_losses
-from phased.learn.model import Model
-from phased.learn.readout import Readout
 from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
 from phased.paper.adding.task import Adding
 from phased.paper.frequency.task import Sines
 from training import (
+    SHORT,
     SMALL,
     EveryStep,
     Exploding,
     Signs,
-    TwoClocks,
-    TwoSensors,
     execute,
-    killed_while_writing,
     same_numbers,
-    slowly,
     tiny_run,
     train_together,
-    weights,
 )
 
-SHORT = Training(epochs=2, train=24, test=16, batch=8)
-STEPS = Training(epochs=2, train=240, test=80, batch=8, rate=2e-2)
 SIGNS = Signs()
-
-
-@pytest.fixture(scope="module")
-def children():
-    """Processes that start quickly, because their fork server has imported everything."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["phased.experiments.sweep", "lightning.fabric"])
-    return context
-
-
-@pytest.fixture(scope="module")
-def fabric():
-    return make_fabric("cpu")
 
 
 def test_the_loss_falls(tmp_path, fabric):
@@ -178,214 +150,6 @@ def test_a_loss_that_is_no_number_ends_the_training_and_says_so(tmp_path, fabric
 # Labels per step, and models of all kinds
 
 
-@dataclass(frozen=True)
-class Numbers(Signs):
-    """The labels are the samples themselves; labels that do not count are nan."""
-
-    classes: int | None = None
-
-    def batch(self, seed, split, epoch, index, size):
-        batch = super().batch(seed, split, epoch, index, size)
-        y = torch.where(batch.mask, batch.samples.x[..., 0], float("nan"))
-        return Batch.of(*batch.samples, y, batch.mask)
-
-
-@dataclass(frozen=True)
-class Words:
-    """Is the index, constant along a sequence, below five? Padding has an index that is out of range."""
-
-    def batch(self, seed, split, epoch, index, size):
-        batch = SIGNS.batch(seed, split, epoch, index, size)
-        first = (5 + 5 * batch.samples.x[0, :, 0].tanh()).long().clamp(0, 9)
-        indices = torch.where(batch.samples.time > 0, first, 10**6)
-        return Batch.of(indices, batch.samples.time, batch.samples.lengths, (first < 5).long())
-
-
-def every_step(folder, fabric, task=SIGNS, **training):
-    """The curve and the network of a training with labels per step."""
-    model = EveryStep(units=12).build(task, 0)
-    return fit(task, model, replace(STEPS, **training), folder, fabric).curve, model
-
-
-def numbers(curve):
-    """The parts of a curve that do not depend on the time it took."""
-    return [(point.epoch, point.loss, point.test, point.updates) for point in curve]
-
-
-def test_labels_a_step_are_learned(tmp_path, fabric):
-    curve, _ = every_step(tmp_path, fabric, epochs=6)
-    assert curve[-1].loss < 0.7 * curve[0].loss
-    assert curve[-1].test > 0.85
-
-
-def test_what_the_mask_leaves_out_changes_nothing(tmp_path, fabric):
-    one, other = (every_step(tmp_path / f"{poison}", fabric, Signs(poison=poison)) for poison in (0, 10**9))
-    assert numbers(one[0]) == numbers(other[0])
-    for name, value in one[1].state_dict().items():
-        assert torch.equal(value, other[1].state_dict()[name]), name
-
-
-@pytest.mark.parametrize("share", [0.5, 0.02])
-def test_the_metric_of_labels_a_step_counts_labels(tmp_path, fabric, share):
-    task = Signs(share=share)
-    (epoch,), model = every_step(tmp_path, fabric, task, epochs=1)
-    batches = [task.batch(0, "test", 1, index, 8) for index in range(STEPS.test // 8)]
-    model.eval()
-    right = sum(int((model(batch).argmax(-1) == batch.y)[batch.mask].sum()) for batch in batches)
-    assert epoch.test == right / sum(int(batch.mask.sum()) for batch in batches)
-    if share < 0.1:
-        assert min(int(batch.mask.sum()) for batch in batches) == 0, "a batch without a label is no hindrance"
-
-
-def test_the_loss_of_labels_a_step_is_the_mean_over_labels(tmp_path, fabric):
-    (epoch,), _ = every_step(tmp_path, fabric, epochs=1, train=8)
-    batch, model = SIGNS.batch(0, "train", 1, 0, 8), EveryStep(units=12).build(SIGNS, 0)
-    wanted = torch.nn.functional.cross_entropy(model.train()(batch)[batch.mask], batch.y[batch.mask])
-    assert epoch.loss == pytest.approx(wanted.item(), rel=1e-5)
-
-
-def test_a_number_a_step_is_learned_by_its_squared_error(tmp_path, fabric):
-    task = Numbers()
-    model = EveryStep(units=4).build(task, 0)
-    (epoch,) = fit(task, model, replace(STEPS, epochs=1, test=8), tmp_path, fabric).curve
-    batch = task.batch(0, "test", 1, 0, 8)
-    wanted = (model.eval()(batch) - batch.y)[batch.mask].square().mean()
-    assert epoch.test == pytest.approx(wanted.item(), rel=1e-5)
-
-
-def test_a_model_of_two_streams_with_their_own_clocks_is_trained(tmp_path, fabric):
-    torch.manual_seed(0)
-    model = TwoClocks()
-    curve = fit(TwoSensors(), model, replace(STEPS, epochs=8, openness_cost=0.01), tmp_path, fabric).curve
-    assert curve[-1].loss < 0.7 * curve[0].loss
-    assert curve[-1].test > 0.85
-    batches = [TwoSensors().batch(0, "test", 8, index, 8) for index in range(STEPS.test // 8)]
-    counts = [model.updates(batch) for batch in batches]
-    assert curve[-1].updates == pytest.approx(float(sum(c.made for c in counts) / sum(c.possible for c in counts)))
-    assert 0 < curve[-1].updates < 1
-
-
-def test_a_model_of_two_streams_resumes_with_the_unbroken_trainings_bits(tmp_path, fabric):
-    def trained(folder, *epochs):
-        for count in epochs:
-            torch.manual_seed(0)
-            model = TwoClocks()
-            outcome = fit(TwoSensors(), model, replace(STEPS, epochs=count), tmp_path / folder, fabric)
-        return outcome, model.state_dict()
-
-    (unbroken, one), (resumed, other) = trained("unbroken", 4), trained("broken", 1, 3, 4)
-    assert (unbroken.resumed, resumed.resumed) == (0, 3)
-    assert numbers(unbroken.curve) == numbers(resumed.curve)
-    for name, value in one.items():
-        assert torch.equal(value, other[name]), name
-
-
-def test_a_model_without_a_penalty_has_no_price(tmp_path, fabric):
-    curves = []
-    for price in (0.0, 10.0):
-        model = NetworkConfig("lstm", units=5).build(SMALL, 0)
-        assert model.penalty() is None
-        curves.append(numbers(fit(SMALL, model, replace(SHORT, openness_cost=price), tmp_path / f"{price}", fabric).curve))
-    assert curves[0] == curves[1]
-
-
-def test_any_module_with_the_three_methods_is_trained(tmp_path, fabric):
-    class Mine(torch.nn.Module):
-        """Not a subclass of Model."""
-
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.Linear(1, 2)
-
-        def forward(self, batch):
-            return self.linear(batch.samples.x[0])
-
-        def updates(self, batch):
-            return None
-
-        def penalty(self):
-            return None
-
-    (epoch,) = fit(SMALL, Mine(), replace(SHORT, epochs=1), tmp_path, fabric).curve
-    assert epoch.updates is None
-    assert epoch.loss > 0
-
-
-@pytest.mark.parametrize(
-    "model, got",
-    [
-        (torch.nn.Linear(1, 2), "got Linear without updates, penalty."),
-        (PhasedLSTM(1, 2), "got PhasedLSTM without updates, penalty."),
-        (lambda batch: batch.y, "got function."),
-        (None, "got NoneType."),
-    ],
-    ids=["Linear", "PhasedLSTM", "function", "None"],
-)
-def test_what_is_no_model_is_refused_before_anything_is_written(tmp_path, fabric, model, got):
-    with pytest.raises(TypeError) as caught:
-        fit(SMALL, model, SHORT, tmp_path / "new", fabric)
-    wanted = "model must be a torch module with forward(batch), updates(batch) and penalty(), "
-    assert str(caught.value) == f"{wanted}{got} Make it a subclass of phased.learn.Model."
-    assert not (tmp_path / "new").exists()
-
-
-class Answering(Model):
-    """Returns zeros of a shape."""
-
-    def __init__(self, *shape):
-        super().__init__()
-        self.shape, self.weight = shape, torch.nn.Parameter(torch.zeros(()))
-
-    def forward(self, batch):
-        return self.weight * torch.zeros(self.shape)
-
-
-@pytest.mark.parametrize(
-    "task, shape, wanted",
-    [
-        (SMALL, (7, 2), "(8, classes), because y holds classes"),
-        (SMALL, (8, 2, 1), "(8, classes), because y holds classes"),
-        (SMALL, (12, 8, 2), "(8, classes), because y holds classes"),
-        (SMALL, (), "(8, classes), because y holds classes"),
-        (SMALL, (8,), "(8, classes), because y holds classes"),
-        (Adding(length=(10, 12)), (8, 1), "(8), because y holds numbers"),
-        (SIGNS, (8, 2), "(9, 8, classes), because y holds classes"),
-        (SIGNS, (9, 8), "(9, 8, classes), because y holds classes"),
-    ],
-)
-def test_an_answer_of_another_shape_is_named(tmp_path, fabric, task, shape, wanted):
-    with pytest.raises(ValueError) as caught:
-        fit(task, Answering(*shape), SHORT, tmp_path, fabric)
-    got = str(shape).replace("'", "")
-    assert f"the model's output must have shape {wanted}" in str(caught.value)
-    assert f"got {got}" in str(caught.value)
-
-
-@dataclass(frozen=True)
-class Unlabelled(Signs):
-    """No label counts."""
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        batch = super().batch(seed, split, epoch, index, size)
-        return replace(batch, mask=torch.zeros_like(batch.mask))
-
-
-def test_an_epoch_without_any_label_is_an_error(tmp_path, fabric):
-    model = Readout(PhasedLSTM(1, 4, period=2.0, ratio_on=0.9), 2, every_step=True)
-    with pytest.raises(ValueError, match="at least one label must count in an epoch, got none"):
-        fit(Unlabelled(), model, STEPS, tmp_path, fabric)
-
-
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_an_encoder_is_trained_with_its_layer(tmp_path, precision):
-    task = Words()
-    model = Readout(PhasedLSTM(3, 8, period=2.0, ratio_on=0.9), 2, encoder=torch.nn.Embedding(10, 3))
-    before = model.encoder.weight.detach().clone()
-    curve = fit(task, model, replace(STEPS, epochs=4), tmp_path, make_fabric("cpu", precision=precision)).curve
-    assert curve[-1].loss < 0.8 * curve[0].loss
-    assert not torch.equal(model.encoder.weight, before)
-
-
 def test_denormal_numbers_are_flushed_inside_and_only_there():
     tiny = torch.full((1,), 1e-310, dtype=torch.float64)
     assert (tiny * 1).item() > 0
@@ -492,163 +256,6 @@ def test_smoothing_raises_the_loss_of_a_certain_network():
 
 
 # Interruptions
-
-
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    """An uninterrupted run of every model: its result and its weights."""
-    results = {}
-    for model in ("phased", "bn-lstm"):
-        out = tmp_path_factory.mktemp(model)
-        run = tiny_run(model=model, epochs=6)
-        results[model] = same_numbers(execute(run, out)), weights(run, out)
-    return results
-
-
-def wait_for_epoch(log, epoch):
-    """Wait until the log has this many epochs."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if log.exists() and len(log.read_text().splitlines()) >= epoch:
-            return
-        time.sleep(0.001)
-    pytest.fail(f"no epoch {epoch} in a minute")
-
-
-@pytest.mark.parametrize("model", ["phased", "bn-lstm"])
-@pytest.mark.parametrize("chance", range(2))
-def test_killed_at_any_moment_and_resumed_it_gives_the_unbroken_runs_bits(tmp_path, children, unbroken, model, chance):
-    draw = random.Random(f"{model} {chance}")
-    run = tiny_run(model=model, epochs=6)
-    for least in (0, 3):
-        child = children.Process(target=slowly, args=(run, tmp_path))
-        child.start()
-        wait_for_epoch(run.folder(tmp_path) / LOG, draw.randint(least, least + 1))
-        time.sleep(draw.uniform(0.0, 0.06))  # about an epoch: in training, or in a checkpoint
-        child.kill()
-        child.join()
-        assert child.exitcode == -signal.SIGKILL
-        assert not run.file(tmp_path).exists()
-    assert same_numbers(execute(run, tmp_path)) == unbroken[model][0]
-    assert weights(run, tmp_path) == unbroken[model][1]
-
-
-# The calls of fsync are, in turn, for a checkpoint, its folder, a log, its folder. Calls 1 to 4 come before the first epoch.
-@pytest.mark.parametrize("write", [1, 2, 5, 9, 15])
-def test_killed_while_it_writes_a_checkpoint_it_resumes_with_the_unbroken_runs_bits(tmp_path, children, unbroken, write):
-    run = tiny_run(epochs=6)
-    child = children.Process(target=killed_while_writing, args=(run, tmp_path, write))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
-    assert not run.file(tmp_path).exists()
-    assert same_numbers(execute(run, tmp_path)) == unbroken["phased"][0]
-    assert weights(run, tmp_path) == unbroken["phased"][1]
-    assert {file.name for file in run.folder(tmp_path).iterdir()} == {CHECKPOINT, LOG}, (
-        "what a killed writer left is cleared away"
-    )
-
-
-def test_more_epochs_are_more_of_the_same_training(tmp_path, unbroken):
-    execute(tiny_run(epochs=4), tmp_path)
-    line = execute(tiny_run(epochs=6), tmp_path)
-    assert same_numbers(line)["curve"] == unbroken["phased"][0]["curve"]
-
-
-def test_a_finished_training_is_not_repeated(tmp_path, fabric):
-    fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
-    model = NetworkConfig(units=5).build(SMALL, 0)
-    outcome = fit(SMALL, model, SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
-    assert outcome.resumed == 2
-    assert len(outcome.curve) == 2
-
-
-@pytest.mark.parametrize(
-    "other, message",
-    [
-        ({"settings": replace(SHORT, batch=4)}, "batch is 8 there, 4 here"),
-        ({"task": Sines()}, 'task is "Sines'),
-        ({"network": NetworkConfig(units=5, leak=0.25)}, "model is 'Readout"),
-        ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than epochs=1"),
-    ],
-)
-def test_the_checkpoint_of_another_training_is_not_taken_over(tmp_path, fabric, other, message):
-    fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
-    given = {"task": SMALL, "network": NetworkConfig(units=5), "settings": SHORT} | other
-    with pytest.raises(ValueError, match=message) as caught:
-        fit(given["task"], given["network"].build(given["task"], 0), given["settings"], tmp_path, fabric)
-    assert "Choose another folder, or delete it to start anew." in str(caught.value)
-
-
-def test_a_file_that_is_no_checkpoint_is_named(tmp_path, fabric):
-    (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
-    with pytest.raises(ValueError, match=r"checkpoint\.pt' is damaged, or not a checkpoint.*Delete it to start anew"):
-        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
-
-
-def test_fabrics_advice_to_round_products_is_not_repeated_at_every_start(caplog):
-    """Lightning advises a lower precision on each start on a GPU with tensor cores, which would change the results."""
-    from lightning.fabric.utilities.rank_zero import rank_zero_info, rank_zero_warn
-
-    make_fabric("cpu")
-    rank_zero_info("You are using a CUDA device that has Tensor Cores")
-    with pytest.warns(UserWarning, match="a real warning"):
-        rank_zero_warn("a real warning")
-    assert "Tensor Cores" not in caplog.text
-
-
-# Disks
-
-
-def full_disk(*_):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_full_disk_is_found_out_before_training(tmp_path, fabric, monkeypatch):
-    monkeypatch.setattr(files.os, "fsync", full_disk)
-    with pytest.raises(OSError, match=r"cannot write '.*checkpoint\.pt': No space left on device; there was none before it"):
-        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("average, room", [(0.0, 3), (0.9, 7)], ids=["", "average"])
-def test_a_disk_without_room_for_two_checkpoints_is_found_out_before_training(tmp_path, fabric, average, room):
-    model = NetworkConfig(units=60).build(SMALL, 0)
-    one = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room * one, before[1]))  # room for one checkpoint, not for two
-    try:
-        with pytest.raises(OSError, match=r"cannot write to the folder '.*': File too large. Make room there, or choose another"):
-            fit(SMALL, model, replace(SHORT, average=average), tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_disk_that_fills_up_leaves_the_last_checkpoint_intact(tmp_path, unbroken, monkeypatch):
-    run, synced, count = tiny_run(epochs=6), os.fsync, 0
-
-    def fills_up(handle):
-        nonlocal count
-        count += 1
-        full_disk() if count > 12 else synced(handle)
-
-    monkeypatch.setattr(files.os, "fsync", fills_up)
-    with pytest.raises(OSError, match=r"No space left on device; the one before it is intact. Make room"):
-        execute(run, tmp_path)
-    state = load_checkpoint(run.folder(tmp_path) / CHECKPOINT)
-    assert len(state["curve"]) == 2
-    monkeypatch.undo()
-    assert same_numbers(execute(run, tmp_path)) == unbroken["phased"][0]
-
-
-def test_a_folder_that_cannot_be_written_to_is_found_out_before_training(tmp_path, fabric):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match=r"cannot write to the folder '.*file/run'.*Choose another"):
-        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path / "file" / "run", fabric)
-
-
-# Devices and processes
 
 
 def test_two_processes_train_as_one_does(tmp_path):

@@ -1,0 +1,194 @@
+"""A training that was interrupted at any moment continues with the numbers of one that was not."""
+
+import errno
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+
+from phased import files
+from phased.experiments.network import NetworkConfig
+from phased.learn.device import make_fabric
+from phased.learn.loop import fit
+from phased.learn.store import CHECKPOINT, LOG, load_checkpoint
+from phased.paper.frequency.task import Sines
+from training import (
+    SHORT,
+    SMALL,
+    execute,
+    killed_while_writing,
+    same_numbers,
+    slowly,
+    tiny_run,
+    weights,
+)
+
+
+@pytest.fixture(scope="module")
+def children():
+    """Processes that start quickly, because their fork server has imported everything."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["phased.experiments.sweep", "lightning.fabric"])
+    return context
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """An uninterrupted run of every model: its result and its weights."""
+    results = {}
+    for model in ("phased", "bn-lstm"):
+        out = tmp_path_factory.mktemp(model)
+        run = tiny_run(model=model, epochs=6)
+        results[model] = same_numbers(execute(run, out)), weights(run, out)
+    return results
+
+
+def wait_for_epoch(log, epoch):
+    """Wait until the log has this many epochs."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if log.exists() and len(log.read_text().splitlines()) >= epoch:
+            return
+        time.sleep(0.001)
+    pytest.fail(f"no epoch {epoch} in a minute")
+
+
+@pytest.mark.parametrize("model", ["phased", "bn-lstm"])
+@pytest.mark.parametrize("chance", range(2))
+def test_killed_at_any_moment_and_resumed_it_gives_the_unbroken_runs_bits(tmp_path, children, unbroken, model, chance):
+    draw = random.Random(f"{model} {chance}")
+    run = tiny_run(model=model, epochs=6)
+    for least in (0, 3):
+        child = children.Process(target=slowly, args=(run, tmp_path))
+        child.start()
+        wait_for_epoch(run.folder(tmp_path) / LOG, draw.randint(least, least + 1))
+        time.sleep(draw.uniform(0.0, 0.06))  # about an epoch: in training, or in a checkpoint
+        child.kill()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+        assert not run.file(tmp_path).exists()
+    assert same_numbers(execute(run, tmp_path)) == unbroken[model][0]
+    assert weights(run, tmp_path) == unbroken[model][1]
+
+
+# The calls of fsync are, in turn, for a checkpoint, its folder, a log, its folder. Calls 1 to 4 come before the first epoch.
+@pytest.mark.parametrize("write", [1, 2, 5, 9, 15])
+def test_killed_while_it_writes_a_checkpoint_it_resumes_with_the_unbroken_runs_bits(tmp_path, children, unbroken, write):
+    run = tiny_run(epochs=6)
+    child = children.Process(target=killed_while_writing, args=(run, tmp_path, write))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    assert not run.file(tmp_path).exists()
+    assert same_numbers(execute(run, tmp_path)) == unbroken["phased"][0]
+    assert weights(run, tmp_path) == unbroken["phased"][1]
+    assert {file.name for file in run.folder(tmp_path).iterdir()} == {CHECKPOINT, LOG}, (
+        "what a killed writer left is cleared away"
+    )
+
+
+def test_more_epochs_are_more_of_the_same_training(tmp_path, unbroken):
+    execute(tiny_run(epochs=4), tmp_path)
+    line = execute(tiny_run(epochs=6), tmp_path)
+    assert same_numbers(line)["curve"] == unbroken["phased"][0]["curve"]
+
+
+def test_a_finished_training_is_not_repeated(tmp_path, fabric):
+    fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
+    model = NetworkConfig(units=5).build(SMALL, 0)
+    outcome = fit(SMALL, model, SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
+    assert outcome.resumed == 2
+    assert len(outcome.curve) == 2
+
+
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        ({"settings": replace(SHORT, batch=4)}, "batch is 8 there, 4 here"),
+        ({"task": Sines()}, 'task is "Sines'),
+        ({"network": NetworkConfig(units=5, leak=0.25)}, "model is 'Readout"),
+        ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than epochs=1"),
+    ],
+)
+def test_the_checkpoint_of_another_training_is_not_taken_over(tmp_path, fabric, other, message):
+    fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
+    given = {"task": SMALL, "network": NetworkConfig(units=5), "settings": SHORT} | other
+    with pytest.raises(ValueError, match=message) as caught:
+        fit(given["task"], given["network"].build(given["task"], 0), given["settings"], tmp_path, fabric)
+    assert "Choose another folder, or delete it to start anew." in str(caught.value)
+
+
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path, fabric):
+    (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match=r"checkpoint\.pt' is damaged, or not a checkpoint.*Delete it to start anew"):
+        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
+
+
+def test_fabrics_advice_to_round_products_is_not_repeated_at_every_start(caplog):
+    """Lightning advises a lower precision on each start on a GPU with tensor cores, which would change the results."""
+    from lightning.fabric.utilities.rank_zero import rank_zero_info, rank_zero_warn
+
+    make_fabric("cpu")
+    rank_zero_info("You are using a CUDA device that has Tensor Cores")
+    with pytest.warns(UserWarning, match="a real warning"):
+        rank_zero_warn("a real warning")
+    assert "Tensor Cores" not in caplog.text
+
+
+# Disks
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_found_out_before_training(tmp_path, fabric, monkeypatch):
+    monkeypatch.setattr(files.os, "fsync", full_disk)
+    with pytest.raises(OSError, match=r"cannot write '.*checkpoint\.pt': No space left on device; there was none before it"):
+        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("average, room", [(0.0, 3), (0.9, 7)], ids=["", "average"])
+def test_a_disk_without_room_for_two_checkpoints_is_found_out_before_training(tmp_path, fabric, average, room):
+    model = NetworkConfig(units=60).build(SMALL, 0)
+    one = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room * one, before[1]))  # room for one checkpoint, not for two
+    try:
+        with pytest.raises(OSError, match=r"cannot write to the folder '.*': File too large. Make room there, or choose another"):
+            fit(SMALL, model, replace(SHORT, average=average), tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_leaves_the_last_checkpoint_intact(tmp_path, unbroken, monkeypatch):
+    run, synced, count = tiny_run(epochs=6), os.fsync, 0
+
+    def fills_up(handle):
+        nonlocal count
+        count += 1
+        full_disk() if count > 12 else synced(handle)
+
+    monkeypatch.setattr(files.os, "fsync", fills_up)
+    with pytest.raises(OSError, match=r"No space left on device; the one before it is intact. Make room"):
+        execute(run, tmp_path)
+    state = load_checkpoint(run.folder(tmp_path) / CHECKPOINT)
+    assert len(state["curve"]) == 2
+    monkeypatch.undo()
+    assert same_numbers(execute(run, tmp_path)) == unbroken["phased"][0]
+
+
+def test_a_folder_that_cannot_be_written_to_is_found_out_before_training(tmp_path, fabric):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match=r"cannot write to the folder '.*file/run'.*Choose another"):
+        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path / "file" / "run", fabric)
+
+
+# Devices and processes
