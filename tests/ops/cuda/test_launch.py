@@ -252,6 +252,13 @@ def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape,
     assert_contract(case.poison_padding(), "cuda")
 
 
+def test_steps_recorded_in_inference_mode_serve_training(by_steps):
+    case = Case("lstm", leak=0.01, lengths=[11, 0, 4])
+    with torch.inference_mode():
+        case.run("cuda")
+    assert_contract(case, "cuda")
+
+
 @pytest.mark.parametrize("steps", [0, 1, 2])
 @pytest.mark.parametrize("batch", [0, 1, 4])
 def test_empty_and_tiny_batches_step_by_step(by_steps, steps, batch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import FOUND_BYTES, GATE, LANES, OF_BLOCK_BYTES, PRODUCTS, STRETCH, SUM_THREADS, struct_bytes
 from phased.ops.cuda.layout import Plan, blocks, padded, plan, too_large
 from phased.ops.cuda.pinned import Ticket
+from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.memory import address, contiguous, contiguous_rows
 
@@ -130,7 +130,7 @@ class Call:
 
     def input_products(self) -> Tensor:
         """The products of the input with the weights of all units, (steps * batch, units * PRODUCTS)."""
-        with torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
+        with without_autocast():
             return self.input.reshape(self.rows, self.features) @ self.input_weights().T
 
     def input_weights(self) -> Tensor:

@@ -15,6 +15,7 @@ from phased.ops.cuda.constants import HELD, struct_bytes
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward
 from phased.ops.cuda.launch import Call, Capacity, is_dense, known_parts, parts_of_schedule, taped
+from phased.ops.cuda.precision import without_autocast
 from phased.ops.operator import operator
 
 MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
@@ -88,7 +89,7 @@ def backward(
     problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool
 ) -> Gradients:
     """All gradients from those to the output and the final state; the one to the input only `with_input`."""
-    with on(problem.input.device), torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
+    with on(problem.input.device), without_autocast():
         schedule, tape, numbers = result.saved
         check_sizes(problem, schedule, tape, numbers)
         call = Call(problem, schedule)

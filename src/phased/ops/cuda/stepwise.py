@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import PLACE, PRODUCTS
+from phased.ops.cuda.precision import without_autocast
 from phased.ops.memory import address
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Steps:
             c,
             call.empty(call.batch, PRODUCTS * call.units),
         )
-        with torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
+        with without_autocast():
             recorded = GRAPHS.of((step.__name__, *call.kind, call.peephole, call.batch, call.units), own, step)
             if recorded is None:
                 self._begin(own, place)
@@ -125,7 +125,8 @@ class Recorded:
     """A graph of CHUNK steps, and the memory that it works on."""
 
     def __init__(self, like: Memory, step: Callable[[int, Memory], None]) -> None:
-        self.memory = Memory(*(None if tensor is None else torch.zeros_like(tensor) for tensor in like))  # type: ignore[arg-type]
+        with torch.inference_mode(False):  # a tensor made in inference mode could not be written to in a later training
+            self.memory = Memory(*(None if tensor is None else torch.zeros_like(tensor) for tensor in like))  # type: ignore[arg-type]
         self.lock = threading.Lock()
 
         def work() -> None:
