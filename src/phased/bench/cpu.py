@@ -18,6 +18,9 @@ from phased.bench.measure import Timing, compare
 from phased.init import LogUniform
 from phased.ops.cpu import passes as cpu
 
+USUAL_RATIO = 0.05
+"""The open ratio of a work that does not say otherwise."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -27,10 +30,11 @@ class Work:
     T: int
     D: int
     H: int
-    ratio_on: float = 0.05
+    ratio_on: float = USUAL_RATIO
 
     def __str__(self) -> str:
-        return f"B{self.B} T{self.T} D{self.D} H{self.H}"
+        ratio = "" if self.ratio_on == USUAL_RATIO else f" r_on {self.ratio_on:g}"
+        return f"B{self.B} T{self.T} D{self.D} H{self.H}{ratio}"
 
     def data(self) -> tuple[Tensor, Tensor, Tensor]:
         """Input, time, and a gradient at every step."""

@@ -23,7 +23,10 @@ SPARSE = (
     Work(32, 1000, 1, 1024),
 )
 WIDER = (Work(32, 1000, 41, 110), Work(32, 1000, 41, 256))  # more features
-LEAKY = (Work(32, 1000, 1, 110), Work(128, 1000, 1, 110), Work(512, 1000, 1, 110))
+COMMON = (Work(256, 512, 16, 128), Work(128, 1000, 8, 256), Work(1024, 256, 32, 64), Work(64, 3153, 41, 110))  # the last: N-MNIST
+OPENER = (Work(32, 1000, 1, 110, 0.25), Work(256, 512, 16, 128, 0.25))  # open ratios as learned ones end
+LARGE = (Work(32, 200, 1, 4096),)  # too large for the kernels of open units
+LEAKY = (*SPARSE, Work(128, 1000, 1, 110), *COMMON)
 HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128))  # cuDNN's fastest case: float16, 128 units
 MEMORY = (Work(32, 1000, 1, 110), Work(32, 10_000, 1, 110))
 LONGEST = tuple(Work(8, steps, 1, 110) for steps in (1_000, 10_000, 100_000, 1_000_000))

@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from phased.bench.cpu import USUAL_RATIO
 from phased.report.markdown import table
 
 Row = Mapping[str, Any]
 
 
 def work(row: Row) -> str:
-    """The size of the problem: batch, steps, features, units."""
+    """The size of the problem: batch, steps, features, units; and the open ratio, where it is not the usual one."""
     size = row["work"]
-    return f"B{size['B']} T{size['T']:,} D{size['D']} H{size['H']}"
+    ratio = "" if size["ratio_on"] == USUAL_RATIO else f" r_on {size['ratio_on']:g}"
+    return f"B{size['B']} T{size['T']:,} D{size['D']} H{size['H']}{ratio}"
 
 
 def ms(row: Row, who: str, digits: int = 1) -> str:

@@ -216,9 +216,9 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
     rounds = 2 if quick else 7
     result: dict[str, Any] = {"machine": machine() | cuda.gpu(), "rounds": rounds}
 
-    rows = table("training step, ms; leak 0, r_on 0.05", "work", "ours", "of it GPU", "nn.LSTM", "reference", "ratio")
+    rows = table("training step, ms; leak 0", "work", "ours", "of it GPU", "nn.LSTM", "reference", "ratio")
     result["train"] = []
-    for work in (*cuda.SPARSE, *cuda.WIDER):
+    for work in (*cuda.SPARSE, *cuda.WIDER, *cuda.COMMON, *cuda.OPENER, *cuda.LARGE):
         with console.status(f"training, {work}"):
             timings = cuda.training(work, 0.0, rounds, reference=work is cuda.SPARSE[0] and not quick)
             busy = cuda.kernel_time(work, 0.0)
