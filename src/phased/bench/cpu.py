@@ -51,7 +51,13 @@ class Work:
         return rnn
 
 
-TABLE = (Work(32, 125, 1, 110), Work(32, 1000, 1, 110), Work(32, 3000, 41, 110), Work(32, 1000, 41, 256))
+TABLE = (
+    Work(32, 125, 1, 110),
+    Work(32, 1000, 1, 110),
+    Work(32, 3000, 41, 110),
+    Work(32, 1000, 41, 256),
+    Work(32, 1000, 1, 110, 0.25),  # as learned open ratios end
+)
 MEMORY = Work(8, 100_000, 1, 110)
 
 
