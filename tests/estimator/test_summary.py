@@ -81,6 +81,13 @@ def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient(compiled
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
+def test_lengths_of_any_integer_dtype_pool_alike(dtype):
+    h, lengths = torch.rand(3, 2, 4), torch.tensor([3, 1])
+    for one, other in zip(pool_states(h, lengths.to(dtype)), pool_states(h, lengths), strict=True):
+        assert torch.equal(one, other)
+
+
 @needs_core
 def test_padding_of_states_may_be_anything():
     h = torch.rand(3, 2, 4)

@@ -42,7 +42,7 @@ class _ByCore(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        h, lengths = contiguous(h), contiguous(lengths)
+        h, lengths = contiguous(h), contiguous(lengths.to(torch.int64))  # the core reads lengths as int64
         last, mean, highest, count = made = [h.new_empty(h.shape[1:]) for _ in range(4)]
         getattr(core, f"pool{KINDS[h.dtype]}")(address(h), address(lengths), *h.shape, *map(address, made))
         ctx.save_for_backward(h, lengths, highest, count)

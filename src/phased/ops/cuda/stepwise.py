@@ -1,6 +1,6 @@
 """The recurrence of a layer with many units that all have events: at every step one matrix product, and one kernel for all cells.
 
-From the second run of a size on, CHUNK steps are one recorded CUDA graph. A launch from Python takes longer than such a step.
+From the second run of a size on, CHUNK steps are one recorded CUDA graph, so that Python does not launch every step.
 """
 
 from __future__ import annotations
