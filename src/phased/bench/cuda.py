@@ -27,6 +27,7 @@ COMMON = (Work(256, 512, 16, 128), Work(128, 1000, 8, 256), Work(1024, 256, 32, 
 OPENER = (Work(32, 1000, 1, 110, 0.25), Work(256, 512, 16, 128, 0.25))  # open ratios as learned ones end
 LARGE = (Work(32, 200, 1, 4096),)  # too large for the kernels of open units
 LEAKY = (*SPARSE, Work(128, 1000, 1, 110), *COMMON)
+PRECISE = (Work(32, 1000, 1, 512), Work(32, 1000, 1, 1024), Work(32, 200, 1, 4096))  # with a leak, where products take the time
 HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128))  # cuDNN's fastest case: float16, 128 units
 MEMORY = (Work(32, 1000, 1, 110), Work(32, 10_000, 1, 110))
 LONGEST = tuple(Work(8, steps, 1, 110) for steps in (1_000, 10_000, 100_000, 1_000_000))
@@ -94,6 +95,43 @@ def training(work: Work, leak: float, rounds: int, reference: bool = False, alon
     if reference:  # far slower: one round is enough
         timings |= compare({"reference": train(work.layer(leak, "reference").cuda(), gradient, x, moments)}, 1)
     return timings
+
+
+def precision(work: Work, leak: float, rounds: int) -> dict[str, Timing]:
+    """A training step with products of the same precision: in float32, and with factors rounded to TF32.
+
+    By torch's defaults nn.LSTM rounds the factors of its products to TF32 (10 bits of a float32's 23), and matrix products, ours
+    among them, do not.
+    """
+    x, moments, gradient = on_gpu(work)
+    ours = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
+    lstm = train(nn.LSTM(work.D, work.H).cuda(), gradient, x)
+    return compare(
+        {
+            "ours": with_precision("ieee", ours),
+            "nn.LSTM": with_precision("ieee", lstm),
+            "ours TF32": with_precision("tf32", ours),
+            "nn.LSTM TF32": with_precision("tf32", lstm),
+        },
+        rounds,
+    )
+
+
+def with_precision(name: str, step: Callable[[], None]) -> Callable[[], None]:
+    """The step with products of this precision, "ieee" or "tf32"."""
+    settings: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn.rnn)
+
+    def run() -> None:
+        before = [setting.fp32_precision for setting in settings]
+        for setting in settings:
+            setting.fp32_precision = name
+        try:
+            step()
+        finally:
+            for setting, value in zip(settings, before, strict=True):
+                setting.fp32_precision = value
+
+    return run
 
 
 def half(work: Work, rounds: int) -> dict[str, Timing]:

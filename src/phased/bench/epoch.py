@@ -16,7 +16,7 @@ from phased.bench.measure import Timing
 from phased.learn.average import Average
 from phased.learn.device import make_fabric
 from phased.learn.loader import Place, sizes
-from phased.learn.loop import Training, train_once
+from phased.learn.loop import Training, adam, train_once
 from phased.learn.share import Unopened, shares
 from phased.paper.nmnist.network import DigitNetwork
 from phased.paper.nmnist.runs import TABLES
@@ -32,7 +32,7 @@ class Contestant:
     def __init__(self, network: DigitNetwork, task: Digits, training: Training, device: str) -> None:
         self.fabric, self.task, self.training = make_fabric(device), task, replace(training, train=task.visits)
         model = network.build(task, seed=0)
-        optimizer: Any = torch.optim.Adam(model.parameters(), lr=training.rate)
+        optimizer: Any = adam(list(model.parameters()), training.rate, self.fabric.device)
         self.module, self.optimizer = self.fabric.setup(Unopened(model), optimizer)
         self.average = Average(model, training.average) if training.average else None
         self.epochs = 0

@@ -95,6 +95,17 @@ def cuda(result: Row) -> str:
         for row in result[key]
     ]
     rows += [
+        [
+            f"training step, leak 0.001, {work(row)}; both in {name}",
+            ms(row, "ours" + added),
+            "",
+            ms(row, "nn.LSTM" + added),
+            times(row, "nn.LSTM" + added, "ours" + added),
+        ]
+        for row in result.get("precision", [])
+        for name, added in (("float32", ""), ("TF32", " TF32"))
+    ]
+    rows += [
         [f"training step, leak 0, {work(row)}; nn.LSTM in float16", ms(row, "ours"), "", ms(row, half), times(row, half, "ours")]
         for half in ("nn.LSTM float16",)
         for row in result["half"]

@@ -13,7 +13,7 @@ from phased.experiments.network import NetworkConfig
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
 from phased.learn.device import make_fabric
-from phased.learn.loop import Training, train_once
+from phased.learn.loop import Training, adam, train_once
 from phased.learn.readout import Readout
 from phased.learn.share import Unopened, shared
 from phased.paper.adding.task import Adding
@@ -87,7 +87,7 @@ def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Ti
     """Seconds of a training step with the optimiser: one round to warm up, then rounds of 8 steps (plain loop: 2 rounds of 1)."""
     fabric, training = make_fabric(device), Training()
     model = build(figure, contestant)
-    optimizer: Any = torch.optim.Adam(model.parameters())
+    optimizer: Any = adam(list(model.parameters()), training.rate, fabric.device)
     module, optimizer = fabric.setup(Unopened(model), optimizer)
     count, rounds = (1, 2) if contestant.plain else (8, rounds)
     batches = [shared(figure.task.batch(0, "train", 1, i, training.batch), fabric) for i in range(count)]

@@ -239,6 +239,17 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         result["leak"].append(cuda.row(work, timings, gpu=busy))
     console.print(rows, "")
 
+    rows = table("training step, ms; leak 0.001; the same precision", "work", "precision", "ours", "nn.LSTM", "ratio")
+    result["precision"] = []
+    for work in cuda.PRECISE:
+        with console.status(f"the same precision, {work}"):
+            timings = cuda.precision(work, 1e-3, rounds)
+        for name, added in (("float32", ""), ("TF32", " TF32")):
+            ours, lstm = timings["ours" + added], timings["nn.LSTM" + added]
+            rows.add_row(str(work), name, milliseconds(ours), milliseconds(lstm), ratio(lstm, ours))
+        result["precision"].append(cuda.row(work, timings))
+    console.print(rows, "")
+
     rows = table("training step, ms; leak 0; nn.LSTM in float16, its fastest", "work", "ours, float32", "nn.LSTM", "ratio")
     result["half"] = []
     for work in cuda.HALF:

@@ -99,7 +99,8 @@ class Steps:
             call.empty(call.batch, PRODUCTS * call.units),
         )
         with without_autocast():
-            recorded = GRAPHS.of((step.__name__, *call.kind, call.peephole, call.batch, call.units), own, step)
+            precision = torch.backends.cuda.matmul.fp32_precision  # the recorded products keep that of their recording
+            recorded = GRAPHS.of((step.__name__, *call.kind, call.peephole, call.batch, call.units, precision), own, step)
             if recorded is None:
                 self._begin(own, place)
                 for offset in range(call.steps):

@@ -22,15 +22,15 @@ class Figure6:
     # so that the gates of a Phased LSTM are in other phases at every visit.
     task: Sentences = field(
         default_factory=lambda: Sentences(
-            silent=0.55, blind=0.25, flip=True, shift=3.0, zoom=0.1, light=0.3, begin=3000.0, noise=0.6
+            silent=0.45, blind=0.3, flip=True, shift=3.0, zoom=0.1, light=0.3, begin=3000.0, noise=0.6
         )
     )
-    # A word lasts a quarter of a second: with a lower open ratio most merged units are closed during all of it.
+    # A word lasts a quarter of a second: with a lower open ratio many merged units are closed during all of it.
     network: LipNetwork = field(
-        default_factory=lambda: LipNetwork(normalised=True, dropout=0.3, ratio_on=0.8, learn_ratio_on=True)
+        default_factory=lambda: LipNetwork(normalised=True, dropout=0.3, ratio_on=1.0, learn_ratio_on=True)
     )
     training: Training = field(
-        default_factory=lambda: Training(epochs=100, batch=64, rate=2e-3, schedule="one-cycle", average=0.99, smoothing=0.1)
+        default_factory=lambda: Training(epochs=100, batch=64, rate=4e-3, schedule="one-cycle", average=0.99, smoothing=0.1)
     )
     # As far as the paper says, and with its usual open ratio and Adam's usual rate.
     paper_task: Sentences = field(default_factory=Sentences)
