@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -14,7 +14,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from phased import check, init, tracing
 from phased.cell import Cell, Weights
-from phased.gate import TimeGate
+from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
 from phased.openings import Openings
 
 Setting = init.Values | Sequence[init.Values]
@@ -300,6 +300,20 @@ class GatedModule(nn.Module):
 def is_of_time(name: str) -> bool:
     """Whether a parameter or buffer is a period, shift or open ratio, or one that such a value is computed from."""
     return name.removeprefix("parametrizations.").startswith(tuple(f"{kind}_l" for kind in GATE))
+
+
+def in_force(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A network's tensors by name, with gates as its layers use them: training may move a learned period or open ratio out of its
+    bounds, and the layers then use the bound.
+    """
+    found = dict(state)
+    for name, value in state.items():
+        own = name.rpartition(".")[2]
+        if own.startswith("period_l"):
+            found[name] = value.detach().clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
+        elif own.startswith("ratio_on_l"):
+            found[name] = value.detach().clamp(SMALLEST_RATIO, 1.0)
+    return found
 
 
 def spread(values: Sequence[Tensor]) -> str:

@@ -14,6 +14,7 @@ from phased.classifier.card import card
 from phased.classifier.network import sizes_in
 from phased.classifier.store import SHIPPED
 from phased.model_folder import digest
+from phased.parameters import in_force
 from recordings import network, recording
 
 ABOUT = About(
@@ -56,6 +57,21 @@ def test_a_saved_classifier_answers_as_before(options, tmp_path):
     assert np.array_equal(loaded.classify(recording()).probabilities, made.classify(recording()).probabilities)
     assert loaded.config == made.config
     assert loaded.classes == tuple("abcdefghij")
+
+
+def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_used(tmp_path):
+    moved = network()
+    with torch.no_grad():
+        moved.rnn.ratio_on_l0.fill_(1.4)
+        moved.rnn.period_l0[0] = -3.0
+    with torch.no_grad():
+        state, want = moved.state_dict(), in_force(moved.state_dict())
+    assert want["rnn.ratio_on_l0"].max() == 1
+    assert want["rnn.period_l0"].min() > 0
+    assert state["rnn.ratio_on_l0"].min() == 1.4  # the network itself is left alone
+    made = Classifier.of(moved, about=ABOUT)
+    made.save(tmp_path)
+    assert np.array_equal(Classifier.load(tmp_path).classify(recording()).probabilities, made.classify(recording()).probabilities)
 
 
 def test_loading_draws_no_random_numbers(folder):

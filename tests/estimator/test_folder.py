@@ -53,6 +53,15 @@ def test_a_loaded_model_answers_bit_for_bit(name, request, tmp_path):
         assert loaded.classes_.dtype == model.classes_.dtype
 
 
+def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_used(tmp_path):
+    model = PhasedClassifier(units=4, epochs=1, random_state=0).fit(X, Y)
+    with torch.no_grad():
+        model.network_.rnn.ratio_on_l0.fill_(1.4)
+        model.network_.rnn.period_l0[0] = -3.0
+    model.save(tmp_path)
+    assert np.array_equal(PhasedClassifier.load(tmp_path).predict_proba(X), model.predict_proba(X))
+
+
 def test_a_saved_and_loaded_model_saves_the_same_files(folder, tmp_path):
     PhasedClassifier.load(folder).save(tmp_path / "again", command="phased fit table.csv")
     for name in ("model.safetensors", "config.json", "README.md"):

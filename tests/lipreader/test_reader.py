@@ -9,7 +9,9 @@ import torch
 
 from phased.data.clips import SLOTS, WORDS
 from phased.lipreader import About, BadModel, Config, LipReader, Scaling, Timing
+from phased.lipreader.card import card
 from phased.lipreader.network import phased_network
+from phased.lipreader.store import SHIPPED
 from speaking import made_up, shortened
 
 UNITS = (6, 7, 8)
@@ -35,6 +37,15 @@ def test_a_lip_reader_written_and_read_gives_the_same_words_and_numbers(reader, 
     assert again.config.fields() == reader.config.fields()
     assert reader.read(clip).words == again.read(clip).words
     assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+
+
+def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_used(reader, tmp_path):
+    state = {name: value.clone() for name, value in reader.network.state_dict().items()}
+    state["fusion.merged.ratio_on_l0"][:] = 1.4
+    state["fusion.merged.period_l1"][0] = -3.0
+    moved, clip = LipReader.of(reader.config, state), made_up(5)
+    moved.save(tmp_path)
+    assert np.array_equal(LipReader.load(tmp_path).follow(clip).outputs, moved.follow(clip).outputs)
 
 
 @pytest.mark.parametrize("aligned", [True, False])
@@ -126,3 +137,12 @@ def test_weights_are_stored_in_half_precision_and_gates_are_not(reader, tmp_path
     stored = safetensors.torch.load_file(tmp_path / "model.safetensors")
     assert stored["fusion.merged.weight_hh_l0"].dtype == torch.float16
     assert torch.equal(stored["fusion.merged.period_l0"], state["fusion.merged.period_l0"])
+
+
+def test_the_model_that_comes_with_the_package_is_small_and_has_its_card():
+    shipped = LipReader.load()
+    assert (SHIPPED / "model.safetensors").stat().st_size < 3e6
+    assert (SHIPPED / "README.md").read_text() == card(shipped.config)
+    assert shipped.config.about.scores["words, video alone, times of words known"] > 0.85
+    spoken = shipped.read(made_up(6))
+    assert all(WORDS[word] in slot for word, slot in zip(spoken.words, SLOTS, strict=True))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from phased.experiments.folder import read
+from phased.experiments.record import Record
 from phased.report.groups import Group, groups
 
 FOLDER = Path(__file__).parents[2] / "results"
@@ -138,3 +139,43 @@ def test_units_are_updated_at_one_event_in_twenty():
     assert records
     for record in records:
         assert abs(record.evaluations["rho 0.75"].updates / 0.05 - 1) <= 0.02
+
+
+def words(condition: str, model: str = "phased") -> list[Record]:
+    """The runs of lip reading at a resolution, of three seeds."""
+    found = [
+        r for r in read(FOLDER).records if (r.study, r.condition, r.model, r.scale) == ("lipreading", condition, model, "paper")
+    ]
+    assert sorted(record.seed for record in found) == [0, 1, 2]
+    return found
+
+
+def right(of: list[Record], sense: str) -> float:
+    return sum(record.evaluations[sense].test for record in of) / len(of)
+
+
+def test_words_are_heard():
+    for sense in ("audio", "both"):
+        assert right(words("high"), sense) > 0.98
+        assert right(words("low"), sense) > 0.95
+
+
+@pytest.mark.parametrize("condition", ["high", "low"])
+def test_words_are_read_from_lips(condition):
+    assert min(record.evaluations["video"].test for record in words(condition)) >= 0.85
+
+
+@pytest.mark.parametrize("condition", ["high", "low"])
+def test_a_bn_lstm_reads_lips_sooner(condition):
+    epochs = {
+        model: [next(point.epoch for point in record.curve if point.test >= 0.8) for record in words(condition, model)]
+        for model in ("phased", "bn-lstm")
+    }
+    assert max(epochs["bn-lstm"]) < min(epochs["phased"])
+    assert right(words(condition, "bn-lstm"), "video") > right(words(condition), "video") + 0.03
+
+
+def test_sound_every_10_ms_is_heard_better():
+    for sense in ("audio", "both"):
+        assert right(words("high"), sense) > right(words("low"), sense) + 0.02
+    assert abs(right(words("high"), "video") - right(words("low"), "video")) < 0.01

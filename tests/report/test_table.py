@@ -21,7 +21,7 @@ def digits(seeds=3, **more):
 
 def test_a_table_has_a_column_for_each_network_beside_the_papers():
     found = section(*digits())
-    head, rows = paper_table(found)
+    head, rows, _ = paper_table(found)
     assert head == ["", "CNN", "paper", "BN-LSTM", "paper", "Phased LSTM", "paper"]
     lines = {line[0]: line[1:] for _, line in rows}
     assert list(lines)[:4] == [
@@ -40,14 +40,14 @@ def test_a_table_has_a_column_for_each_network_beside_the_papers():
 
 
 def test_updates_are_counted_per_unit_and_a_network_without_steps_has_none():
-    _, rows = paper_table(section(*digits(seeds=1)))
+    _, rows, _ = paper_table(section(*digits(seeds=1)))
     (line,) = (line for _, line in rows if line[0].startswith("updates"))
     assert line[1:] == ["-", "-", "3075", "3153", "154", "159 ± 2.8"]
 
 
 def test_rows_of_another_study_have_its_runs():
     real = [made_up("nmnist", "phased", "both", seed, study="nmnist-real") for seed in range(3)]
-    _, rows = paper_table(section(*digits(), *real))
+    _, rows, _ = paper_table(section(*digits(), *real))
     headings = list(dict.fromkeys(heading for heading, _ in rows))
     trained = "on real recordings, trained on simulated"
     assert headings == ["", f"{trained} ones alone", f"{trained} and real ones"]
@@ -64,7 +64,7 @@ def test_runs_of_other_studies_are_not_beside_the_papers_numbers():
 
 def test_a_network_trained_on_real_recordings_is_not_among_those_trained_on_simulated_ones_alone():
     both = [made_up("nmnist", "phased", "both", seed) for seed in range(3)]
-    _, rows = paper_table(section(*both))
+    _, rows, _ = paper_table(section(*both))
     assert {heading for heading, _ in rows} == {""}
 
 
@@ -72,7 +72,7 @@ def test_numbers_that_no_run_has_make_no_row():
     lines = digits()
     for line in lines:
         del line["evaluations"]["rho 0.4"], line["evaluations"]["real, rho 1"]
-    _, rows = paper_table(section(*lines))
+    _, rows, _ = paper_table(section(*lines))
     assert [line[0] for _, line in rows] == [
         "accuracy after epoch 1",
         "trained and tested at rho 0.75",
@@ -88,7 +88,7 @@ def test_an_experiment_without_a_table_or_further_tests_has_none():
 
 def test_further_tests_have_a_row_for_each_group():
     ratios = [made_up("nmnist", "phased", "simulated", seed, study="nmnist-ratios", ratio_on=0.2) for seed in range(2)]
-    head, rows = evaluations_table(section(*digits(), *ratios))
+    head, rows, _ = evaluations_table(section(*digits(), *ratios))
     assert head == ["network", "rho 0.4", "rho 0.75", "rho 1", "real, rho 1", "seeds"]
     assert [(heading, line[0], line[-1]) for heading, line in rows] == [
         ("trained on simulated recordings", "CNN", "3"),
@@ -103,6 +103,7 @@ def test_further_tests_have_a_row_for_each_group():
     [
         (Printed(0.9728, 0.001), "accuracy", "metric", "97.28 ± 0.10 %"),
         (Printed(0.5), "accuracy", "metric", "50.00 %"),
+        (Printed(0.98, above=True), "accuracy", "metric", "> 98.00 %"),
         (Printed(0.00123, 0.0001), "error", "metric", "0.0012 ± 0.0001"),
         (Printed(159, 2.8), "accuracy", "updates", "159 ± 2.8"),
         (None, "accuracy", "metric", "-"),

@@ -10,8 +10,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import torch
-
 from phased.bench.measure import Timing
 from phased.learn.average import Average
 from phased.learn.device import make_fabric

@@ -9,13 +9,14 @@ from phased.classifier.config import FORMAT, Config, parse
 from phased.classifier.network import dtype_of
 from phased.learn.readout import Readout
 from phased.model_folder import Malformed
+from phased.parameters import in_force
 
 SHIPPED = Path(__file__).parent / "nmnist"
 
 
 def write(folder: Path, config: Config, model: Readout) -> None:
     """Write the three files, each atomically."""
-    FORMAT.write(folder, config.fields(), model.state_dict(), card(config))
+    FORMAT.write(folder, config.fields(), in_force(model.state_dict()), card(config))
 
 
 def read(folder: Path) -> tuple[Config, Readout]:

@@ -78,7 +78,7 @@ VideoFiles = Annotated[
 ReaderModel = Annotated[
     Path | None,
     typer.Option(
-        "--model", metavar="FOLDER", help="The model, a folder made by `phased pack`. Needed: no model comes with this version."
+        "--model", metavar="FOLDER", help="The model. Default: the one for two speakers of GRID that comes with phased."
     ),
 ]
 VideoOnly = Annotated[bool, typer.Option("--video-only", help="Use the face alone.")]

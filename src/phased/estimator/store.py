@@ -12,12 +12,13 @@ from phased.estimator.card import card
 from phased.estimator.config import FORMAT
 from phased.learn.best import tensors
 from phased.model_folder import Malformed
+from phased.parameters import in_force
 
 
 def write(folder: Path, model: Any, command: str = "") -> None:
     """Write the three files, each atomically."""
     fields = config.describe(model, command)
-    FORMAT.write(folder, fields, dict(tensors(model.network_)), card(fields, model.report_))
+    FORMAT.write(folder, fields, in_force(dict(tensors(model.network_))), card(fields, model.report_))
 
 
 def read(folder: Path, *kinds: Any) -> Any:

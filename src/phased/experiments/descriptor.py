@@ -61,10 +61,11 @@ class Claim:
 
 
 class Printed(NamedTuple):
-    """A number in a table of the paper, and what it has after its ±."""
+    """A number in a table of the paper, and what it has after its ±; with `above` the paper says only that it is greater."""
 
     value: float
     deviation: float | None = None
+    above: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,11 @@ def random_clock(duration: float, samples: int, unit: str) -> Clock:
     """Random sample times, the same on every call."""
     time = np.sort(np.random.default_rng(0).uniform(0.0, duration, samples))
     return Clock(time, unit, f"{samples} samples at random times")
+
+
+def every_unit(record: Record) -> slice:
+    """The units of a figure of gates, for experiments in which all have a gate of their own."""
+    return slice(None)
 
 
 def hundred_random_times(record: Record) -> Clock:
@@ -197,12 +203,14 @@ class Experiment:
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)  # the paper's numbers, by model and condition
 
     table: Sequence[Row] = ()  # a table of the paper: rows, with a column for each kind of network
+    headings: str = "condition"  # what the headings of its rows name
     charts: Sequence[ChartName] = ("learning", "gates")
     illustrate: Callable[[], Illustration] | None = None  # an example, shown with the results; always the same
     # `phased pack`: a model from a run's record, its state_dict and the folder of its data, "" for PHASED_DATA.
     pack: Callable[[Record, Any, str], Packed] | None = None
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
+    units: Callable[[Record], slice] = every_unit  # in figures of gates: not those that are open at every sample
 
     def __post_init__(self) -> None:
         check.choice("metric", self.metric, ("accuracy", "error"))

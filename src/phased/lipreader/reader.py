@@ -51,7 +51,7 @@ make it again with `phased pack`.
         """Read a lip reader from its folder.
 
         Args:
-            folder: what `save` wrote. With None an error says how to make one: no model comes with this version.
+            folder: what `save` or `phased pack` wrote. Default: the model that comes with the package, for two speakers of GRID.
 
         Returns:
             The lip reader.

@@ -12,8 +12,8 @@ from phased.data.clips import WORDS
 from phased.lipreader.card import card
 from phased.lipreader.config import FORMAT, Config, parse
 from phased.lipreader.network import Words, phased_network
-from phased.model_folder import BadModel, Malformed
-from phased.parameters import is_of_time
+from phased.model_folder import Malformed
+from phased.parameters import in_force, is_of_time
 
 SHIPPED = Path(__file__).parent / "grid"
 HALF = torch.float16  # weights take half the space; period, shift and open ratio keep their precision
@@ -25,8 +25,8 @@ def stored_dtype(name: str, value: Tensor) -> torch.dtype:
 
 
 def rounded(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The parameters as they are stored: weights in half precision."""
-    return {name: value.detach().cpu().to(stored_dtype(name, value)) for name, value in state.items()}
+    """The parameters as they are stored: gates within their bounds, weights in half precision."""
+    return {name: value.detach().cpu().to(stored_dtype(name, value)) for name, value in in_force(state).items()}
 
 
 def write(folder: Path, config: Config, state: Mapping[str, Tensor]) -> None:
@@ -36,12 +36,6 @@ def write(folder: Path, config: Config, state: Mapping[str, Tensor]) -> None:
 
 def read(folder: Path) -> tuple[Config, Words]:
     """The configuration and the network of a folder; `BadModel` if anything about it is not as it was written."""
-    if folder == SHIPPED and not folder.is_dir():
-        raise BadModel(
-            "no model comes with this version of phased. Train one on GRID (phased run lipreading --data GRID --seeds 1 --only "
-            "lipreading-high-phased-seed0), make its folder (phased pack lipreading-high-phased-seed0 --data GRID --out FOLDER) "
-            "and name it with --model."
-        )
     stored = FORMAT.read(folder)
     try:
         config = parse(stored.fields)

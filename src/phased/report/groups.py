@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from phased.experiments import catalogue
 from phased.experiments.descriptor import Claim, Experiment
-from phased.experiments.record import Record, flat
+from phased.experiments.record import Gates, Record, flat
 from phased.experiments.run import SCALES
 from phased.report import names
 
@@ -204,10 +204,17 @@ def gather(records: Sequence[Record], of_a_seed: Callable[[Sequence[Record]], li
             seeds: defaultdict[int, list[Record]] = defaultdict(list)
             for record in same:
                 seeds[record.seed].append(record)
-            picked = tuple(record for seed in sorted(seeds) for record in of_a_seed(seeds[seed]))
+            picked = tuple(with_gates_of(about, record) for seed in sorted(seeds) for record in of_a_seed(seeds[seed]))
             label = ", ".join(filter(None, (variant, words)))
             found.append(Group(about, study, scale, data, model, condition, label, picked))
     return sorted(found, key=_order)
+
+
+def with_gates_of(about: Experiment, record: Record) -> Record:
+    """The record with the gates of those units that figures show."""
+    units = about.units(record)
+    before, after = (gates and Gates(*(values[units] for values in gates)) for gates in (record.before, record.after))
+    return replace(record, before=before, after=after)
 
 
 def newest(records: Sequence[Record]) -> list[Record]:

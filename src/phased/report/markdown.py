@@ -55,7 +55,7 @@ def of_groups(shown: Sequence[Group], beside_paper: bool = True) -> str:
 def of_cells(cells: Cells) -> str:
     """A table with a column for the headings of its row groups, if it has any."""
     headed = any(heading for heading, _ in cells.rows)
-    head = ["recordings" if not cells.head[0] else "condition"] if headed else []
+    head = [cells.headings] if headed else []
     rows = [[*([heading] if headed else []), *line] for heading, line in cells.rows]
     return table([*head, *cells.head], [map(literal, row) for row in rows])
 

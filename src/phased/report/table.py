@@ -11,10 +11,11 @@ from phased.report.groups import Group, Spread, main, spread
 
 
 class Cells(NamedTuple):
-    """A table as text: its head, and for each row the heading of its row group and its cells."""
+    """A table as text: its head, for each row the heading of its row group and its cells, and what the headings name."""
 
     head: list[str]
     rows: list[tuple[str, list[str]]]
+    headings: str = "condition"
 
 
 def paper_table(section: Sequence[Group]) -> Cells | None:
@@ -43,7 +44,7 @@ def paper_table(section: Sequence[Group]) -> Cells | None:
             line.append(measured(spreads[kind.name], about.metric, row.quantity))
             line += [printed(row.paper.get(kind.name), about.metric, row.quantity)] if kind.name in compared else []
         cells.append((row.heading, line))
-    return Cells(head, cells)
+    return Cells(head, cells, about.headings)
 
 
 def evaluations_table(section: Sequence[Group]) -> Cells | None:
@@ -87,11 +88,12 @@ def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric
     """A number and its deviation, if it has one."""
     if number is None:
         return "-"
+    above = "> " if number.above else ""
     form = _updates if quantity == "updates" else _percent if metric == "accuracy" else _error
     unit = " %" if form is _percent else ""
     if not number.deviation:  # none, or 0: a count that is the same with every seed
-        return f"{form(number.value)}{unit}"
-    return f"{form(number.value)} ± {form(number.deviation)}{unit}"
+        return f"{above}{form(number.value)}{unit}"
+    return f"{above}{form(number.value)} ± {form(number.deviation)}{unit}"
 
 
 def _percent(value: float) -> str:

@@ -96,6 +96,7 @@ EXPERIMENT = Experiment(
     chance=0.1,  # ten classes of nearly equal size
     finding="the Phased LSTM learns faster than a BN-LSTM and than a convolutional network on summed events, stays accurate with "
     "fewer or more events, and updates a unit at one in twenty events.",
+    headings="recordings",
     table=(
         *PAPERS,
         *(replace(row, heading=UNCHANGED, study="nmnist-unchanged") for row in PAPERS),

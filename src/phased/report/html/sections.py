@@ -61,7 +61,11 @@ def _results(key: str, groups: Sequence[Group]) -> Section:
         parts[-1] = replace(parts[-1], note=f"{parts[-1].note} {more}")
     further = evaluations_table(groups)
     if further is not None:
-        parts.append(Part("Further tests", "After training: mean ± standard deviation over seeds.", table=Table(*further)))
+        parts.append(
+            Part(
+                "Further tests", "After training: mean ± standard deviation over seeds.", table=Table(further.head, further.rows)
+            )
+        )
     settings = compared(groups)
     if settings:
         parts.append(_tradeoff(key, settings))
@@ -94,7 +98,7 @@ def _tables(groups: Sequence[Group]) -> list[Part]:
     sizes = {(group.settings.get("train"), group.settings.get("test")) for group in shown}
     if len(sizes) == 1 and all(isinstance(size, int) for size in next(iter(sizes))):
         note += " An epoch trains on {:,} sequences and tests on {:,}.".format(*sizes.pop())
-    return [Part(about.number or about.title, note, table=Table(*found))]
+    return [Part(about.number or about.title, note, table=Table(found.head, found.rows))]
 
 
 def _bars(key: str, groups: Sequence[Group]) -> Part:
