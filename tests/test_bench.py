@@ -81,6 +81,11 @@ def test_the_stream_with_every_unit_open_is_an_lstm():
     torch.testing.assert_close(layer(x, t)[0], lstm(x)[0])
 
 
+def test_a_record_has_the_command_without_folders_of_this_machine(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["phased", "bench", "cpu", "--json", "/somewhere/here/cpu.json", "--data", "results/data"])
+    assert measure.machine()["command"] == "phased bench cpu --json cpu.json --data results/data"
+
+
 @needs_core
 def test_the_command_writes_what_it_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(cpu, "TABLE", (cpu.Work(2, 1000, 1, 4), cpu.Work(2, 1200, 1, 4)))

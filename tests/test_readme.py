@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, COST, ESTIMATOR, TABLES = (DOCS / name for name in ("results.md", "cost.md", "estimator.md", "tables.md"))
 PAGES = {
+    "cuda": DOCS / "gpu.md",
     "tasks": COST,
     "epoch": COST,
     "physionet": ESTIMATOR,

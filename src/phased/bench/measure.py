@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -92,6 +93,12 @@ def machine() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "instruction_set": None if core is None else core.instruction_set(),
         "environment": held(),
-        "command": " ".join(["phased", *sys.argv[1:]]),
+        "command": " ".join(["phased", *map(without_folders, sys.argv[1:])]),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def without_folders(argument: str) -> str:
+    """An argument of the command line; of an absolute path, which means nothing on another machine, the last part."""
+    path = Path(argument)
+    return path.name if path.is_absolute() else argument

@@ -131,6 +131,24 @@ def cuda(result: Row) -> str:
     return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), rows)
 
 
+def cuda_in_brief(result: Row) -> str:
+    """Six of the training steps on a GPU, wins and losses."""
+    shown = {
+        "train": (
+            "B32 T1,000 D1 H110",
+            "B512 T1,000 D1 H110",
+            "B256 T512 D16 H128",
+            "B128 T1,000 D8 H256",
+            "B32 T1,000 D1 H1024",
+        ),
+        "leak": ("B256 T512 D16 H128",),
+    }
+    return cuda({**{key: [row for row in result[key] if work(row) in names] for key, names in shown.items()}, **NO_OTHER_ROWS})
+
+
+NO_OTHER_ROWS: Row = dict.fromkeys(("precision", "half", "infer", "otherwise", "memory"), ())
+
+
 def tasks(result: Row) -> str:
     """A training step of each of the paper's tasks, and a whole run."""
 
@@ -222,6 +240,7 @@ TABLES = {
     "stream-avx2": stream,
     "nmnist": nmnist,
     "cuda": cuda,
+    "cuda in brief": cuda_in_brief,
     "tasks-cpu": tasks,
     "tasks-cuda": tasks,
     "epoch-cuda": epoch,
@@ -229,8 +248,8 @@ TABLES = {
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Every table, by its name, from the files of a folder."""
-    return {name: make(json.loads((folder / f"{name}.json").read_text())) for name, make in TABLES.items()}
+    """Every table, by its name, from the files of a folder; a file's name is the first word of the table's."""
+    return {name: make(json.loads((folder / f"{name.split()[0]}.json").read_text())) for name, make in TABLES.items()}
 
 
 if __name__ == "__main__":
