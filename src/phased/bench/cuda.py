@@ -29,6 +29,7 @@ LARGE = (Work(32, 200, 1, 4096),)  # too large for the kernels of open units
 LEAKY = (*SPARSE, Work(128, 1000, 1, 110), *COMMON)
 PRECISE = (Work(32, 1000, 1, 512), Work(32, 1000, 1, 1024), Work(32, 200, 1, 4096))  # with a leak, where products take the time
 HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128))  # cuDNN's fastest case: float16, 128 units
+GRID = tuple(Work(batch, 500, 8, units) for batch in (8, 32, 128, 512) for units in (32, 64, 128, 256, 512, 1024))
 MEMORY = (Work(32, 1000, 1, 110), Work(32, 10_000, 1, 110))
 LONGEST = tuple(Work(8, steps, 1, 110) for steps in (1_000, 10_000, 100_000, 1_000_000))
 
@@ -203,6 +204,13 @@ def longest() -> Iterator[tuple[Work, float, float]]:
         x, moments, gradient = on_gpu(work)
         timing = compare({"ours": train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)}, 1)["ours"]
         yield work, timing.median, peak
+
+
+def grid(rounds: int) -> Iterator[tuple[Work, float, dict[str, Timing]]]:
+    """A training step at many numbers of units and sequences, without and with a leak."""
+    for work in GRID:
+        for leak in (0.0, 1e-3):
+            yield work, leak, training(work, leak, rounds)
 
 
 def row(work: Work, timings: Mapping[str, Timing], **more: Any) -> dict[str, Any]:

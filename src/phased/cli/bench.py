@@ -292,6 +292,15 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         result["memory"].append({"work": asdict(work), "bytes": memory})
     console.print(rows, "")
     if not quick:
+        rows = table("training step, ms", "work", "leak", "ours", "nn.LSTM", "ratio")
+        result["grid"] = []
+        with console.status("units and sequences"):
+            for work, leak, timings in cuda.grid(3):
+                ours, lstm = timings["ours"], timings["nn.LSTM"]
+                rows.add_row(str(work), f"{leak:g}", milliseconds(ours), milliseconds(lstm), ratio(lstm, ours))
+                result["grid"].append(cuda.row(work, timings, leak=leak))
+        console.print(rows, "")
+
         rows = table("longer and longer sequences; leak 0", "work", "ms", "us/step", "peak, MB")
         result["longest"] = []
         with console.status("longer sequences"):

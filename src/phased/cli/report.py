@@ -11,6 +11,7 @@ from phased.cli.errors import plain_warnings
 from phased.experiments.folder import Reading, read
 from phased.report.drawing.growth import save_growth
 from phased.report.drawing.pictures import save_pictures
+from phased.report.drawing.speedup import save_speedup
 from phased.report.html.page import save_page
 
 
@@ -19,9 +20,10 @@ def report(console: Console, results: Path, out: Path) -> list[Path]:
     with plain_warnings(console):
         reading = read(results)
         files = save_report(reading, results, out)
-        bench = results / "bench" / "cpu.json"
-        if os.path.lexists(bench):  # a FIFO or a broken link is named in a warning
-            files += save_growth(bench, out)
+        for name, draw in (("cpu", save_growth), ("cuda", save_speedup)):
+            bench = results / "bench" / f"{name}.json"
+            if os.path.lexists(bench):  # a FIFO or a broken link is named in a warning
+                files += draw(bench, out)
     for file in files:
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
     return files

@@ -1,0 +1,83 @@
+"""How many times faster than cuDNN a training step is, by units and sequences, from a `phased bench cuda` file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from phased.experiments import fields, reader
+from phased.report.drawing.annotate import caption, legend, panel
+from phased.report.save import save
+from phased.report.style import INK, QUIET, WIDTH, styled
+
+Lines = Mapping[int, Mapping[int, float]]
+"""The ratio by the number of sequences and the number of units."""
+
+TITLES = {0.0: "Leak 0", 0.001: "Leak 0.001"}
+SHADES = ("#f0a3ac", "#d1495b", "#8f2436", "#4a0f1a")  # from few sequences to many
+TICKS = (0.5, 1, 2, 4, 8, 16, 32)
+
+
+def save_speedup(file: Path, folder: Path) -> list[Path]:
+    """Draw `speedup.png` and `speedup.svg`. A file without these measurements has no picture; an invalid one causes a warning."""
+    try:
+        measured = fields.load(reader.content(file))
+        if "grid" not in measured:  # of `phased bench cuda --quick`, or of an older version
+            return []
+        lines = {leak: ratios(measured, leak) for leak in TITLES}
+        machine = fields.get(measured, "machine", dict)
+        gpu, versions = fields.get(machine, "gpu", str), f"torch {fields.get(machine, 'torch', str)}"
+    except (reader.Unreadable, fields.Malformed) as reason:
+        reader.skip(reader.quoted(file), reason)
+        return []
+    with styled():
+        return save(draw_speedup(lines, f"{gpu}; {versions}"), folder, "speedup")
+
+
+def ratios(measured: Mapping[str, Any], leak: float) -> Lines:
+    """The measurements with a leak."""
+    found: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    for row in fields.get(measured, "grid", list):
+        if isinstance(row, dict) and row.get("leak") == leak:
+            work, ours, peer = (fields.get(row, name, dict) for name in ("work", "ours", "nn.LSTM"))
+            batch, units = (int(fields.positive(work, name)) for name in ("B", "H"))
+            found[batch][units] = fields.positive(peer, "median") / fields.positive(ours, "median")
+    if not found:
+        raise fields.Malformed(f"'grid' has no row with a leak of {leak:g}. Run `phased bench cuda` to measure it")
+    return found
+
+
+def draw_speedup(lines: Mapping[float, Lines], machine: str) -> Figure:
+    """A panel for each leak: a line for each number of sequences. Above 1 the layer is faster."""
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    panels = figure.subplots(1, len(lines), sharey=True, squeeze=False)[0]
+    for letter, axes, (leak, found) in zip("ab", panels, lines.items(), strict=True):
+        draw_lines(axes, found)
+        panel(axes, letter, TITLES[leak])
+    panels[0].set_ylabel("times faster than nn.LSTM", color=INK)
+    legend(figure, panels[0].get_legend_handles_labels()[0])
+    caption(figure, "A training step of sequences of 500 steps and 8 features, r_on 0.05.", machine)
+    return figure
+
+
+def draw_lines(axes: Axes, found: Lines) -> None:
+    """The lines of a panel."""
+    axes.axhline(1.0, color=QUIET, linewidth=0.8, zorder=1)
+    for (batch, line), colour in zip(sorted(found.items()), SHADES, strict=False):
+        units = sorted(line)
+        axes.plot(units, [line[each] for each in units], color=colour, marker="o", markersize=3, label=f"{batch} sequences")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    sizes = sorted({units for line in found.values() for units in line})
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.yaxis.set_major_locator(FixedLocator(TICKS))
+    axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+    axes.set_xlabel("units")
