@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from digits import write_data
-from phased.bench import cpu, epoch, measure, nmnist, onnx, stream, tables, tasks
+from phased.bench import cpu, epoch, lipreading, measure, nmnist, onnx, stream, tables, tasks
 from phased.cli.app import app
 from phased.experiments.network import NetworkConfig
 from phased.ops.cpu import passes
@@ -216,3 +216,22 @@ def test_a_warm_up_is_a_few_batches_and_an_epoch_is_all_of_them(monkeypatch, tmp
     contestant = epoch.Contestant(epoch.PAPER.network, task, replace(epoch.PAPER.training, batch=4), "cpu")
     contestant.epoch()
     assert trained == [[4], [4, 4, 2]]
+
+
+def test_lip_reading_is_measured_at_both_resolutions_with_its_updates(tmp_path, monkeypatch):
+    pytest.importorskip("lightning")
+    small = replace(lipreading.PAPER.network, units=(3, 4, 5, 5))
+    monkeypatch.setattr(lipreading, "PAPER", replace(lipreading.PAPER, network=small))
+    monkeypatch.setattr(lipreading, "SECONDS", 1)
+    file = tmp_path / "lipreading.json"
+    result = CliRunner().invoke(app, ["bench", "lipreading", "--quick", "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    measured = json.loads(file.read_text())
+    found = {(row["resolution"], row["network"]): row for row in measured["networks"]}
+    assert len(found) == 10
+    assert all(row["step"]["median"] > 0 for row in found.values())
+    assert found["high", "LSTM"]["updates"] == found["low", "BN-LSTM"]["updates"] == 1
+    assert found["low", "Phased LSTM, r_on 1"]["updates"] == pytest.approx(1, abs=0.02)
+    assert found["high", "Phased LSTM, r_on 1"]["updates"] < 0.95  # the layer of the video runs at its frames
+    assert found["high", "Phased LSTM, r_on 0.05"]["updates"] < 0.5
+    assert "| low | LSTM |" in tables.lipreading(measured)

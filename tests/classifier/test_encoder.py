@@ -48,6 +48,21 @@ def test_pixels_start_from_a_normal_law_of_deviation_03():
     assert weight.std().item() == pytest.approx(0.3, abs=0.01)
 
 
+def test_smooth_vectors_of_neighbours_are_similar_and_those_of_distant_pixels_are_not():
+    torch.manual_seed(0)
+    weight = EventEmbedding((34, 30), smooth=2.0).pixel.weight.detach()
+    assert weight.square().mean().sqrt().item() == pytest.approx(0.3)
+    images = weight.T.reshape(40, 30, 34)  # as addresses are: y * width + x
+    beside = torch.cosine_similarity(images[:, 10:20, 10:20], images[:, 10:20, 11:21], 0)
+    below = torch.cosine_similarity(images[:, 10:20, 10:20], images[:, 11:21, 10:20], 0)
+    distant = torch.cosine_similarity(images[:, :10, :10], images[:, 20:, 24:], 0)
+    assert min(beside.min(), below.min()) > 0.8
+    assert distant.abs().mean() < 0.3
+    assert torch.isfinite(EventEmbedding((1, 1), 1, smooth=1.0).pixel.weight).all()
+    with pytest.raises(ValueError, match="smooth must be"):
+        EventEmbedding(smooth=-1.0)
+
+
 def test_the_dtype_of_the_vectors_is_that_of_the_features():
     assert EventEmbedding().double()(torch.tensor([5])).dtype == torch.float64
 

@@ -172,6 +172,17 @@ def epoch(result: Row) -> str:
     return table((f"an epoch of {result['recordings']:,} recordings", "time", "the first is"), rows)
 
 
+def lipreading(result: Row) -> str:
+    """A training step of lip reading, by resolution, and how many times faster the first network is."""
+    rows = []
+    for resolution in dict.fromkeys(row["resolution"] for row in result["networks"]):
+        found = [row for row in result["networks"] if row["resolution"] == resolution]
+        for row in found:
+            ratio = "" if row is found[0] else f"{row['step']['median'] / found[0]['step']['median']:.1f}x"
+            rows.append([resolution, row["network"], ms(row, "step", 0), ratio, f"{100 * row['updates']:.0f} %"])
+    return table(("resolution", f"a training step of {result['clips']} clips", "time", "the first is", "updates"), rows)
+
+
 def physionet(result: Row) -> str:
     """Accuracy of the estimators on PhysioNet 2012, and the time of an epoch."""
     own = result["cells"][0]

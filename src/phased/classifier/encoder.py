@@ -9,6 +9,8 @@ from phased import check
 from phased.data.recordings import NMNIST, Sensor
 from phased.learn.lookup import look_up
 
+STD = 0.3  # of the vectors at first
+
 
 class EventEmbedding(nn.Module):
     """An event's features: a learned vector of its pixel, and its polarity as -1 or 1.
@@ -16,14 +18,16 @@ class EventEmbedding(nn.Module):
     Args:
         sensor: the size of the camera, width and height in pixels.
         size: the length of a pixel's vector.
+        smooth: how many pixels apart the first vectors of two pixels are still similar, so that training needs fewer recordings:
+            the standard deviation of a Gaussian by which random vectors are blurred. 0 for vectors that are drawn independently.
 
     Shape:
         - address: (N,) int64, `(y * width + x) * 2 + polarity`.
         - returned: (N, size + 1).
 
     Raises:
-        TypeError: size is no int.
-        ValueError: size is below 1, or sensor is not two sizes of at least 1.
+        TypeError: size is no int, or smooth no number.
+        ValueError: size is below 1, smooth is negative, or sensor is not two sizes of at least 1.
 
     Example:
         >>> import torch
@@ -34,13 +38,17 @@ class EventEmbedding(nn.Module):
         torch.Size([1, 41])
     """
 
-    def __init__(self, sensor: tuple[int, int] = NMNIST, size: int = 40) -> None:
+    def __init__(self, sensor: tuple[int, int] = NMNIST, size: int = 40, smooth: float = 0.0) -> None:
         super().__init__()
         check.size("size", size)
+        check.number("smooth", smooth, low=0.0)
         self.sensor = Sensor.of(sensor)
         self.size = size
         self.pixel = nn.Embedding(self.sensor.width * self.sensor.height, size)
-        nn.init.normal_(self.pixel.weight, std=0.3)
+        nn.init.normal_(self.pixel.weight, std=STD)
+        if smooth:
+            with torch.no_grad():
+                self.pixel.weight.copy_(blurred(self.pixel.weight, self.sensor, smooth))
 
     @property
     def features(self) -> int:
@@ -60,3 +68,12 @@ class EventEmbedding(nn.Module):
     def extra_repr(self) -> str:
         """The size of the camera, which no submodule prints."""
         return f"{self.sensor.width} x {self.sensor.height} pixels, {self.size} + 1 features"
+
+
+def blurred(vectors: Tensor, sensor: Sensor, distance: float) -> Tensor:
+    """Vectors of pixels, (pixels, size), blurred over the camera by a Gaussian, and scaled back to STD."""
+    images = vectors.T.reshape(-1, sensor.height, sensor.width)
+    across, down = (torch.arange(length, dtype=vectors.dtype) for length in (sensor.width, sensor.height))
+    wide, high = (torch.exp(-((axis.unsqueeze(1) - axis) ** 2) / (2 * distance**2)) for axis in (across, down))
+    images = high @ images @ wide
+    return (STD / images.square().mean().sqrt() * images).flatten(1).T

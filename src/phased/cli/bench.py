@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from phased.bench import cpu, cuda, epoch, nmnist, stream, tasks
+from phased.bench import cpu, cuda, epoch, lipreading, nmnist, stream, tasks
 from phased.bench.measure import Timing, machine, same_terms
 from phased.cli.table import table
 from phased.files import write_whole
@@ -346,3 +346,30 @@ def bench_epoch(console: Console, quick: bool) -> dict[str, Any]:
     seconds = {name: asdict(timing) for name, timing in timings.items()}
     where = machine() | (cuda.gpu() if on_gpu else {})
     return {"machine": where, "rounds": rounds, "recordings": recordings, "batch": epoch.PAPER.training.batch, "epoch": seconds}
+
+
+@same_terms()
+def bench_lipreading(console: Console, quick: bool) -> dict[str, Any]:
+    """A training step of lip reading on made-up clips: 64 of them on a GPU, 4 on a CPU."""
+    on_gpu = torch.cuda.is_available()
+    clips, rounds = 64 if on_gpu else 4, 2 if quick else 9
+    where = machine() | (cuda.gpu() if on_gpu else {})
+    result: dict[str, Any] = {"machine": where, "rounds": rounds, "clips": clips, "networks": []}
+    rows = table(f"a training step of {clips} clips", "resolution", "network", "ms", "the first is", "updates")
+    own: dict[str, Timing] = {}
+    for contestant in lipreading.contestants():
+        with console.status(f"{contestant.name}, {contestant.resolution} resolution"):
+            found = lipreading.measure(contestant, clips, "auto", rounds)
+        first = own.setdefault(contestant.resolution, found.step)
+        times = "" if found.step is first else ratio(found.step, first)
+        rows.add_row(contestant.resolution, contestant.name, milliseconds(found.step), times, f"{found.updates:.0%}")
+        result["networks"].append(
+            {
+                "resolution": contestant.resolution,
+                "network": contestant.name,
+                "step": asdict(found.step),
+                "updates": found.updates,
+            }
+        )
+    console.print(rows)
+    return result

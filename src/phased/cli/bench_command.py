@@ -18,7 +18,7 @@ What = Annotated[
     str,
     typer.Argument(
         metavar="WHAT",
-        help="cpu, cuda, stream, tasks, nmnist, epoch, physionet, estimators, widths, online or reading.",
+        help="cpu, cuda, stream, tasks, nmnist, epoch, lipreading, physionet, estimators, widths, online or reading.",
         show_default=False,
     ),
 ]
@@ -62,6 +62,7 @@ def bench(
         "tasks": measure.bench_tasks,
         "nmnist": measure.bench_nmnist,
         "epoch": measure.bench_epoch,
+        "lipreading": measure.bench_lipreading,
         "online": measure.bench_online,
         "reading": measure.bench_reading,
         "widths": measure.bench_widths,
@@ -69,7 +70,7 @@ def bench(
         "estimators": lambda console, quick: made_up(console, quick, seeds, json),
     }
     estimates = what in ("physionet", "estimators", "widths", "online", "reading")
-    trains = estimates or what in ("tasks", "epoch")
+    trains = estimates or what in ("tasks", "epoch", "lipreading")
     if what not in benches:
         raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
     if trains:

@@ -30,6 +30,7 @@ class DigitNetwork:
     # Of the recurrent networks.
     units: int = 110
     embedding: int = 40  # numbers per pixel
+    smooth: float = 0.0  # pixels: how far apart the first vectors of two pixels are still similar
     forget: float = 0.0  # added to the initial bias of the forget gates
     dropout: float = 0.0  # of the outputs of every layer
     mean: bool = False  # whether the mean output is read beside the last one
@@ -47,9 +48,9 @@ class DigitNetwork:
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record."""
         names = {
-            "phased": ("units", "embedding", "forget", "dropout", "mean", "layers", "period", "ratio_on", "leak"),
-            "bn-lstm": ("units", "embedding", "forget", "dropout", "mean", "normalise"),
-            "lstm": ("units", "embedding", "forget", "dropout", "mean"),
+            "phased": ("units", "embedding", "smooth", "forget", "dropout", "mean", "layers", "period", "ratio_on", "leak"),
+            "bn-lstm": ("units", "embedding", "smooth", "forget", "dropout", "mean", "normalise"),
+            "lstm": ("units", "embedding", "smooth", "forget", "dropout", "mean"),
             "cnn": (),
         }
         return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
@@ -60,7 +61,7 @@ class DigitNetwork:
             torch.manual_seed(seed)
             if self.model == "cnn":
                 return FrameNetwork(task.classes)
-            encoder = EventEmbedding(NMNIST, self.embedding)
+            encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
             layer = self._layer(encoder.features)
             return Readout(layer, task.classes, encoder, encode_padding=True, dropout=self.dropout, mean=self.mean)
 
