@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from phased import PhasedGRU, PhasedLSTM
 from phased.learn import Training, fit, make_fabric
 from phased.learn.batch import Batch, Samples
+from phased.learn.normalised import NormalisedInput
 from phased.paper.lipreading.network import MODELS, LipNetwork, convolutions
 from phased.paper.lipreading.task import Sentences
 
@@ -32,6 +34,54 @@ def test_gates_of_the_sensors_are_not_learned_and_those_of_the_merged_layers_are
     learned = {name for name, value in SMALL.build(task, 0).named_parameters() if value.requires_grad}
     assert not any("period" in name or "shift" in name for name in learned if ".sensors." in name)
     assert {"fusion.merged.period_l0", "fusion.merged.shift_l0", "fusion.merged.period_l1", "fusion.merged.shift_l1"} <= learned
+
+
+NORMALISED = replace(SMALL, layers_normalised=True, ratio_on=0.5, periods=((10.0, 500.0), (100.0, 900.0)))
+
+
+def test_inputs_of_layers_are_normalised_and_the_weights_can_take_it_over(task, tmp_path):
+    batch = task.batch(0, "test", 1, 0, 2)
+    network = NORMALISED.build(task, 0)
+    fit(task, network, Training(epochs=2, batch=2, rate=2e-2, train=8, test=2), tmp_path, make_fabric("cpu"))
+    network.eval()
+    scale, offset = network.fusion.sensors["audio"].norm(batch.streams["audio"].x, batch.streams["audio"].lengths)
+    assert not torch.allclose(scale, torch.ones(39), atol=1e-2)
+    assert not torch.allclose(offset, torch.zeros(39), atol=1e-2)
+    with torch.no_grad():
+        torch.testing.assert_close(network.folded()(batch)[batch.mask], network(batch)[batch.mask], atol=2e-5, rtol=0)
+    assert network.updates(batch) == network.folded().updates(batch)
+    assert 0 < float(network.updates(batch).made) < float(network.updates(batch).possible)
+
+
+def test_a_batch_is_normalised_in_training(task):
+    network = NORMALISED.build(task, 0)
+    seen = {}
+    layer = network.fusion.merged.upper.layer
+    layer.register_forward_pre_hook(lambda _, given: seen.update(x=given[0]))
+    batch = task.batch(0, "train", 1, 0, 8)
+    network.train()(batch)
+    valid = network.fusion.timeline(batch.streams, steps=len(batch.y)).valid
+    torch.testing.assert_close(seen["x"][valid].mean(0), torch.zeros(16), atol=1e-5, rtol=0)
+    torch.testing.assert_close(seen["x"][valid].std(0, correction=0), torch.ones(16), atol=1e-2, rtol=0)
+
+
+def test_a_layer_that_cannot_be_normalised_is_refused():
+    for options in ({"num_layers": 2}, {"bidirectional": True}, {"batch_first": True}, {"bias": False}):
+        with pytest.raises(ValueError, match="layer must have one layer and direction, biases, and steps first"):
+            NormalisedInput(PhasedLSTM(2, 3, **options))
+
+
+@pytest.mark.parametrize("cell", [PhasedLSTM, PhasedGRU])
+def test_a_folded_layer_computes_what_the_normalised_one_does(cell):
+    layer = NormalisedInput(cell(3, 4, ratio_on=0.5, period=3.0))
+    time = torch.rand(9, 5, dtype=torch.float64).cumsum(0)
+    for _ in range(20):
+        layer(2 + 3 * torch.randn(9, 5, 3), time)
+    layer.eval()
+    x = torch.randn(9, 5, 3)
+    before = layer.layer.weight_ih_l0.clone()
+    torch.testing.assert_close(layer.folded()(x, time)[0], layer(x, time)[0])
+    assert torch.equal(layer.layer.weight_ih_l0, before)
 
 
 @pytest.mark.parametrize("resolution", ["high", "low"])

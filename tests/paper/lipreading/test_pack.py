@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from phased.experiments import catalogue
 from phased.experiments.run import execute
@@ -10,6 +11,23 @@ from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.lipreader import LipReader
 from phased.paper.lipreading import runs
 from phased.paper.lipreading.pack import SILENCES
+
+
+def test_a_run_with_normalised_inputs_becomes_a_lip_reader_without(clips, tmp_path, monkeypatch):
+    monkeypatch.setenv("PHASED_DATA", str(clips))
+    (run,) = runs.normalised("quick", range(1))
+    network = replace(run.network, units=(6, 6, 8, 8), periods=((20.0, 200.0), (100.0, 500.0)))
+    run = replace(run, training=replace(run.training, epochs=1), network=network)
+    record = execute(run, tmp_path, "cpu")
+    state = load_checkpoint(run.folder(tmp_path) / CHECKPOINT)["model"]
+    catalogue.experiment("lipreading").pack(record, state, str(clips)).save(tmp_path / "model")
+    reader = LipReader.load(tmp_path / "model")
+    trained = run.build()
+    trained.load_state_dict(state)
+    batch = run.task.batch(0, "test", 1, 0, 1)
+    with torch.no_grad():
+        expected, found = trained.eval()(batch), reader.network(batch)
+    torch.testing.assert_close(found[batch.mask], expected[batch.mask], atol=0.02, rtol=0)  # weights in half precision
 
 
 @pytest.mark.parametrize("model", ["phased", "lstm"])

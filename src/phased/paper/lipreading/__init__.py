@@ -54,6 +54,9 @@ EXPERIMENT = Experiment(
     place=60,
     studies=(
         Study("lipreading", "Figure 6: words read from lips and heard, three networks, two resolutions", runs.runs, OPTIONS),
+        Study(
+            "lipreading-normalised", "Figure 6 with a Phased LSTM whose layers have normalised inputs", runs.normalised, OPTIONS
+        ),
         Study("lipreading-paper", "Figure 6 as close to the paper's settings as it gives them", runs.paper_settings, OPTIONS),
     ),
     models=(LSTM, BN_LSTM, PHASED),

@@ -16,7 +16,8 @@ from phased.layer import PhasedLSTM
 from phased.learn.baselines import Baseline, Normalised
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
-from phased.lipreader.network import FEATURES, SOUND, Words, convolutions
+from phased.learn.normalised import NormalisedInput
+from phased.lipreader.network import FEATURES, SOUND, Words, convolutions, phased_network
 
 ModelName = Literal["phased", "bn-lstm", "lstm"]
 MODELS: tuple[str, ...] = get_args(ModelName)
@@ -36,6 +37,7 @@ class LipNetwork:
         ratio_on: initial open ratio of the merged layers.
         learn_ratio_on: whether it is learned.
         leak: of the merged layers, in training.
+        layers_normalised: whether the input of every layer has batch normalisation, as in a BN-LSTM.
         normalise: what a BN-LSTM normalises, as in the other experiments.
     """
 
@@ -47,6 +49,7 @@ class LipNetwork:
     ratio_on: float = 0.05
     learn_ratio_on: bool = False
     leak: float = 0.0
+    layers_normalised: bool = False
     normalise: Normalised = "input"
 
     def __post_init__(self) -> None:
@@ -55,7 +58,7 @@ class LipNetwork:
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record."""
         names = {
-            "phased": ("units", "normalised", "dropout", "periods", "ratio_on", "learn_ratio_on", "leak"),
+            "phased": ("units", "normalised", "dropout", "periods", "ratio_on", "learn_ratio_on", "leak", "layers_normalised"),
             "bn-lstm": ("units", "normalised", "dropout", "normalise"),
             "lstm": ("units", "normalised", "dropout"),
         }
@@ -74,14 +77,15 @@ class LipNetwork:
                 encode_padding=True,
             )
             if self.model == "phased":
-                return Words(fusion, task.classes, self.dropout)
+                return (WordsNormalised if self.layers_normalised else Words)(fusion, task.classes, self.dropout)
             return WordsByStep(fusion, convolutions(self.normalised), task.classes, self.dropout)
 
     def sensor(self, features: int, units: int) -> nn.Module:
         """The layer of a sensor."""
-        if self.model == "phased":
-            return PhasedLSTM(features, units, **open_at_samples())
-        return self.baseline(features, units)
+        if self.model != "phased":
+            return self.baseline(features, units)
+        layer = PhasedLSTM(features, units, **open_at_samples())
+        return NormalisedInput(layer) if self.layers_normalised else layer
 
     def merged(self, features: int, first: int, second: int) -> nn.Module:
         """Merged-1 and Merged-2."""
@@ -89,16 +93,15 @@ class LipNetwork:
             return Two(self.baseline(features, first), self.baseline(first, second), self.dropout)
         if first != second:
             raise ValueError(f"Merged-1 and Merged-2 must have the same number of units, got {first} and {second}.")
-        return PhasedLSTM(
-            features,
-            first,
-            num_layers=2,
-            dropout=self.dropout,
-            period=[Uniform(*span) for span in self.periods],
-            ratio_on=self.ratio_on,
-            learn_ratio_on=self.learn_ratio_on,
-            leak=self.leak,
+        gate: dict[str, Any] = {"ratio_on": self.ratio_on, "learn_ratio_on": self.learn_ratio_on, "leak": self.leak}
+        periods = [Uniform(*span) for span in self.periods]
+        if not self.layers_normalised:
+            return PhasedLSTM(features, first, num_layers=2, dropout=self.dropout, period=periods, **gate)
+        lower, upper = (
+            NormalisedInput(PhasedLSTM(size, units, period=period, **gate))
+            for size, units, period in zip((features, first), (first, second), periods, strict=True)
         )
+        return Two(lower, upper, self.dropout)
 
     def baseline(self, features: int, units: int) -> Baseline:
         """An LSTM or a BN-LSTM."""
@@ -106,18 +109,42 @@ class LipNetwork:
 
 
 class Two(nn.Module):
-    """Two baselines, one above the other, with the signature of one layer."""
+    """Two layers, one above the other, with the signature of one."""
 
-    def __init__(self, lower: Baseline, upper: Baseline, dropout: float) -> None:
+    def __init__(self, lower: Baseline | NormalisedInput, upper: Baseline | NormalisedInput, dropout: float) -> None:
         super().__init__()
         self.lower, self.upper, self.dropout = lower, upper, nn.Dropout(dropout)
         self.hidden_size = upper.hidden_size
 
-    def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The output of the upper layer, (T, B, H), and its last valid one, (1, B, H)."""
-        middle, _ = self.lower(input, time, lengths)
-        output: tuple[Tensor, Tensor] = self.upper(self.dropout(middle), time, lengths)
+    def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, Any]:
+        """The output of the upper layer, (T, B, H), and its last state."""
+        middle, _ = self.lower(input, time, lengths=lengths)
+        output: tuple[Tensor, Any] = self.upper(self.dropout(middle), time, lengths=lengths)
         return output
+
+
+class WordsNormalised(Words):
+    """The same with layers whose input is normalised."""
+
+    def updates(self, batch: Batch) -> Updates | None:
+        """As of the network without normalisation, which has the same gates."""
+        return self.folded().updates(batch)
+
+    def folded(self) -> Words:
+        """The network of a lip reader that computes what this one computes in eval, without normalising inputs of layers."""
+        sensors = {name: layer.folded() for name, layer in self.fusion.sensors.items()}  # type: ignore[operator]
+        merged: Any = self.fusion.merged
+        layers = [merged.lower.folded(), merged.upper.folded()]
+        state = {name: value for name, value in self.state_dict().items() if name.startswith(("linear.", "fusion.encoders."))}
+        for name, layer in sensors.items():
+            state |= {f"fusion.sensors.{name}.{own}": value for own, value in layer.state_dict().items()}
+        for number, layer in enumerate(layers):
+            state |= {f"fusion.merged.{own[:-1]}{number}": value for own, value in layer.state_dict().items()}
+        units = (*(layer.hidden_size for layer in sensors.values()), layers[0].hidden_size)
+        normalised = any(isinstance(module, nn.BatchNorm2d) for module in self.fusion.encoders.modules())
+        network = phased_network(units, len(layers), self.linear.out_features, normalised)
+        network.load_state_dict(state)
+        return network.to(self.linear.weight.device).eval()
 
 
 class WordsByStep(Words):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from phased.lipreader import About, Config, LipReader, Timing
 from phased.lipreader.grammar import at_found_times
 from phased.lipreader.inputs import SENSES, Sense
 from phased.paper.lipreading import data
+from phased.paper.lipreading.network import LipNetwork
 from phased.paper.lipreading.task import RATES, Sentences
 
 CALIBRATED = 150  # training clips on which the score of silence and the weight of outputs are chosen
@@ -40,9 +41,20 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
     config = Config(
         (video, audio, merged), 2, settings["normalised"], RATES[task.resolution], loaded.scaling, Timing.of(spans), about
     )
-    reader = LipReader.of(config, dict(state))
+    reader = LipReader.of(config, parameters(settings, task, state))
     reader = with_timing(reader, calibrated(reader, clips_named(task, loaded.parts.train[:CALIBRATED])))
     return with_scores(reader, scores(reader, clips_named(task, loaded.parts.test)))
+
+
+def parameters(settings: Mapping[str, Any], task: Sentences, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters of a lip reader: those of the run or, if its layers have normalised inputs, those that need none."""
+    if not settings.get("layers_normalised"):
+        return dict(state)
+    known = {field.name: settings[field.name] for field in fields(LipNetwork) if field.name in settings}
+    network: Any = LipNetwork(**known).build(task, 0)
+    network.load_state_dict(state)
+    folded: dict[str, Tensor] = network.folded().state_dict()
+    return folded
 
 
 def task_of(settings: Mapping[str, Any]) -> Sentences:

@@ -69,6 +69,14 @@ def paper_settings(scale: Scale, seeds: Iterable[int], **options: str) -> list[R
     return listed("lipreading-paper", scale, *parts, seeds, options, "clips unchanged", "unchanged")
 
 
+def normalised(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
+    """The Phased LSTM with batch normalisation of the input of every layer, which the BN-LSTM has."""
+    found = of(scale)
+    parts = found.task, replace(found.network, layers_normalised=True), found.training
+    runs = listed("lipreading-normalised", scale, *parts, seeds, options, "inputs normalised", "normalised")
+    return [run for run in runs if run.network.model == "phased"]
+
+
 def of(scale: Scale) -> Figure6:
     """The settings of a scale."""
     check_scale(scale)
