@@ -23,6 +23,7 @@ SOURCES = {
     "streamed_forward.cu": [(8, 4, 384)],
     "streamed_backward.cu": [(8, 4, 384)],
     "dense.cu": [(8, 4, 384)],
+    "small.cu": [(16, 0, 512), (8, 0, 256)],
     "stepwise.cu": [(1, 1, 256)],
 }
 SMALLEST = (0, 1, 1, 1, 32)  # peephole, blocks, warps, helpers, threads
@@ -37,7 +38,7 @@ def test_a_recurrence_compiles(source, cell, peephole, real):
         code = compiler.compiled(ARCHITECTURE, (source,), macros(cell, real, peephole, 1, warps, helpers, threads))
         assert code.startswith(b"\x7fELF")
         for way in ("forward", "backward"):
-            assert (way.encode() in code) == (way in source or source in ("dense.cu", "stepwise.cu"))
+            assert (way.encode() in code) == (way in source or source in ("dense.cu", "small.cu", "stepwise.cu"))
 
 
 @pytest.mark.parametrize("real", ["float", "double"])

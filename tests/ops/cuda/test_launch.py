@@ -224,6 +224,18 @@ class Stream:
     cuda_stream = 0
 
 
+@pytest.mark.parametrize("cell, peephole", [("lstm", False), ("lstm", True), ("gru", False)])
+def test_a_small_layer_may_have_its_weights_in_registers(monkeypatch, cell, peephole):
+    monkeypatch.setattr(layout, "FEW_UNITS", 128)
+    monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
+    launched = []
+    run = Emulator.launch
+    monkeypatch.setattr(Emulator, "launch", lambda self, name, *given: (launched.append(name), run(self, name, *given)))
+    case = Case(cell, leak=0.01, dtype=torch.float32, lengths=[11, 0, 4], peephole=peephole)
+    assert_contract(case.poison_padding(), "cuda")
+    assert {"small_dense_forward", "small_dense_backward"} <= set(launched)
+
+
 @pytest.fixture(params=[False, True], ids=["first run", "recorded"])
 def by_steps(request, monkeypatch):
     monkeypatch.setattr(launch, "MANY_UNITS", 1)

@@ -7,14 +7,15 @@ from phased.ops.cuda import driver
 from phased.ops.cuda import layout as layout_of
 
 
+class H200:
+    multi_processor_count = 132
+
+
 @pytest.mark.parametrize("name", ["forward", "backward", "dense_forward", "dense_backward"])
 @pytest.mark.parametrize("units", [1, 7, 110, 129, 512, 2048])
 @pytest.mark.parametrize("batch", [1, 32, 512])
 @pytest.mark.parametrize("size", [4, 8])
 def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, name, units, batch, size):
-    class H200:
-        multi_processor_count = 132
-
     monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     for busy, most in ((0, 0), (units // 20, units // 8), (units // 20, units), (units, units)):
@@ -36,3 +37,21 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
             assert layout.most >= most
         else:
             assert layout.ring * 7 >= 8 * (2 * most + layout.warps) or name.startswith("dense")
+
+
+@pytest.mark.parametrize("name", ["dense_forward", "dense_backward"])
+@pytest.mark.parametrize("units", [1, 32, 64, 65, 110, 128])
+@pytest.mark.parametrize("batch, together", [(1, 1), (132, 1), (133, 2), (256, 2), (512, 4), (4096, 4)])
+def test_small_layers_have_four_threads_a_unit_and_all_weights_on_the_processor(monkeypatch, name, units, batch, together):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    monkeypatch.setattr(layout_of, "FEW_UNITS", 128)
+    layout = layout_of.plan.__wrapped__(name, units, batch, units, units, 4, 0)
+    assert (layout.name, layout.source) == (f"small_{name}", "small.cu")
+    assert 4 * units <= layout.block < 4 * units + 32
+    assert layout.ring == together
+    assert layout.grid == -(-batch // together)
+    beyond = max(0, -(-units // 4) - 16)  # fours of a row that are not in registers
+    assert 16 * beyond * layout.block < layout.shared <= 232_448
+    assert layout_of.plan.__wrapped__(name, units, batch, units, units, 8, 0).source == "dense.cu"
+    assert layout_of.plan.__wrapped__(name, 129, batch, 129, 129, 4, 0).source == "dense.cu"

@@ -6,25 +6,7 @@
 
 #include "gate.h"
 
-namespace phased {
-
-// The error of both is about the rounding of 1, 1e-7. As few dependent instructions as possible.
-__device__ __forceinline__ float sigmoid(float x) {
-  float power, result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
-  return result;
-}
-__device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
-__device__ __forceinline__ float tanh(float x) {
-  float power, result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(2.8853900817779268f * x));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
-  return 1.0f - 2.0f * result;
-}
-__device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
-
-}  // namespace phased
+#include <device.h>
 
 #include "cell.h"  // after the functions it uses
 
@@ -76,19 +58,6 @@ struct Input {
   __device__ __forceinline__ const Real* row(Index r, Index steps) const { return x + r % steps * step + r / steps * batch; }
 };
 
-// Asynchronous copies to shared memory.
-__device__ __forceinline__ void copy_ahead(void* to_shared, const void* from, int bytes) {
-  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
-  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  if (bytes == 8) asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
-  if (bytes == 4) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-}
-__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int Left>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
-}
-
 // The threads of a block that share a sequence: `kWarps` warps compute its events, `kHelpers` warps move data. Each team has a
 // barrier of its own.
 constexpr int kWarps = PHASED_WARPS, kHelpers = PHASED_HELPERS, kTeam = (kWarps + kHelpers) * kLanes;
@@ -97,7 +66,7 @@ struct Team {
   int number, warp, lane;
 
   __device__ Team() : number(threadIdx.x / kTeam), warp(threadIdx.x % kTeam / kLanes), lane(threadIdx.x % kLanes) {}
-  __device__ __forceinline__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(number + 1), "n"(kTeam) : "memory"); }
+  __device__ __forceinline__ void sync() const { barrier<kTeam>(number + 1); }
 };
 
 constexpr int kBlocks = PHASED_BLOCKS;  // whole rows of 128 columns are this many fours a lane, or (from eight blocks on) more

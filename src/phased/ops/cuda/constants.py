@@ -30,6 +30,9 @@ HELD = WIDE - 1  # units of such a layer, at most: the last slot is for lanes wi
 ENDS = 8  # steps whose last event the warp that fetches publishes to the others
 LISTED = 4  # steps whose first events are listed
 
+SMALL = 128  # units of a layer whose weights are in registers and shared memory, at most: four threads each
+HELD_FOURS = 16  # fours of a row of its weights in registers
+
 PLACE = 11  # integers and addresses that say where the events of a run by steps are
 
 FOUND_BYTES = 16  # the most events of a row and the number of all, before the numbers of each block
@@ -52,6 +55,8 @@ SHARED = {
     "parts": PARTS,
     "ends": ENDS,
     "listed": LISTED,
+    "small": SMALL,
+    "held_fours": HELD_FOURS,
     "place": PLACE,
     "found_bytes": FOUND_BYTES,
     "of_block_bytes": OF_BLOCK_BYTES,

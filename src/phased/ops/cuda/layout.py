@@ -9,12 +9,31 @@ import torch
 
 from phased.ops.contract import constant
 from phased.ops.cuda import driver
-from phased.ops.cuda.constants import AHEAD, BLOCKS_AT_ONCE, COLUMNS, HELD, LANES, PRODUCTS, ROUNDS, struct_bytes
+from phased.ops.cuda.constants import (
+    AHEAD,
+    BLOCKS_AT_ONCE,
+    COLUMNS,
+    HELD,
+    HELD_FOURS,
+    LANES,
+    PRODUCTS,
+    ROUNDS,
+    SMALL,
+    struct_bytes,
+)
+
+
+# Units up to which the weights of dense layers in float32 stay in registers and shared memory (small.cu), at most SMALL. That
+# kernel has been run on a CPU's threads alone, not on a GPU: until it is measured there it is not used.
+FEW_UNITS = 0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed."""
+    """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed.
+
+    With weights in registers a block is one team for `ring` sequences.
+    """
 
     name: str
     grid: int
@@ -33,6 +52,8 @@ class Plan:
     @property
     def source(self) -> str:
         """The file that has the kernel."""
+        if self.name.startswith("small"):
+            return "small.cu"
         return "dense.cu" if "dense" in self.name else f"{self.name}.cu"
 
 
@@ -42,6 +63,8 @@ def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, dev
     limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     # Several sequences share a block, and its weights, where there are more of them than processors.
     teams = max(1, min(-(-batch // processors), 4))
+    if name.startswith("dense") and units <= min(FEW_UNITS, SMALL) and size == 4:
+        return _small(name, units, batch, size, teams)
     if not name.startswith("dense"):
         for fewer in range(teams, 0, -1):
             held = _held(name, units, batch, busy, most, size, fewer, limit)
@@ -60,6 +83,16 @@ def too_large(units: int, size: int, index: int | None) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _small(name: str, units: int, batch: int, size: int, sequences: int) -> Plan:
+    """With all weights in registers and shared memory, and four threads for a unit (small.cu)."""
+    warps = -(-PRODUCTS * units // LANES)
+    fours = max(0, -(-units // 4) - HELD_FOURS) * warps * LANES  # of weights, beyond those in registers
+    # Two steps of every sequence: h, or the gradients to the products in rows that begin on different banks.
+    numbers = 2 * sequences * (SMALL if name == "dense_forward" else PRODUCTS * (SMALL + 4))
+    shared = fours * struct_bytes(size)["four"] + numbers * size
+    return Plan(f"small_{name}", -(-batch // sequences), warps, 0, 1, sequences, units, shared)
 
 
 def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan | None:

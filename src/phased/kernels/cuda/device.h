@@ -1,0 +1,42 @@
+// What needs instructions of a GPU: fast functions, asynchronous copies and barriers. Tests run kernels on a CPU's threads, with
+// another file of this name.
+#pragma once
+
+namespace phased {
+
+// The error of both is about the rounding of 1, 1e-7. As few dependent instructions as possible.
+__device__ __forceinline__ float sigmoid(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
+}
+__device__ __forceinline__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+__device__ __forceinline__ float tanh(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(2.8853900817779268f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return 1.0f - 2.0f * result;
+}
+__device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
+
+// Asynchronous copies to shared memory.
+__device__ __forceinline__ void copy_ahead(void* to_shared, const void* from, int bytes) {
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
+  if (bytes == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  if (bytes == 8) asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+  if (bytes == 4) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Left>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+
+// Waits until so many threads of a block have come to the barrier of this number.
+template <int Threads>
+__device__ __forceinline__ void barrier(int number) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(Threads) : "memory");
+}
+
+}  // namespace phased

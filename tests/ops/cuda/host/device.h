@@ -1,0 +1,45 @@
+// A GPU's blocks on a CPU's threads: a thread for each of theirs, barriers, and exchanges between the lanes of a warp.
+#pragma once
+
+#include <pthread.h>
+
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace phased {
+
+inline float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+inline float tanh(float x) { return std::tanh(x); }
+inline double tanh(double x) { return std::tanh(x); }
+
+alignas(16) unsigned char shared[1 << 18];  // of the block that runs
+
+inline void copy_ahead(void* to_shared, const void* from, int bytes) { std::memcpy(to_shared, from, bytes); }
+inline void end_of_copies() {}
+template <int Left>
+void wait_for_copies() {}
+template <int Threads>
+void barrier(int number);  // not needed by the kernels that run here
+
+// Runs a kernel block by block; before each, shared memory is NaN.
+template <class Kernel>
+void run(int grid, int threads, const Kernel& kernel) {
+  blockDim.x = threads;
+  for (int block = 0; block < grid; block++) {
+    std::memset(shared, 0xff, sizeof(shared));
+    pthread_barrier_init(&all, nullptr, threads);
+    for (int warp = 0; warp < threads / 32; warp++) pthread_barrier_init(warps + warp, nullptr, 32);
+    std::vector<std::thread> started;
+    for (int i = 0; i < threads; i++)
+      started.emplace_back([&, i] {
+        threadIdx.x = i, blockIdx.x = block;
+        kernel();
+      });
+    for (auto& each : started) each.join();
+  }
+}
+
+}  // namespace phased

@@ -1,0 +1,27 @@
+"""Kernels for GPUs that run on a CPU's threads, from the same source: what they compute, and the order of their barriers."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phased.ops.cuda.compiler import FOLDERS
+from phased.ops.cuda.constants import macros
+
+HOST = Path(__file__).parent / "host"
+SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ and POSIX barriers")
+
+
+@pytest.mark.parametrize("cell, peephole", [("Lstm", 0), ("Lstm", 1), ("Gru", 0)])
+def test_small_layers(cell, peephole, tmp_path):
+    defined = [f"-DPHASED_{name.upper()}={value}" for name, value in macros(cell, "float", peephole, 1, 16, 1, 512).items()]
+    folders = [f"-I{folder}" for folder in (HOST, *FOLDERS)]
+    command = ["g++", "-O1", "-std=c++17", "-pthread", *defined, *folders, str(HOST / "small.cpp"), "-o", str(tmp_path / "small")]
+    subprocess.run(command, check=True, timeout=120)
+    for size in SIZES:
+        done = subprocess.run([tmp_path / "small", *size.split()], capture_output=True, text=True, timeout=120, check=False)
+        assert done.stdout == "0 wrong\n", f"{size}: {done.stdout}{done.stderr}"
