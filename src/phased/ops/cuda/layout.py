@@ -22,7 +22,6 @@ from phased.ops.cuda.constants import (
     struct_bytes,
 )
 
-
 # Units up to which the weights of dense layers in float32 stay in registers and shared memory (small.cu), at most SMALL. That
 # kernel has been run on a CPU's threads alone, not on a GPU: until it is measured there it is not used.
 FEW_UNITS = 0
