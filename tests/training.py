@@ -18,6 +18,7 @@ from phased.experiments import run as run_module
 from phased.experiments.network import NetworkConfig
 from phased.experiments.run import Run
 from phased.learn.batch import Batch, Samples, Split, generator, padded
+from phased.learn.device import make_fabric
 from phased.learn.loader import Place, ahead
 from phased.learn.loop import Training
 from phased.learn.model import Model, Updates
@@ -93,10 +94,10 @@ def weights(run: Run, out: Path) -> dict[str, Any]:
     return {name: value.numpy().tobytes() for name, value in {**state["model"], **averages}.items()}
 
 
-def execute(run: Run, out: Path) -> dict[str, Any]:
-    """On the CPU, on one thread; the record as JSON has it."""
+def execute(run: Run, out: Path, device: str = "cpu") -> dict[str, Any]:
+    """On one thread; the record as JSON has it."""
     torch.set_num_threads(1)
-    record: dict[str, Any] = json.loads(run_module.execute(run, out, "cpu").line())
+    record: dict[str, Any] = json.loads(run_module.execute(run, out, device).line())
     return record
 
 
@@ -131,6 +132,17 @@ def train_together(fabric: Any, runs: list[Run], out: Path) -> None:
     (out / f"rank {fabric.global_rank} of {fabric.world_size}").touch()
     for run in runs:
         run_module.execute(run, out, fabric=fabric)
+
+
+def train_as_machine(number: int, port: int, device: str, runs: list[Run], out: Path) -> None:
+    """One of two processes that train together as two machines would, both on the same device."""
+    os.environ |= {"NODE_RANK": str(number), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    from lightning.fabric.strategies import DDPStrategy
+
+    # NCCL refuses two processes on one GPU; gloo copies gradients through the CPU's memory.
+    fabric = make_fabric(device, num_nodes=2, strategy=DDPStrategy(process_group_backend="gloo"))
+    fabric.launch()
+    train_together(fabric, runs, out)
 
 
 @dataclass(frozen=True)

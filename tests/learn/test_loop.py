@@ -1,6 +1,8 @@
 """The training loop: its results depend neither on interruptions nor on the number of processes."""
 
 import json
+import multiprocessing
+import socket
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -26,6 +28,7 @@ from training import (
     execute,
     same_numbers,
     tiny_run,
+    train_as_machine,
     train_together,
 )
 
@@ -281,6 +284,29 @@ def test_two_processes_train_as_one_does(tmp_path):
         states = [load_checkpoint(run.folder(tmp_path / folder) / CHECKPOINT)["model"] for folder in ("alone", "together")]
         for name, value in states[0].items():
             torch.testing.assert_close(states[1][name], value, rtol=1e-3, atol=1e-5, msg=f"{run.name}: {name}")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_two_machines_train_as_one_does(tmp_path, device):
+    """On a GPU both use the same one."""
+    runs = [tiny_run(model=model, epochs=2) for model in ("phased", "bn-lstm")]
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    spawned = multiprocessing.get_context("spawn")
+    machines = [
+        spawned.Process(target=train_as_machine, args=(number, port, device, runs, tmp_path / "together")) for number in (0, 1)
+    ]
+    for machine in machines:
+        machine.start()
+    for machine in machines:
+        machine.join(120)
+        assert machine.exitcode == 0
+    assert sorted(file.name for file in tmp_path.glob("together/rank*")) == ["rank 0 of 2", "rank 1 of 2"]
+    for run in runs:
+        alone, together = execute(run, tmp_path / "alone", device), json.loads(run.file(tmp_path / "together").read_text())
+        for one, two in zip(alone["curve"], together["curve"], strict=True):
+            assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
 
 
 def test_more_processes_than_a_batch_has_sequences_are_refused(tmp_path, fabric, monkeypatch):
