@@ -9,6 +9,7 @@ import torch
 
 from phased.data import Recording, Recordings, encode
 from phased.data.camera import Camera
+from phased.learn.batch import Samples
 
 IMAGES = {"train": 24, "t10k": 12}
 REAL = {"Train": 10, "Test": 6}
@@ -56,3 +57,9 @@ def stand_in(
     random = np.random.default_rng(seed)
     lengths = random.integers(20, 40, len(images))
     return Recordings.of([some_events(random, int(length)) for length in lengths], label.tolist()).to(images.device)
+
+
+def column(samples: Samples, b: int) -> list[tuple[int, float]]:
+    """The events of one sequence."""
+    length = int(samples.lengths[b])
+    return list(zip(samples.x[:length, b].tolist(), samples.time[:length, b].tolist(), strict=True))

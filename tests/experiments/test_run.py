@@ -313,7 +313,7 @@ def test_an_unknown_scale_is_answered_with_those_there_are(name):
 def test_every_network_of_every_experiment_can_be_built_and_sees_its_task():
     for name in STUDIES:
         for run in STUDIES[name].runs("paper", [0]):
-            if isinstance(run.task, Placeable):  # of data that is not here; test_nmnist.py has a smaller one
+            if isinstance(run.task, Placeable):  # of data that is not here; tests of nmnist have a smaller one
                 continue
             small = replace(run, network=replace(run.network, units=3), training=Training())
             batch = run.task.batch(0, "train", 1, 0, 2)
