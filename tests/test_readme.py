@@ -15,6 +15,7 @@ PAGES = {
     "cuda": DOCS / "gpu.md",
     "tasks": COST,
     "epoch": COST,
+    "lipreading": COST,
     "physionet": ESTIMATOR,
     "estimators": ESTIMATOR,
     "widths": ESTIMATOR,

@@ -255,6 +255,7 @@ TABLES = {
     "tasks-cpu": tasks,
     "tasks-cuda": tasks,
     "epoch-cuda": epoch,
+    "lipreading-cpu": lipreading,
 }
 
 
