@@ -58,7 +58,9 @@ def test_smooth_vectors_of_neighbours_are_similar_and_those_of_distant_pixels_ar
     distant = torch.cosine_similarity(images[:, :10, :10], images[:, 20:, 24:], 0)
     assert min(beside.min(), below.min()) > 0.8
     assert distant.abs().mean() < 0.3
-    assert torch.isfinite(EventEmbedding((1, 1), 1, smooth=1.0).pixel.weight).all()
+    assert images[:, 0, 0].square().mean().sqrt() > 0.2  # also in a corner
+    for odd in (EventEmbedding((1, 1), 1, smooth=1.0), EventEmbedding(smooth=1e-30), EventEmbedding(smooth=1e9)):
+        assert torch.isfinite(odd.pixel.weight).all()
     with pytest.raises(ValueError, match="smooth must be"):
         EventEmbedding(smooth=-1.0)
 

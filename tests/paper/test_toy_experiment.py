@@ -456,10 +456,11 @@ def test_a_folder_without_a_descriptor_and_a_module_are_no_experiments(added):
 # No experiment is named outside of its folder
 
 SOURCE = Path(phased.cli.__file__).parents[1]
-# Names of experiments that are also ordinary words, which a text may contain.
-COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist", "camera"}
+# Names of experiments that are also ordinary words, or benchmarks, which a text may contain.
+COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist", "camera", "lipreading"}
 OTHER_MEANINGS = {
     ("cli/bench_command.py", "nmnist"),  # a benchmark
+    ("cli/bench_command.py", "lipreading"),
     ("cli/bench.py", "memory"),
     ("experiments/network.py", "weights"),
     ("experiments/record.py", "schedule"),

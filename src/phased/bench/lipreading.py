@@ -47,7 +47,9 @@ def contestants() -> Iterator[Contestant]:
     for resolution in RESOLUTIONS:
         yield Contestant(f"Phased LSTM, r_on {network.ratio_on:g}", resolution, network)
         yield Contestant(f"Phased LSTM, r_on {USUAL_RATIO:g}", resolution, replace(network, ratio_on=USUAL_RATIO))
-        yield Contestant("Phased LSTM, leak 0.001", resolution, replace(network, ratio_on=USUAL_RATIO, leak=1e-3))
+        yield Contestant(
+            f"Phased LSTM, r_on {USUAL_RATIO:g}, leak 0.001", resolution, replace(network, ratio_on=USUAL_RATIO, leak=1e-3)
+        )
         yield Contestant("BN-LSTM", resolution, replace(network, model="bn-lstm"))
         yield Contestant("LSTM", resolution, replace(network, model="lstm"))
 

@@ -74,6 +74,8 @@ def blurred(vectors: Tensor, sensor: Sensor, distance: float) -> Tensor:
     """Vectors of pixels, (pixels, size), blurred over the camera by a Gaussian, and scaled back to STD."""
     images = vectors.T.reshape(-1, sensor.height, sensor.width)
     across, down = (torch.arange(length, dtype=vectors.dtype) for length in (sensor.width, sensor.height))
-    wide, high = (torch.exp(-((axis.unsqueeze(1) - axis) ** 2) / (2 * distance**2)) for axis in (across, down))
-    images = high @ images @ wide
-    return (STD / images.square().mean().sqrt() * images).flatten(1).T
+    wide, high = (torch.exp(-(((axis.unsqueeze(1) - axis) / distance) ** 2) / 2) for axis in (across, down))
+    wide, high = (kernel / kernel.norm(dim=1, keepdim=True) for kernel in (wide, high))  # vectors at the border are as long
+    images = high @ images @ wide.T
+    scaled: Tensor = STD / images.square().mean().sqrt() * images
+    return scaled.flatten(1).T

@@ -55,3 +55,11 @@ def test_small_layers_have_four_threads_a_unit_and_all_weights_on_the_processor(
     assert 16 * beyond * layout.block < layout.shared <= 232_448
     assert layout_of.plan.__wrapped__(name, units, batch, units, units, 8, 0).source == "dense.cu"
     assert layout_of.plan.__wrapped__(name, 129, batch, 129, 129, 4, 0).source == "dense.cu"
+
+
+def test_a_gpu_with_less_shared_memory_has_small_layers_as_before(monkeypatch):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 101_376)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    monkeypatch.setattr(layout_of, "FEW_UNITS", 128)
+    assert layout_of.plan.__wrapped__("dense_backward", 128, 512, 128, 128, 4, 0).source == "dense.cu"
+    assert layout_of.plan.__wrapped__("dense_backward", 64, 512, 64, 64, 4, 0).source == "small.cu"

@@ -49,7 +49,8 @@ def test_inputs_of_layers_are_normalised_and_the_weights_can_take_it_over(task, 
     assert not torch.allclose(offset, torch.zeros(39), atol=1e-2)
     with torch.no_grad():
         torch.testing.assert_close(network.folded()(batch)[batch.mask], network(batch)[batch.mask], atol=2e-5, rtol=0)
-    assert network.updates(batch) == network.folded().updates(batch)
+    assert network.updates(batch) == network.folded().updates(batch)  # one counts the layers' own gates, one those of the fold
+    assert torch.equal(network.folded().fusion.merged.period_l1, network.fusion.merged.upper.layer.period_l0)
     assert 0 < float(network.updates(batch).made) < float(network.updates(batch).possible)
 
 

@@ -63,7 +63,9 @@ def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, dev
     # Several sequences share a block, and its weights, where there are more of them than processors.
     teams = max(1, min(-(-batch // processors), 4))
     if name.startswith("dense") and units <= min(FEW_UNITS, SMALL) and size == 4:
-        return _small(name, units, batch, size, teams)
+        small = _small(name, units, batch, size, teams)
+        if small.shared <= limit:
+            return small
     if not name.startswith("dense"):
         for fewer in range(teams, 0, -1):
             held = _held(name, units, batch, busy, most, size, fewer, limit)

@@ -44,7 +44,7 @@ def clock(record: Record) -> Clock:
 def merged(record: Record) -> slice:
     """The units of the merged layers; those of the sensors are open at every sample."""
     units = record.settings.get("units")
-    return slice(units[0] + units[1], None) if isinstance(units, list | tuple) else slice(None)
+    return slice(sum(units[:2]), None) if isinstance(units, list | tuple) and len(units) == 4 else slice(None)
 
 
 EXPERIMENT = Experiment(

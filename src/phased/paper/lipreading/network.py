@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from phased import check
+from phased.cost import updates
 from phased.fusion import Fusion, Timeline, hold, open_at_samples
 from phased.init import Uniform
 from phased.layer import PhasedLSTM
@@ -128,7 +129,13 @@ class WordsNormalised(Words):
 
     def updates(self, batch: Batch) -> Updates | None:
         """As of the network without normalisation, which has the same gates."""
-        return self.folded().updates(batch)
+        streams, merged = self.samples(batch), cast("Any", self.fusion.merged)
+        timeline = self.fusion.timeline(streams, steps=len(batch.y))
+        sensors: dict[str, Any] = dict(self.fusion.sensors.items())
+        counts = [updates(layer.layer, streams[name].time, streams[name].lengths) for name, layer in sensors.items()]
+        counts += [updates(each.layer, timeline.time, timeline.lengths) for each in (merged.lower, merged.upper)]
+        units = sum(count.shape[-1] for count in counts)
+        return Updates(torch.stack([count.sum() for count in counts]).sum(), timeline.lengths.sum() * units)
 
     def folded(self) -> Words:
         """The network of a lip reader that computes what this one computes in eval, without normalising inputs of layers."""
@@ -142,7 +149,8 @@ class WordsNormalised(Words):
             state |= {f"fusion.merged.{own[:-1]}{number}": value for own, value in layer.state_dict().items()}
         units = (*(layer.hidden_size for layer in sensors.values()), layers[0].hidden_size)
         normalised = any(isinstance(module, nn.BatchNorm2d) for module in self.fusion.encoders.modules())
-        network = phased_network(units, len(layers), self.linear.out_features, normalised)
+        with torch.random.fork_rng(devices=[]):
+            network = phased_network(units, len(layers), self.linear.out_features, normalised)
         network.load_state_dict(state)
         return network.to(self.linear.weight.device).eval()
 

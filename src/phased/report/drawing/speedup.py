@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def draw_speedup(lines: Mapping[float, Lines], machine: str) -> Figure:
 def draw_lines(axes: Axes, found: Lines) -> None:
     """The lines of a panel."""
     axes.axhline(1.0, color=QUIET, linewidth=0.8, zorder=1)
-    for (batch, line), colour in zip(sorted(found.items()), SHADES, strict=False):
+    for (batch, line), colour in zip(sorted(found.items()), cycle(SHADES), strict=False):
         units = sorted(line)
         axes.plot(units, [line[each] for each in units], color=colour, marker="o", markersize=3, label=f"{batch} sequences")
     axes.set_xscale("log")
