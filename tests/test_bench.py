@@ -82,8 +82,8 @@ def test_the_stream_with_every_unit_open_is_an_lstm():
 
 
 def test_a_record_has_the_command_without_folders_of_this_machine(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["phased", "bench", "cpu", "--json", "/somewhere/here/cpu.json", "--data", "results/data"])
-    assert measure.machine()["command"] == "phased bench cpu --json cpu.json --data results/data"
+    monkeypatch.setattr("sys.argv", ["phased", "bench", "cpu", "--json", "/a/b/cpu.json", "--data=/a/data", "--out", "results/c"])
+    assert measure.machine()["command"] == "phased bench cpu --json cpu.json --data=data --out results/c"
 
 
 @needs_core

@@ -308,11 +308,11 @@ def in_force(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     found = dict(state)
     for name, value in state.items():
-        own = name.rpartition(".")[2]
+        own, exact = name.rpartition(".")[2], value.detach().double()  # the longest period is beyond float32
         if own.startswith("period_l"):
-            found[name] = value.detach().clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
+            found[name] = exact.clamp(SHORTEST_PERIOD, LONGEST_PERIOD).to(value.dtype)
         elif own.startswith("ratio_on_l"):
-            found[name] = value.detach().clamp(SMALLEST_RATIO, 1.0)
+            found[name] = exact.clamp(SMALLEST_RATIO, 1.0).to(value.dtype)
     return found
 
 

@@ -68,6 +68,8 @@ def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_u
         state, want = moved.state_dict(), in_force(moved.state_dict())
     assert want["rnn.ratio_on_l0"].max() == 1
     assert want["rnn.period_l0"].min() > 0
+    for dtype in (torch.float32, torch.float16):  # of a state_dict from elsewhere
+        assert in_force({"rnn.period_l0": torch.ones(2, dtype=dtype)})["rnn.period_l0"].tolist() == [1, 1]
     assert state["rnn.ratio_on_l0"].min() == 1.4  # the network itself is left alone
     made = Classifier.of(moved, about=ABOUT)
     made.save(tmp_path)

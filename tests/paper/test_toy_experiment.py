@@ -1,6 +1,5 @@
 """A new experiment is a new folder, and nothing else: a toy one is written, trained, reported and gathered."""
 
-import ast
 import html
 import importlib
 import json
@@ -451,55 +450,3 @@ def test_a_folder_without_a_descriptor_and_a_module_are_no_experiments(added):
     package(added, "helpers", __init__="")
     (added / "alone.py").write_text(descriptor("alone", draw="print"))
     assert set(catalogue.experiments()) == before
-
-
-# No experiment is named outside of its folder
-
-SOURCE = Path(phased.cli.__file__).parents[1]
-# Names of experiments that are also ordinary words, or benchmarks, which a text may contain.
-COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist", "camera", "lipreading"}
-OTHER_MEANINGS = {
-    ("cli/bench_command.py", "nmnist"),  # a benchmark
-    ("cli/bench_command.py", "lipreading"),
-    ("cli/bench.py", "memory"),
-    ("experiments/network.py", "weights"),
-    ("experiments/record.py", "schedule"),
-    ("learn/loop.py", "schedule"),
-}
-
-
-def texts(tree: ast.AST) -> Iterator[str]:
-    """All strings of a module that are not docstrings."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    first = [node.body[0] for node in ast.walk(tree) if isinstance(node, documented) and node.body]
-    docstrings = {id(statement.value) for statement in first if isinstance(statement, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            yield node.value
-
-
-def imported(tree: ast.AST) -> Iterator[str]:
-    """All modules that a module imports."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-@pytest.mark.parametrize("folder", ["report", "cli", "experiments", "learn"])
-def test_no_code_but_its_own_names_an_experiment(folder):
-    names = {
-        name for experiment in catalogue.experiments().values() for name in (experiment.name, *catalogue.commands(experiment))
-    }
-    assert len(names) >= 11
-    files = sorted((SOURCE / folder).rglob("*.py"))
-    assert files
-    for file in files:
-        tree, place = ast.parse(file.read_text(encoding="utf-8")), str(file.relative_to(SOURCE))
-        for text in texts(tree):
-            assert text not in names or (place, text) in OTHER_MEANINGS, f"{place}: {text!r}"
-            for name in names - COMMON:
-                assert not re.search(rf"\b{name}\b", text), f"{place}: {text!r}"
-        for module in imported(tree):
-            assert not module.startswith("phased.paper"), f"{place} imports {module}"

@@ -100,5 +100,6 @@ def machine() -> dict[str, Any]:
 
 def without_folders(argument: str) -> str:
     """An argument of the command line; of an absolute path, which means nothing on another machine, the last part."""
-    path = Path(argument)
-    return path.name if path.is_absolute() else argument
+    option, equals, value = argument.rpartition("=")
+    path = Path(value)
+    return f"{option}{equals}{path.name}" if path.is_absolute() else argument

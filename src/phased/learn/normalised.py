@@ -34,6 +34,10 @@ class NormalisedInput(nn.Module):
 
     def forward(self, input: Tensor, time: Tensor, hx: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
         """Output and last state of the layer; the arguments are those of the layer, with input (T, B, D)."""
+        if input.dim() != 3:
+            raise ValueError(
+                f"input must have shape (T, B, D), got {tuple(input.shape)}. Use input.unsqueeze(1) for one sequence."
+            )
         steps, sequences, _ = input.shape
         count = torch.full((sequences,), steps, device=input.device) if lengths is None else lengths
         scale, offset = self.norm(input, count)

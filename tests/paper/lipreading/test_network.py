@@ -66,6 +66,11 @@ def test_a_batch_is_normalised_in_training(task):
     torch.testing.assert_close(seen["x"][valid].std(0, correction=0), torch.ones(16), atol=1e-2, rtol=0)
 
 
+def test_one_sequence_without_a_batch_is_refused():
+    with pytest.raises(ValueError, match=r"input must have shape \(T, B, D\), got \(4, 2\). Use input.unsqueeze\(1\)"):
+        NormalisedInput(PhasedLSTM(2, 3))(torch.randn(4, 2), torch.arange(4.0))
+
+
 def test_a_layer_that_cannot_be_normalised_is_refused():
     for options in ({"num_layers": 2}, {"bidirectional": True}, {"batch_first": True}, {"bias": False}):
         with pytest.raises(ValueError, match="layer must have one layer and direction, biases, and steps first"):
