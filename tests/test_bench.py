@@ -208,7 +208,7 @@ def test_a_warm_up_is_a_few_batches_and_an_epoch_is_all_of_them(monkeypatch, tmp
     monkeypatch.setattr(epoch, "WARM_UP", 1)
     trained = []
 
-    def count(module, optimizer, shares, *rest):
+    def count(step, shares, *rest):
         trained.append([share.batch.size for share in shares])
 
     monkeypatch.setattr(epoch, "train_once", count)

@@ -16,6 +16,7 @@ from phased.learn.device import make_fabric
 from phased.learn.loader import Place, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.share import Unopened, shares
+from phased.learn.step import Step
 from phased.paper.nmnist.network import DigitNetwork
 from phased.paper.nmnist.runs import TABLES
 from phased.paper.nmnist.task import Digits
@@ -31,7 +32,7 @@ class Contestant:
         self.fabric, self.task, self.training = make_fabric(device), task, replace(training, train=task.visits)
         model = network.build(task, seed=0)
         optimizer: Any = adam(list(model.parameters()), training.rate, self.fabric.device)
-        self.module, self.optimizer = self.fabric.setup(Unopened(model), optimizer)
+        self.step = Step(*self.fabric.setup(Unopened(model), optimizer), training, self.fabric)
         self.average = Average(model, training.average) if training.average else None
         self.epochs = 0
         self.train(WARM_UP)
@@ -41,7 +42,7 @@ class Contestant:
         self.epochs += 1
         places = [Place("train", self.epochs, n, size) for n, size in enumerate(sizes(self.training.train, self.training.batch))]
         made = shares(self.task, self.training.batch, self.training.seed, places, self.fabric)
-        train_once(self.module, self.optimizer, islice(made, batches), self.training, self.fabric, self.epochs, self.average)
+        train_once(self.step, islice(made, batches), self.epochs, self.average)
 
     def epoch(self) -> float:
         """The seconds of an epoch."""

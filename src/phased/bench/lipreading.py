@@ -16,6 +16,7 @@ from phased.learn.batch import Batch, Samples
 from phased.learn.device import make_fabric
 from phased.learn.loop import adam, train_once
 from phased.learn.share import Unopened, shared
+from phased.learn.step import Step
 from phased.lipreader.network import SIDE, SOUND
 from phased.paper.lipreading.network import LipNetwork
 from phased.paper.lipreading.runs import PAPER
@@ -74,13 +75,13 @@ def measure(contestant: Contestant, clips: int, device: str, rounds: int) -> Mea
     fabric, training = make_fabric(device), replace(PAPER.training, schedule="constant")
     model = contestant.network.build(Sentences(), seed=0)
     optimizer: Any = adam([each for each in model.parameters() if each.requires_grad], training.rate, fabric.device)
-    module, optimizer = fabric.setup(Unopened(model), optimizer)
+    step = Step(*fabric.setup(Unopened(model), optimizer), training, fabric)
     share = shared(made_up(contestant.resolution, clips), fabric)
     seconds = []
     for _ in range(rounds + 1):
         wait(fabric.device)
         begin = time.perf_counter()
-        train_once(module, optimizer, iter([share]), training, fabric)
+        train_once(step, iter([share]))
         wait(fabric.device)
         seconds.append(time.perf_counter() - begin)
     with torch.no_grad():

@@ -16,6 +16,7 @@ from phased.learn.device import make_fabric
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.readout import Readout
 from phased.learn.share import Unopened, shared
+from phased.learn.step import WARM_UP, RecordedStep, Step
 from phased.paper.adding.task import Adding
 from phased.paper.frequency.task import Sines
 
@@ -83,22 +84,26 @@ def build(figure: Figure, contestant: Contestant) -> Readout:
     return model
 
 
-def step(figure: Figure, contestant: Contestant, device: str, rounds: int) -> Timing:
-    """Seconds of a training step with the optimiser: one round to warm up, then rounds of 8 steps (plain loop: 2 rounds of 1)."""
+def step(figure: Figure, contestant: Contestant, device: str, rounds: int, recorded: bool = False) -> Timing:
+    """Seconds of a training step with the optimiser: a few rounds to warm up, then rounds of 8 steps (plain loop: 2 rounds of 1).
+
+    With `recorded`, steps are replayed as CUDA graphs; as many rounds to warm up as it takes until they are recorded.
+    """
     fabric, training = make_fabric(device), Training()
     model = build(figure, contestant)
     optimizer: Any = adam(list(model.parameters()), training.rate, fabric.device)
-    module, optimizer = fabric.setup(Unopened(model), optimizer)
+    steps = (RecordedStep if recorded else Step)(*fabric.setup(Unopened(model), optimizer), training, fabric)
     count, rounds = (1, 2) if contestant.plain else (8, rounds)
+    warm_up = 2 + WARM_UP // count if recorded else 1
     batches = [shared(figure.task.batch(0, "train", 1, i, training.batch), fabric) for i in range(count)]
     seconds = []
-    for _ in range(rounds + 1):
+    for _ in range(warm_up + rounds):
         wait(fabric.device)
         begin = time.perf_counter()
-        train_once(module, optimizer, iter(batches), training, fabric)
+        train_once(steps, iter(batches))
         wait(fabric.device)
         seconds.append((time.perf_counter() - begin) / count)
-    return Timing.of(seconds[1:])
+    return Timing.of(seconds[warm_up:])
 
 
 def wait(device: torch.device) -> None:

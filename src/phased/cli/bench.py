@@ -320,13 +320,16 @@ def bench_tasks(console: Console, quick: bool) -> dict[str, Any]:
     rows = table("a training step of 32 sequences, ms; and a whole run", "task", "network", "ms", "a run", "against leak 0")
     for figure in tasks.FIGURES[2:3] if quick else tasks.FIGURES:
         with console.status(figure.name):
-            timings = {who.name: tasks.step(figure, who, "auto", rounds) for who in tasks.contestants(figure)}
+            networks = tasks.contestants(figure)
+            timings = {who.name: tasks.step(figure, who, "auto", rounds) for who in networks}
+            fast = [who for who in networks if on_gpu and not who.plain]
+            recorded = {who.name: tasks.step(figure, who, "auto", rounds, recorded=True) for who in fast}
         own = next(iter(timings.values()))
-        for name, timing in timings.items():
+        for name, timing in (*timings.items(), *((f"{name}, recorded", timing) for name, timing in recorded.items())):
             run = f"{timing.median * figure.steps / 60:.1f} min"
             rows.add_row(figure.name, name, milliseconds(timing), run, f"{timing.median / own.median:.1f}x")
-        steps = {name: asdict(timing) for name, timing in timings.items()}
-        result["tasks"].append({"task": figure.name, "steps": figure.steps, "step": steps})
+        steps, replayed = ({name: asdict(timing) for name, timing in each.items()} for each in (timings, recorded))
+        result["tasks"].append({"task": figure.name, "steps": figure.steps, "step": steps} | ({"recorded": replayed} if fast else {}))
     console.print(rows)
     return result
 

@@ -285,7 +285,15 @@ def test_a_layer_too_large_for_the_kernels_of_open_units_is_computed_step_by_ste
 
 
 @pytest.mark.parametrize(
-    "units, dtype, large", [(2000, torch.float32, False), (5000, torch.float32, True), (2000, torch.float64, True)]
+    "units, dtype, large", [(1800, torch.float32, False), (5000, torch.float32, True), (1800, torch.float64, True)]
 )
 def test_which_layers_are_too_large_depends_on_units_and_dtype(units, dtype, large):
     assert layout.too_large(units, torch.finfo(dtype).bits // 8, None) == large
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_every_layer_that_is_not_too_large_has_room_for_all_of_its_units_at_once(name):
+    for units in range(1000, 2600, 7):
+        if not layout.too_large(units, 4, None):
+            layout.plan(name, units, 32, units, -(-units // 8) * 8, 4, 0)
+            layout.plan(name, units, 32, units // 20, -(-units // 8) * 8, 4, 0)

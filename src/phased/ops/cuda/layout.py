@@ -76,11 +76,11 @@ def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, dev
 
 @constant
 def too_large(units: int, size: int, index: int | None) -> bool:
-    """Whether the kernels of open units cannot compute a layer of numbers of `size` bytes, half of its units open at once."""
+    """Whether the kernels of open units cannot compute a layer of numbers of `size` bytes if all of its units are open at once."""
     device = torch.cuda.current_device() if index is None else index
     try:
         for name in ("forward", "backward"):
-            plan(name, int(units), 1, int(units) // 2, int(units) // 2, size, device)  # a traced size is made a number
+            plan(name, int(units), 1, int(units), -(-int(units) // 8) * 8, size, device)  # a traced size is made a number
     except ValueError:
         return True
     return False
