@@ -49,8 +49,8 @@ def weighted_sum(weights, shares):
 class Emulator:
     """The kernels for a cell and a number type."""
 
-    def __init__(self, cell, real, peephole=0):
-        self.cell, self.peepholes = CELLS[cell.lower()], peephole
+    def __init__(self, cell, real, peephole=0, half=None):
+        self.cell, self.peepholes, self.half = CELLS[cell.lower()], peephole, half
         self.real = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}[real]
         size = self.real.itemsize
         fields = [("unit", np.int32), ("row", np.int32), ("k", self.real), ("terms", self.real, 4)]
@@ -67,6 +67,22 @@ class Emulator:
 
     def numbers(self, address, *shape, strides=None):
         return at(address, *shape, dtype=self.real, strides=strides)
+
+    def records(self, tape, begin, end):
+        """What `write_records` has written, as a tensor (events, RECORD)."""
+        if self.half is None:
+            return torch.tensor(self.numbers(tape, end, RECORD)[begin:])
+        bits = at(tape, end, RECORD, dtype=np.int16)[begin:].copy()
+        return torch.from_numpy(bits).view(self.half).to(torch.float32)
+
+    def write_records(self, tape, begin, a, c, h, k):
+        """Products, state and openness of events, from number `begin` on."""
+        record = np.concatenate([a, c[:, None], np.zeros_like(c)[:, None], h[:, None], k[:, None]], 1)
+        if self.half is None:
+            self.numbers(tape, begin + len(record), RECORD)[begin:] = record
+        else:
+            bits = torch.from_numpy(record).to(self.half).view(torch.int16).numpy()
+            at(tape, begin + len(record), RECORD, dtype=np.int16)[begin:] = bits
 
     def gate(self, gates, units, leak=0.0, square=0):
         period, shift, ratio_on = (torch.tensor(row) for row in at(gates, GATE, units, dtype=np.float64)[:3])
@@ -220,8 +236,7 @@ class Emulator:
                 old = torch.tensor(h[unit]), torch.tensor(c[unit])
                 new = (*self.propose(torch.tensor(a), *old, torch.tensor(w[unit])).state, old[1])[:2]
                 if keeps:
-                    record = self.numbers(tape, end, RECORD)[begin:]
-                    record[:, :4], record[:, 4], record[:, 5], record[:, 6], record[:, 7] = a, c[unit], 0, h[unit], k
+                    self.write_records(tape, begin, a, c[unit], h[unit], events["k"])
                 h = h.copy()
                 h[unit], c[unit] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
                 out[j, b] = h
@@ -247,7 +262,7 @@ class Emulator:
                     back_h = back_h + self.numbers(to_output, steps, batch, units, strides=(output_step, output_batch, 1))[j, b]
                 own = at(unit, end, dtype=np.int32)[begin:] if mask else np.arange(units)
                 assert not mask or (at(row, end, dtype=np.int32)[begin:] == b * steps + j).all()
-                record = torch.tensor(self.numbers(tape, end, RECORD)[begin:])
+                record = self.records(tape, begin, end)
                 a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
                 to = torch.tensor(back_h[own]), torch.tensor(back_c[own])
                 grads = self.adjoint(to, a, k, (h, c), torch.tensor(w[own]))
@@ -296,8 +311,7 @@ class Emulator:
             old = torch.tensor(all_h[b]), torch.tensor(all_c[b])
             new = (*self.propose(torch.tensor(a), *old, w).state, old[1])[:2]
             if found["tape"]:
-                record = self.numbers(found["tape"], events.stop, RECORD)[events]
-                record[:, :4], record[:, 4], record[:, 5], record[:, 6], record[:, 7] = a, all_c[b], 0, all_h[b], k
+                self.write_records(found["tape"], events.start, a, all_c[b], all_h[b], arrivals["k"])
             all_h[b], all_c[b] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
             out[b] = all_h[b]
 
@@ -311,7 +325,7 @@ class Emulator:
             if found["to_output"]:
                 strides = found["output_step"], found["output_batch"], 1
                 all_h[b] += self.numbers(found["to_output"], found["steps"], batch, units, strides=strides)[j, b]
-            record = torch.tensor(self.numbers(found["tape"], events.stop, RECORD)[events])
+            record = self.records(found["tape"], events.start, events.stop)
             a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
             grads = self.adjoint((torch.tensor(all_h[b]), torch.tensor(all_c[b])), a, k, (h, c), w)
             own_shares[b], to_k, all_h[b], all_c[b], to_w = (grad.numpy() for grad in grads)

@@ -24,11 +24,8 @@ pytest.importorskip("lightning")
 class Replayed:
     """Stands for a CUDA graph on a CPU: recording a step runs it, and a replay runs it again on the same tensors."""
 
-    made: list[Replayed] = []
-
     def __init__(self):
         self.replays = 0
-        self.made.append(self)
 
     def replay(self):
         self.replays += 1
@@ -38,7 +35,7 @@ class Replayed:
 @pytest.fixture
 def graphs(monkeypatch):
     """`RecordedStep` on a CPU; returns the graphs as they are recorded."""
-    monkeypatch.setattr(Replayed, "made", [])
+    made = []
     run = RecordedStep._record
 
     class Recording:
@@ -60,13 +57,14 @@ def graphs(monkeypatch):
                 gradient.copy_(parameter.grad)
 
         recorded.graph.again = again
+        made.append(recorded.graph)
         return recorded
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
     monkeypatch.setattr(torch.cuda, "graph", Recording)
     monkeypatch.setattr(RecordedStep, "_record", record)
     monkeypatch.setattr(step_of, "WARM_UP", 2)
-    return Replayed.made
+    return made
 
 
 def steps(kind, device="cpu", dropout=0.0, **settings):

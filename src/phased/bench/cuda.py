@@ -136,15 +136,27 @@ def with_precision(name: str, step: Callable[[], None]) -> Callable[[], None]:
 
 
 def half(work: Work, rounds: int) -> dict[str, Timing]:
-    """A training step, ours in float32 and nn.LSTM's in float16, its fastest."""
+    """A training step: ours in float32 and under autocast to bfloat16, and nn.LSTM's in float16, its fastest."""
     x, moments, gradient = on_gpu(work)
+    ours = train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)
     return compare(
         {
-            "ours": train(work.layer(0.0, "cuda").cuda(), gradient, x, moments),
+            "ours": ours,
+            "ours bfloat16": autocast(ours),
             "nn.LSTM float16": train(nn.LSTM(work.D, work.H).cuda().half(), gradient.half(), x.half()),
         },
         rounds,
     )
+
+
+def autocast(step: Callable[[], None]) -> Callable[[], None]:
+    """The step under autocast to bfloat16."""
+
+    def run() -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            step()
+
+    return run
 
 
 def inference(work: Work, rounds: int, alone: bool = False) -> dict[str, Timing]:
@@ -184,8 +196,9 @@ def floor(work: Work) -> dict[str, float]:
 def peak_memory(work: Work, model: str) -> float:
     """Peak bytes of a training step, beyond the input and the output's gradient; measured at the second step."""
     x, moments, gradient = on_gpu(work)
-    layer: nn.Module = work.layer(0.0, "cuda").cuda() if model == "ours" else nn.LSTM(work.D, work.H).cuda()
-    step = train(layer, gradient, *((x, moments) if model == "ours" else (x,)))
+    layer: nn.Module = nn.LSTM(work.D, work.H).cuda() if model == "nn.LSTM" else work.layer(0.0, "cuda").cuda()
+    step = train(layer, gradient, *((x,) if model == "nn.LSTM" else (x, moments)))
+    step = autocast(step) if model == "ours bfloat16" else step
     step()
     layer.zero_grad(set_to_none=True)
     torch.cuda.synchronize()

@@ -250,7 +250,8 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         result["precision"].append(cuda.row(work, timings))
     console.print(rows, "")
 
-    rows = table("training step, ms; leak 0; nn.LSTM in float16, its fastest", "work", "ours, float32", "nn.LSTM", "ratio")
+    names = ("work", "ours, float32", "ours, autocast", "nn.LSTM", "ratio")
+    rows = table("training step, ms; leak 0; nn.LSTM in float16, its fastest", *names)
     result["half"] = []
     for work in cuda.HALF:
         with console.status(f"against float16, {work}"):
@@ -282,11 +283,11 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         result["otherwise"].append(cuda.row(first, timings, what=what, how=how))
     console.print(rows, "")
 
-    rows = table("peak memory of a training step, MB", "work", "ours", "nn.LSTM", "ours is")
+    rows = table("peak memory of a training step, MB", "work", "ours", "ours, autocast", "nn.LSTM", "ours is")
     result["memory"] = []
     for work in cuda.MEMORY:
         with console.status(f"peak memory, {work}"):
-            memory = {model: cuda.peak_memory(work, model) for model in ("ours", "nn.LSTM")}
+            memory = {model: cuda.peak_memory(work, model) for model in ("ours", "ours bfloat16", "nn.LSTM")}
         megabytes = [f"{used / 1e6:.0f}" for used in memory.values()]
         rows.add_row(str(work), *megabytes, f"1/{memory['nn.LSTM'] / memory['ours']:.1f}")
         result["memory"].append({"work": asdict(work), "bytes": memory})
@@ -329,7 +330,9 @@ def bench_tasks(console: Console, quick: bool) -> dict[str, Any]:
             run = f"{timing.median * figure.steps / 60:.1f} min"
             rows.add_row(figure.name, name, milliseconds(timing), run, f"{timing.median / own.median:.1f}x")
         steps, replayed = ({name: asdict(timing) for name, timing in each.items()} for each in (timings, recorded))
-        result["tasks"].append({"task": figure.name, "steps": figure.steps, "step": steps} | ({"recorded": replayed} if fast else {}))
+        result["tasks"].append(
+            {"task": figure.name, "steps": figure.steps, "step": steps} | ({"recorded": replayed} if fast else {})
+        )
     console.print(rows)
     return result
 

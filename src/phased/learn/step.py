@@ -1,4 +1,4 @@
-"""A training step: the loss of a batch and its gradients, computed as Python writes it, or replayed from a recorded CUDA graph."""
+"""A training step: the loss of a batch and its gradients, as Python computes them, or replayed from a recorded CUDA graph."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class Recorded(NamedTuple):
 class RecordedStep(Step):
     """The same on one GPU, with one launch for a step whose size was seen before, in place of some hundred.
 
-    A step of a small network takes a GPU less time than Python needs to launch it. Batches are padded to a few sizes; of each, the
-    first step runs as usual, the second is recorded as a CUDA graph, and later ones replay it. Steps that cannot be recorded run
-    as usual: of batches with a mask, which are indexed by it, and of large batches.
+    A step of a small network takes a GPU less time than Python needs to launch it. Batches are padded to a few sizes; of each,
+    the first step runs as usual, the second is recorded as a CUDA graph, and later ones replay it. Steps that cannot be recorded
+    run as usual: of batches with a mask, which are indexed by it, and of large batches.
     """
 
     _steps: int = field(default=0, init=False)
@@ -108,8 +108,8 @@ class RecordedStep(Step):
                 losses = super().__call__(share)
         except RuntimeError as error:
             raise RuntimeError(
-                "a training step of this model cannot be recorded as a CUDA graph, because it needs values of tensors on the CPU. "
-                f"Use recorded=False. ({str(error).splitlines()[0]})"
+                "a training step of this model cannot be recorded as a CUDA graph: it may not read values of tensors "
+                f"or move them to the CPU. Use recorded=False. ({str(error).splitlines()[0]})"
             ) from error
         learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         return Recorded(graph, losses, [(parameter, parameter.grad) for parameter in learned if parameter.grad is not None])
@@ -124,7 +124,8 @@ def size_of(share: Share) -> tuple[Any, ...]:
     """What the steps of one recorded graph have in common: the padded sizes, the types, and the labels that the mean is over."""
     streams = share.batch.streams.items()
     sizes = [
-        (name, padded_steps(len(stream.x)), tuple(stream.x.shape[1:]), *(part.dtype for part in stream)) for name, stream in streams
+        (name, padded_steps(len(stream.x)), tuple(stream.x.shape[1:]), *(part.dtype for part in stream))
+        for name, stream in streams
     ]
     return (*sizes, share.batch.y.dtype, share.batch.size, share.whole)
 
@@ -150,7 +151,7 @@ def room_for(share: Share) -> Share:
 
 
 def fill(kept: Batch, batch: Batch) -> None:
-    """Copy a batch into memory of its size. Padding beyond its own keeps values of earlier batches, which no result depends on."""
+    """Copy a batch into memory of its size. Padding beyond its own keeps values of earlier batches: no result depends on it."""
     for name, (x, time, lengths) in batch.streams.items():
         own = kept.streams[name]
         own.x[: len(x)].copy_(x)

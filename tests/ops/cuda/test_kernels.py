@@ -1,6 +1,7 @@
 """The GPU's kernels compile, as text for the oldest GPU they know: NVRTC needs no GPU for that."""
 
 import pytest
+import torch
 
 from phased.ops.cuda import compiler
 from phased.ops.cuda.constants import macros, struct_bytes
@@ -26,16 +27,16 @@ SOURCES = {
     "small.cu": [(16, 0, 512), (8, 0, 256)],
     "stepwise.cu": [(1, 1, 256)],
 }
-SMALLEST = (0, 1, 1, 1, 32)  # peephole, blocks, warps, helpers, threads
+SMALLEST = (None, 0, 1, 1, 1, 32)  # the tape in float32 or float64; peephole, blocks, warps, helpers, threads
 CELLS = [("Lstm", 0), ("Lstm", 1), ("Gru", 0)]
 
 
-@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("real, half", [("float", None), ("double", None), ("float", torch.bfloat16), ("float", torch.float16)])
 @pytest.mark.parametrize("cell, peephole", CELLS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_recurrence_compiles(source, cell, peephole, real):
+def test_a_recurrence_compiles(source, cell, peephole, real, half):
     for warps, helpers, threads in SOURCES[source]:
-        code = compiler.compiled(ARCHITECTURE, (source,), macros(cell, real, peephole, 1, warps, helpers, threads))
+        code = compiler.compiled(ARCHITECTURE, (source,), macros(cell, real, half, peephole, 1, warps, helpers, threads))
         assert code.startswith(b"\x7fELF")
         for way in ("forward", "backward"):
             assert (way.encode() in code) == (way in source or source in ("dense.cu", "small.cu", "stepwise.cu"))
@@ -52,7 +53,7 @@ def test_the_kernels_around_it_compile(cell, real):
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8])
 def test_rows_of_any_length_compile(blocks):
     for source in ("streamed_forward.cu", "streamed_backward.cu", "dense.cu"):
-        assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", 0, blocks, 12, 4, 512))
+        assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", None, 0, blocks, 12, 4, 512))
 
 
 def test_what_does_not_compile_shows_the_compilers_words():
@@ -64,7 +65,7 @@ def test_what_does_not_compile_shows_the_compilers_words():
 @pytest.mark.parametrize("name", struct_bytes(4))
 def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, real, size):
     """The host side allocates memory by these sizes."""
-    wrong = macros("Lstm", real, 0, 1, 4, 4, 256) | {f"{name}_bytes": struct_bytes(size)[name] + 4}
+    wrong = macros("Lstm", real, None, 0, 1, 4, 4, 256) | {f"{name}_bytes": struct_bytes(size)[name] + 4}
     sources = (*compiler.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
     with pytest.raises(RuntimeError, match="static assertion failed"):
         compiler.compiled(ARCHITECTURE, sources, wrong)

@@ -26,7 +26,7 @@ class H200:
 def _a_gpu_in_numpy():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "common", lambda device, cell, real: Emulator(cell, real))
-        patch.setattr(kernels, "recurrence", lambda device, cell, real, source, peephole, *sizes: Emulator(cell, real, peephole))
+        patch.setattr(kernels, "recurrence", lambda device, *given: Emulator(*given[:2], peephole=given[4], half=given[2]))
         patch.setattr(driver, "shared_memory", lambda device: 232_448)
         patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
         patch.setattr(torch.cuda, "current_device", lambda: None)
@@ -213,6 +213,31 @@ def test_traced_it_computes_the_same(leak):
         assert_same(a, b, case.dtype, "traced,")
 
 
+HALVES = [torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize("low", HALVES)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("guess", [None, 1])
+def test_under_autocast_the_tape_is_half_as_large_and_rounded(monkeypatch, low, cell, leak, guess):
+    monkeypatch.setattr(count.Count, "expected", guess)
+    case = Case(cell, hidden=40, leak=leak, dtype=torch.float32, low=low, lengths=[11, 0, 4], peephole=cell == "lstm")
+    assert_contract(case.poison_padding(), "cuda")
+    problem = case.problem("cuda", case.on("cuda"))
+    full, half = (passes.forward(problem._replace(low=dtype), keep=True) for dtype in (None, low))
+    assert torch.equal(full.output, half.output)
+    records, rounded = full.saved[1], half.saved[1]
+    assert len(records) == len(rounded)
+    assert records.shape[1] - rounded.shape[1] == 16  # bytes of an event; what it does not round are its unit and its row
+
+
+@pytest.mark.parametrize("low", HALVES)
+def test_under_autocast_layers_in_float64_keep_what_they_compute(low):
+    case = Case(dtype=torch.float64, low=low)
+    assert_same(*(case.gradients(backend)[1] for backend in ("cuda", "reference")), torch.float64, "gradient to")
+
+
 class Replayed:
     """A CUDA graph, without CUDA: its work is done again."""
 
@@ -225,8 +250,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("cell, peephole", [("lstm", False), ("lstm", True), ("gru", False)])
-def test_a_small_layer_may_have_its_weights_in_registers(monkeypatch, cell, peephole):
-    monkeypatch.setattr(layout, "FEW_UNITS", 128)
+def test_a_small_layer_has_its_weights_in_registers(monkeypatch, cell, peephole):
     monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
     launched = []
     run = Emulator.launch
@@ -297,3 +321,9 @@ def test_every_layer_that_is_not_too_large_has_room_for_all_of_its_units_at_once
         if not layout.too_large(units, 4, None):
             layout.plan(name, units, 32, units, -(-units // 8) * 8, 4, 0)
             layout.plan(name, units, 32, units // 20, -(-units // 8) * 8, 4, 0)
+
+
+@pytest.mark.parametrize("low", HALVES)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_under_autocast_single_steps_round_what_they_keep(by_steps, low, cell):
+    assert_contract(Case(cell, leak=0.01, dtype=torch.float32, low=low, lengths=[11, 0, 4]).poison_padding(), "cuda")

@@ -28,6 +28,8 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
         layout = layout_of.plan.__wrapped__(*given)
         assert layout.shared <= 232_448
         assert layout.block <= 1024
+        if layout.source == "small.cu":  # one team for several sequences, without a ring; see below
+            continue
         assert layout.grid * layout.teams >= batch
         assert layout.ring % 8 == 0
         if layout.source.startswith("held"):  # events of two to four steps, and one a warp, beside the part that is being fetched
@@ -45,7 +47,6 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
 def test_small_layers_have_four_threads_a_unit_and_all_weights_on_the_processor(monkeypatch, name, units, batch, together):
     monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
-    monkeypatch.setattr(layout_of, "FEW_UNITS", 128)
     layout = layout_of.plan.__wrapped__(name, units, batch, units, units, 4, 0)
     assert (layout.name, layout.source) == (f"small_{name}", "small.cu")
     assert 4 * units <= layout.block < 4 * units + 32
@@ -57,9 +58,8 @@ def test_small_layers_have_four_threads_a_unit_and_all_weights_on_the_processor(
     assert layout_of.plan.__wrapped__(name, 129, batch, 129, 129, 4, 0).source == "dense.cu"
 
 
-def test_a_gpu_with_less_shared_memory_has_small_layers_as_before(monkeypatch):
+def test_a_gpu_with_less_shared_memory_has_fewer_small_layers(monkeypatch):
     monkeypatch.setattr(driver, "shared_memory", lambda device: 101_376)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
-    monkeypatch.setattr(layout_of, "FEW_UNITS", 128)
     assert layout_of.plan.__wrapped__("dense_backward", 128, 512, 128, 128, 4, 0).source == "dense.cu"
     assert layout_of.plan.__wrapped__("dense_backward", 64, 512, 64, 64, 4, 0).source == "small.cu"

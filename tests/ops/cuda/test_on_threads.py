@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from phased.ops.cuda.compiler import FOLDERS
 from phased.ops.cuda.constants import macros
@@ -16,9 +17,9 @@ SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4",
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ and POSIX barriers")
 
 
-@pytest.mark.parametrize("cell, peephole", [("Lstm", 0), ("Lstm", 1), ("Gru", 0)])
-def test_small_layers(cell, peephole, tmp_path):
-    defined = [f"-DPHASED_{name.upper()}={value}" for name, value in macros(cell, "float", peephole, 1, 16, 1, 512).items()]
+@pytest.mark.parametrize("cell, peephole, half", [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)])
+def test_small_layers(cell, peephole, half, tmp_path):
+    defined = [f"-DPHASED_{name.upper()}={value}" for name, value in macros(cell, "float", half, peephole, 1, 16, 1, 512).items()]
     folders = [f"-I{folder}" for folder in (HOST, *FOLDERS)]
     command = ["g++", "-O1", "-std=c++17", "-pthread", *defined, *folders, str(HOST / "small.cpp"), "-o", str(tmp_path / "small")]
     subprocess.run(command, check=True, timeout=120)

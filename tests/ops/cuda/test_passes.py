@@ -164,6 +164,36 @@ def test_a_compiled_layer_computes_the_same(leak):
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("low", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("hidden, batch", [(20, 3), (110, 3), (110, 200), (130, 3), (130, 200), (300, 3)])
+def test_under_autocast_the_tape_is_rounded(low, cell, leak, hidden, batch):
+    sizes = {"steps": 20, "batch": batch, "inputs": 5, "hidden": hidden, "lengths": [20, 0, 9] + [20] * (batch - 3)}
+    case = Case(cell, **sizes, leak=leak, dtype=torch.float32, low=low, ratio=(0.05, 0.5), peephole=cell == "lstm")
+    assert_contract(case.poison_padding(), "cuda")
+    full, half = (replace(case, low=dtype).run("cuda") for dtype in (None, low))
+    assert all(torch.equal(one, other) for one, other in zip(full, half, strict=True))
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_a_training_under_autocast_needs_less_memory(leak):
+    rnn, (x, time) = layer(110, leak), batch(2000, 64)
+    gradients(rnn, x, time)
+
+    def kept():
+        before = torch.cuda.memory_allocated()
+        output = rnn(x, time)[0]
+        used = torch.cuda.memory_allocated() - before - output.nbytes
+        output.sum().backward()
+        rnn.zero_grad()
+        return used
+
+    full = kept()
+    with torch.autocast("cuda", torch.bfloat16):
+        assert kept() < 0.75 * full
+
+
 def test_autocast_rounds_operands_and_keeps_time_and_states():
     rnn, (x, time) = layer(110), batch(200, 8)
     time = time + 1e9

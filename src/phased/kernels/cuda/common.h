@@ -1,7 +1,7 @@
 // What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and those of the recurrence for its
-// kind and size: PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights, PHASED_WARPS and PHASED_HELPERS warps a
-// sequence, PHASED_THREADS threads a block. The other macros are numbers that the host side shares
-// (phased/ops/cuda/constants.py); it computes sizes of structs, asserted here.
+// kind and size: PHASED_TAPE in half precision or not, PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights,
+// PHASED_WARPS and PHASED_HELPERS warps a sequence, PHASED_THREADS threads a block. The other macros are numbers that the host
+// side shares (phased/ops/cuda/constants.py); it computes sizes of structs, asserted here.
 #pragma once
 
 #include "gate.h"
@@ -85,11 +85,56 @@ struct alignas(16) Arrival {
   Real terms[4];
 };
 
+// What a backward pass needs of an event, on the tape. In half precision its numbers are rounded, and take 16 bits.
 struct alignas(16) Record {
+#if PHASED_TAPE
+  unsigned short v[kRecord];
+#else
   Real v[kRecord];
+#endif
+
+  __device__ __forceinline__ void write(const Real numbers[kRecord]) {
+    Record record;
+    for (int i = 0; i < kRecord; i++) {
+#if PHASED_TAPE
+      record.v[i] = rounded(numbers[i]);
+#else
+      record.v[i] = numbers[i];
+#endif
+    }
+    copy_fours(this, &record);
+  }
+  __device__ __forceinline__ void read(Real numbers[kRecord]) const {
+    Record record;
+    copy_fours(&record, this);
+    for (int i = 0; i < kRecord; i++) {
+#if PHASED_TAPE
+      numbers[i] = widened(record.v[i]);
+#else
+      numbers[i] = record.v[i];
+#endif
+    }
+  }
+  // By whole words of sixteen bytes.
+  static __device__ __forceinline__ void copy_fours(Record* to, const Record* from) {
+    struct alignas(16) Word {
+      int v[4];
+    };
+#pragma unroll
+    for (int i = 0; i < int(sizeof(Record) / sizeof(Word)); i++)
+      reinterpret_cast<Word*>(to)[i] = reinterpret_cast<const Word*>(from)[i];
+  }
 };
 static_assert(sizeof(Head) == PHASED_HEAD_BYTES && sizeof(Arrival) == PHASED_ARRIVAL_BYTES &&
               sizeof(Record) == PHASED_RECORD_BYTES);
+
+// Copies a struct of whole sixteen bytes.
+template <class T>
+__device__ __forceinline__ void copy_struct(T* to, const T* from) {
+#pragma unroll
+  for (int part = 0; part < int(sizeof(T) / 16); part++)
+    copy_ahead(reinterpret_cast<char*>(to) + 16 * part, reinterpret_cast<const char*>(from) + 16 * part, 16);
+}
 
 // Copies `count` structs of whole sixteen bytes, by all helpers.
 template <class T>

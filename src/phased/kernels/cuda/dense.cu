@@ -45,7 +45,7 @@ __device__ __forceinline__ void work_dense_forward(const Forward& p, const Team&
         for (int g = 0; g < 4; g++) a[g] += event.terms[g];
         peepholes(p.peephole, p.units, unit, w);
         at.other[unit] = accept(a, event.head.k, at.h[unit], at.c[unit], w, new_c, record);
-        if (p.tape) write_record(p.tape + kRecord * ((b * p.steps + j) * units + unit), record);
+        if (p.tape) p.tape[(b * p.steps + j) * units + unit].write(record);
         at.c[unit] = new_c;
       }
     }
@@ -103,12 +103,14 @@ __device__ __forceinline__ void run_dense_forward(const Forward& p) {
 // A team's shared memory: gradients, the warps' sums, the gradients to the products of a warp's kRounds events, and two steps'
 // records.
 struct DenseBackwardMemory {
-  Real *to_h, *to_c, *partial, *gradients, *shares, *tape;
+  Real *to_h, *to_c, *partial, *gradients, *shares;
+  Record* tape;
 
   __device__ DenseBackwardMemory(Real* shared, const Backward& p, int team) {
-    const int pitch = p.pitch, words = (2 + kWarps + kAhead) * pitch + 4 * kRounds * kWarps + 2 * p.units * kRecord;
+    const int pitch = p.pitch, records = 2 * int(p.units) * int(sizeof(Record) / sizeof(Real));
+    const int words = (2 + kWarps + kAhead) * pitch + 4 * kRounds * kWarps + records;
     to_h = shared + team * words, to_c = to_h + pitch, partial = to_c + pitch, gradients = partial + kWarps * pitch;
-    shares = gradients + kAhead * pitch, tape = shares + 4 * kRounds * kWarps;
+    shares = gradients + kAhead * pitch, tape = reinterpret_cast<Record*>(shares + 4 * kRounds * kWarps);
   }
 };
 
@@ -118,12 +120,12 @@ __device__ __forceinline__ void work_dense_backward(const Backward& p, const Tea
   Real *partial = memory.partial + team.warp * pitch, *shares = memory.shares + 4 * kRounds * team.warp;
   team.sync();
   for (int j = length - 1; j >= 0; j--) {
-    const Real* records = memory.tape + j % 2 * units * kRecord;
+    const Record* records = memory.tape + j % 2 * units;
     for (int base = team.warp; base < units; base += kRounds * kWarps) {
       const int own = base + lane * kWarps;
       if (lane < kRounds && own < units) {
         Real record[kRecord], w[3] = {};
-        read_record(records + kRecord * own, record);
+        records[own].read(record);
         peepholes(p.peephole, p.units, own, w);
         const Shares share(record, w, memory.to_h[own], memory.to_c[own]);
         share.write(p, (b * p.steps + j) * units + own);
@@ -164,8 +166,7 @@ __device__ __forceinline__ void help_dense_backward(const Backward& p, const Tea
   const int units = p.units, pitch = p.pitch, thread = (team.warp - kWarps) * kLanes + team.lane;
   const auto issue = [&](int j) {
     if (j >= 0)
-      copy_rows(reinterpret_cast<Record*>(memory.tape) + j % 2 * units,
-                reinterpret_cast<const Record*>(p.tape) + (b * p.steps + j) * units, units, thread);
+      copy_rows(memory.tape + j % 2 * units, p.tape + (b * p.steps + j) * units, units, thread);
     end_of_copies();
   };
   const GradientRows gradients{p, memory.gradients, b, thread};

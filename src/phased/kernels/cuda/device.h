@@ -20,6 +20,27 @@ __device__ __forceinline__ float tanh(float x) {
 }
 __device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
 
+// Numbers of 16 bits, as bits: bfloat16 with PHASED_TAPE 1, float16 with 2. Both are rounded to the nearest, ties to even.
+#if PHASED_TAPE == 1
+__device__ __forceinline__ unsigned short rounded(float x) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+__device__ __forceinline__ float widened(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+#elif PHASED_TAPE == 2
+__device__ __forceinline__ unsigned short rounded(float x) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+__device__ __forceinline__ float widened(unsigned short bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+#endif
+
 // Asynchronous copies to shared memory.
 __device__ __forceinline__ void copy_ahead(void* to_shared, const void* from, int bytes) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));

@@ -20,11 +20,11 @@ struct alignas(16) HeldBackwardMemory {
   // After it in memory: the gradients to the products of a step's events, of odd and even steps; and records and units of the
   // events in the ring.
   __device__ __forceinline__ Four* shares() { return reinterpret_cast<Four*>(this + 1); }
-  __device__ __forceinline__ Real* tape(int most) { return reinterpret_cast<Real*>(shares() + 2 * most); }
-  __device__ __forceinline__ int* unit(int most, int ring) { return reinterpret_cast<int*>(tape(most) + kRecord * ring); }
+  __device__ __forceinline__ Record* tape(int most) { return reinterpret_cast<Record*>(shares() + 2 * most); }
+  __device__ __forceinline__ int* unit(int most, int ring) { return reinterpret_cast<int*>(tape(most) + ring); }
 
   static __device__ __forceinline__ HeldBackwardMemory& of(unsigned char* shared, int most, int ring, int team) {
-    const int bytes = sizeof(HeldBackwardMemory) + 2 * most * sizeof(Four) + ring * (kRecord * sizeof(Real) + 4);
+    const int bytes = sizeof(HeldBackwardMemory) + 2 * most * sizeof(Four) + ring * (sizeof(Record) + 4);
     return *reinterpret_cast<HeldBackwardMemory*>(shared + team * bytes);
   }
 };
@@ -47,7 +47,7 @@ struct BackwardSteps {
   HeldBackwardMemory& memory;
   const Held& held;
   Four* const shares[2];
-  const Real* const tape;
+  const Record* const tape;
   const int* const units;
   const int lane, ring;
   Index event;  // the lane's, of this step
@@ -81,7 +81,7 @@ struct BackwardSteps {
     const int slot = wrapped(next_at + lane, ring), unit_now = unit, unit_next = units[slot];
     Real record_now[kRecord];
     for (int i = 0; i < kRecord; i++) record_now[i] = record[i];
-    read_record(tape + slot * kRecord, record);
+    tape[slot].read(record);
     Four sum = {before};
 #pragma unroll
     for (int i = 0; i < kNear; i++) add_through(sum, near[i], seen[i]);
@@ -120,7 +120,7 @@ struct BackwardSteps {
       add_shares(sum, held.weights + own, memory.rows[(s - 1) & (kListed - 1)], held.pitch, shares[turn.before], units, at_before,
                  0, count_before, ring);
       Real to_h = all_of(sum), to_c = memory.to_c[own], v[3] = {}, read[kRecord];
-      read_record(tape + slot * kRecord, read);
+      tape[slot].read(read);
       peepholes(p.peephole, p.units, own, v);
       const Shares share(read, v, to_h, to_c);
       shares[turn.now][i] = share.products;
@@ -138,16 +138,14 @@ __device__ __forceinline__ void fetch_backward(const Backward& p, const Team& te
   const Index last = start[length] - 1;
   Ends<true> ends(start, length, lane);
   Staging staging(int(start[length] - start[0]), ring);
-  Real* const tape = memory.tape(p.most);
+  Record* const tape = memory.tape(p.most);
   int* const unit = memory.unit(p.most, ring);
   const int past = p.most > kLanes ? 2 : 0;  // how many of the last steps' events are needed: those without a row listed
   const auto copy = [&](int from, int slot, int many) {
     for (int n = lane; n < many; n += kLanes) {
       const Index e = last - from - n;
       copy_ahead(unit + slot + n, p.unit + e, 4);
-      for (int part = 0; part < int(kRecord * sizeof(Real) / 16); part++)
-        copy_ahead(tape + (slot + n) * kRecord + part * (16 / sizeof(Real)), p.tape + e * kRecord + part * (16 / sizeof(Real)),
-                   16);
+      copy_struct(tape + slot + n, p.tape + e);
     }
   };
   // Rows of the output's gradient, the last first; zeros before the first.

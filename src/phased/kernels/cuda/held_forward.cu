@@ -68,7 +68,7 @@ struct ForwardSteps {
   Four* const terms;
   HeldHead* const heads;
   const int lane, ring;
-  Real* tape;  // of the lane's event of this step
+  Record* tape;  // of the lane's event of this step
   // This step's events, and those of the one before: where their slots begin, and how many they are.
   int at = 0, count = 0, at_before = 0, count_before = 0, end = 0;
   // The lane's event; without one, an event of unit 0 that changes nothing, with its state in the last slot. And its weights for
@@ -80,7 +80,7 @@ struct ForwardSteps {
 
   __device__ ForwardSteps(const Forward& p, HeldForwardMemory& memory, const Held& held, int lane, Index first)
       : p(p), memory(memory), held(held), terms(memory.terms()), heads(memory.heads(p.ring)), lane(lane), ring(p.ring),
-        tape(Keep ? p.tape + kRecord * (first + lane) : nullptr), known(held.weights) {}
+        tape(Keep ? p.tape + first + lane : nullptr), known(held.weights) {}
 
   // Adds the products of the last step's changes, from the i-th on, to an event of a unit: those whose weights are not in
   // registers.
@@ -127,10 +127,10 @@ struct ForwardSteps {
     change[lane] = there ? new_h - h : Real(0);
     if (there) {
       here[turn.now * kWide] = new_h, here[2 * kWide] = new_c;
-      if (Keep) write_record(tape, record);
+      if (Keep) tape->write(record);
     }
     if (__builtin_expect(count > kLanes, 0)) take_more(turn, j);
-    if (Keep) tape += kRecord * count;
+    if (Keep) tape += count;
     at_before = at, count_before = count, at = next_at, count = next_count, end = next_end;
   }
 
@@ -147,7 +147,7 @@ struct ForwardSteps {
       add_changes(a, changed, head.unit, 0, j);
       const Real h = memory.h[turn.before][head.unit], new_h = accept(a, head.k, h, memory.c[head.unit], v, new_c, record);
       memory.h[turn.now][head.unit] = new_h, memory.c[head.unit] = new_c, memory.changes[turn.now][i] = new_h - h;
-      if (Keep) write_record(tape + kRecord * (i - lane), record);
+      if (Keep) tape[i - lane].write(record);
     }
   }
 };

@@ -129,7 +129,7 @@ __device__ __forceinline__ void run_small_forward(const Forward& p) {
         for (int g = 0; g < 4; g++) a[g] += event.terms[g];
         h = accept(a, event.head.k, h, c, w, new_c, record);
         c = new_c;
-        if (p.tape) write_record(p.tape + kRecord * ((own.b * p.steps + j) * units + unit), record);
+        if (p.tape) p.tape[(own.b * p.steps + j) * units + unit].write(record);
       }
       copies[((j + 1) % 2 * S + part) * kMostUnits + unit] = h;
       *out = in_time ? h : Real(0);
@@ -161,7 +161,7 @@ __device__ __forceinline__ void run_small_backward(const Backward& p) {
   Real next[kRecord] = {}, next_output = 0;
   const auto fetch = [&](int j) {
     if (j < 0 || j >= own.length) return;
-    read_record(p.tape + kRecord * (first + Index(j) * units), next);
+    p.tape[first + Index(j) * units].read(next);
     if (p.to_output) next_output = p.to_output[j * p.output_step + own.b * p.output_batch + unit];
   };
   fetch(own.longest - 1);

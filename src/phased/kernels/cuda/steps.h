@@ -12,7 +12,8 @@ struct Forward {
   const unsigned* mask;
   const Arrival* arrivals;
   const Real *wh, *peephole, *initial_h, *initial_c;  // the state may be null: zeros
-  Real *output, *final_h, *final_c, *tape;  // tape: (room, kRecord), or null; room: its capacity
+  Real *output, *final_h, *final_c;
+  Record* tape;  // (room,), or null; room: its capacity
   const Index* found;  // [1]: how many events there are; or null: one for every unit in every row
   Index room, ring, most;
 
@@ -25,7 +26,8 @@ struct Backward {
   const Index *lengths, *start;
   const unsigned* mask;
   const int *unit, *row;
-  const Real *tape, *wh, *peephole;
+  const Record* tape;
+  const Real *wh, *peephole;
   const Real* to_output;  // or null; row j of sequence b at j * output_step + b * output_batch
   Index output_step, output_batch;
   const Real *to_final_h, *to_final_c;  // or null
@@ -57,17 +59,6 @@ __device__ __forceinline__ Real accept(const Real a[4], Real k, Real h, Real c, 
   record[kRecord - 2] = h, record[kRecord - 1] = k;
   new_c = k * proposed_c + (1 - k) * c;
   return k * proposed_h + (1 - k) * h;
-}
-
-__device__ __forceinline__ void write_record(Real* to, const Real record[kRecord]) {
-  for (int i = 0; i < kRecord; i += 4) store_four(to + i, Four{record[i], record[i + 1], record[i + 2], record[i + 3]});
-}
-
-__device__ __forceinline__ void read_record(const Real* from, Real record[kRecord]) {
-  for (int i = 0; i < kRecord; i += 4) {
-    const Four four = load_four(from + i);
-    for (int l = 0; l < 4; l++) record[i + l] = four.v[l];
-  }
 }
 
 // The gradients of an event: to its products, to its openness and its peepholes.

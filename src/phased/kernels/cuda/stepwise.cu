@@ -10,7 +10,8 @@ struct Place {
   Index first, steps;
   const Index* lengths;
   const Arrival* arrivals;
-  Real *output, *tape;     // tape: or null
+  Real* output;
+  Record* tape;            // or null
   const Real* to_output;   // or null; see Backward
   Index output_step, output_batch;
   Real *to_products, *to_others;
@@ -44,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
   peepholes(peephole, units, static_cast<int>(unit), w);
   out = h[i] = accept(terms.v, arrival.head.k, h[i], Cell::has_c ? c[i] : Real(0), w, new_c, record);
   if (Cell::has_c) c[i] = new_c;
-  if (at.tape) write_record(at.tape + kRecord * event, record);
+  if (at.tape) at.tape[event].write(record);
 }
 
 // Step `first` - `offset`: to_h and to_c (batch, units), the gradients to the state after it, are replaced by those to the state
@@ -63,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
   const Index event = (b * at.steps + j) * units + unit;
   Real record[kRecord], w[3] = {}, own_h = to_h[i], own_c = Cell::has_c ? to_c[i] : Real(0);
   if (at.to_output) own_h += at.to_output[j * at.output_step + b * at.output_batch + unit];
-  read_record(at.tape + kRecord * event, record);
+  at.tape[event].read(record);
   peepholes(peephole, units, static_cast<int>(unit), w);
   const Shares share(record, w, own_h, own_c);
   to_h[i] = own_h;

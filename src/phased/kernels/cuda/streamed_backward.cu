@@ -17,14 +17,15 @@ static_assert(sizeof(UnitRow) == PHASED_UNIT_ROW_BYTES);
 
 // A team's shared memory. Events are in rings, the last first.
 struct BackwardMemory {
-  Real *to_h, *to_c, *partial, *gradients, *tape;
+  Real *to_h, *to_c, *partial, *gradients;
+  Record* tape;
   UnitRow* places;
 
   __device__ BackwardMemory(Real* shared, const Backward& p, int team) {
     const int pitch = p.pitch, ring = p.ring;
-    const int words = (2 + kWarps + kAhead) * pitch + ring * (kRecord + int(sizeof(UnitRow) / sizeof(Real)));
+    const int words = (2 + kWarps + kAhead) * pitch + ring * int((sizeof(Record) + sizeof(UnitRow)) / sizeof(Real));
     to_h = shared + team * words, to_c = to_h + pitch, partial = to_c + pitch, gradients = partial + kWarps * pitch;
-    tape = gradients + kAhead * pitch, places = reinterpret_cast<UnitRow*>(tape + ring * kRecord);
+    tape = reinterpret_cast<Record*>(gradients + kAhead * pitch), places = reinterpret_cast<UnitRow*>(tape + ring);
   }
 };
 
@@ -45,7 +46,7 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
     const int at = (slot + lane * kWarps) % ring;
     if (lane < kRounds && i + lane * kWarps < count) {
       place = memory.places[at];
-      read_record(memory.tape + at * kRecord, record);
+      memory.tape[at].read(record);
     }
   };
   const auto fetch = [&] {
@@ -117,9 +118,7 @@ __device__ __forceinline__ void help_backward(const Backward& p, const Team& tea
       const Index e = end - 1 - from - n;
       copy_ahead(&memory.places[slot + n].unit, p.unit + e, 4);
       copy_ahead(&memory.places[slot + n].row, p.row + e, 4);
-      for (int part = 0; part < int(kRecord * sizeof(Real) / 16); part++)
-        copy_ahead(memory.tape + (slot + n) * kRecord + part * (16 / sizeof(Real)),
-                   p.tape + e * kRecord + part * (16 / sizeof(Real)), 16);
+      copy_struct(memory.tape + slot + n, p.tape + e);
     }
   };
   staging.issue(0, copy);

@@ -53,7 +53,7 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
       __syncwarp();  // all lanes have read c
       if (lane == 0) {
         at.other[unit] = new_h, at.c[unit] = new_c;
-        if (keeps) write_record(p.tape + kRecord * number, record);
+        if (keeps) p.tape[number].write(record);
       }
     }
     team.sync();

@@ -10,5 +10,6 @@ BACKEND = Backend(
     device="cuda",
     missing=missing,
     accepts_empty_state=True,
+    takes_low=True,
     provides="kernels",
 )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
+import torch
+
 LANES = 32  # threads of a warp
 COLUMNS = 4 * LANES  # columns of a block of weights: four for each lane
 
@@ -63,13 +65,16 @@ SHARED = {
 }
 
 
+TAPES = {None: 0, torch.bfloat16: 1, torch.float16: 2}  # numbers on the tape: as computed, or rounded to this dtype
+
+
 @cache
-def struct_bytes(size: int) -> dict[str, int]:
-    """Bytes of the kernels' structs, by name, for numbers of `size` bytes."""
+def struct_bytes(size: int, half: torch.dtype | None = None) -> dict[str, int]:
+    """Bytes of the kernels' structs, by name, for numbers of `size` bytes, on the tape possibly in half precision."""
     listed = 4 * LISTED * LANES + 4 * ENDS  # both integers
     return {
         "four": 4 * size,
-        "record": RECORD * size,
+        "record": RECORD * (size if half is None else half.itemsize),
         "unit_row": 8,  # unit and row of an event
         "head": 16,  # unit, row and openness
         "arrival": 16 + 4 * size,  # a head, and what input and bias add to the products
@@ -79,8 +84,10 @@ def struct_bytes(size: int) -> dict[str, int]:
     }
 
 
-def macros(cell: str, real: str, peephole: int, blocks: int, warps: int, helpers: int, threads: int) -> dict[str, str | int]:
-    """The macros that kernels are compiled with: for a cell, a number type and the sizes of the recurrence."""
+def macros(
+    cell: str, real: str, half: torch.dtype | None, peephole: int, blocks: int, warps: int, helpers: int, threads: int
+) -> dict[str, str | int]:
+    """The macros that kernels are compiled with: for a cell, number types and the sizes of the recurrence."""
     sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
-    structs = {f"{name}_bytes": count for name, count in struct_bytes({"float": 4, "double": 8}[real]).items()}
-    return {"cell": f"phased::{cell}", "real": real, **sizes, **SHARED, **structs}
+    structs = {f"{name}_bytes": count for name, count in struct_bytes({"float": 4, "double": 8}[real], half).items()}
+    return {"cell": f"phased::{cell}", "real": real, "tape": TAPES[half], **sizes, **SHARED, **structs}

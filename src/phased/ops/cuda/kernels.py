@@ -89,20 +89,28 @@ class Kernels:
 @cache
 def common(device: int, cell: str, real: str) -> Kernels:
     """The kernels around the recurrence, for a cell and a number type."""
-    unused = {"peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
+    unused = {"half": None, "peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
     with torch.cuda.device(device):
         return Kernels(driver.architecture(device), compiler.AROUND, constants.macros(cell, real, **unused))
 
 
 @cache
 def recurrence(
-    device: int, cell: str, real: str, source: str, peephole: int, blocks: int, warps: int, helpers: int, threads: int
+    device: int,
+    cell: str,
+    real: str,
+    half: torch.dtype | None,
+    source: str,
+    peephole: int,
+    blocks: int,
+    warps: int,
+    helpers: int,
+    threads: int,
 ) -> Kernels:
     """The recurrence in a file, for blocks of 128 columns, with so many warps and helpers a sequence and threads a block."""
+    macros = constants.macros(cell, real, half, peephole, blocks, warps, helpers, threads)
     with torch.cuda.device(device):
-        return Kernels(
-            driver.architecture(device), (source,), constants.macros(cell, real, peephole, blocks, warps, helpers, threads)
-        )
+        return Kernels(driver.architecture(device), (source,), macros)
 
 
 @cache

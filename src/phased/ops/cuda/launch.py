@@ -13,7 +13,17 @@ from torch import Tensor
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops.contract import Problem
 from phased.ops.cuda import kernels
-from phased.ops.cuda.constants import FOUND_BYTES, GATE, LANES, OF_BLOCK_BYTES, PRODUCTS, STRETCH, SUM_THREADS, struct_bytes
+from phased.ops.cuda.constants import (
+    FOUND_BYTES,
+    GATE,
+    LANES,
+    OF_BLOCK_BYTES,
+    PRODUCTS,
+    STRETCH,
+    SUM_THREADS,
+    TAPES,
+    struct_bytes,
+)
 from phased.ops.cuda.layout import Plan, blocks, padded, plan, too_large
 from phased.ops.cuda.pinned import Ticket
 from phased.ops.cuda.precision import without_autocast
@@ -68,6 +78,7 @@ class Call:
         self.peephole = int(problem.weights.peephole is not None)
         self.added_up = False
         self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
+        self.half = half_of(problem)
         self._common = kernels.common(*self.kind)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
@@ -95,16 +106,15 @@ class Call:
         layout = self.plan(name, events, most)
         threads = -(-layout.block // (4 * LANES)) * 4 * LANES
         sizes = (self.peephole, blocks(self.units), layout.warps, layout.helpers, threads)
-        compiled = kernels.recurrence(*self.kind, layout.source, *sizes)
+        compiled = kernels.recurrence(*self.kind, self.half, layout.source, *sizes)
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
         compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared)
 
     def plan(self, name: str, events: int, most: int) -> Plan:
         """The layout of the recurrence."""
         busy = round(events / max(1, self.rows))
-        return plan(
-            f"dense_{name}" if self.dense else name, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device
-        )
+        kernel = f"dense_{name}" if self.dense else name
+        return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.half)
 
     def empty(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
         """Memory on the GPU."""
@@ -164,10 +174,10 @@ class Call:
         output = self.empty(self.steps, self.batch, self.units)
         final = [self.empty(self.batch, self.units) for _ in range(self.problem.cell.states)]
         arrivals = self.bytes(capacity.arrivals, struct_bytes(self.size)["arrival"])
-        tape = self.bytes(capacity.tape, taped(self.size, self.dense))
+        tape = self.bytes(capacity.tape, taped(self.size, self.dense, self.half))
         if self.dense and self.lengths is not None:
             tape.zero_()  # padding has events too, which no step writes
-        unit, row, records = parts_of_tape(tape, self.size, self.dense)
+        unit, row, records = parts_of_tape(tape, self.size, self.dense, self.half)
         sizes = (self.batch, self.steps, self.units, float(self.problem.gate.leak), self.square)
         lanes = min(LANES_OF_EVENT, 1 << (self.features - 1).bit_length()) if self.features else 1
         products = self.input_products() if capacity.most_open else None
@@ -190,6 +200,11 @@ def is_dense(problem: Problem) -> bool:
     """Whether every unit has an event at every step: with a leak, or in a layer too large for the kernels of open units."""
     x = problem.input
     return problem.gate.leak > 0 or too_large(problem.weights.hh.shape[1], x.element_size(), x.device.index)
+
+
+def half_of(problem: Problem) -> torch.dtype | None:
+    """The dtype of the numbers on the tape under autocast, whose layers save their outputs in it too; otherwise None."""
+    return problem.low if problem.input.dtype == torch.float32 and problem.low in TAPES else None
 
 
 def copy_state(to: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
@@ -221,18 +236,18 @@ def wide(units: int, features: int) -> int:
     return -(-(units + features + 1) // SUM_THREADS)
 
 
-def taped(size: int, dense: bool) -> int:
+def taped(size: int, dense: bool, half: torch.dtype | None) -> int:
     """Bytes of an event on the tape: its record and, where not every unit has one in every row, its unit and row."""
-    structs = struct_bytes(size)
+    structs = struct_bytes(size, half)
     return structs["record"] + (0 if dense else structs["unit_row"])
 
 
-def parts_of_tape(tape: Tensor, size: int, dense: bool) -> tuple[int, int, int]:
+def parts_of_tape(tape: Tensor, size: int, dense: bool, half: torch.dtype | None) -> tuple[int, int, int]:
     """Addresses of a tape's units, rows and records; 0 for those it does not have."""
     base, capacity = tape.data_ptr(), tape.shape[0]
     if not capacity:
         return 0, 0, 0
-    units = base + capacity * struct_bytes(size)["record"]
+    units = base + capacity * struct_bytes(size, half)["record"]
     return (0, 0, base) if dense else (units, units + 4 * capacity, base)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,9 +23,7 @@ from phased.ops.cuda.constants import (
     struct_bytes,
 )
 
-# Units up to which the weights of dense layers in float32 stay in registers and shared memory (small.cu), at most SMALL. That
-# kernel has been run on a CPU's threads alone, not on a GPU: until it is measured there it is not used.
-FEW_UNITS = 0
+Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 
 
 @dataclass(frozen=True)
@@ -57,26 +56,32 @@ class Plan:
 
 
 @cache
-def plan(name: str, units: int, batch: int, busy: int, most: int, size: int, device: int) -> Plan:
-    """The layout of the kernel `name` for numbers of `size` bytes; `busy` units are open at a step, never more than `most`."""
+def plan(
+    name: str, units: int, batch: int, busy: int, most: int, size: int, device: int, half: torch.dtype | None = None
+) -> Plan:
+    """The layout of the kernel `name` for numbers of `size` bytes; `busy` units are open at a step, never more than `most`.
+
+    `half`: the dtype of the numbers on the tape, if it is another one.
+    """
+    structs = struct_bytes(size, half)
     limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     # Several sequences share a block, and its weights, where there are more of them than processors.
     teams = max(1, min(-(-batch // processors), 4))
-    if name.startswith("dense") and units <= min(FEW_UNITS, SMALL) and size == 4:
+    if name.startswith("dense") and units <= SMALL and size == 4:
         small = _small(name, units, batch, size, teams)
         if small.shared <= limit:
             return small
     if not name.startswith("dense"):
         for fewer in range(teams, 0, -1):
-            held = _held(name, units, batch, busy, most, size, fewer, limit)
+            held = _held(name, units, batch, busy, most, size, structs, fewer, limit)
             if held is not None:
                 return held
-    return _by_units(name, units, batch, busy, most, size, teams, limit)
+    return _by_units(name, units, batch, busy, most, size, structs, teams, limit)
 
 
 @constant
 def too_large(units: int, size: int, index: int | None) -> bool:
-    """Whether the kernels of open units cannot compute a layer of numbers of `size` bytes if all of its units are open at once."""
+    """Whether the kernels of open units cannot compute a layer of numbers of `size` bytes with all of its units open at once."""
     device = torch.cuda.current_device() if index is None else index
     try:
         for name in ("forward", "backward"):
@@ -96,10 +101,11 @@ def _small(name: str, units: int, batch: int, size: int, sequences: int) -> Plan
     return Plan(f"small_{name}", -(-batch // sequences), warps, 0, 1, sequences, units, shared)
 
 
-def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan | None:
+def _held(
+    name: str, units: int, batch: int, busy: int, most: int, size: int, structs: Structs, teams: int, limit: int
+) -> Plan | None:
     """With all weights in shared memory, and one warp for a sequence's steps (held.h); or None, if they do not fit."""
     words, capacity, many = -(-units // LANES), -(-max(1, most) // LANES) * LANES, teams > 1
-    structs = struct_bytes(size)
     if units > HELD:
         return None
     if name == "forward":
@@ -126,11 +132,12 @@ def _held(name: str, units: int, batch: int, busy: int, most: int, size: int, te
     return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, capacity, bytes_of(ring))
 
 
-def _by_units(name: str, units: int, batch: int, busy: int, most: int, size: int, teams: int, limit: int) -> Plan:
+def _by_units(
+    name: str, units: int, batch: int, busy: int, most: int, size: int, structs: Structs, teams: int, limit: int
+) -> Plan:
     """With a warp for each open unit. Dense layers have their weights in shared memory if they fit."""
     pitch = padded(units)
     columns = COLUMNS * min(BLOCKS_AT_ONCE, blocks(units))
-    structs = struct_bytes(size)
     state = (2 * (-(-pitch // columns) * columns) + pitch) * size
     weights = units * PRODUCTS * pitch * size
 

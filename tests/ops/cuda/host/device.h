@@ -15,6 +15,32 @@ inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 inline float tanh(float x) { return std::tanh(x); }
 inline double tanh(double x) { return std::tanh(x); }
 
+#if PHASED_TAPE == 1
+inline float widened(unsigned short bits) {
+  const unsigned all = static_cast<unsigned>(bits) << 16;
+  float x;
+  std::memcpy(&x, &all, 4);
+  return x;
+}
+inline unsigned short rounded(float x) {  // of a finite number
+  unsigned bits;
+  std::memcpy(&bits, &x, 4);
+  return static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+#elif PHASED_TAPE == 2
+inline float widened(unsigned short bits) {
+  _Float16 x;
+  std::memcpy(&x, &bits, 2);
+  return static_cast<float>(x);
+}
+inline unsigned short rounded(float x) {
+  const _Float16 half = static_cast<_Float16>(x);
+  unsigned short bits;
+  std::memcpy(&bits, &half, 2);
+  return bits;
+}
+#endif
+
 alignas(16) unsigned char shared[1 << 18];  // of the block that runs
 
 inline void copy_ahead(void* to_shared, const void* from, int bytes) { std::memcpy(to_shared, from, bytes); }
