@@ -13,7 +13,7 @@ from phased.learn import Batch, Readout, Training, fit, make_fabric
 from phased.learn import step as step_of
 from phased.learn.batch import Samples
 from phased.learn.loop import adam, train_once
-from phased.learn.share import Share, Unopened, shared
+from phased.learn.share import Share, shared
 from phased.learn.step import RecordedStep, Step, padded_steps, recordable
 from phased.paper.adding.task import Adding
 from phased.paper.frequency.task import Sines
@@ -73,7 +73,7 @@ def steps(kind, device="cpu", dropout=0.0, **settings):
     torch.manual_seed(0)
     model = Readout(PhasedLSTM(1, 8, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
     optimizer = adam(list(model.parameters()), training.rate, fabric.device)
-    return kind(*fabric.setup(Unopened(model), optimizer), training, fabric), model
+    return kind.of(model, optimizer, training, fabric), model
 
 
 def batches(fabric, count=12, task=None, sizes=(4,)):
@@ -204,7 +204,7 @@ def test_a_step_that_reads_values_cannot_be_recorded_and_says_so(monkeypatch):
 
     fabric, training = make_fabric("cuda"), Training(batch=4)
     model = Reader(PhasedLSTM(1, 8), classes=2)
-    step = RecordedStep(*fabric.setup(Unopened(model), adam(list(model.parameters()), 1e-3, fabric.device)), training, fabric)
+    step = RecordedStep.of(model, adam(list(model.parameters()), 1e-3, fabric.device), training, fabric)
     (share,) = batches(fabric, 1)
     train_once(step, iter([share]))
     with pytest.raises(RuntimeError, match=r"cannot be recorded as a CUDA graph.*Use recorded=False"):

@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 from phased.bench.measure import Timing
 from phased.learn.average import Average
 from phased.learn.device import make_fabric
 from phased.learn.loader import Place, sizes
 from phased.learn.loop import Training, adam, train_once
-from phased.learn.share import Unopened, shares
+from phased.learn.share import shares
 from phased.learn.step import Step
 from phased.paper.nmnist.network import DigitNetwork
 from phased.paper.nmnist.runs import TABLES
@@ -31,8 +30,8 @@ class Contestant:
     def __init__(self, network: DigitNetwork, task: Digits, training: Training, device: str) -> None:
         self.fabric, self.task, self.training = make_fabric(device), task, replace(training, train=task.visits)
         model = network.build(task, seed=0)
-        optimizer: Any = adam(list(model.parameters()), training.rate, self.fabric.device)
-        self.step = Step(*self.fabric.setup(Unopened(model), optimizer), training, self.fabric)
+        optimizer = adam(list(model.parameters()), training.rate, self.fabric.device)
+        self.step = Step.of(model, optimizer, training, self.fabric)
         self.average = Average(model, training.average) if training.average else None
         self.epochs = 0
         self.train(WARM_UP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -15,7 +15,7 @@ from phased.fusion import Timeline
 from phased.learn.batch import Batch, Samples
 from phased.learn.device import make_fabric
 from phased.learn.loop import adam, train_once
-from phased.learn.share import Unopened, shared
+from phased.learn.share import shared
 from phased.learn.step import Step
 from phased.lipreader.network import SIDE, SOUND
 from phased.paper.lipreading.network import LipNetwork
@@ -74,8 +74,8 @@ def measure(contestant: Contestant, clips: int, device: str, rounds: int) -> Mea
     """Train on one batch again and again: one step to warm up, then one for every round."""
     fabric, training = make_fabric(device), replace(PAPER.training, schedule="constant")
     model = contestant.network.build(Sentences(), seed=0)
-    optimizer: Any = adam([each for each in model.parameters() if each.requires_grad], training.rate, fabric.device)
-    step = Step(*fabric.setup(Unopened(model), optimizer), training, fabric)
+    optimizer = adam([each for each in model.parameters() if each.requires_grad], training.rate, fabric.device)
+    step = Step.of(model, optimizer, training, fabric)
     share = shared(made_up(contestant.resolution, clips), fabric)
     seconds = []
     for _ in range(rounds + 1):

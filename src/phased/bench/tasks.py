@@ -15,7 +15,7 @@ from phased.learn.batch import Task
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.readout import Readout
-from phased.learn.share import Unopened, shared
+from phased.learn.share import shared
 from phased.learn.step import WARM_UP, RecordedStep, Step
 from phased.paper.adding.task import Adding
 from phased.paper.frequency.task import Sines
@@ -91,8 +91,8 @@ def step(figure: Figure, contestant: Contestant, device: str, rounds: int, recor
     """
     fabric, training = make_fabric(device), Training()
     model = build(figure, contestant)
-    optimizer: Any = adam(list(model.parameters()), training.rate, fabric.device)
-    steps = (RecordedStep if recorded else Step)(*fabric.setup(Unopened(model), optimizer), training, fabric)
+    optimizer = adam(list(model.parameters()), training.rate, fabric.device)
+    steps = (RecordedStep if recorded else Step).of(model, optimizer, training, fabric)
     count, rounds = (1, 2) if contestant.plain else (8, rounds)
     warm_up = 2 + WARM_UP // count if recorded else 1
     batches = [shared(figure.task.batch(0, "train", 1, i, training.batch), fabric) for i in range(count)]

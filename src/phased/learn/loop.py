@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from phased.learn.evaluate import evaluate, evaluate_further
 from phased.learn.metric import Objective, mean
 from phased.learn.model import Model
 from phased.learn.rate import SCHEDULES, Schedule, one_cycle, set_pace
-from phased.learn.share import Share, Unopened, shares
+from phased.learn.share import Share, shares
 from phased.learn.step import RecordedStep, Step
 from phased.learn.store import Epoch, Score, Store
 
@@ -178,17 +178,14 @@ def fit(
     if training.schedule != "constant":
         identity["epochs"] = training.epochs  # the rate of a step depends on their number
     made = adam(learned, training.rate, fabric.device) if optimizer is None else optimizer(model)
-    module: Any
-    steps: Any
-    module, steps = fabric.setup(Unopened(model), made)
-    step = (RecordedStep if recorded else Step)(module, steps, training, fabric, objective)
+    step = (RecordedStep if recorded else Step).of(model, made, training, fabric, objective)
     average = Average(model, training.average) if training.average else None
     store = Store(folder, identity, fabric)
-    curve = store.resume(model, steps, training.epochs, average, best)
+    curve = store.resume(model, step.optimizer, training.epochs, average, best)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
         store.make_room(model, average)
-        store.keep(model, steps, curve, average, best)
+        store.keep(model, step.optimizer, curve, average, best)
     epochs = range(resumed + 1, training.epochs + 1)
     places = loader.places(epochs, training.train, training.test, training.batch)
     batches = shares(task, training.batch, training.seed, places, fabric, workers)
@@ -206,16 +203,16 @@ def fit(
                 raise FloatingPointError(f"the loss of epoch {epoch} is {loss}. Try a smaller rate than {training.rate:g}.")
             if average is not None:
                 average.swap()
-            score = evaluate(module, islice(batches, tests), fabric, objective)
+            score = evaluate(step.module, islice(batches, tests), fabric, objective)
             curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
             if best is not None:
                 best.take(model, epoch, score.test)
-            store.keep(model, steps, curve, average, best)
+            store.keep(model, step.optimizer, curve, average, best)
             if progress is not None and fabric.is_global_zero:
                 progress(curve[-1])
         if best is not None:
             best.restore(model)
-        return Trained(curve, resumed, evaluate_further(further, module, training.batch, training.seed, fabric, objective))
+        return Trained(curve, resumed, evaluate_further(further, step.module, training.batch, training.seed, fabric, objective))
 
 
 def adam(parameters: list[nn.Parameter], rate: float, device: torch.device) -> torch.optim.Adam:

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from phased import openings
 from phased.learn.batch import Batch, Samples
 from phased.learn.metric import Objective, sum_of_losses
-from phased.learn.share import Opaque, Share
+from phased.learn.share import Opaque, Share, Unopened
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from lightning.fabric import Fabric
 
     from phased.learn.loop import Training
@@ -41,6 +43,19 @@ class Step:
     training: Training
     fabric: Fabric
     objective: Objective | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        training: Training,
+        fabric: Fabric,
+        objective: Objective | None = None,
+    ) -> Self:
+        """The step of a model, which Fabric moves to its device."""
+        module, wrapped = fabric.setup(Unopened(model), optimizer)
+        return cls(module, wrapped, training, fabric, objective)
 
     def __call__(self, share: Share) -> Tensor:
         """The sum of the losses of the batch."""

@@ -89,9 +89,9 @@ class Kernels:
 @cache
 def common(device: int, cell: str, real: str) -> Kernels:
     """The kernels around the recurrence, for a cell and a number type."""
-    unused = {"half": None, "peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
+    unused = {"peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
     with torch.cuda.device(device):
-        return Kernels(driver.architecture(device), compiler.AROUND, constants.macros(cell, real, **unused))
+        return Kernels(driver.architecture(device), compiler.AROUND, constants.macros(cell, real, None, **unused))
 
 
 @cache
