@@ -106,9 +106,10 @@ def cuda(result: Row) -> str:
         for name, added in (("float32", ""), ("TF32", " TF32"))
     ]
     rows += [
-        [f"training step, leak 0, {work(row)}; nn.LSTM in float16", ms(row, "ours"), "", ms(row, half), times(row, half, "ours")]
+        [f"training step, leak 0, {work(row)}; {how}nn.LSTM in float16", ms(row, own), "", ms(row, half), times(row, half, own)]
         for half in ("nn.LSTM float16",)
         for row in result["half"]
+        for how, own in (("", "ours"), ("ours under autocast to bfloat16, ", "ours bfloat16"))
     ]
     rows += [
         [f"inference, {work(row)}", ms(row, "ours", 2), "", ms(row, "nn.LSTM", 2), times(row, "nn.LSTM", "ours")]
@@ -128,6 +129,8 @@ def cuda(result: Row) -> str:
     for row in result["memory"]:
         what, own, peer, share = memory(row, "ours")
         rows.append([what, own, "", peer, share])
+        what, own, peer, share = memory(row, "ours bfloat16")
+        rows.append([f"{what}; ours under autocast to bfloat16", own, "", peer, share])
     return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), rows)
 
 
@@ -139,7 +142,7 @@ def cuda_in_brief(result: Row) -> str:
             "B512 T1,000 D1 H110",
             "B256 T512 D16 H128",
             "B128 T1,000 D8 H256",
-            "B32 T1,000 D1 H1024",
+            "B32 T200 D1 H4096",
         ),
         "leak": ("B256 T512 D16 H128",),
     }
@@ -266,8 +269,10 @@ TABLES = {
     "cuda in brief": cuda_in_brief,
     "tasks-cpu": tasks,
     "tasks-cuda": tasks,
+    "tasks-cuda recorded": recorded_tasks,
     "epoch-cuda": epoch,
     "lipreading-cpu": lipreading,
+    "lipreading-cuda": lipreading,
 }
 
 

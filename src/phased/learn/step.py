@@ -68,7 +68,9 @@ class Step:
         if penalty is not None:
             loss = loss + training.openness_cost * penalty
         self.optimizer.zero_grad()
-        fabric.backward(loss)
+        # Autograd's own thread for a GPU would have to be woken at every step, and wakes this one at its end.
+        with torch.autograd.set_multithreading_enabled(fabric.world_size > 1):
+            fabric.backward(loss)
         fabric.clip_gradients(self.module, self.optimizer, max_norm=training.clip, error_if_nonfinite=False)
         return losses.detach()
 

@@ -33,7 +33,7 @@ from phased.ops.memory import address, contiguous, contiguous_rows
 LANES_OF_EVENT = 8  # threads that multiply the input of an event
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
 
-MANY_UNITS = 256  # from which dense layers have one matrix product a step (stepwise.py): faster at 256, slower at 128 units
+MANY_UNITS = 129  # from which dense layers have one matrix product a step (stepwise.py)
 
 REALS = {torch.float32: "float", torch.float64: "double"}
 
