@@ -88,6 +88,7 @@ def test_layers_that_are_too_large_to_guess_wait(monkeypatch, hidden):
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 @pytest.mark.parametrize("hidden, ratio, at_once", [(130, (0.3, 0.9), True), (130, (0.01, 0.05), False), (20, (0.3, 0.9), False)])
 def test_wide_input_is_multiplied_at_once_where_many_units_are_open(monkeypatch, leak, hidden, ratio, at_once):
+    monkeypatch.setattr(launch, "MANY_UNITS", 256)
     made, products = [], passes.Call.input_products
     monkeypatch.setattr(passes.Call, "input_products", lambda self: made.append(self) or products(self))
     case = Case("lstm", steps=9, inputs=passes.WIDE, hidden=hidden, leak=leak, ratio=ratio, lengths=[9, 0, 4])
