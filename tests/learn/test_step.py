@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from phased import PhasedLSTM
-from phased.learn import Batch, Readout, Training, fit, make_fabric
+from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
 from phased.learn import step as step_of
+from phased.learn.baselines import Baseline
 from phased.learn.batch import Samples
 from phased.learn.loop import adam, train_once
 from phased.learn.share import Share, shared
@@ -156,6 +157,21 @@ def test_batches_with_a_mask_and_large_ones_run_as_usual(graphs):
     many = step_of.ROWS // 4 + 1
     large = {"a": share.batch.samples, "b": Samples(torch.zeros(many, 4, 1), torch.zeros(many, 4), lengths)}
     assert not recordable(Batch(large, share.batch.y))
+
+
+@pytest.mark.parametrize(
+    "rnn, options, recordable",
+    [
+        (PhasedLSTM(1, 2), {}, True),
+        (PhasedLSTM(1, 2), {"encoder": torch.nn.Embedding(3, 1), "encode_padding": True}, True),
+        (PhasedLSTM(1, 2), {"encoder": torch.nn.Embedding(3, 1)}, False),  # indexes the samples by the lengths
+        (Baseline(1, 2), {}, True),
+        (Baseline(1, 2, "input"), {}, False),
+    ],
+)
+def test_which_networks_may_be_recorded(rnn, options, recordable):
+    assert Readout(rnn, 2, **options).recordable == recordable
+    assert not Model().recordable
 
 
 def test_a_training_on_a_cpu_cannot_be_recorded(tmp_path):

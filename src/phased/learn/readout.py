@@ -81,6 +81,11 @@ class Readout(Model):
         y: Tensor = self.linear(read if self.dropout is None else self.dropout(read))
         return y.squeeze(-1) if self.classes is None else y
 
+    @property
+    def recordable(self) -> bool:  # type: ignore[override]
+        """Whether no value is read in a training step: samples are encoded with padding, and nothing is normalised over steps."""
+        return (self.encoder is None or self.encode_padding) and getattr(self.rnn, "norm", None) is None
+
     def mean_output(self, output: Tensor, lengths: Tensor) -> Tensor:
         """The mean of the layer's outputs (T, B, H) over each sequence, (B, H), or up to each step, (T, B, H)."""
         if self.every_step:
