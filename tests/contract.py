@@ -60,7 +60,7 @@ class Case:
     leak: float = 0.0
     shape: str = "triangle"
     dtype: torch.dtype = torch.float64
-    low: torch.dtype | None = None
+    autocast: torch.dtype | None = None
     lengths: Sequence[int] | None = None
     ratio: tuple[float, float] = (0.05, 0.6)
     start: float = 0.0
@@ -108,7 +108,7 @@ class Case:
         weights = Weights(*(leaves.get(name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "peephole")))
         state = tuple(leaves[name] for name in ("h_0", "c_0") if name in leaves)
         lengths = None if self.lengths is None else torch.tensor(self.lengths, dtype=torch.int64, device=device)
-        return Problem(CELLS[self.cell], gate, leaves["input"], self.time.to(device), state, weights, lengths, self.low)
+        return Problem(CELLS[self.cell], gate, leaves["input"], self.time.to(device), state, weights, lengths, self.autocast)
 
     def run(self, backend: str, leaves: dict[str, Tensor] | None = None) -> list[Tensor]:
         """Output and final states."""
@@ -160,4 +160,4 @@ def assert_contract(case: Case, backend: str, to: str = "both") -> None:
         results, gradients = case.gradients(backend, to)
     want_results, want_gradients = case.gradients("reference", to)
     assert_same(results, want_results, case.dtype, "result")
-    assert_same(gradients, want_gradients, case.low or case.dtype, "gradient to")
+    assert_same(gradients, want_gradients, case.autocast or case.dtype, "gradient to")

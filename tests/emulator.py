@@ -49,8 +49,8 @@ def weighted_sum(weights, shares):
 class Emulator:
     """The kernels for a cell and a number type."""
 
-    def __init__(self, cell, real, peephole=0, half=None):
-        self.cell, self.peepholes, self.half = CELLS[cell.lower()], peephole, half
+    def __init__(self, cell, real, peephole=0, tape_dtype=None):
+        self.cell, self.peepholes, self.tape_dtype = CELLS[cell.lower()], peephole, tape_dtype
         self.real = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}[real]
         size = self.real.itemsize
         fields = [("unit", np.int32), ("row", np.int32), ("k", self.real), ("terms", self.real, 4)]
@@ -70,18 +70,18 @@ class Emulator:
 
     def records(self, tape, begin, end):
         """What `write_records` has written, as a tensor (events, RECORD)."""
-        if self.half is None:
+        if self.tape_dtype is None:
             return torch.tensor(self.numbers(tape, end, RECORD)[begin:])
         bits = at(tape, end, RECORD, dtype=np.int16)[begin:].copy()
-        return torch.from_numpy(bits).view(self.half).to(torch.float32)
+        return torch.from_numpy(bits).view(self.tape_dtype).to(torch.float32)
 
     def write_records(self, tape, begin, a, c, h, k):
         """Products, state and openness of events, from number `begin` on."""
         record = np.concatenate([a, c[:, None], np.zeros_like(c)[:, None], h[:, None], k[:, None]], 1)
-        if self.half is None:
+        if self.tape_dtype is None:
             self.numbers(tape, begin + len(record), RECORD)[begin:] = record
         else:
-            bits = torch.from_numpy(record).to(self.half).view(torch.int16).numpy()
+            bits = torch.from_numpy(record).to(self.tape_dtype).view(torch.int16).numpy()
             at(tape, begin + len(record), RECORD, dtype=np.int16)[begin:] = bits
 
     def gate(self, gates, units, leak=0.0, square=0):

@@ -267,7 +267,7 @@ class PhasedRNN(SavedModule):
                     w = w.map(operand, lambda value: value.to(working))
                 state = None if initial is None else tuple(s[index].to(working) for s in initial)
                 inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
-                output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, low, backend)
+                output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, low, backend=backend)
                 outputs.append(reverse(output, lengths) if direction else output)
                 finals.append(final)
             x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)

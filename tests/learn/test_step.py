@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from phased import PhasedLSTM
-from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
+from phased.learn import Batch, Model, Readout, Training, fit, make_fabric, readout
 from phased.learn import step as step_of
 from phased.learn.baselines import Baseline
 from phased.learn.batch import Samples
@@ -55,24 +56,27 @@ def graphs(monkeypatch):
         def again():
             recorded.losses.copy_(Step.__call__(self, share))
             for parameter, gradient in recorded.gradients:
-                gradient.copy_(parameter.grad)
+                if gradient is not None:
+                    gradient.copy_(parameter.grad)
 
         recorded.graph.again = again
         made.append(recorded.graph)
         return recorded
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
     monkeypatch.setattr(torch.cuda, "graph", Recording)
     monkeypatch.setattr(RecordedStep, "_record", record)
     monkeypatch.setattr(step_of, "WARM_UP", 2)
     return made
 
 
-def steps(kind, device="cpu", dropout=0.0, **settings):
+def steps(kind, device="cpu", dropout=0.0, units=8, **settings):
     """A small network on waves, and its training step."""
     fabric, training = make_fabric(device), Training(batch=4, rate=1e-2, **settings)
     torch.manual_seed(0)
-    model = Readout(PhasedLSTM(1, 8, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
+    model = Readout(PhasedLSTM(1, units, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
     optimizer = adam(list(model.parameters()), training.rate, fabric.device)
     return kind.of(model, optimizer, training, fabric), model
 
@@ -84,17 +88,19 @@ def batches(fabric, count=12, task=None, sizes=(4,)):
 
 
 def trained(kind, device="cpu", sizes=(4,), **settings):
-    """Losses of single steps, and the parameters after them."""
+    """Losses of single steps, the parameters after them, and the number of sizes that were recorded."""
     step, model = steps(kind, device, **settings)
     torch.manual_seed(1)
     losses = [train_once(step, iter([share])) for share in batches(step.fabric, sizes=sizes)]
-    return losses, [parameter.detach().cpu().clone() for parameter in model.parameters()]
+    recorded = sum(graph is not None for _, graph in step._sizes.values()) if isinstance(step, RecordedStep) else 0
+    return losses, [parameter.detach().cpu().clone() for parameter in model.parameters()], recorded
 
 
 @pytest.mark.parametrize("settings", [{}, {"openness_cost": 0.1}, {"schedule": "one-cycle"}, {"smoothing": 0.1}])
 def test_replayed_steps_train_as_others_do(graphs, settings):
-    losses, parameters = trained(Step, **settings)
-    replayed, others = trained(RecordedStep, **settings)
+    losses, parameters, _ = trained(Step, **settings)
+    replayed, others, recorded = trained(RecordedStep, **settings)
+    assert recorded
     assert sum(graph.replays for graph in graphs) >= 6
     torch.testing.assert_close(replayed, losses, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(others, parameters, rtol=1e-4, atol=1e-6)
@@ -115,13 +121,49 @@ def test_a_size_is_recorded_at_its_second_batch_after_the_warm_up(graphs):
 
 
 def test_only_the_graphs_of_the_last_sizes_are_kept(graphs, monkeypatch):
-    monkeypatch.setattr(step_of, "KEPT", 2)
+    monkeypatch.setattr(step_of, "SIZES", 2)
     step, _ = steps(RecordedStep)
     for size in (1, 2, 3):
         (share,) = batches(step.fabric, 1, sizes=(size,))
         for _ in range(4):
             train_once(step, iter([share]))
     assert [key[-1] for key in step._sizes] == [2, 3]
+
+
+def test_a_parameter_without_a_gradient_keeps_none_of_an_earlier_step(graphs):
+    class Sometimes(Readout):
+        """Multiplies by a factor in batches of four sequences alone."""
+
+        def __init__(self):
+            super().__init__(PhasedLSTM(1, 4), classes=2)
+            self.factor = torch.nn.Parameter(torch.ones(()))
+
+        def forward(self, batch):
+            answer = super().forward(batch)
+            return answer * self.factor if batch.size == 4 else answer
+
+    fabric, training = make_fabric("cpu"), Training(batch=4)
+    model = Sometimes()
+    step = RecordedStep.of(model, adam(list(model.parameters()), 1e-3, fabric.device), training, fabric)
+    four, three = batches(fabric, 2, sizes=(4, 3))
+    for _ in range(4):
+        step(four)
+        assert model.factor.grad is not None
+        step(three)
+        assert model.factor.grad is None
+    assert len(graphs) == 2
+
+
+def test_padding_is_zero_whatever_came_before(graphs):
+    step, _ = steps(RecordedStep)
+    (share,) = batches(step.fabric, 1)
+    step(share)
+    (x, time, lengths), batch = share.batch.samples, share.batch
+    step(Share(Batch.of(x[:-2], time[:-2], lengths.clamp(max=len(x) - 2), batch.y), 4, 4))
+    ((kept, _),) = step._sizes.values()
+    assert padded_steps(len(x)) == padded_steps(len(x) - 2) == len(kept.batch.samples.x)
+    assert kept.batch.samples.x[len(x) - 2 :].eq(0).all()
+    assert kept.batch.samples.time[len(x) - 2 :].eq(0).all()
 
 
 def test_padding_from_an_earlier_batch_changes_nothing(graphs):
@@ -146,17 +188,27 @@ def test_sizes_are_few_and_near(steps):
     padded = padded_steps(steps)
     assert steps <= padded <= max(1.25 * steps, steps + 16)
     assert padded_steps(padded) == padded
-    assert len({padded_steps(n) for n in range(1, 1025)}) < 48
+    assert len({padded_steps(n) for n in range(1, 1025)}) < step_of.SIZES
 
 
-def test_batches_with_a_mask_and_large_ones_run_as_usual(graphs):
-    (share,) = batches(make_fabric("cpu"), 1)
+def test_batches_with_a_mask_and_large_ones_run_as_usual(graphs, monkeypatch):
+    step, model = steps(RecordedStep)
+    (share,) = batches(step.fabric, 1)
+    monkeypatch.setattr(step_of, "ROWS", share.batch.samples.time.numel() - 1)
+    for _ in range(5):
+        step(share)
+    assert not graphs
+    model.every_step = True
     (x, time, lengths), labels = share.batch.samples, torch.zeros(share.batch.samples.time.shape, dtype=torch.int64)
-    assert recordable(share.batch)
-    assert not recordable(Batch.of(x, time, lengths, labels, torch.zeros(labels.shape, dtype=torch.bool)))
-    many = step_of.ROWS // 4 + 1
-    large = {"a": share.batch.samples, "b": Samples(torch.zeros(many, 4, 1), torch.zeros(many, 4), lengths)}
-    assert not recordable(Batch(large, share.batch.y))
+    monkeypatch.setattr(step_of, "ROWS", 10**9)
+    masked = Batch.of(x, time, lengths, labels, torch.arange(len(x)).unsqueeze(1) < lengths)
+    for _ in range(5):
+        step(Share(masked, masked.labels, masked.labels))
+    assert not graphs
+    two = Batch({"a": share.batch.samples, "b": Samples(torch.zeros(9, 4, 1), torch.zeros(9, 4), lengths)}, share.batch.y)
+    assert recordable(two)
+    monkeypatch.setattr(step_of, "ROWS", 9 * 4)
+    assert not recordable(two)
 
 
 @pytest.mark.parametrize(
@@ -169,9 +221,25 @@ def test_batches_with_a_mask_and_large_ones_run_as_usual(graphs):
         (Baseline(1, 2, "input"), {}, False),
     ],
 )
-def test_which_networks_may_be_recorded(rnn, options, recordable):
+def test_which_networks_may_be_recorded(rnn, options, recordable, monkeypatch):
+    monkeypatch.setattr(readout, "cuda", SimpleNamespace(BACKEND=SimpleNamespace(missing=lambda: None)))
     assert Readout(rnn, 2, **options).recordable == recordable
     assert not Model().recordable
+
+
+@pytest.mark.parametrize("backend, missing", [("adjoint", None), ("reference", None), ("auto", "no cuda-core")])
+def test_a_network_in_plain_pytorch_is_not_recorded(backend, missing, monkeypatch):
+    monkeypatch.setattr(readout, "cuda", SimpleNamespace(BACKEND=SimpleNamespace(missing=lambda: missing)))
+    assert not Readout(PhasedLSTM(1, 2, backend=backend), 2).recordable
+
+
+def test_a_training_in_mixed_precision_cannot_be_recorded(tmp_path):
+    fabric = SimpleNamespace(
+        device=torch.device("cuda"), world_size=1, strategy=SimpleNamespace(precision=SimpleNamespace(precision="16-mixed"))
+    )
+    model = Readout(PhasedLSTM(1, 4), classes=2)
+    with pytest.raises(ValueError, match=r"recorded=True needs training in full precision, got '16-mixed'"):
+        fit(Sines(), model, Training(epochs=1), tmp_path, fabric, recorded=True)
 
 
 def test_a_training_on_a_cpu_cannot_be_recorded(tmp_path):
@@ -185,12 +253,25 @@ def test_a_training_on_a_cpu_cannot_be_recorded(tmp_path):
 @pytest.mark.parametrize("sizes", [(4,), (4, 3)])
 def test_recorded_steps_have_the_bits_of_others_on_a_gpu(sizes, dropout, monkeypatch):
     monkeypatch.setattr(step_of, "WARM_UP", 2)
-    padded = RecordedStep
     never = type("Never", (RecordedStep,), {"_record": lambda self, share: None})  # padded in the same way, never replayed
-    expected, got = (trained(kind, "cuda", sizes, dropout=dropout) for kind in (never, padded))
-    assert expected[0] == got[0]
-    for one, other in zip(expected[1], got[1], strict=True):
+    losses, parameters, _ = trained(never, "cuda", sizes, dropout=dropout)
+    replayed, others, recorded = trained(RecordedStep, "cuda", sizes, dropout=dropout)
+    assert recorded == len(sizes)
+    assert losses == replayed
+    for one, other in zip(parameters, others, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("units", [8, 130])
+@pytest.mark.parametrize("settings", [{}, {"openness_cost": 0.1}, {"schedule": "one-cycle", "average": 0.9}])
+def test_recorded_steps_train_as_others_do_on_a_gpu(units, settings, monkeypatch):
+    monkeypatch.setattr(step_of, "WARM_UP", 2)
+    losses, parameters, _ = trained(Step, "cuda", units=units, **settings)
+    replayed, others, recorded = trained(RecordedStep, "cuda", units=units, **settings)
+    assert recorded
+    torch.testing.assert_close(replayed, losses, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(others, parameters, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.gpu

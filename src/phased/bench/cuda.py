@@ -169,8 +169,8 @@ def inference(work: Work, rounds: int, alone: bool = False) -> dict[str, Timing]
     )
 
 
-def kernel_time(work: Work, leak: float) -> float:
-    """Seconds of GPU time in a training step of ours; the rest of the step is Python and launches."""
+def kernel_times(work: Work, leak: float) -> dict[str, float]:
+    """Seconds of GPU time in a training step of ours, by kernel; the rest of the step is Python and launches."""
     x, moments, gradient = on_gpu(work)
     step = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
     step()
@@ -178,7 +178,12 @@ def kernel_time(work: Work, leak: float) -> float:
         for _ in range(3):
             step()
         torch.cuda.synchronize()
-    return float(1e-6 * sum(event.self_device_time_total for event in profile.key_averages()) / 3)
+    found: dict[str, float] = {}
+    for event in profile.key_averages():
+        if event.self_device_time_total:  # names of torch's own kernels are long lists of types
+            name = event.key.partition("<")[0]
+            found[name] = found.get(name, 0.0) + 1e-6 * float(event.self_device_time_total) / 3
+    return found
 
 
 def floor(work: Work) -> dict[str, float]:

@@ -221,11 +221,11 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
     for work in (*cuda.SPARSE, *cuda.WIDER, *cuda.COMMON, *cuda.OPENER, *cuda.LARGE):
         with console.status(f"training, {work}"):
             timings = cuda.training(work, 0.0, rounds, reference=work is cuda.SPARSE[0] and not quick)
-            busy = cuda.kernel_time(work, 0.0)
-        ours, lstm = timings["ours"], timings["nn.LSTM"]
+            kernels = cuda.kernel_times(work, 0.0)
+        ours, lstm, busy = timings["ours"], timings["nn.LSTM"], sum(kernels.values())
         cells = (milliseconds(ours), f"{1e3 * busy:.2f}", milliseconds(lstm), milliseconds(timings.get("reference")))
         rows.add_row(str(work), *cells, ratio(lstm, ours))
-        result["train"].append(cuda.row(work, timings, gpu=busy, floor=cuda.floor(work)))
+        result["train"].append(cuda.row(work, timings, gpu=busy, kernels=kernels, floor=cuda.floor(work)))
     console.print(rows, "")
 
     rows = table("training step, ms; leak 0.001", "work", "ours", "of it GPU", "nn.LSTM", "ratio")
@@ -233,10 +233,10 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
     for work in cuda.LEAKY:
         with console.status(f"training with a leak, {work}"):
             timings = cuda.training(work, 1e-3, rounds)
-            busy = cuda.kernel_time(work, 1e-3)
-        ours, lstm = timings["ours"], timings["nn.LSTM"]
+            kernels = cuda.kernel_times(work, 1e-3)
+        ours, lstm, busy = timings["ours"], timings["nn.LSTM"], sum(kernels.values())
         rows.add_row(str(work), milliseconds(ours), f"{1e3 * busy:.2f}", milliseconds(lstm), ratio(lstm, ours))
-        result["leak"].append(cuda.row(work, timings, gpu=busy))
+        result["leak"].append(cuda.row(work, timings, gpu=busy, kernels=kernels))
     console.print(rows, "")
 
     rows = table("training step, ms; leak 0.001; the same precision", "work", "precision", "ours", "nn.LSTM", "ratio")

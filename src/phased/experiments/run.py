@@ -149,7 +149,7 @@ def execute(
     model = run.build()
     before = gates(model)
     workers = int(fabric.device.type == "cuda") if workers is None else workers
-    recorded = model.recordable and fabric.device.type == "cuda" and fabric.world_size == 1
+    recorded = fabric.device.type == "cuda" and fabric.world_size == 1 and model.recordable
     trained = fit(run.task, model, run.training, run.folder(out), fabric, progress, workers, recorded=recorded)
     record = describe(run, trained, before, gates(model), fabric.device)
     if fabric.is_global_zero:

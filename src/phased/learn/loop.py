@@ -136,8 +136,8 @@ def fit(
         best: ends the training early; the model has the weights of the best epoch in the end. An objective and an optimizer need
             a `repr` that is the same in every process, as task and model do.
         recorded: replay training steps as CUDA graphs, on one GPU. A small network, bound by Python, then trains several times
-            as fast, with the same numbers. Its `forward` runs only until a step is recorded: it must do the same work for every
-            batch of a size, and may not read values of tensors.
+            as fast, with the same numbers up to rounding. Model, objective and penalty are called only until a step is recorded:
+            they must do the same work for every batch of a size, read no values of tensors, and not depend on padding.
 
     Returns:
         The learning curve, including the epochs of an earlier, interrupted call, and the results of the task's further tests.
@@ -153,6 +153,10 @@ def fit(
     if recorded and (fabric.device.type != "cuda" or fabric.world_size > 1):
         where = f"{fabric.world_size} processes" if fabric.world_size > 1 else fabric.device.type
         raise ValueError(f"recorded=True needs one GPU, got {where}. Use recorded=False.")
+    if recorded and "mixed" in fabric.strategy.precision.precision:
+        raise ValueError(
+            f"recorded=True needs training in full precision, got {fabric.strategy.precision.precision!r}. Use recorded=False."
+        )
     folder = Path(folder)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not learned:

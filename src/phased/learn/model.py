@@ -22,12 +22,12 @@ class Model(nn.Module):
     `forward` is required. `updates` and `penalty` are for networks with time gates; the defaults return None. A module with these
     three methods can be trained without being a subclass. A checkpoint identifies its model by `repr(model)`, so settings that no
     submodule prints belong in `extra_repr`.
-
-    `recordable` says whether a training step of the model may be replayed as a CUDA graph (`fit(recorded=True)`): it is for
-    programs that train models they do not know.
     """
 
-    recordable: bool = False
+    @property
+    def recordable(self) -> bool:
+        """Whether `phased run` may replay its training steps as CUDA graphs; see `recorded` of `phased.learn.fit`."""
+        return False
 
     def forward(self, batch: Batch) -> Tensor:
         """The output for a batch.

@@ -11,6 +11,7 @@ from phased.layer import PhasedRNN
 from phased.learn.baselines import Baseline
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
+from phased.ops import cuda
 from phased.schedule import valid_steps
 
 
@@ -82,9 +83,13 @@ class Readout(Model):
         return y.squeeze(-1) if self.classes is None else y
 
     @property
-    def recordable(self) -> bool:  # type: ignore[override]
-        """Whether no value is read in a training step: samples are encoded with padding, and nothing is normalised over steps."""
-        return (self.encoder is None or self.encode_padding) and getattr(self.rnn, "norm", None) is None
+    def recordable(self) -> bool:
+        """Whether a training step reads no values: of samples without padding, to normalise them, or in plain PyTorch."""
+        if isinstance(self.rnn, PhasedRNN):
+            computes = self.rnn.backend in ("auto", "cuda") and cuda.BACKEND.missing() is None
+        else:
+            computes = self.rnn.norm is None
+        return computes and (self.encoder is None or self.encode_padding)
 
     def mean_output(self, output: Tensor, lengths: Tensor) -> Tensor:
         """The mean of the layer's outputs (T, B, H) over each sequence, (B, H), or up to each step, (T, B, H)."""

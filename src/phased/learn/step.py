@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
     from phased.learn.loop import Training
 
-WARM_UP = openings.BATCHES  # steps before the first is recorded: a layer looks at so many batches for units that never open
-ROWS = 1 << 17  # steps times sequences of the largest batch that is recorded: larger ones keep a GPU busy by themselves
-KEPT = 16  # graphs of the last sizes
+WARM_UP = openings.BATCHES
+"""Steps before one is recorded: layers check this many batches for units that never open, which reads values of tensors."""
+
+ROWS = 1 << 17
+"""Steps times sequences of the largest batch that is recorded: larger ones keep a GPU busy by themselves."""
+
+SIZES = 32
+"""Sizes whose memory, and graph if there is one, are kept."""
 
 
 @dataclass
@@ -75,39 +80,40 @@ class Step:
         return losses.detach()
 
 
-class Recorded(NamedTuple):
-    """A CUDA graph of a step, the sum of the losses that it computes, and the gradients by parameter."""
+class Graph(NamedTuple):
+    """A recorded step, the sum of the losses that it computes, and every parameter with its gradient, or None if it has none."""
 
     graph: Any
     losses: Tensor
-    gradients: list[tuple[nn.Parameter, Tensor]]
+    gradients: list[tuple[nn.Parameter, Tensor | None]]
 
 
 @dataclass
 class RecordedStep(Step):
-    """The same on one GPU, with one launch for a step whose size was seen before, in place of some hundred.
+    """The same on one GPU, with one launch for a step of a size that was recorded, in place of several hundred.
 
-    A step of a small network takes a GPU less time than Python needs to launch it. Batches are padded to a few sizes; of each,
-    the first step runs as usual, the second is recorded as a CUDA graph, and later ones replay it. Steps that cannot be recorded
-    run as usual: of batches with a mask, which are indexed by it, and of large batches.
+    A step of a small network takes a GPU less time than Python needs to launch it. Batches are padded to a few sizes. After the
+    first WARM_UP steps, the second step of a size is recorded as a CUDA graph, and later ones replay it. Steps that cannot be
+    recorded run as usual: of batches with a mask, which are indexed by it, and of large batches.
     """
 
     _steps: int = field(default=0, init=False)
-    _sizes: OrderedDict[tuple[Any, ...], tuple[Share, Recorded | None]] = field(default_factory=OrderedDict, init=False)
+    _sizes: OrderedDict[tuple[Any, ...], tuple[Share, Graph | None]] = field(default_factory=OrderedDict, init=False)
+    _pool: Any = field(default=None, init=False)  # memory that all graphs share: never do two of them run at once
 
     def __call__(self, share: Share) -> Tensor:
-        """The sum of the losses of the batch."""
+        """The sum of the losses of the batch; the next step may overwrite it."""
         if not recordable(share.batch):
             return super().__call__(share)
         self._steps += 1
-        key = size_of(share)
-        seen = key in self._sizes
-        kept, recorded = self._sizes.pop(key) if seen else (room_for(share), None)
+        size = size_of(share)
+        seen = size in self._sizes
+        kept, recorded = self._sizes.pop(size) if seen else (room_for(share), None)
         fill(kept.batch, share.batch)
         if recorded is None and seen and self._steps > WARM_UP:
             recorded = self._record(kept)
-        self._sizes[key] = kept, recorded
-        while len(self._sizes) > KEPT:
+        self._sizes[size] = kept, recorded
+        while len(self._sizes) > SIZES:
             self._sizes.popitem(last=False)
         if recorded is None:
             return super().__call__(kept)
@@ -116,20 +122,30 @@ class RecordedStep(Step):
             parameter.grad = gradient
         return recorded.losses
 
-    def _record(self, share: Share) -> Recorded:
+    def _record(self, share: Share) -> Graph:
         """The graph of a step; nothing runs yet."""
-        self.optimizer.zero_grad()  # so that the gradients are in the graph's own memory
         graph = torch.cuda.CUDAGraph()
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            # A recording that fails leaves its own stream as the current one; the outer block restores the stream before it.
+            with (
+                torch.cuda.stream(torch.cuda.current_stream()),
+                torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
+            ):
                 losses = super().__call__(share)
+        except torch.OutOfMemoryError as error:
+            error.add_note(
+                "A recorded training step has memory for all units being open. Use recorded=False, or smaller batches."
+            )
+            raise
         except RuntimeError as error:
+            cause = error.__context__ or error  # the end of a recording that has failed raises an error of its own
             raise RuntimeError(
                 "a training step of this model cannot be recorded as a CUDA graph: it may not read values of tensors "
-                f"or move them to the CPU. Use recorded=False. ({str(error).splitlines()[0]})"
+                f"or move them to the CPU. Use recorded=False. ({str(cause).splitlines()[0]})"
             ) from error
         learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        return Recorded(graph, losses, [(parameter, parameter.grad) for parameter in learned if parameter.grad is not None])
+        return Graph(graph, losses, [(parameter, parameter.grad) for parameter in learned])
 
 
 def recordable(batch: Batch) -> bool:
@@ -148,7 +164,7 @@ def size_of(share: Share) -> tuple[Any, ...]:
 
 
 def padded_steps(steps: int) -> int:
-    """The next number of steps for which a graph is recorded: at most a quarter more, or 16."""
+    """The number of steps that a batch is padded to: at most a quarter more, or the next multiple of 16."""
     apart = max(16, 1 << max(0, steps - 1).bit_length() >> 3)
     return -(-max(1, steps) // apart) * apart
 
@@ -168,10 +184,11 @@ def room_for(share: Share) -> Share:
 
 
 def fill(kept: Batch, batch: Batch) -> None:
-    """Copy a batch into memory of its size. Padding beyond its own keeps values of earlier batches: no result depends on it."""
+    """Copy a batch into memory of its size, with zeros after its last step."""
     for name, (x, time, lengths) in batch.streams.items():
         own = kept.streams[name]
-        own.x[: len(x)].copy_(x)
-        own.time[: len(time)].copy_(time)
+        for to, given in ((own.x, x), (own.time, time)):
+            to[: len(given)].copy_(given)
+            to[len(given) :].zero_()
         own.lengths.copy_(lengths)
     kept.y.copy_(batch.y)

@@ -83,16 +83,17 @@ def recurrence(
     state: State | None,
     weights: Weights,
     lengths: Tensor | None = None,
-    low: torch.dtype | None = None,
+    autocast: torch.dtype | None = None,
+    *,
     backend: str = "auto",
 ) -> tuple[Tensor, State]:
     """Output (T, B, H) and final state, by the named backend; see `phased.ops.reference` for what it computes.
 
-    Without a state it starts from zeros. `low` is the dtype of the autocast region around the call, see `Problem`.
+    Without a state it starts from zeros. `autocast` is the dtype of the autocast region around the call, see `Problem`.
     """
-    chosen = choose(backend, input.device, Problem(cell, gate, input, time, state or (), weights, lengths, low))
+    chosen = choose(backend, input.device, Problem(cell, gate, input, time, state or (), weights, lengths, autocast))
     if state is None:
         empty = chosen.accepts_empty_state and not torch.compiler.is_compiling()
         state = () if empty else input.new_zeros(cell.states, input.shape[1], weights.hh.shape[1]).unbind(0)
-    also = (low,) if chosen.takes_low else ()
+    also = (autocast,) if chosen.takes_autocast else ()
     return chosen.run(cell, gate, input, time, state, weights, lengths, *also)

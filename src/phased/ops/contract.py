@@ -23,7 +23,7 @@ class Problem(NamedTuple):
 
     A state without tensors is all zeros. Only backends that accept an empty state receive one.
     The gate's numbers are as an optimiser left them: a backend bounds them before it computes with them (TimeGate.bounded).
-    `low` is the dtype of the autocast region around the call, or None. The operands of products are rounded to it already; a
+    `autocast` is the dtype of the autocast region around the call, or None. The operands of products are rounded to it already; a
     backend may also round to it what it saves for a backward pass.
     """
 
@@ -34,7 +34,7 @@ class Problem(NamedTuple):
     state: State
     weights: Weights
     lengths: Tensor | None
-    low: torch.dtype | None = None
+    autocast: torch.dtype | None = None
 
     def check(self, empty_state: bool = False) -> None:
         """Every tensor has the shape, dtype and device that compiled code assumes, or an error names the first that has not."""
@@ -96,7 +96,7 @@ class Gradients(NamedTuple):
 
 
 Recurrence = Callable[..., tuple[Tensor, State]]
-"""The signature of `phased.ops.reference.recurrence`; with `Backend.takes_low`, also `low` of the problem."""
+"""The signature of `phased.ops.reference.recurrence`; with `Backend.takes_autocast`, also `autocast` of the problem."""
 
 
 class Stepper(Protocol):
@@ -167,7 +167,7 @@ class Backend:
     missing: Missing = never_missing
     refuses: Callable[[Problem], str | None] = refuses_nothing
     accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
-    takes_low: bool = False  # whether it saves in the dtype of the autocast region, and `run` takes it
+    takes_autocast: bool = False  # whether it saves in the dtype of the autocast region, and `run` takes it
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"
 

@@ -18,7 +18,7 @@ SavedLike = Callable[[Problem, Callable[[], Any]], list[Tensor]]
 
 _PROBLEM = (
     "str cell, str shape, float leak, Tensor input, Tensor time, Tensor[] state, Tensor[] weights, Tensor[] gate, "
-    "Tensor? lengths, ScalarType? low"
+    "Tensor? lengths, ScalarType? autocast"
 )
 _FORWARD_SCHEMA = f"({_PROBLEM}, bool keep) -> (Tensor, Tensor[], Tensor[])"
 _BACKWARD_SCHEMA = (
@@ -29,8 +29,8 @@ _BACKWARD_SCHEMA = (
 
 def pack(problem: Problem) -> tuple[Any, ...]:
     """A problem as the arguments of an operator."""
-    cell, gate, input, time, state, weights, lengths, low = problem
-    return cell.name, gate.shape, gate.leak, input, time, list(state), weights.present(), gate.parameters(), lengths, low
+    cell, gate, input, time, state, weights, lengths, autocast = problem
+    return cell.name, gate.shape, gate.leak, input, time, list(state), weights.present(), gate.parameters(), lengths, autocast
 
 
 def unpack(
@@ -43,7 +43,7 @@ def unpack(
     weights: Sequence[Tensor],
     gate: Sequence[Tensor],
     lengths: Tensor | None,
-    low: torch.dtype | None,
+    autocast: torch.dtype | None,
 ) -> Problem:
     """The inverse of `pack`."""
     if cell not in CELLS or shape not in SHAPES or len(gate) != 3 or not 2 <= len(weights) <= 5:
@@ -59,7 +59,7 @@ def unpack(
         tuple(state),
         Weights.from_present(weights),
         lengths,
-        low,
+        autocast,
     )
 
 
@@ -103,14 +103,14 @@ def operator(
         state: State,
         weights: Weights,
         lengths: Tensor | None = None,
-        low: torch.dtype | None = None,
+        autocast: torch.dtype | None = None,
     ) -> tuple[Tensor, State]:
         if time.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
                 "a gradient to time needs a layer whose every step autograd records, got a time that requires grad. "
                 'Pass time.detach(), or make the layer with backend="reference".'
             )
-        problem = Problem(cell, gate, input, time, state, weights, lengths, low)
+        problem = Problem(cell, gate, input, time, state, weights, lengths, autocast)
         differentiable = [input, *state, *weights.present(), *gate.parameters()]
         keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in differentiable)
         if torch.compiler.is_compiling():  # the operator checks the problem when it runs
@@ -167,10 +167,10 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
         return _like(problem.input), to_state, to_weights, to_gate
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, list[Tensor], list[Tensor]]) -> None:
-        cell, shape, leak, input, time, state, weights, gate, lengths, low, _ = inputs
+        cell, shape, leak, input, time, state, weights, gate, lengths, autocast, _ = inputs
         out, final, saved = output
         ctx.set_materialize_grads(False)
-        ctx.settings, ctx.low = (cell, shape, leak), low
+        ctx.settings, ctx.autocast = (cell, shape, leak), autocast
         ctx.counts = [len(group) for group in (state, weights, gate, final, saved)]
         ctx.save_for_backward(input, time, lengths, out, *state, *weights, *gate, *final, *saved)
 
@@ -183,7 +183,7 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
         state, weights, gate, final, saved = groups
         to_end = list(filled(to_final or [None] * len(final), final))
         to_input, to_state, to_weights, to_gate = backward_op(
-            *ctx.settings, input, time, state, weights, gate, lengths, ctx.low, out, final, saved, to_output, to_end
+            *ctx.settings, input, time, state, weights, gate, lengths, ctx.autocast, out, final, saved, to_output, to_end
         )
         return None, None, None, to_input, None, to_state, to_weights, to_gate, None, None, None
 
@@ -201,7 +201,7 @@ def eager_function(
         @staticmethod
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
             result = forward(problem, True) if begin is None or saving_is_hooked() else begin(problem)
-            ctx.cell, ctx.gate, ctx.low, ctx.later = problem.cell, problem.gate[3:], problem.low, result.later
+            ctx.cell, ctx.gate, ctx.autocast, ctx.later = problem.cell, problem.gate[3:], problem.autocast, result.later
             ctx.counts = len(problem.state), len(problem.weights.present()), len(result.final)
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
@@ -216,7 +216,7 @@ def eager_function(
             final, saved = rest[:finals], rest[finals:]
             input, *given = inputs
             state, matrices, gate = tuple(given[:states]), given[states:-3], TimeGate(*given[-3:], *ctx.gate)
-            problem = Problem(ctx.cell, gate, input, time, state, Weights.from_present(matrices), lengths, ctx.low)
+            problem = Problem(ctx.cell, gate, input, time, state, Weights.from_present(matrices), lengths, ctx.autocast)
             with torch.no_grad():
                 saved = Result(output, tuple(final), saved, ctx.later).complete()
                 gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_final, ctx.needs_input_grad[1])

@@ -70,7 +70,7 @@ def seeds_note(groups: Sequence[Group]) -> str:
     counts = [len(group.records) for group in groups]
     usual = max(set(counts), key=counts.count)
     odd = [f"{full_name(group, groups)}: {len(group.records)}" for group in groups if len(group.records) != usual]
-    words = [names.counted(usual, "seed") + (" each" if len(groups) > 1 else "") + (f", but {'; '.join(odd)}" if odd else "")]
+    words = [names.counted(usual, "seed") + (" each" if len(groups) > 1 else "") + (f", except {'; '.join(odd)}" if odd else "")]
     lost = [group for group in groups if group.test.lost]
     words += [f"{group.test.lost} of {len(group.records)} of {full_name(group, groups)} diverged, in no mean" for group in lost]
     return "; ".join(words)

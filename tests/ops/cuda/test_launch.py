@@ -26,7 +26,7 @@ class H200:
 def _a_gpu_in_numpy():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "common", lambda device, cell, real: Emulator(cell, real))
-        patch.setattr(kernels, "recurrence", lambda device, *given: Emulator(*given[:2], peephole=given[4], half=given[2]))
+        patch.setattr(kernels, "recurrence", lambda device, *given: Emulator(*given[:2], peephole=given[4], tape_dtype=given[2]))
         patch.setattr(driver, "shared_memory", lambda device: 232_448)
         patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
         patch.setattr(torch.cuda, "current_device", lambda: None)
@@ -199,8 +199,10 @@ def test_what_is_saved_for_later_does_not_depend_on_guesses_where_it_is_hooked()
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("leak", [0.0, 0.01])
-def test_torch_finds_nothing_wrong_with_the_operator(cell, leak):
-    case = Case(cell, steps=4, batch=2, hidden=3, leak=leak, lengths=[4, 2], peephole=cell == "lstm", seed=1)
+@pytest.mark.parametrize("dtype, autocast", [(torch.float64, None), (torch.float32, torch.bfloat16)])
+def test_torch_finds_nothing_wrong_with_the_operator(cell, leak, dtype, autocast):
+    sizes = {"steps": 4, "batch": 2, "hidden": 3, "lengths": [4, 2]}
+    case = Case(cell, **sizes, leak=leak, dtype=dtype, autocast=autocast, peephole=cell == "lstm", seed=1)
     torch.library.opcheck(torch.ops.phased.cuda, case.operator_arguments("cuda", keep=True))
 
 
@@ -223,10 +225,10 @@ HALVES = [torch.bfloat16, torch.float16]
 @pytest.mark.parametrize("guess", [None, 1])
 def test_under_autocast_the_tape_is_half_as_large_and_rounded(monkeypatch, low, cell, leak, guess):
     monkeypatch.setattr(count.Count, "expected", guess)
-    case = Case(cell, hidden=40, leak=leak, dtype=torch.float32, low=low, lengths=[11, 0, 4], peephole=cell == "lstm")
+    case = Case(cell, hidden=40, leak=leak, dtype=torch.float32, autocast=low, lengths=[11, 0, 4], peephole=cell == "lstm")
     assert_contract(case.poison_padding(), "cuda")
     problem = case.problem("cuda", case.on("cuda"))
-    full, half = (passes.forward(problem._replace(low=dtype), keep=True) for dtype in (None, low))
+    full, half = (passes.forward(problem._replace(autocast=dtype), keep=True) for dtype in (None, low))
     assert torch.equal(full.output, half.output)
     records, rounded = full.saved[1], half.saved[1]
     assert len(records) == len(rounded)
@@ -235,7 +237,7 @@ def test_under_autocast_the_tape_is_half_as_large_and_rounded(monkeypatch, low, 
 
 @pytest.mark.parametrize("low", HALVES)
 def test_under_autocast_layers_in_float64_keep_what_they_compute(low):
-    case = Case(dtype=torch.float64, low=low)
+    case = Case(dtype=torch.float64, autocast=low)
     assert_same(*(case.gradients(backend)[1] for backend in ("cuda", "reference")), torch.float64, "gradient to")
 
 
@@ -327,4 +329,4 @@ def test_every_layer_that_is_not_too_large_has_room_for_all_of_its_units_at_once
 @pytest.mark.parametrize("low", HALVES)
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_under_autocast_single_steps_round_what_they_keep(by_steps, low, cell):
-    assert_contract(Case(cell, leak=0.01, dtype=torch.float32, low=low, lengths=[11, 0, 4]).poison_padding(), "cuda")
+    assert_contract(Case(cell, leak=0.01, dtype=torch.float32, autocast=low, lengths=[11, 0, 4]).poison_padding(), "cuda")

@@ -1,5 +1,5 @@
 // What all kernels share. Compiled for a cell and a number type, PHASED_CELL and PHASED_REAL, and those of the recurrence for its
-// kind and size: PHASED_TAPE in half precision or not, PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights,
+// kind and size: the numbers on its tape PHASED_TAPE, PHASED_PEEPHOLE or not, PHASED_BLOCKS times 128 columns of weights,
 // PHASED_WARPS and PHASED_HELPERS warps a sequence, PHASED_THREADS threads a block. The other macros are numbers that the host
 // side shares (phased/ops/cuda/constants.py); it computes sizes of structs, asserted here.
 #pragma once
@@ -85,7 +85,7 @@ struct alignas(16) Arrival {
   Real terms[4];
 };
 
-// What a backward pass needs of an event, on the tape. In half precision its numbers are rounded, and take 16 bits.
+// What a backward pass needs of an event, on the tape. With PHASED_TAPE its numbers are rounded to 16 bits.
 struct alignas(16) Record {
 #if PHASED_TAPE
   unsigned short v[kRecord];
@@ -95,28 +95,32 @@ struct alignas(16) Record {
 
   __device__ __forceinline__ void write(const Real numbers[kRecord]) {
     Record record;
-    for (int i = 0; i < kRecord; i++) {
-#if PHASED_TAPE
-      record.v[i] = rounded(numbers[i]);
-#else
-      record.v[i] = numbers[i];
-#endif
-    }
-    copy_fours(this, &record);
+    for (int i = 0; i < kRecord; i++) record.v[i] = kept(i, numbers[i]);
+    copy_words(this, &record);
   }
   __device__ __forceinline__ void read(Real numbers[kRecord]) const {
     Record record;
-    copy_fours(&record, this);
-    for (int i = 0; i < kRecord; i++) {
-#if PHASED_TAPE
-      numbers[i] = widened(record.v[i]);
-#else
-      numbers[i] = record.v[i];
-#endif
-    }
+    copy_words(&record, this);
+    for (int i = 0; i < kRecord; i++) numbers[i] = given(i, record.v[i]);
   }
-  // By whole words of sixteen bytes.
-  static __device__ __forceinline__ void copy_fours(Record* to, const Record* from) {
+
+#if PHASED_TAPE
+  // A gate near 1 remembers for long because it is not quite 1, and a backward pass multiplies by the rest. So of a number between
+  // 0 and 1 that is nearer to 1 the rest is kept, as a negative number: both are then exact to the same number of digits.
+  static __device__ __forceinline__ bool is_share(int i) { return i == kRecord - 1 || (Cell::shares >> i & 1); }
+  static __device__ __forceinline__ unsigned short kept(int i, Real x) {
+    return is_share(i) && x > Real(0.5) ? rounded(1 - x) | 0x8000 : rounded(x);
+  }
+  static __device__ __forceinline__ Real given(int i, unsigned short bits) {
+    const Real x = widened(bits);
+    return is_share(i) && bits >> 15 ? 1 + x : x;
+  }
+#else
+  static __device__ __forceinline__ Real kept(int, Real x) { return x; }
+  static __device__ __forceinline__ Real given(int, Real x) { return x; }
+#endif
+  // By words of sixteen bytes.
+  static __device__ __forceinline__ void copy_words(Record* to, const Record* from) {
     struct alignas(16) Word {
       int v[4];
     };

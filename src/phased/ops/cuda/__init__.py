@@ -10,6 +10,6 @@ BACKEND = Backend(
     device="cuda",
     missing=missing,
     accepts_empty_state=True,
-    takes_low=True,
+    takes_autocast=True,
     provides="kernels",
 )

@@ -65,16 +65,17 @@ SHARED = {
 }
 
 
-TAPES = {None: 0, torch.bfloat16: 1, torch.float16: 2}  # numbers on the tape: as computed, or rounded to this dtype
+# PHASED_TAPE by the dtype that numbers on the tape are rounded to; None if they are not rounded.
+TAPE_MACRO = {None: 0, torch.bfloat16: 1, torch.float16: 2}
 
 
 @cache
-def struct_bytes(size: int, half: torch.dtype | None = None) -> dict[str, int]:
+def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, int]:
     """Bytes of the kernels' structs, by name, for numbers of `size` bytes, on the tape possibly in half precision."""
     listed = 4 * LISTED * LANES + 4 * ENDS  # both integers
     return {
         "four": 4 * size,
-        "record": RECORD * (size if half is None else half.itemsize),
+        "record": RECORD * (size if tape_dtype is None else tape_dtype.itemsize),
         "unit_row": 8,  # unit and row of an event
         "head": 16,  # unit, row and openness
         "arrival": 16 + 4 * size,  # a head, and what input and bias add to the products
@@ -85,9 +86,9 @@ def struct_bytes(size: int, half: torch.dtype | None = None) -> dict[str, int]:
 
 
 def macros(
-    cell: str, real: str, half: torch.dtype | None, peephole: int, blocks: int, warps: int, helpers: int, threads: int
+    cell: str, real: str, tape_dtype: torch.dtype | None, peephole: int, blocks: int, warps: int, helpers: int, threads: int
 ) -> dict[str, str | int]:
     """The macros that kernels are compiled with: for a cell, number types and the sizes of the recurrence."""
     sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
-    structs = {f"{name}_bytes": count for name, count in struct_bytes({"float": 4, "double": 8}[real], half).items()}
-    return {"cell": f"phased::{cell}", "real": real, "tape": TAPES[half], **sizes, **SHARED, **structs}
+    structs = {f"{name}_bytes": count for name, count in struct_bytes({"float": 4, "double": 8}[real], tape_dtype).items()}
+    return {"cell": f"phased::{cell}", "real": real, "tape": TAPE_MACRO[tape_dtype], **sizes, **SHARED, **structs}

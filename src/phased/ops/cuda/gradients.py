@@ -30,7 +30,7 @@ class Backward:
         to_final: Sequence[Tensor | None],
     ) -> None:
         self.call, self.output, self.most, self.count = call, output, most, count
-        self.unit, self.row, self.records = parts_of_tape(tape, call.size, call.dense, call.half)
+        self.unit, self.row, self.records = parts_of_tape(tape, call.size, call.dense, call.tape_dtype)
         self.to_output = None if to_output is None else contiguous_rows(to_output)
         self.to_final = [None if d is None else contiguous(d) for d in to_final]
         self.to_state = tuple(torch.empty_like(s) for s in call.state)

@@ -99,7 +99,7 @@ def recurrence(
     device: int,
     cell: str,
     real: str,
-    half: torch.dtype | None,
+    tape_dtype: torch.dtype | None,
     source: str,
     peephole: int,
     blocks: int,
@@ -108,7 +108,7 @@ def recurrence(
     threads: int,
 ) -> Kernels:
     """The recurrence in a file, for blocks of 128 columns, with so many warps and helpers a sequence and threads a block."""
-    macros = constants.macros(cell, real, half, peephole, blocks, warps, helpers, threads)
+    macros = constants.macros(cell, real, tape_dtype, peephole, blocks, warps, helpers, threads)
     with torch.cuda.device(device):
         return Kernels(driver.architecture(device), (source,), macros)
 

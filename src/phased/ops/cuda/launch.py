@@ -21,7 +21,7 @@ from phased.ops.cuda.constants import (
     PRODUCTS,
     STRETCH,
     SUM_THREADS,
-    TAPES,
+    TAPE_MACRO,
     struct_bytes,
 )
 from phased.ops.cuda.layout import Plan, blocks, padded, plan, too_large
@@ -33,7 +33,9 @@ from phased.ops.memory import address, contiguous, contiguous_rows
 LANES_OF_EVENT = 8  # threads that multiply the input of an event
 LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
 
-MANY_UNITS = 129  # from which dense layers have one matrix product a step (stepwise.py)
+MANY_UNITS = (
+    129  # from which dense layers have one matrix product a step (stepwise.py): faster at all sizes measured, from 136 on
+)
 
 REALS = {torch.float32: "float", torch.float64: "double"}
 
@@ -78,7 +80,7 @@ class Call:
         self.peephole = int(problem.weights.peephole is not None)
         self.added_up = False
         self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
-        self.half = half_of(problem)
+        self.tape_dtype = tape_dtype_of(problem)
         self._common = kernels.common(*self.kind)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
@@ -106,7 +108,7 @@ class Call:
         layout = self.plan(name, events, most)
         threads = -(-layout.block // (4 * LANES)) * 4 * LANES
         sizes = (self.peephole, blocks(self.units), layout.warps, layout.helpers, threads)
-        compiled = kernels.recurrence(*self.kind, self.half, layout.source, *sizes)
+        compiled = kernels.recurrence(*self.kind, self.tape_dtype, layout.source, *sizes)
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
         compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared)
 
@@ -114,7 +116,7 @@ class Call:
         """The layout of the recurrence."""
         busy = round(events / max(1, self.rows))
         kernel = f"dense_{name}" if self.dense else name
-        return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.half)
+        return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.tape_dtype)
 
     def empty(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
         """Memory on the GPU."""
@@ -174,10 +176,10 @@ class Call:
         output = self.empty(self.steps, self.batch, self.units)
         final = [self.empty(self.batch, self.units) for _ in range(self.problem.cell.states)]
         arrivals = self.bytes(capacity.arrivals, struct_bytes(self.size)["arrival"])
-        tape = self.bytes(capacity.tape, taped(self.size, self.dense, self.half))
+        tape = self.bytes(capacity.tape, taped(self.size, self.dense, self.tape_dtype))
         if self.dense and self.lengths is not None:
             tape.zero_()  # padding has events too, which no step writes
-        unit, row, records = parts_of_tape(tape, self.size, self.dense, self.half)
+        unit, row, records = parts_of_tape(tape, self.size, self.dense, self.tape_dtype)
         sizes = (self.batch, self.steps, self.units, float(self.problem.gate.leak), self.square)
         lanes = min(LANES_OF_EVENT, 1 << (self.features - 1).bit_length()) if self.features else 1
         products = self.input_products() if capacity.most_open else None
@@ -202,9 +204,9 @@ def is_dense(problem: Problem) -> bool:
     return problem.gate.leak > 0 or too_large(problem.weights.hh.shape[1], x.element_size(), x.device.index)
 
 
-def half_of(problem: Problem) -> torch.dtype | None:
-    """The dtype of the numbers on the tape under autocast, whose layers save their outputs in it too; otherwise None."""
-    return problem.low if problem.input.dtype == torch.float32 and problem.low in TAPES else None
+def tape_dtype_of(problem: Problem) -> torch.dtype | None:
+    """The autocast dtype that numbers on the tape are rounded to; None if they are not rounded."""
+    return problem.autocast if problem.input.dtype == torch.float32 and problem.autocast in TAPE_MACRO else None
 
 
 def copy_state(to: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
@@ -236,18 +238,18 @@ def wide(units: int, features: int) -> int:
     return -(-(units + features + 1) // SUM_THREADS)
 
 
-def taped(size: int, dense: bool, half: torch.dtype | None) -> int:
+def taped(size: int, dense: bool, tape_dtype: torch.dtype | None) -> int:
     """Bytes of an event on the tape: its record and, where not every unit has one in every row, its unit and row."""
-    structs = struct_bytes(size, half)
+    structs = struct_bytes(size, tape_dtype)
     return structs["record"] + (0 if dense else structs["unit_row"])
 
 
-def parts_of_tape(tape: Tensor, size: int, dense: bool, half: torch.dtype | None) -> tuple[int, int, int]:
+def parts_of_tape(tape: Tensor, size: int, dense: bool, tape_dtype: torch.dtype | None) -> tuple[int, int, int]:
     """Addresses of a tape's units, rows and records; 0 for those it does not have."""
     base, capacity = tape.data_ptr(), tape.shape[0]
     if not capacity:
         return 0, 0, 0
-    units = base + capacity * struct_bytes(size, half)["record"]
+    units = base + capacity * struct_bytes(size, tape_dtype)["record"]
     return (0, 0, base) if dense else (units, units + 4 * capacity, base)
 
 

@@ -57,13 +57,13 @@ class Plan:
 
 @cache
 def plan(
-    name: str, units: int, batch: int, busy: int, most: int, size: int, device: int, half: torch.dtype | None = None
+    name: str, units: int, batch: int, busy: int, most: int, size: int, device: int, tape_dtype: torch.dtype | None = None
 ) -> Plan:
     """The layout of the kernel `name` for numbers of `size` bytes; `busy` units are open at a step, never more than `most`.
 
-    `half`: the dtype of the numbers on the tape, if it is another one.
+    `tape_dtype`: what numbers on the tape are rounded to, or None.
     """
-    structs = struct_bytes(size, half)
+    structs = struct_bytes(size, tape_dtype)
     limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     # Several sequences share a block, and its weights, where there are more of them than processors.
     teams = max(1, min(-(-batch // processors), 4))

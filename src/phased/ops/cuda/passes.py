@@ -14,14 +14,14 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import HELD, struct_bytes
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward
-from phased.ops.cuda.launch import Call, Capacity, half_of, is_dense, known_parts, parts_of_schedule, taped
+from phased.ops.cuda.launch import Call, Capacity, is_dense, known_parts, parts_of_schedule, tape_dtype_of, taped
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.operator import operator
 
 MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
-WIDE = 32  # features from which one matrix product of the input with all units may be faster than with open units alone
-OPEN = 0.1  # share of open units from which it is
-WIDE_DENSE = 8  # features from which it is if all units have events
+# One matrix product of the input with the weights of all units is faster than products with those of open units alone: from WIDE
+# features on, if more than a share of OPEN units are open; from WIDE_DENSE on, if all units have events.
+WIDE, OPEN, WIDE_DENSE = 32, 0.1, 8
 SMALL = 2**27  # bytes: a batch with at most this much for its events allocates for all units, without the number of events
 
 
@@ -109,7 +109,7 @@ def check_sizes(problem: Problem, schedule: Tensor, tape: Tensor, numbers: Tenso
     steps, batch, features = problem.input.shape
     units, dense, size = problem.weights.hh.shape[1], is_dense(problem), problem.input.element_size()
     rows = steps * batch
-    expected = known_parts(rows, units, features, size, dense)[-1], taped(size, dense, half_of(problem)), 2
+    expected = known_parts(rows, units, features, size, dense)[-1], taped(size, dense, tape_dtype_of(problem)), 2
     if (schedule.numel(), tape.shape[1], numbers.numel()) != expected or not (
         0 <= int(numbers[0]) <= units and 0 <= int(numbers[1]) <= rows * units
     ):
@@ -125,7 +125,7 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     events = steps * batch * units if dense else unknown()
     return [
         x.new_empty(schedule, dtype=torch.uint8),
-        x.new_empty(events, taped(size, dense, half_of(problem)), dtype=torch.uint8),
+        x.new_empty(events, taped(size, dense, tape_dtype_of(problem)), dtype=torch.uint8),
         torch.empty(2, dtype=torch.int64, device="cpu"),
     ]
 

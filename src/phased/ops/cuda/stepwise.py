@@ -66,7 +66,7 @@ class Steps:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.kernels = kernels.recurrence(*call.kind, call.half, "stepwise.cu", call.peephole, 1, 1, 1, THREADS)
+        self.kernels = kernels.recurrence(*call.kind, call.tape_dtype, "stepwise.cu", call.peephole, 1, 1, 1, THREADS)
         self.grid = -(-call.batch * call.units // THREADS)
 
     def forward(self, place: Place, state: Sequence[Tensor]) -> None:
@@ -100,7 +100,7 @@ class Steps:
         )
         with without_autocast():
             precision = torch.backends.cuda.matmul.fp32_precision  # the recorded products keep that of their recording
-            size = (*call.kind, call.half, call.peephole, call.batch, call.units, precision)
+            size = (*call.kind, call.tape_dtype, call.peephole, call.batch, call.units, precision)
             recorded = GRAPHS.of((step.__name__, *size), own, step)
             if recorded is None:
                 self._begin(own, place)

@@ -27,6 +27,7 @@ def draw_tradeoff(groups: Sequence[Group]) -> Figure:
     axes.set_xlim(max(tick for tick in (0.1, 0.5, *TICKS) if tick <= max(lowest, 0.1)) * 0.9, 112)
     bottom = min((100 * group.test.low for group in shown), default=50.0)
     axes.set_ylim(bottom - min(2.0, max(0.5, 0.3 * (100 - bottom))), 100.5)
+    axes.set_yticks([tick for tick in axes.get_yticks() if axes.get_ylim()[0] <= tick <= 100])
     heights = []
     to_axes = axes.transScale + axes.transLimits
     for group in shown:

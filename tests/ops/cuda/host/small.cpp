@@ -54,7 +54,24 @@ void expect(float found, float expected, const char* what, float error = 2e-5f) 
   if (wrong++ < 5) std::printf("%s: expected %g, got %g\n", what, expected, found);
 }
 
+// Numbers between 0 and 1, and what is missing to 1, keep their digits on the tape.
+void check_shares() {
+  const float values[] = {0, 1e-5f, 0.3f, 0.5f, 0.50001f, 0.9f, 0.998f, 0.9999f, 0.99999f, 1};
+  for (const float value : values) {
+    float numbers[kRecord] = {}, kept[kRecord];
+    for (float& each : numbers) each = value;
+    Record record;
+    record.write(numbers), record.read(kept);
+    for (int i = 0; i < kRecord; i++) {
+      const bool share = i == kRecord - 1 || (Cell::shares >> i & 1);
+      const float whole = std::fabs(kept[i] - value), rest = std::fabs((1 - kept[i]) - (1 - value));
+      if (whole > kTape * value + 1e-7f || (share && rest > kTape * (1 - value) + 1e-7f)) wrong++;
+    }
+  }
+}
+
 int main(int, char** arguments) {
+  check_shares();
   const int units = std::atoi(arguments[1]), batch = std::atoi(arguments[2]), steps = std::atoi(arguments[3]),
             together = std::atoi(arguments[4]), pitch = (units + 3) / 4 * 4;
   const int threads = (4 * units + 31) / 32 * 32, grid = (batch + together - 1) / together, others = kPeephole ? 4 : 1;
