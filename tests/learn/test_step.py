@@ -120,6 +120,39 @@ def test_a_size_is_recorded_at_its_second_batch_after_the_warm_up(graphs):
     assert len(graphs) == 2
 
 
+@pytest.mark.parametrize(
+    "cause, cure",
+    [
+        (torch.OutOfMemoryError("out of memory\nmore"), r"smaller batches, or recorded=False\. \(out of memory\)"),
+        (RuntimeError("not permitted\nmore"), r"may not read values.*recorded=False\. \(not permitted\)"),
+    ],
+)
+@pytest.mark.parametrize("ends_with_another", [False, True])
+def test_a_recording_that_fails_says_why(graphs, monkeypatch, cause, cure, ends_with_another):
+    class Failing:
+        def __init__(self, graph, **_):
+            pass
+
+        def __enter__(self):
+            pass
+
+        def __exit__(self, kind, error, _):
+            if ends_with_another:  # as CUDA does
+                raise RuntimeError("capture failed due to a previous error")
+
+    def fail(opaque):
+        raise cause
+
+    monkeypatch.setattr(torch.cuda, "graph", Failing)
+    step, _ = steps(RecordedStep)
+    (share,) = batches(step.fabric, 1)
+    for _ in range(2):
+        step(share)
+    step.module = fail
+    with pytest.raises(RuntimeError, match=rf"cannot be recorded as a CUDA graph: .*{cure}"):
+        step(share)
+
+
 def test_only_the_graphs_of_the_last_sizes_are_kept(graphs, monkeypatch):
     monkeypatch.setattr(step_of, "SIZES", 2)
     step, _ = steps(RecordedStep)

@@ -133,16 +133,14 @@ class RecordedStep(Step):
                 torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
             ):
                 losses = super().__call__(share)
-        except torch.OutOfMemoryError as error:
-            error.add_note(
-                "A recorded training step has memory for all units being open. Use recorded=False, or smaller batches."
-            )
-            raise
         except RuntimeError as error:
             cause = error.__context__ or error  # the end of a recording that has failed raises an error of its own
+            if isinstance(cause, torch.OutOfMemoryError):
+                why = "it has memory for all units being open. Use smaller batches, or recorded=False."
+            else:
+                why = "it may not read values of tensors or move them to the CPU. Use recorded=False."
             raise RuntimeError(
-                "a training step of this model cannot be recorded as a CUDA graph: it may not read values of tensors "
-                f"or move them to the CPU. Use recorded=False. ({str(cause).splitlines()[0]})"
+                f"a training step of this model cannot be recorded as a CUDA graph: {why} ({str(cause).splitlines()[0]})"
             ) from error
         learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         return Graph(graph, losses, [(parameter, parameter.grad) for parameter in learned])
