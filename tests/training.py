@@ -132,6 +132,7 @@ def train_together(fabric: Any, runs: list[Run], out: Path) -> None:
     (out / f"rank {fabric.global_rank} of {fabric.world_size}").touch()
     for run in runs:
         run_module.execute(run, out, fabric=fabric)
+    torch.distributed.destroy_process_group()  # threads of gloo that outlive Python abort the process
 
 
 def train_as_machine(number: int, port: int, device: str, runs: list[Run], out: Path) -> None:
