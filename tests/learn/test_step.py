@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from phased import PhasedLSTM
+from phased.experiments.run import records
 from phased.learn import Batch, Model, Readout, Training, fit, make_fabric, readout
 from phased.learn import step as step_of
 from phased.learn.baselines import Baseline
@@ -340,3 +341,19 @@ def test_a_step_that_reads_values_cannot_be_recorded_and_says_so(monkeypatch):
     with pytest.raises(RuntimeError, match=r"cannot be recorded as a CUDA graph.*Use recorded=False"):
         train_once(step, iter([share]))
     assert torch.isfinite(torch.ones(3, device="cuda").sum())  # the GPU is still usable
+
+
+@pytest.mark.parametrize(
+    "device, processes, precision, recordable, expected",
+    [
+        ("cuda", 1, "32-true", True, True),
+        ("cuda", 1, "32-true", False, False),
+        ("cuda", 1, "16-mixed", True, False),
+        ("cuda", 2, "32-true", True, False),
+        ("cpu", 1, "32-true", True, False),
+    ],
+)
+def test_runs_are_recorded_on_one_gpu_in_full_precision(device, processes, precision, recordable, expected):
+    strategy = SimpleNamespace(precision=SimpleNamespace(precision=precision))
+    fabric = SimpleNamespace(device=torch.device(device), world_size=processes, strategy=strategy)
+    assert records(SimpleNamespace(recordable=recordable), fabric) == expected

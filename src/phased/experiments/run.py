@@ -149,13 +149,18 @@ def execute(
     model = run.build()
     before = gates(model)
     workers = int(fabric.device.type == "cuda") if workers is None else workers
-    recorded = fabric.device.type == "cuda" and fabric.world_size == 1 and model.recordable
-    trained = fit(run.task, model, run.training, run.folder(out), fabric, progress, workers, recorded=recorded)
+    trained = fit(run.task, model, run.training, run.folder(out), fabric, progress, workers, recorded=records(model, fabric))
     record = describe(run, trained, before, gates(model), fabric.device)
     if fabric.is_global_zero:
         write(run.file(out), record)
     fabric.barrier()
     return record
+
+
+def records(model: Model, fabric: Fabric) -> bool:
+    """Whether training steps of a model are replayed as CUDA graphs: on one GPU, in full precision, if the model allows it."""
+    alone = fabric.device.type == "cuda" and fabric.world_size == 1
+    return alone and "mixed" not in fabric.strategy.precision.precision and model.recordable
 
 
 def gates(model: torch.nn.Module) -> Gates | None:
