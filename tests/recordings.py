@@ -24,9 +24,11 @@ def network(
     sensor: Sensor = NMNIST,
     outputs: int = 10,
     mean: bool = False,
+    hidden: int = 0,
     **options,
 ) -> Readout:
     """A small untrained network for events, in milliseconds."""
     encoder = EventEmbedding(sensor, size=6)
     options = {"period": 40.0, "shift": Uniform(0, 40), "ratio_on": 0.3} | options
-    return Readout(cell(encoder.features, units, layers, **options), outputs, encoder=encoder, mean=mean).eval()
+    rnn = cell(encoder.features, units, layers, **options)
+    return Readout(rnn, outputs, encoder=encoder, mean=mean, hidden=hidden).eval()

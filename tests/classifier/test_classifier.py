@@ -30,6 +30,9 @@ def test_the_examples_run(name):
     run_example(name, inspect.getdoc(DOCUMENTED[name]))
 
 
+READ = [{}, {"mean": True}, {"mean": True, "hidden": 7}]  # by the last layers
+
+
 def probabilities(model, events):
     """What the network itself says after the last event."""
     address, time = torch.from_numpy(events.address).unsqueeze(1), torch.from_numpy(events.time / 1000).unsqueeze(1)
@@ -40,9 +43,9 @@ def probabilities(model, events):
 @pytest.mark.parametrize("gate", ["triangle", "square"])
 @pytest.mark.parametrize("cell", [PhasedLSTM, PhasedGRU])
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("mean", [False, True])
-def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate, mean):
-    model, events = network(layers=layers, cell=cell, gate=gate, leak=0.001, mean=mean), recording()
+@pytest.mark.parametrize("read", READ)
+def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate, read):
+    model, events = network(layers=layers, cell=cell, gate=gate, leak=0.001, **read), recording()
     answer = Classifier.of(model).classify(events)
     np.testing.assert_allclose(answer.probabilities, probabilities(model, events), rtol=1e-4)
     assert answer.label == str(answer.probabilities.argmax())
@@ -50,10 +53,10 @@ def test_it_computes_what_the_network_computes_in_eval(cell, layers, gate, mean)
     assert answer.probabilities.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("mean", [False, True])
-def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch, mean):
+@pytest.mark.parametrize("read", READ)
+def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch, read):
     monkeypatch.setattr(sessions, "CHUNK", 64)
-    classifier, events = Classifier.of(network(mean=mean)), recording()
+    classifier, events = Classifier.of(network(**read)), recording()
     whole = classifier.classify(events).probabilities
     session = classifier.session()
     for begin, end in ((0, 1), (1, 1), (1, 200), (200, 490)):
@@ -64,10 +67,10 @@ def test_parts_and_single_events_give_the_answer_of_the_whole(monkeypatch, mean)
     assert np.array_equal(last, session.probabilities)
 
 
-@pytest.mark.parametrize("mean", [False, True])
-def test_an_interrupted_run_leaves_the_session_as_it_was(monkeypatch, mean):
+@pytest.mark.parametrize("read", READ)
+def test_an_interrupted_run_leaves_the_session_as_it_was(monkeypatch, read):
     monkeypatch.setattr(sessions, "CHUNK", 64)
-    classifier, events = Classifier.of(network(mean=mean)), recording()
+    classifier, events = Classifier.of(network(**read)), recording()
     session = classifier.session()
     before = session.run(events.part(0, 200))
     with monkeypatch.context() as patch:
@@ -101,10 +104,10 @@ def test_sessions_do_not_disturb_each_other():
 
 
 @pytest.mark.parametrize("chunk", [7, 10_000])
-@pytest.mark.parametrize("mean", [False, True])
-def test_the_probabilities_over_time_are_those_after_the_events_before_each_moment(chunk, mean, monkeypatch):
+@pytest.mark.parametrize("read", READ)
+def test_the_probabilities_over_time_are_those_after_the_events_before_each_moment(chunk, read, monkeypatch):
     monkeypatch.setattr(sessions, "CHUNK", chunk)
-    classifier, events = Classifier.of(network(mean=mean)), recording(60)
+    classifier, events = Classifier.of(network(**read)), recording(60)
     moments = list(classifier.follow(events, every=25.0))
     last = events.time[-1] / 1000
     first = events.time[0] / 1000 // 25 + 1

@@ -48,7 +48,8 @@ def reconfigure(folder, **changes):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"layers": 2, "gate": "square"}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False}, {"mean": True}]
+    "options",
+    [{}, {"layers": 2, "gate": "square"}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False}, {"mean": True, "hidden": 5}],
 )
 def test_a_saved_classifier_answers_as_before(options, tmp_path):
     made = Classifier.of(network(**options), classes=list("abcdefghij"), about=ABOUT)
@@ -210,7 +211,8 @@ def test_a_configuration_of_another_network_does_not_fit_the_parameters(folder):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"layers": 2}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False, "outputs": 3}, {"mean": True}]
+    "options",
+    [{}, {"layers": 2}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False, "outputs": 3}, {"mean": True, "hidden": 5}],
 )
 def test_sizes_follow_from_a_state_dict(options):
     model = network(**options)

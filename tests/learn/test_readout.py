@@ -214,6 +214,20 @@ def test_the_mean_output_is_read_beside_the_last_one(encoded, make):
         torch.testing.assert_close(answer[b], model.linear(read))
 
 
+def test_relus_are_between_what_is_read_and_the_linear_layer_and_both_have_the_dropout():
+    model = Readout(PhasedLSTM(1, 5, period=3.0, ratio_on=0.5), 3, mean=True, hidden=7, dropout=0.5).eval()
+    seen = []
+    model.hidden.register_forward_hook(lambda _, given, made: seen.append((given[0], made)))
+    answer = model(BATCH)
+    read, made = seen[0]
+    assert (read.shape, made.shape) == ((6, 10), (6, 7))
+    assert made.min() < 0, "otherwise a ReLU would change nothing"
+    torch.testing.assert_close(answer, model.linear(made.relu()))
+    model.dropout.forward = torch.zeros_like  # everything is dropped
+    torch.testing.assert_close(model(BATCH), model.linear.bias.expand(6, 3))
+    torch.testing.assert_close(seen[1][1], model.hidden.bias.expand(6, 7))
+
+
 @pytest.mark.parametrize("mean", [False, True])
 def test_at_the_last_real_step_both_answers_are_the_same(mean):
     rnn = PhasedLSTM(1, 5, period=3.0, ratio_on=0.5)

@@ -72,7 +72,8 @@ class Classifier:
         self._model = model
         self._stream = Stream(rnn, table=encoder.table())
         self._gates = [gate.bounded() for gate in rnn.gates()]
-        self._head = Head(model.linear.weight.numpy(), model.linear.bias.numpy(), model.mean)
+        last = [layer for layer in (model.hidden, model.linear) if layer is not None]
+        self._head = Head([(layer.weight.numpy(), layer.bias.numpy()) for layer in last], model.mean)
 
     @classmethod
     def load(cls, folder: Path | str | None = None) -> Self:

@@ -92,7 +92,9 @@ def parse(found: Mapping[str, Any]) -> Config:
         _choice(found, "gate", SHAPES),
         _get(found, "bias", bool),
         _get(found, "peephole", bool),
-        _get({"mean": False, **found}, "mean", bool),  # models from before there was a choice have none
+        # Models from before there was a choice have neither.
+        _get({"mean": False, **found}, "mean", bool),
+        0 if found.get("hidden", 0) == 0 else _size(found, "hidden"),
     )
     return Config(sizes, classes, _about(found))
 

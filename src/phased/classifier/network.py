@@ -1,4 +1,4 @@
-"""The sizes of a classifier's network, from which it is built: an embedding of events, a gated layer, a linear layer."""
+"""The sizes of a classifier's network, from which it is built: an embedding of events, a gated layer, a linear layer or two."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class Sizes(NamedTuple):
     bias: bool = True
     peephole: bool = False
     mean: bool = False  # whether the linear layer also reads the mean output
+    hidden: int = 0  # ReLUs before the linear layer
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of every parameter, by its name in the state_dict; nothing is allocated."""
@@ -45,7 +46,10 @@ class Sizes(NamedTuple):
             own |= dict.fromkeys(("bias_ih", "bias_hh") if self.bias else (), (rows,))
             own |= dict.fromkeys((*(PEEPHOLES if self.peephole else ()), *GATE), (self.units,))
             found |= {f"rnn.{name}_l{layer}": shape for name, shape in own.items()}
-        return found | {"linear.weight": (self.outputs, (1 + self.mean) * self.units), "linear.bias": (self.outputs,)}
+        read = (1 + self.mean) * self.units
+        if self.hidden:
+            found |= {"hidden.weight": (self.hidden, read), "hidden.bias": (self.hidden,)}
+        return found | {"linear.weight": (self.outputs, self.hidden or read), "linear.bias": (self.outputs,)}
 
     def load(self, state: Mapping[str, Tensor]) -> Readout:
         """A network of these sizes in eval, with copies of these parameters: float64 for those of time, float32 for others."""
@@ -54,7 +58,7 @@ class Sizes(NamedTuple):
             rnn = LAYERS[self.cell](
                 encoder.features, self.units, self.layers, self.bias, gate=self.gate, peephole=self.peephole, dtype=torch.float32
             )
-            model = Readout(rnn, self.outputs, encoder=encoder, mean=self.mean).float()
+            model = Readout(rnn, self.outputs, encoder=encoder, mean=self.mean, hidden=self.hidden).float()
         model.load_state_dict(dict(state))  # a plain dict: with the settings of the layer, another leak would be refused
         return model.requires_grad_(False).eval()
 
@@ -86,6 +90,7 @@ def sizes_of(model: Any) -> Sizes:
         rnn.bias,
         rnn.peephole,
         model.mean,
+        0 if model.hidden is None else model.hidden.out_features,
     )
 
 
@@ -104,5 +109,6 @@ def sizes_in(state: Mapping[str, Tensor], sensor: Sensor = NMNIST, gate: str = "
         raise ValueError(f"the network must have an LSTM or a GRU, got {rows} recurrent rows for {units} units.")
     layers = sum(re.fullmatch(r"rnn\.weight_hh_l\d+", name) is not None for name in state)
     bias, peephole = "rnn.bias_ih_l0" in state, "rnn.weight_ci_l0" in state
-    outputs, read = state["linear.weight"].shape
-    return Sizes(sensor, embedding, cell, units, layers, outputs, gate, bias, peephole, mean=read == 2 * units)
+    outputs, width = state["linear.weight"].shape
+    hidden, read = state["hidden.weight"].shape if "hidden.weight" in state else (0, width)
+    return Sizes(sensor, embedding, cell, units, layers, outputs, gate, bias, peephole, read == 2 * units, hidden)

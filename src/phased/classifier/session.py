@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import index
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ CHUNK = 8192
 
 
 Probabilities = NDArray[np.float64]
+Linear = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight and bias
 
 
 class Moment(NamedTuple):
@@ -50,10 +51,15 @@ class Outputs(NamedTuple):
 
 
 class Head:
-    """The last layer: probabilities of the classes from the recurrent layer's last output and, if it reads it, the mean one."""
+    """The last layers: probabilities of the classes from the recurrent layer's last output and, if it reads it, the mean one.
 
-    def __init__(self, weight: NDArray[np.float32], bias: NDArray[np.float32], mean: bool = False) -> None:
-        self.weight, self.bias, self.mean = weight, bias, mean
+    Args:
+        layers: weight and bias of each linear layer; there are ReLUs between two.
+        mean: whether the mean output is read.
+    """
+
+    def __init__(self, layers: Sequence[Linear], mean: bool = False) -> None:
+        self.layers, self.mean = tuple(layers), mean
 
     def before(self, units: int) -> Outputs:
         """Before the first event."""
@@ -64,7 +70,10 @@ class Head:
         read = outputs.last
         if outputs.total is not None:
             read = np.concatenate([read, (outputs.total / max(1, outputs.events)).astype(np.float32)])
-        logits = (self.weight @ read + self.bias).astype(np.float64)
+        for weight, bias in self.layers[:-1]:
+            read = np.maximum(weight @ read + bias, 0)
+        weight, bias = self.layers[-1]
+        logits = (weight @ read + bias).astype(np.float64)
         logits -= logits.max()
         np.exp(logits, out=logits)
         logits /= logits.sum()

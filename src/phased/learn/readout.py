@@ -1,4 +1,4 @@
-"""Readout: an optional encoder of samples, a recurrent layer, and a linear layer on its output."""
+"""Readout: an optional encoder of samples, a recurrent layer, and a linear layer, or two with ReLUs between, on its output."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class Readout(Model):
         every_step: give an output at every step, instead of one at each sequence's last valid step.
         encode_padding: apply the encoder to padding too, whose features are ignored. This avoids a synchronisation with a GPU. It
             is for encoders that treat every sample alone, and for which the padding is valid input.
-        dropout: probability that an output of the layer is zeroed before the linear layer, in training.
+        dropout: probability that an input of the linear layer, or of each of the two, is zeroed in training.
         mean: the linear layer also reads the mean of the layer's outputs over the sequence; with `every_step`, up to each step.
+        hidden: the number of ReLUs in a layer between what is read and the linear layer; 0 for none.
 
     Shape:
         The output is (B, classes), or (B,) to predict a number; with `every_step` (T, B, classes) or (T, B).
@@ -56,6 +57,7 @@ class Readout(Model):
         encode_padding: bool = False,
         dropout: float = 0.0,
         mean: bool = False,
+        hidden: int = 0,
     ) -> None:
         super().__init__()
         if not isinstance(rnn, (PhasedRNN, Baseline)):
@@ -67,7 +69,9 @@ class Readout(Model):
         self.encoder = encoder
         self.rnn = rnn
         self.dropout = nn.Dropout(dropout) if dropout else None
-        self.linear = nn.Linear((1 + mean) * rnn.hidden_size, 1 if classes is None else classes)
+        read = (1 + mean) * rnn.hidden_size
+        self.hidden = nn.Linear(read, hidden) if hidden else None
+        self.linear = nn.Linear(hidden or read, 1 if classes is None else classes)
         self.classes, self.every_step, self.encode_padding, self.mean = classes, every_step, encode_padding, mean
 
     def forward(self, batch: Batch) -> Tensor:
@@ -79,8 +83,14 @@ class Readout(Model):
         read = output if self.every_step else h[-1]
         if self.mean:
             read = torch.cat([read, self.mean_output(output, samples.lengths)], -1)
-        y: Tensor = self.linear(read if self.dropout is None else self.dropout(read))
+        if self.hidden is not None:
+            read = self.hidden(self.dropped(read)).relu()
+        y: Tensor = self.linear(self.dropped(read))
         return y.squeeze(-1) if self.classes is None else y
+
+    def dropped(self, read: Tensor) -> Tensor:
+        """With the dropout, if there is one."""
+        return read if self.dropout is None else self.dropout(read)
 
     @property
     def recordable(self) -> bool:

@@ -84,11 +84,23 @@ def test_training_changes_recordings_and_the_test_does_not():
 @pytest.mark.usefixtures("data_folder")
 def test_each_recording_has_its_own_probability_if_it_is_spread():
     placed = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8)
-    keep = placed.changes(1000).keep
+    keep = placed.changes(torch.full((1000,), 4000)).keep
     assert keep.shape == (1000,)
     assert keep.min() > 0.39
     assert keep.max() <= 1.0
     assert keep.mean() == pytest.approx(0.7, abs=0.02)
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+def test_long_recordings_are_thinned_to_the_most_events(spread):
+    placed = replace(TINY, keep=0.7, spread=spread, most=3000).to(CPU, 8)
+    keep = placed.changes(torch.tensor([2000, 3000, 6000, 30_000])).keep
+    assert (keep * torch.tensor([2000, 3000, 6000, 30_000]) <= 3001).all()
+    assert keep[2] <= 0.5
+    torch.testing.assert_close(keep[3], torch.tensor(0.1))
+    assert keep[:2].min() >= 0.7 - spread, "short ones keep their probability"
+    assert "most=3000" in repr(placed.task)
 
 
 @pytest.mark.usefixtures("data_folder")
@@ -119,6 +131,7 @@ def test_more_sequences_than_there_are_recordings_are_refused():
         ({"recordings": "some"}, "recordings must be one of 'simulated', 'real', 'both'"),
         ({"keep": 0.0}, "keep must be in"),
         ({"keep": 0.3, "spread": 0.4}, "spread must be in"),
+        ({"most": -1}, "most must be a number of events"),
         ({"shift": -1}, "shift must be a number of pixels"),
         ({"jitter": -1.0}, "jitter must be in"),
         ({"share": 1.0}, "share must be in"),

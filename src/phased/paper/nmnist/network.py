@@ -34,6 +34,7 @@ class DigitNetwork:
     forget: float = 0.0  # added to the initial bias of the forget gates
     dropout: float = 0.0  # of the outputs of every layer
     mean: bool = False  # whether the mean output is read beside the last one
+    hidden: int = 0  # ReLUs between these and the classes
     # Of the Phased LSTM. All units have the same period at first, and shifts spread over it.
     layers: int = 1
     period: float = 100.0  # ms
@@ -47,10 +48,11 @@ class DigitNetwork:
 
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record."""
+        events = ("units", "embedding", "smooth", "forget", "dropout", "mean", "hidden")
         names = {
-            "phased": ("units", "embedding", "smooth", "forget", "dropout", "mean", "layers", "period", "ratio_on", "leak"),
-            "bn-lstm": ("units", "embedding", "smooth", "forget", "dropout", "mean", "normalise"),
-            "lstm": ("units", "embedding", "smooth", "forget", "dropout", "mean"),
+            "phased": (*events, "layers", "period", "ratio_on", "leak"),
+            "bn-lstm": (*events, "normalise"),
+            "lstm": events,
             "cnn": (),
         }
         return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
@@ -63,7 +65,15 @@ class DigitNetwork:
                 return FrameNetwork(task.classes)
             encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
             layer = self._layer(encoder.features)
-            return Readout(layer, task.classes, encoder, encode_padding=True, dropout=self.dropout, mean=self.mean)
+            return Readout(
+                layer,
+                task.classes,
+                encoder,
+                encode_padding=True,
+                dropout=self.dropout,
+                mean=self.mean,
+                hidden=self.hidden,
+            )
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:
         if self.model != "phased":

@@ -24,6 +24,7 @@ Trained = Literal["simulated", "real", "both"]
 TRAINED: tuple[str, ...] = get_args(Trained)
 KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
 KNOTS = 6  # of a smooth field in each direction: one every 7 pixels of N-MNIST's 34
+LATER = ("real", "most")  # settings that there were not from the beginning
 STREAM = 0x313  # identifies this task's random numbers
 
 
@@ -40,6 +41,8 @@ class Digits:
         share: with "both", the share of the real recordings in an epoch, which visits each of them as often as that takes.
         camera: the identity of the camera that simulates, so that results of another camera are not taken for this one's.
         keep: the probability that an event is kept, rho in the paper.
+        most: training recordings keep about this many events at most: of longer ones each event is kept with a lower probability.
+            A batch takes the time of its longest recording. 0 for no bound.
         spread: each training recording has its own `keep`, drawn uniformly from keep - spread to keep + spread, at most 1.
         shift: training recordings are moved by up to this many pixels in x and in y; events that leave the sensor are lost.
         turn: training recordings are turned by an angle drawn uniformly from -turn to turn, degrees.
@@ -56,6 +59,7 @@ class Digits:
     share: float = 0.1
     camera: str = identity(Camera())
     keep: float = 0.75
+    most: int = 0
     spread: float = 0.0
     shift: int = 0
     turn: float = 0.0
@@ -67,8 +71,8 @@ class Digits:
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
 
     def __repr__(self) -> str:
-        """The settings. An empty digest is left out, so that checkpoints from before it was one of them are recognised."""
-        shown = [each.name for each in fields(self) if each.repr and (each.name != "real" or self.real)]
+        """The settings. Empty ones of LATER are left out, so that checkpoints from before they were settings are recognised."""
+        shown = [each.name for each in fields(self) if each.repr and (each.name not in LATER or getattr(self, each.name))]
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     def __post_init__(self) -> None:
@@ -78,6 +82,8 @@ class Digits:
         check.number("share", self.share, low=0.0, high=1.0, low_open=True, high_open=True)
         check.number("keep", self.keep, low=0.0, high=1.0, low_open=True)
         check.number("spread", self.spread, low=0.0, high=self.keep)
+        if self.most < 0:
+            raise ValueError(f"most must be a number of events from 0 up, got {self.most}.")
         if self.shift < 0:
             raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
         check.number("turn", self.turn, low=0.0, high=180.0)
@@ -223,7 +229,7 @@ class Placed:
         of = self.training
         rows = of.rows(self.order(seed, epoch), index, size, self.size)
         self.random.manual_seed(drawn_from(STREAM, SPLITS.index("train"), seed, epoch, index, size))
-        return of.batch(rows, self.changes(size), self.random)
+        return of.batch(rows, self.changes(of.counts[rows]), self.random)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The recordings in the order of an epoch; that of the last call is kept."""
@@ -233,12 +239,15 @@ class Placed:
             self._order = (seed, epoch), self.training.visits[shuffled]
         return self._order[1]
 
-    def changes(self, size: int) -> Changes:
-        """What is drawn for each of `size` training recordings."""
-        task = self.task
+    def changes(self, counts: Tensor) -> Changes:
+        """What is drawn for each training recording, given the numbers of their events, (B,)."""
+        task, size = self.task, len(counts)
         changes = Changes(float(task.keep))
         if task.spread:
             changes = changes._replace(keep=(task.keep + task.spread * self.uniform(size)).clamp(max=1.0))
+        if task.most:
+            bound = (task.most / counts).to(self.device, torch.float32, non_blocking=True)
+            changes = changes._replace(keep=bound.clamp(max=changes.keep))
         if task.shift:
             # Every number of pixels is equally likely. The bound is for a draw of exactly -1, half a pixel further.
             drawn = ((task.shift + 0.5) * self.uniform(size, 2)).round().clamp(min=-task.shift)
