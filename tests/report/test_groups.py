@@ -12,7 +12,7 @@ from phased.experiments import catalogue
 from phased.experiments.sweep import runs_of
 from phased.report import findings, names
 from phased.report import groups as grouping
-from phased.report.groups import groups, main, sections, spread
+from phased.report.groups import groups, learning, main, sections, spread
 from records import older
 from records import records as made
 
@@ -228,6 +228,15 @@ def test_a_study_of_other_settings_stays_out_of_the_figure_under_however_many_co
         line["name"] for line in usual
     }
     assert len(main(groups(made(*studied)))) == 3  # alone it is the figure
+
+
+def test_curves_of_a_named_study_are_drawn_beside_those_of_the_figure(result):
+    usual = [result(experiment="lipreading", condition=name, study="lipreading") for name in ("high", "low")]
+    beside = result(experiment="lipreading", condition="high", study="lipreading-normalised", variant="inputs normalised")
+    other = result(experiment="lipreading", condition="high", study="lipreading-paper", variant="clips unchanged")
+    found = groups(made(*usual, beside, other))
+    assert [group.study for group in main(found)] == ["lipreading"] * 2
+    assert sorted(group.study for group in learning(found)) == ["lipreading", "lipreading", "lipreading-normalised"]
 
 
 def test_of_a_figures_own_study_variants_under_few_conditions_stay_out(result):

@@ -208,6 +208,7 @@ class Experiment:
     illustrate: Callable[[], Illustration] | None = None  # an example, shown with the results; always the same
     # `phased pack`: a model from a run's record, its state_dict and the folder of its data, "" for PHASED_DATA.
     pack: Callable[[Record, Any, str], Packed] | None = None
+    curves_of: Sequence[str] = ()  # studies whose learning curves are drawn beside those of the paper's figure
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
     units: Callable[[Record], slice] = every_unit  # in figures of gates: not those that are open at every sample

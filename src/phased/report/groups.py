@@ -307,6 +307,12 @@ def main(of: Sequence[Group]) -> list[Group]:
     return [group for group in of if len(covered[_kind(group)]) == most[_kind(group)[:-1]]]
 
 
+def learning(of: Sequence[Group]) -> list[Group]:
+    """The groups in charts of learning curves: those of the paper's figure, and those of `Experiment.curves_of`."""
+    figure = main(of)
+    return [group for group in of if group in figure or group.study in group.experiment.curves_of]
+
+
 def _kind(group: Group) -> tuple[str, ...]:
     return *group.section, group.model, group.variant
 

@@ -12,7 +12,7 @@ from phased.report.drawing.bars import draw_bars
 from phased.report.drawing.learning import draw_learning, draw_loss
 from phased.report.drawing.tradeoff import draw_tradeoff
 from phased.report.drawing.trained import draw_learned, draw_raster
-from phased.report.groups import Group, compared, groups, keys, main, sections
+from phased.report.groups import Group, compared, groups, keys, learning, main, sections
 from phased.report.save import save
 from phased.report.style import styled
 
@@ -34,13 +34,13 @@ def save_pictures(records: Sequence[Record], folder: Path) -> list[Path]:
 
 def _pictures(section: Sequence[Group]) -> Iterator[tuple[str, Figure]]:
     """The figures of one section, as far as its descriptor names them and its groups have the data."""
-    shown, charts = few(main(section)), section[0].experiment.charts
+    shown, curves, charts = few(main(section)), few(learning(section)), section[0].experiment.charts
     if "bars" in charts:
         yield "bars", draw_bars(shown)
-    if "loss" in charts and all(group.has_test_loss for group in shown):
-        yield "loss", draw_loss(shown)
+    if "loss" in charts and all(group.has_test_loss for group in curves):
+        yield "loss", draw_loss(curves)
     if "learning" in charts:
-        yield "learning", draw_learning(shown)
+        yield "learning", draw_learning(curves)
     settings = few(compared(section))
     if settings:
         yield "updates", draw_tradeoff(settings)

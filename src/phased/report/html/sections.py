@@ -13,7 +13,7 @@ from phased.experiments import catalogue
 from phased.experiments.descriptor import Claim, Experiment, Metric
 from phased.experiments.record import Record
 from phased.report import findings, names
-from phased.report.groups import Group, compared, keys, lowest, main
+from phased.report.groups import Group, compared, keys, learning, lowest, main
 from phased.report.groups import sections as comparable
 from phased.report.html import charts, gate_charts
 from phased.report.html.blocks import Chart, Key, Part, Section, Table
@@ -45,16 +45,16 @@ def _nothing(experiment: Experiment, folder: str) -> Section:
 
 def _results(key: str, groups: Sequence[Group]) -> Section:
     about, scale = groups[0].experiment, groups[0].scale
-    shown = main(groups)
-    left_out = len(groups) - len(shown)
+    shown, curves = main(groups), learning(groups)
+    left_out = len(groups) - len(curves)
     text = [f"What the paper finds: {about.finding}"] if about.finding else []
     text += [QUICK] if scale != "paper" else []
     parts = _tables(groups)
     parts += [_bars(key, shown)] if "bars" in about.charts else []
-    if "loss" in about.charts and all(group.has_test_loss for group in shown):
-        parts.append(_loss(key, shown))
+    if "loss" in about.charts and all(group.has_test_loss for group in curves):
+        parts.append(_loss(key, curves))
     if "learning" in about.charts:
-        parts.append(_learning(key, shown))
+        parts.append(_learning(key, curves))
     parts.append(_numbers(groups))
     if left_out:
         more = f"{names.counted(left_out, 'group')} of other studies, or under fewer conditions, not in the charts above."
