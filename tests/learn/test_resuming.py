@@ -111,7 +111,10 @@ def test_a_finished_training_is_not_repeated(tmp_path, fabric):
     [
         ({"settings": replace(SHORT, batch=4)}, "batch is 8 there, 4 here"),
         ({"task": Sines()}, 'task is "Sines'),
-        ({"network": NetworkConfig(units=5, leak=0.25)}, "model is 'Readout"),
+        (
+            {"network": NetworkConfig(units=5, leak=0.25)},
+            r'model is ".rnn.: PhasedLSTM.*leak=0\)" there, ".rnn.: .*leak=0\.25\)" here',
+        ),
         ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than epochs=1"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,7 +90,8 @@ class Store:
         there = state["identity"]
         for name, here in self.identity.items():
             if there.get(name) != here:
-                raise ValueError(f"'{path}' is of another training: {name} is {there.get(name)!r} there, {here!r} here. {CURE}")
+                one, other = first_difference(there.get(name), here)
+                raise ValueError(f"'{path}' is of another training: {name} is {one!r} there, {other!r} here. {CURE}")
 
     def make_room(self, model: nn.Module, average: Average | None = None) -> None:
         """Raise an OSError if two checkpoints, the old and the new, do not fit.
@@ -152,3 +154,11 @@ def load_checkpoint(path: Path) -> dict[str, Any] | None:
     if not isinstance(state, dict):
         raise ValueError(f"'{path}' must hold the dict of a checkpoint, got {type(state).__name__}. Delete it to start anew.")
     return state
+
+
+def first_difference(one: Any, other: Any) -> tuple[Any, Any]:
+    """Of two texts of several lines, such as those that torch writes of a network, the first lines that differ; else both."""
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return one, other
+    pairs = zip_longest(one.splitlines(), other.splitlines(), fillvalue="")
+    return next(((a.strip(), b.strip()) for a, b in pairs if a.strip() != b.strip()), (one, other))
