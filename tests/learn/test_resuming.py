@@ -113,7 +113,7 @@ def test_a_finished_training_is_not_repeated(tmp_path, fabric):
         ({"task": Sines()}, 'task is "Sines'),
         (
             {"network": NetworkConfig(units=5, leak=0.25)},
-            r'model is ".rnn.: PhasedLSTM.*leak=0\)" there, ".rnn.: .*leak=0\.25\)" here',
+            r"model is '\(rnn\): .*leak=0.001\)' there, '\(rnn\): .*leak=0.25\)' here",
         ),
         ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than epochs=1"),
     ],
