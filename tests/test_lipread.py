@@ -99,6 +99,34 @@ def test_an_alignment_that_is_not_there_is_named(clips, model):
     assert "bbaf2n.align" in error
 
 
+@pytest.mark.parametrize("align", ["align", "s1", "."])
+def test_the_speaker_may_be_a_folder_further_up_and_alignments_in_a_folder_of_their_own(clips, model, align):
+    deep = clips / "s1" / "video" / "mpg_6000"
+    deep.mkdir(parents=True)
+    (clips / "s1" / "bbaf2n.mpg").rename(deep / "bbaf2n.mpg")
+    if align != "align":
+        (clips / "s1" / "align").mkdir()
+        (clips / "align" / "s1" / "bbaf2n.align").rename(clips / "s1" / "align" / "bbaf2n.align")
+    code, out, error = called(deep / "bbaf2n.mpg", "--model", model, "--align", clips / align, "--json")
+    assert code == 0, error
+    assert len(out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("files", [["bbaf2n.mpg"], ["bbaf2n.mpg", "lgbx9s.mpg"]])
+def test_a_path_of_alignments_that_does_not_exist_is_named(clips, model, files):
+    code, out, error = called(*(clips / "s1" / file for file in files), "--model", model, "--align", clips / "nothing")
+    assert (code, out) == (1, "")
+    assert f"--align must be a file or a folder, and '{clips / 'nothing'}' does not exist." in error.replace("\n", " ")
+
+
+def test_hidden_files_are_no_clips(clips, model):
+    (clips / "s1" / "._bbaf2n.mpg").write_text("")
+    (clips / "s1" / "swwb1a.mpg").unlink()
+    code, out, _ = called(clips / "s1", "--model", model)
+    assert code == 0
+    assert out.splitlines()[-1].startswith("2 clips, ")
+
+
 def test_one_alignment_is_not_the_truth_of_several_clips(clips, model):
     align = clips / "align" / "s1" / "bbaf2n.align"
     code, out, error = called(clips / "s1", "--model", model, "--align", align, "--skip-bad")
@@ -160,6 +188,15 @@ def test_a_clip_too_short_for_six_words_is_warned_of(clips, model, monkeypatch):
     assert len(out.splitlines()) == 2
     assert "bbaf2n.mpg': six words last at least" in error
     assert "lgbx9s" not in error
+
+
+@pytest.mark.parametrize("sense, warned", [((), True), (("--video-only",), True), (("--audio-only",), False)])
+def test_damaged_pictures_are_warned_of_where_they_are_used(clips, model, monkeypatch, sense, warned):
+    whole = command.prepare_clip
+    monkeypatch.setattr(command, "prepare_clip", lambda *given: whole(*given)._replace(jump=44.4))
+    code, out, error = called(clips / "s1" / "bbaf2n.mpg", "--model", model, "--json", *sense)
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert ("bbaf2n.mpg': two frames in a row differ by 44 gray levels" in error) == warned
 
 
 def test_a_picture_of_one_clip_is_drawn(clips, model, tmp_path):

@@ -8,20 +8,23 @@ import safetensors.torch
 import torch
 
 from phased.data.clips import SLOTS, WORDS
-from phased.lipreader import About, BadModel, Config, LipReader, Scaling, Timing
+from phased.lipreader import About, BadModel, Config, LipReader, Scaling, Spoken, Timing
 from phased.lipreader.card import card
 from phased.lipreader.network import phased_network
 from phased.lipreader.store import SHIPPED
 from speaking import made_up, shortened
 
 UNITS = (6, 7, 8)
+TESTED = ("s1/bbaf2n", "s3/lgbx9s")
 
 
 @pytest.fixture(scope="module")
 def reader() -> LipReader:
     """An untrained network, with parameters as they are stored."""
     spans = np.stack([made_up(seed).sentence.spans for seed in range(3)])
-    about = About("phased run lipreading", "Made-up clips.", {"words, video alone": 0.5}, {"phased": "0.1.0"}, "2026-11-16")
+    about = About(
+        "phased run lipreading", "Made-up clips.", {"words, video alone": 0.5}, {"phased": "0.1.0"}, "2026-11-16", TESTED
+    )
     config = Config(UNITS, 2, True, 100, Scaling(torch.zeros(39), torch.ones(39)), Timing.of(spans), about)
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -81,11 +84,26 @@ def test_a_clip_too_short_for_six_words_is_doubted_in_the_senses_that_are_used(r
     assert reader.doubt(silent._replace(mfcc={100: clip.mfcc[100]._replace(values=clip.mfcc[100].values[:0])}), "audio")
 
 
+def test_words_too_short_to_be_words_are_doubted_unless_their_times_are_known(reader):
+    clip = made_up(9)
+    begins = np.array([500.0, 700, 900, 1100, 1300, 1310])
+    spoken = Spoken((0,) * 6, np.stack([begins, np.append(begins[1:], 1700)], 1), (0.9,) * 6)
+    assert "words last at least 40 ms, got one of 10 ms: the sentence may be cut off" in reader.doubt(
+        clip._replace(sentence=None), "both", spoken
+    )
+    assert reader.doubt(clip, "both", spoken) is None
+    begins[-1] = 1340
+    whole = Spoken((0,) * 6, np.stack([begins, np.append(begins[1:], 1700)], 1), (0.9,) * 6)
+    assert reader.doubt(clip._replace(sentence=None), "both", whole) is None
+
+
 def test_the_card_names_command_data_and_scores(reader, tmp_path):
     reader.save(tmp_path)
     card = (tmp_path / "README.md").read_text()
     assert all(part in card for part in ("phased run lipreading", "Made-up clips.", "| words, video alone | 50.0 % |", "0.1.0"))
     assert max(map(len, card.splitlines())) <= 140
+    assert "On 2 clips that were not used in training; `tested` in `config.json` has their names:" in card
+    assert LipReader.load(tmp_path).config.about.tested == ("s1/bbaf2n", "s3/lgbx9s")
 
 
 def broken(folder, name: str, change) -> None:

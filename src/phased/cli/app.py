@@ -57,7 +57,7 @@ Events = Annotated[
 Model = Annotated[
     Path | None, typer.Option("--model", metavar="FOLDER", help="The model. Default: the one for N-MNIST that comes with phased.")
 ]
-Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per recording, and nothing else.")]
+Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]
 Picture = Annotated[
     Path | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from rich.text import Text
 
 from phased import files
 from phased.data.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
-from phased.data.clips.layout import VIDEO
+from phased.data.clips.layout import ALIGNMENTS, VIDEO
 from phased.files import printable
 from phased.lipreader import LipReader, Spoken
 from phased.lipreader.inputs import Sense
 
 ALIGNMENT = ".align"
+DEEPEST = 4  # folders above a clip among which the speaker's is searched
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
             continue
         for warning in contradictions(file, clip, alignment):
             warn(errors, warning)
-        doubt = reader.doubt(clip, options.sense)
+        doubt = reader.doubt(clip, options.sense, spoken)
         if doubt is not None:
             warn(errors, f"'{file}': {doubt}")
         truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
@@ -104,14 +106,19 @@ def video_files(paths: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in VIDEO and file.is_file())
+        # Names that begin with a dot are files that other systems keep beside clips.
+        found = sorted(f for f in path.rglob("*") if f.suffix.lower() in VIDEO and not f.name.startswith(".") and f.is_file())
         if not found:
             raise ValueError(f"there are no clips in '{path}'. They end with {', '.join(sorted(VIDEO))}.")
         yield from found
 
 
 def check_alignment(align: Path | None, clips: int) -> None:
-    """An error for one alignment that would be the truth of several clips."""
+    """An error for an alignment that does not exist, or that would be the truth of several clips."""
+    if align is not None and not align.exists():
+        raise ValueError(
+            f"--align must be a file or a folder, and '{align}' does not exist. Check the path, or leave --align out."
+        )
     if align is not None and not align.is_dir() and clips > 1:
         raise ValueError(
             f"--align must be a folder for several clips, got '{align}' for {clips:,} clips. Name a folder with "
@@ -123,16 +130,23 @@ def alignment_of(file: Path, align: Path | None) -> Path | None:
     """The alignment of a clip: the file that was named, or the one of its sentence in the folder that was named."""
     if align is None or not align.is_dir():
         return align
-    named, name = file.parent.name, f"{file.stem}{ALIGNMENT}"
-    speaker = named if named not in ("", "..") else file.parent.resolve().name
-    places = [align / speaker / name, align / name]
-    found = next((place for place in places if place.is_file()), None)
+    # The speaker's folder is that of the clip, or one above it: archives of GRID have s1/video/mpg_6000/bbaf2n.mpg too.
+    name, speakers = f"{file.stem}{ALIGNMENT}", speaker_folders(file)
+    places = [align / speakers[0] / name, align / name] if speakers else [align / name, align / name]
+    further = [align / speaker / inner / name for speaker in ("", *speakers) for inner in ("", *ALIGNMENTS)]
+    found = next((place for place in (*places, *further) if place.is_file()), None)
     if found is None:
         raise BadClip(
             file,
             f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Copy it there, or leave --align out.",
         )
     return found
+
+
+def speaker_folders(file: Path) -> list[str]:
+    """The names of the folders above a clip, the nearest first."""
+    above = Path(normpath(file.absolute())).parents  # links are not followed: their names may be those of speakers
+    return [folder.name for folder in list(above)[:DEEPEST] if folder.name]
 
 
 def contradictions(file: Path, clip: Clip, alignment: Path | None) -> Iterator[str]:

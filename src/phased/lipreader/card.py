@@ -24,7 +24,7 @@ def card(config: Config) -> str:
     parts.append(wrapped(", ".join(filter(None, (about.date, versions))) + "."))
     if about.scores:
         rows = [f"| {name} | {100 * score:.1f} % |" for name, score in about.scores.items()]
-        parts += ["## Scores", "On clips that were not used in training:", "\n".join(["| | correct |", "|---|---|", *rows])]
+        parts += ["## Scores", on_what(len(about.tested)), "\n".join(["| | correct |", "|---|---|", *rows])]
     limits = (
         "- It was trained on few speakers, and has been tested on no others.",
         "- It knows GRID's 51 words in GRID's order, and answers with six of them for any clip.",
@@ -33,6 +33,13 @@ def card(config: Config) -> str:
     )
     parts += ["## Limits", "\n".join(limits), wrapped("GRID is the work of its authors. Keep this notice with the model.")]
     return "\n\n".join(parts) + "\n"
+
+
+def on_what(clips: int) -> str:
+    """What the scores are of."""
+    if not clips:
+        return "On clips that were not used in training:"
+    return f"On {clips:,} clips that were not used in training; `tested` in `config.json` has their names:"
 
 
 def wrapped(text: str) -> str:

@@ -33,6 +33,7 @@ class About:
         scores: its accuracies on other clips, by what was tested.
         versions: of the packages that trained it.
         date: when it was trained.
+        tested: the clips that were not trained on and that the scores are of, such as "s1/bbaf2n".
     """
 
     command: str = ""
@@ -40,6 +41,7 @@ class About:
     scores: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     date: str = ""
+    tested: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,7 @@ class Config:
             "silence": timing.silence,
             "weight": timing.weight,
             **asdict(self.about),
+            "tested": list(self.about.tested),
         }
 
 
@@ -110,7 +113,8 @@ def _config(found: Mapping[str, Any]) -> Config:
     timing = Timing(_normal(found["begin"]), durations, _number(found["silence"]), _number(found["weight"]))
     scores = {str(key): _number(value) for key, value in found["scores"].items()}
     versions = {str(key): str(value) for key, value in found["versions"].items()}
-    about = About(str(found["command"]), str(found["data"]), scores, versions, str(found["date"]))
+    tested = tuple(map(str, found.get("tested", ())))  # models from before there was a list have none
+    about = About(str(found["command"]), str(found["data"]), scores, versions, str(found["date"]), tested)
     first, second, third = units
     layers = _whole(found["layers"])
     return Config((first, second, third), layers, found["normalised"], found["rate"], Scaling(mean, deviation), timing, about)

@@ -12,6 +12,7 @@ from torch import Tensor
 from phased import check
 from phased.data.clips import Clip
 from phased.data.clips.cepstrum import RESOLUTIONS
+from phased.data.clips.clip import DAMAGED
 from phased.fusion import Fused
 from phased.learn.batch import Samples
 from phased.lipreader import store
@@ -19,6 +20,8 @@ from phased.lipreader.config import Config
 from phased.lipreader.grammar import Array, Spoken, at_found_times, at_known_times
 from phased.lipreader.inputs import SENSES, Sense, samples_of
 from phased.lipreader.network import Words
+
+SHORTEST_WORD = 40.0  # ms: that of GRID's alignments on which the model that comes with the package was trained
 
 
 class Followed(NamedTuple):
@@ -101,17 +104,23 @@ make it again with `phased pack`.
             return at_known_times(outputs, time, clip.sentence.spans.astype(np.float64))
         return at_found_times(outputs, time, self.config.timing)
 
-    def doubt(self, clip: Clip, sense: Sense = "both") -> str | None:
-        """Why six words cannot be in a clip: its frames or its sound are too short for them, as in a file that was cut off.
+    def doubt(self, clip: Clip, sense: Sense = "both", spoken: Spoken | None = None) -> str | None:
+        """Why the words of a clip may be wrong: damaged pictures, or a clip that is cut off or too short for six words.
 
         Args:
             clip: what `phased.data.clips.prepare_clip` returns.
             sense: what is used of it.
+            spoken: what `read` returned for it. In a clip that is cut off, the last words found are too short to be words.
 
         Returns:
-            One sentence with the cure, or None. With an alignment, `prepare_clip` has compared the clip with it.
+            One sentence with the cure, or None. With an alignment, `prepare_clip` has compared the clip's length with it.
         """
         check.choice("sense", sense, SENSES)
+        if sense != "audio" and clip.jump > DAMAGED:
+            return (
+                f"two frames in a row differ by {clip.jump:.0f} gray levels on average: pictures are damaged, and words may be "
+                f"wrong. Copy the clip again, or use its sound alone."
+            )
         if clip.sentence is not None:
             return None
         shortest, sound = self.config.timing.shortest, clip.mfcc[self.config.rate]
@@ -123,6 +132,11 @@ make it again with `phased pack`.
                     f"six words last at least {shortest:.0f} ms, got {end:.0f} ms of {kind}: words may be missing. Copy or "
                     f"record the whole sentence."
                 )
+        if spoken is not None and (least := float(np.diff(spoken.spans).min())) < SHORTEST_WORD:
+            return (
+                f"words last at least {SHORTEST_WORD:.0f} ms, got one of {least:.0f} ms: the sentence may be cut off, and words "
+                f"may be wrong. Copy or record the whole sentence."
+            )
         return None
 
     def follow(self, clip: Clip, sense: Sense = "both") -> Followed:

@@ -21,6 +21,10 @@ LONGEST = 60.0  # seconds: clips have 3, and a film would not fit into memory
 GAP = 0.02  # seconds between sounds that are filled with silence; containers round times to ms
 STEP = 40.0  # ms between frames where there are none
 BLANK = (48, 48)  # pixels of such a frame
+WITHOUT = {  # the cure where one of the senses is missing
+    "video": 'Copy or record it again, or use the sound alone (--audio-only; in Python sense="audio").',
+    "audio": 'Copy or record it again, or use the pictures alone (--video-only; in Python sense="video").',
+}
 
 
 class Decoded(NamedTuple):
@@ -76,7 +80,7 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
         with av.open(str(path)) as container:
             for used, kind, streams in (("video", "video", container.streams.video), ("audio", "sound", container.streams.audio)):
                 if not streams and sense in (used, "both"):
-                    raise BadClip(path, f"a clip must have {kind}, got a file without it. Copy or record it again.")
+                    raise BadClip(path, f"a clip must have {kind}, got a file without it. {WITHOUT[used]}")
             decoded = [*container.streams.video[:1], *container.streams.audio[:1]]
             for stream in decoded:
                 stream.thread_type = "NONE"  # clips are decoded in parallel instead
@@ -158,7 +162,7 @@ def _checked(
     if wrong is not None and sense != "audio":
         raise BadClip(path, wrong)
     if not sound.samples and sense != "video":
-        raise BadClip(path, "a clip must have sound, got a stream without samples. Copy or record it again.")
+        raise BadClip(path, f"a clip must have sound, got a stream without samples. {WITHOUT['audio']}")
     if wrong is not None:
         count = max(2, int(np.ceil(1000 * sound.samples / sound.rate / STEP)))
         ms = STEP * np.arange(count, dtype=np.float64)

@@ -37,6 +37,7 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
         f"testing.",
         versions={str(name): str(version) for name, version in record.versions.items()},
         date=record.date,
+        tested=tuple(loaded.parts.test),
     )
     config = Config(
         (video, audio, merged), 2, settings["normalised"], RATES[task.resolution], loaded.scaling, Timing.of(spans), about
