@@ -186,6 +186,7 @@ def test_a_clip_too_short_for_six_words_is_warned_of(clips, model, monkeypatch):
     code, out, error = called(clips / "s1" / "bbaf2n.mpg", clips / "s1" / "lgbx9s.mpg", "--model", model, "--json")
     assert code == 0
     assert len(out.splitlines()) == 2
+    assert ["doubt" in json.loads(line) for line in out.splitlines()] == [True, False]
     assert "bbaf2n.mpg': six words last at least" in error
     assert "lgbx9s" not in error
 
@@ -197,6 +198,7 @@ def test_damaged_pictures_are_warned_of_where_they_are_used(clips, model, monkey
     code, out, error = called(clips / "s1" / "bbaf2n.mpg", "--model", model, "--json", *sense)
     assert (code, len(out.splitlines())) == (0, 1)
     assert ("bbaf2n.mpg': two frames in a row differ by 44 gray levels" in error) == warned
+    assert json.loads(out).get("doubt", "").startswith("two frames") == warned
 
 
 def test_a_picture_of_one_clip_is_drawn(clips, model, tmp_path):

@@ -81,7 +81,7 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
         truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
         total.add(truth, said)
         if options.json:
-            print(json.dumps(as_json(file, spoken)), flush=True)
+            print(json.dumps(as_json(file, spoken, doubt)), flush=True)
         else:
             console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
     return total
@@ -162,15 +162,16 @@ def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:
     return spelled(file.stem) if clip.sentence is None else tuple(WORDS[word] for word in clip.sentence.words)
 
 
-def as_json(file: Path, spoken: Spoken) -> dict[str, Any]:
-    """The answer for one clip; `confidence` is the mean over its words."""
-    return {
+def as_json(file: Path, spoken: Spoken, doubt: str | None) -> dict[str, Any]:
+    """The answer for one clip; `confidence` is the mean over its words, and `doubt` is there if there is one."""
+    answer = {
         "file": str(file),
         "words": [WORDS[word] for word in spoken.words],
         "confidence": round(sum(spoken.confidence) / len(spoken.confidence), 4),
         "confidences": [round(each, 4) for each in spoken.confidence],
         "times": [[round(float(edge), 1) for edge in span] for span in spoken.spans],
     }
+    return answer if doubt is None else {**answer, "doubt": doubt}
 
 
 def line(file: Path, spoken: Spoken, truth: Sequence[str] | None) -> Text:
