@@ -182,6 +182,8 @@ def test_parameters_that_do_not_fit_are_named(folder, change, message):
         ({"time_unit": "s"}, "'time_unit' must be 'ms', got 's'"),
         ({"units": 10**9}, "'units' must be from 1 to 65536, got 1000000000"),
         ({"units": True}, "'units' must be of type int, got bool"),
+        ({"hidden": -1}, "'hidden' must be from 1 to 65536, got -1"),
+        ({"hidden": 1.5}, "'hidden' must be of type int, got float"),
         ({"sensor": [34]}, "'sensor' must be width and height"),
         ({"cell": "rnn"}, "'cell' must be one of"),
         ({"gate": "round"}, "'gate' must be one of"),

@@ -214,6 +214,12 @@ def test_the_mean_output_is_read_beside_the_last_one(encoded, make):
         torch.testing.assert_close(answer[b], model.linear(read))
 
 
+@pytest.mark.parametrize("hidden, error", [(-1, ValueError), (2.5, TypeError), (True, TypeError)])
+def test_a_number_of_relus_without_meaning_is_named(hidden, error):
+    with pytest.raises(error, match="hidden must be"):
+        Readout(PhasedLSTM(1, 5), 3, hidden=hidden)
+
+
 def test_relus_are_between_what_is_read_and_the_linear_layer_and_both_have_the_dropout():
     model = Readout(PhasedLSTM(1, 5, period=3.0, ratio_on=0.5), 3, mean=True, hidden=7, dropout=0.5).eval()
     seen = []

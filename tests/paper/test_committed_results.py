@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from phased.experiments import catalogue
 from phased.experiments.folder import read
-from phased.experiments.record import Record
+from phased.experiments.record import Record, flat
+from phased.experiments.run import filled
 from phased.report.groups import Group, groups
 
 FOLDER = Path(__file__).parents[2] / "results"
@@ -31,6 +33,26 @@ def pick(found: list[Group], experiment: str, condition: str, model: str = "phas
         and all(group.settings.get(key, value) == value for key, value in wanted.items())
     ]
     return group
+
+
+BY_DATA = {"task.names", "task.real", "train", "test"}  # settings that depend on the data at hand
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.studies()))
+def test_a_committed_record_has_the_settings_that_its_command_has_now(name, monkeypatch):
+    monkeypatch.delenv("PHASED_DATA", raising=False)  # otherwise clips might be prepared
+    study = catalogue.studies()[name]
+    committed = [r for r in read(FOLDER).records if r.scale == "paper" and (r.study or r.experiment) == name]
+    runs = {}
+    for options in ({}, {"periods": "authors"}) if "periods" in study.options else ({},):
+        try:
+            runs |= {run.name: run for run in study.runs("paper", range(5), **options)}
+        except FileNotFoundError:
+            pytest.skip("its runs are listed from its data alone")
+    for record in committed:
+        run = runs[record.name]
+        there, here = flat(filled(record.settings, run.default_settings)), flat(run.settings)
+        assert {key: value for key, value in here.items() if there.get(key) != value and key not in BY_DATA} == {}, record.name
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.001])

@@ -94,7 +94,7 @@ def parse(found: Mapping[str, Any]) -> Config:
         _get(found, "peephole", bool),
         # Models from before there was a choice have neither.
         _get({"mean": False, **found}, "mean", bool),
-        0 if found.get("hidden", 0) == 0 else _size(found, "hidden"),
+        _get({"hidden": 0, **found}, "hidden", int) and _size(found, "hidden"),
     )
     return Config(sizes, classes, _about(found))
 

@@ -35,7 +35,7 @@ class Readout(Model):
 
     Raises:
         TypeError: rnn is another kind of layer.
-        ValueError: rnn is bidirectional or has batch_first=True.
+        ValueError: rnn is bidirectional or has batch_first=True, or hidden is negative.
 
     Example:
         >>> import torch
@@ -66,6 +66,8 @@ class Readout(Model):
             raise ValueError(
                 "rnn must be one-directional with the steps first, as a Batch is. Use bidirectional=False, batch_first=False."
             )
+        if hidden != 0:
+            check.size("hidden", hidden)
         self.encoder = encoder
         self.rnn = rnn
         self.dropout = nn.Dropout(dropout) if dropout else None

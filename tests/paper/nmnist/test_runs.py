@@ -92,7 +92,7 @@ def test_damaged_files_are_an_error_or_left_out_and_counted(data_folder):
     assert {run.training.test for run in found} == {REAL["Test"] - 1}
 
 
-@pytest.mark.parametrize("study", ["nmnist", "nmnist-ratios", "nmnist-real", "nmnist-best"])
+@pytest.mark.parametrize("study", ["nmnist", "nmnist-ratios", "nmnist-real", "nmnist-best", "nmnist-readout"])
 @pytest.mark.parametrize("archive", [False, True])
 def test_a_list_of_runs_reads_no_recording(data_folder, monkeypatch, study, archive):
     if archive:

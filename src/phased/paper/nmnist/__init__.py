@@ -83,6 +83,9 @@ EXPERIMENT = Experiment(
         Study("nmnist-ratios", "accuracy against updates on these digits: open ratios", runs.ratios, OPTIONS),
         Study("nmnist-real", "the Phased LSTM trained on simulated and real recordings", runs.with_real, OPTIONS),
         Study("nmnist-best", "a larger Phased LSTM, trained on changed recordings", runs.best, OPTIONS),
+        Study(
+            "nmnist-readout", "the larger Phased LSTM, with ReLUs that read its last and its mean output", runs.readout, OPTIONS
+        ),
     ),
     models=(CNN, BN_LSTM, PHASED),
     conditions={
