@@ -137,7 +137,7 @@ Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
   const Layer<T> layer = layer_of<T>(p, nullptr, gate);
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
-    const LookedMemory looked(p.units);
+    const LookedMemory looked(p.units, kCandidates);
     for (int64_t b : shares[thread]) {
       auto& sequence = schedule.sequences[b];
       const int64_t steps = p.lengths[b];
@@ -202,7 +202,7 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
     const ScratchMemory<T> scratch(layer);
-    const LookedMemory looked(p.units);
+    const LookedMemory looked(p.units, kCandidates);
     const int64_t chunk = 256, room = 16 * padded_units(p.units);  // the schedule in small pieces, which stay in the cache
     const Buffer<int64_t> start(chunk + 1);
     const Buffer<int32_t> unit(room);

@@ -50,7 +50,7 @@ PHASED_INLINE void all_openness(const Layer<T>& layer, const DenseScratch<T>& at
     const Doubles tau = load<Doubles>(at.period + n), s = load<Doubles>(at.shift + n), r_on = load<Doubles>(at.ratio_on + n);
     Doubles phi;
     if (near) {
-      phi = phase_of(t, tau, s);
+      phi = phase_of(Doubles{} + t, tau, s);
     } else {
       for (int l = 0; l < kDoubles; l++) phi[l] = phase(t, tau[l], s[l]);
     }

@@ -7,6 +7,7 @@ namespace phased {
 
 constexpr int kLanes = 8;        // units whose rough phase is computed together; events and units are padded to as many
 constexpr int64_t kBlock = 512;  // steps whose rows a backward pass holds together for the weights' gradients
+constexpr int64_t kCandidates = 256;  // units, of several steps, whose phases are computed together
 constexpr int64_t kProducts = 4;  // of a unit, in either cell
 constexpr int64_t kGateParameters = 3, kPeepholes = 3;
 
@@ -79,9 +80,10 @@ struct Lookup {
   const int64_t* index;
 };
 
-// Working memory for the candidate units of a step; all arrays hold `padded_units` elements.
+// Working memory for the candidate units of some steps, `capacity` of them and a vector more.
 struct Looked {
-  double *period, *shift, *ratio_on, *phase;
+  double *time, *period, *shift, *ratio_on, *phase;
+  int64_t capacity;  // at least the number of units
 };
 
 // Units in whole vectors.

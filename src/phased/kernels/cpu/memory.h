@@ -1,6 +1,7 @@
 // Working memory: zeroed, aligned to a cache line, freed with its owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -52,12 +53,14 @@ class Buffer {
 
 struct LookedMemory {
   Buffer<double> doubles;
-  int64_t units;
+  int64_t capacity;
 
-  explicit LookedMemory(int64_t units) : doubles(4 * padded_units(units)), units(units) {}
+  // For the candidates of at least one step.
+  explicit LookedMemory(int64_t units, int64_t candidates = 0)
+      : doubles(5 * (std::max(units, candidates) + kLanes)), capacity(std::max(units, candidates)) {}
   Looked get() const {
-    const auto at = [&](int64_t i) { return doubles.get() + i * padded_units(units); };
-    return {at(0), at(1), at(2), at(3)};
+    const auto at = [&](int64_t i) { return doubles.get() + i * (capacity + kLanes); };
+    return {at(0), at(1), at(2), at(3), at(4), capacity};
   }
 };
 

@@ -18,52 +18,69 @@ PHASED_INLINE int64_t candidates(const Layer<T>& layer, double t, int32_t* unit)
     for (; count < layer.units; count++) unit[count] = static_cast<int32_t>(count);
     return count;
   }
-  for (int64_t block = 0; block < layer.units; block += 64) {
-    uint64_t seek = 0;
-    for (int64_t eight = 0; eight < 64 && block + eight < layer.units; eight += 8) {
-      const int64_t n = block + eight;
-      seek |= static_cast<uint64_t>(within_reach(layer.rate + n, layer.lag + n, layer.reach + n, t)) << eight;
+  for (int64_t first = 0; first < layer.units; first += 2 * kLanes) {
+    unsigned seek = within_reach(layer.rate + first, layer.lag + first, layer.reach + first, t);
+    if (first + kLanes < layer.units) {
+      const int64_t next = first + kLanes;
+      seek |= within_reach(layer.rate + next, layer.lag + next, layer.reach + next, t) << kLanes;
     }
-    for (; seek; seek &= seek - 1) unit[count++] = static_cast<int32_t>(block + __builtin_ctzll(seek));
+    count += list_set(seek, static_cast<int32_t>(first), unit + count);
   }
   return count;
 }
 
-// Their phases, exactly, a vector of them at a time.
+// The candidates of steps from `step` on, with their times and gates, until all steps are done, or the slots up to `capacity` or
+// the working memory may be too few for another step. Returns the step after the last. start[j + 1] is where step j's end.
 template <class T>
-PHASED_INLINE void phases(const Layer<T>& layer, const Looked& at, double t, const int32_t* unit, int64_t count) {
-  for (int64_t i = 0; i < count; i++) {
-    const int64_t n = unit[i];
-    at.period[i] = layer.period[n], at.shift[i] = layer.offset[n], at.ratio_on[i] = layer.ratio_on[n];
+PHASED_INLINE int64_t look(const Layer<T>& layer, const Looked& at, const double* time, int64_t step, int64_t steps,
+                           int64_t* start, int32_t* unit, int64_t capacity) {
+  const int64_t first = start[step];
+  int64_t count = first;
+  for (; step < steps && count + padded_units(layer.units) <= capacity && count - first + layer.units <= at.capacity; step++) {
+    const int64_t found = candidates(layer, time[step], unit + count);
+    for (int64_t i = 0; i < found; i++) {
+      const int64_t n = unit[count + i], place = count - first + i;
+      at.time[place] = time[step], at.period[place] = layer.period[n], at.shift[place] = layer.offset[n];
+      at.ratio_on[place] = layer.ratio_on[n];
+    }
+    start[step + 1] = count += found;
   }
-  for (int64_t i = count; i < count + kLanes; i++)
-    at.period[i] = at.ratio_on[i] = 1, at.shift[i] = 0;  // the last vector's other lanes
-  if (fabs(t) <= layer.near) {
-    for (int64_t i = 0; i < count; i += kDoubles)
-      store(at.phase + i, phase_of(t, load<Doubles>(at.period + i), load<Doubles>(at.shift + i)));
-    return;
-  }
-  for (int64_t i = 0; i < count; i++) at.phase[i] = phase(t, at.period[i], at.shift[i]);
+  for (int64_t i = count - first; i < count - first + kLanes; i++)  // the last vector's other lanes
+    at.period[i] = at.ratio_on[i] = 1, at.time[i] = at.shift[i] = 0;
+  return step;
 }
 
-// The units open at time t, in order, with their openness and side. Returns their number; the arrays have room for all units and
-// a vector.
+// The exact phases of `count` candidates, a vector of them at a time.
 template <class T>
-PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double t, int32_t* unit, T* k, uint8_t* side_of) {
-  int64_t count = candidates(layer, t, unit);
-  phases(layer, at, t, unit, count);
-  int64_t open = 0;
-  for (int64_t i = 0; i < count; i++)
-    open += !(at.phase[i] >= at.ratio_on[i]);  // a gate that is NaN is open, and its openness NaN
-  if (open < count) {  // rare: reach is hardly more than the ratio
-    open = 0;
-    for (int64_t i = 0; i < count; i++) {
-      unit[open] = unit[i], at.phase[open] = at.phase[i], at.ratio_on[open] = at.ratio_on[i];
-      open += !(at.phase[open] >= at.ratio_on[open]);
-    }
-    count = open;
+PHASED_INLINE void phases(const Layer<T>& layer, const Looked& at, int64_t count) {
+  bool near = true;
+  for (int64_t i = 0; i < count; i++) near &= fabs(at.time[i]) <= layer.near;
+  if (near) {
+    for (int64_t i = 0; i < count; i += kDoubles)
+      store(at.phase + i,
+            phase_of(load<Doubles>(at.time + i), load<Doubles>(at.period + i), load<Doubles>(at.shift + i)));
+    return;
   }
+  for (int64_t i = 0; i < count; i++) at.phase[i] = phase(at.time[i], at.period[i], at.shift[i]);
+}
 
+// Leaves out the candidates of these steps that are closed: few, because reach is hardly more than the ratio.
+inline void leave_out_closed(const Looked& at, int64_t step, int64_t end, int64_t* start, int32_t* unit) {
+  const int64_t first = start[step];
+  int64_t open = first, i = first;
+  for (; step < end; step++) {
+    for (const int64_t last = start[step + 1]; i < last; i++) {
+      const double phi = at.phase[i - first], r_on = at.ratio_on[i - first];
+      unit[open] = unit[i], at.phase[open - first] = phi, at.ratio_on[open - first] = r_on;
+      open += !(phi >= r_on);  // a gate that is NaN is open, and its openness NaN
+    }
+    start[step + 1] = open;
+  }
+}
+
+// The openness and the sides of `count` open units.
+template <class T>
+PHASED_INLINE void open_by(const Layer<T>& layer, const Looked& at, int64_t count, T* k, uint8_t* side_of) {
   const bool square = static_cast<Shape>(layer.shape) == Shape::square;
   for (int64_t i = 0; i < count; i += kDoubles) {
     const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i);
@@ -73,22 +90,30 @@ PHASED_INLINE int64_t open_units(const Layer<T>& layer, const Looked& at, double
         square ? Vector<int8_t, kDoubles>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
     store(side_of + i, sides);
   }
-  store(unit + count, Vector<int32_t, kLanes>{});  // loops over whole vectors then read units that exist
-  return count;
 }
 
 static_assert(int(Side::falling) == int(Side::rising) + 1);
 
-// The open events of steps from `step` on, until all are done or the slots left may be too few for another; returns the step
-// after the last. start[j + 1] is where step j's events end, start[step] where the first begin.
+// The open events of steps from `step` on, in the order of steps and units, until all are done or the slots left may be too few
+// for another; returns the step after the last. start[j + 1] is where step j's events end, start[step] where the first begin. The
+// arrays have room for a vector after the last event.
+//
+// Candidates of many steps are listed before any of their phases is computed, so that vectors are full and divisions overlap.
 template <class T>
 int64_t schedule_steps(const Layer<T>& layer, const Looked& at, const double* time, int64_t step, int64_t steps, int64_t* start,
                        int32_t* unit, T* k, uint8_t* side_of, int64_t capacity) {
-  int64_t count = start[step];
-  for (; step < steps && count + padded_units(layer.units) <= capacity; step++) {
-    count += open_units(layer, at, time[step], unit + count, k + count, side_of + count);
-    start[step + 1] = count;
+  while (step < steps) {
+    const int64_t begin = step, first = start[begin];
+    step = look(layer, at, time, begin, steps, start, unit, capacity);
+    if (step == begin) break;
+    const int64_t found = start[step] - first;
+    phases(layer, at, found);
+    int64_t open = 0;
+    for (int64_t i = 0; i < found; i++) open += !(at.phase[i] >= at.ratio_on[i]);
+    if (open < found) leave_out_closed(at, begin, step, start, unit);
+    open_by(layer, at, open, k + first, side_of + first);
   }
+  store(unit + start[step], Vector<int32_t, kLanes>{});  // loops over whole vectors then read units that exist
   return step;
 }
 

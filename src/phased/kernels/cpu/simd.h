@@ -273,8 +273,7 @@ PHASED_INLINE Doubles floor_of(Doubles x) {
 }
 
 // The phases of some units (gate.h's `phase`), for times within Layer::near.
-PHASED_INLINE Doubles phase_of(double t, Doubles tau, Doubles offset) {
-  const Doubles time = Doubles{} + t;
+PHASED_INLINE Doubles phase_of(Doubles time, Doubles tau, Doubles offset) {
   Doubles rest = less_whole(floor_of(time / tau), tau, time);
   rest = rest < 0 ? rest + tau : rest;
   const Doubles cycles = (rest - offset) / tau, phi = cycles - floor_of(cycles);
@@ -308,6 +307,19 @@ PHASED_INLINE unsigned within_reach(const double* rate, const double* lag, const
 #endif
   }
   return result;
+#endif
+}
+
+// Writes first + i for every bit i of `set` below 16, in order; returns their number. May write sixteen numbers.
+PHASED_INLINE int64_t list_set(unsigned set, int32_t first, int32_t* to) {
+#if defined(__AVX512F__)
+  const __m512i all = _mm512_add_epi32(_mm512_set1_epi32(first), _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(set), all));
+  return __builtin_popcount(set);
+#else
+  int64_t count = 0;
+  for (; set; set &= set - 1) to[count++] = first + __builtin_ctz(set);
+  return count;
 #endif
 }
 
