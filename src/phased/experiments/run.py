@@ -149,7 +149,17 @@ def execute(
     model = run.build()
     before = gates(model)
     workers = int(fabric.device.type == "cuda") if workers is None else workers
-    trained = fit(run.task, model, run.training, run.folder(out), fabric, progress, workers, recorded=records(model, fabric))
+    trained = fit(
+        run.task,
+        model,
+        run.training,
+        run.folder(out),
+        fabric,
+        progress,
+        workers,
+        objective=model.objective,
+        recorded=records(model, fabric),
+    )
     record = describe(run, trained, before, gates(model), fabric.device)
     if fabric.is_global_zero:
         write(run.file(out), record)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from phased.learn.batch import Batch
+from phased.learn.metric import Objective
 
 
 class Updates(NamedTuple):
@@ -28,6 +29,11 @@ class Model(nn.Module):
     def recordable(self) -> bool:
         """Whether `phased run` may replay its training steps as CUDA graphs; see `recorded` of `phased.learn.fit`."""
         return False
+
+    @property
+    def objective(self) -> Objective | None:
+        """The loss and the test result of `phased run`; None for the usual ones."""
+        return None
 
     def forward(self, batch: Batch) -> Tensor:
         """The output for a batch.

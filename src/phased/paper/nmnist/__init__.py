@@ -86,6 +86,7 @@ EXPERIMENT = Experiment(
         Study(
             "nmnist-readout", "the larger Phased LSTM, with ReLUs that read its last and its mean output", runs.readout, OPTIONS
         ),
+        Study("nmnist-taught", "the same, taught by a convolutional network that sees whole recordings", runs.taught, OPTIONS),
     ),
     models=(CNN, BN_LSTM, PHASED),
     conditions={

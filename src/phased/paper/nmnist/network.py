@@ -16,6 +16,8 @@ from phased.learn.baselines import Baseline, Normalised
 from phased.learn.batch import Batch
 from phased.learn.model import Model
 from phased.learn.readout import Readout
+from phased.learn.taught import Taught
+from phased.paper.nmnist.teacher import MovieNetwork
 from phased.schedule import valid_steps
 
 ModelName = Literal["phased", "bn-lstm", "lstm", "cnn"]
@@ -35,6 +37,7 @@ class DigitNetwork:
     dropout: float = 0.0  # of the outputs of every layer
     mean: bool = False  # whether the mean output is read beside the last one
     hidden: int = 0  # ReLUs between these and the classes
+    teacher: float = 0.0  # weight in the loss of the probabilities of a convolutional teacher trained beside it; 0 for none
     # Of the Phased LSTM. All units have the same period at first, and shifts spread over it.
     layers: int = 1
     period: float = 100.0  # ms
@@ -48,7 +51,7 @@ class DigitNetwork:
 
     def settings(self) -> dict[str, Any]:
         """The settings that apply to this model, for the record."""
-        events = ("units", "embedding", "smooth", "forget", "dropout", "mean", "hidden")
+        events = ("units", "embedding", "smooth", "forget", "dropout", "mean", "hidden", "teacher")
         names = {
             "phased": (*events, "layers", "period", "ratio_on", "leak"),
             "bn-lstm": (*events, "normalise"),
@@ -65,7 +68,7 @@ class DigitNetwork:
                 return FrameNetwork(task.classes)
             encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
             layer = self._layer(encoder.features)
-            return Readout(
+            network = Readout(
                 layer,
                 task.classes,
                 encoder,
@@ -74,6 +77,7 @@ class DigitNetwork:
                 mean=self.mean,
                 hidden=self.hidden,
             )
+            return Taught(network, MovieNetwork(task.classes), self.teacher) if self.teacher else network
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:
         if self.model != "phased":

@@ -49,6 +49,19 @@ class Table1:
     readout_task: Digits = field(
         default_factory=lambda: Digits(keep=0.85, spread=0.15, most=3500, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
     )
+    # Taught by a convolutional network that sees whole recordings, for ten minutes: units are open for longer, recordings have fewer
+    # events.
+    taught: DigitNetwork = field(
+        default_factory=lambda: DigitNetwork(
+            units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2, teacher=0.9
+        )
+    )
+    taught_task: Digits = field(
+        default_factory=lambda: Digits(keep=0.85, spread=0.15, most=2800, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
+    )
+    taught_training: Training = field(
+        default_factory=lambda: Training(epochs=28, batch=128, rate=4e-3, schedule="one-cycle", average=0.999)
+    )
 
 
 PAPER = Table1()
@@ -66,6 +79,9 @@ QUICK = Table1(
     best_training=SHORT,
     readout=DigitNetwork(ratio_on=0.1, smooth=3.0, mean=True, hidden=64),
     readout_task=Digits(images=FEW, spread=0.25, most=3500, shift=1, jitter=4.0),
+    taught=DigitNetwork(ratio_on=0.1, smooth=3.0, mean=True, hidden=64, teacher=0.9),
+    taught_task=Digits(images=FEW, spread=0.25, most=2800, shift=1, jitter=4.0),
+    taught_training=SHORT,
 )
 TABLES: dict[str, Table1] = {"paper": PAPER, "quick": QUICK}
 
@@ -127,6 +143,14 @@ def readout(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
     table = maker.table
     words = f"{table.readout.units} units and {table.readout.hidden} ReLUs"
     return [maker.run(table.readout_task, table.readout, table.best_training, seed, words, "readout") for seed in seeds]
+
+
+def taught(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
+    """The larger network taught by a convolutional one, for ten minutes on a GPU."""
+    maker = Maker.of("nmnist-taught", scale, options)
+    table = maker.table
+    words = f"{table.taught.units} units, taught by a CNN"
+    return [maker.run(table.taught_task, table.taught, table.taught_training, seed, words, "taught") for seed in seeds]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""A convolutional network that sees a whole recording at once, as a teacher of networks that see one event after another."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from phased.data.recordings import NMNIST, Sensor
+from phased.learn.batch import Batch, Samples
+from phased.learn.model import Model
+from phased.schedule import valid_steps
+
+PARTS, PART = 9, 35.0  # parts of a recording, and their duration in ms; the last has all later events too
+
+
+class MovieNetwork(Model):
+    """Convolutions over frames of summed events, one for each part of a recording and polarity.
+
+    Args:
+        classes: the number of classes.
+        sensor: the size of a frame.
+    """
+
+    def __init__(self, classes: int, sensor: Sensor = NMNIST) -> None:
+        super().__init__()
+        self.sensor = sensor
+        widths = (2 * PARTS, 32, 32, 64, 64, 128)
+        layers: list[nn.Module] = [nn.BatchNorm2d(widths[0])]
+        for number, (inputs, outputs) in enumerate(pairwise(widths), 1):
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+            if number % 2 == 0:
+                layers.append(nn.MaxPool2d(2))
+        size = widths[-1] * (sensor.width // 8) * (sensor.height // 8)
+        self.layers = nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(size, classes))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The output for each recording, (B, classes)."""
+        answer: Tensor = self.layers(movie(batch.samples, self.sensor))
+        return answer
+
+
+def movie(samples: Samples, sensor: Sensor = NMNIST) -> Tensor:
+    """The number of events of each pixel, part of the recording and polarity, (B, 2 PARTS, height, width)."""
+    address, time, lengths = samples
+    steps, sequences = address.shape
+    pixels = sensor.width * sensor.height
+    part = (time / PART).long().clamp(0, PARTS - 1)
+    frame = (torch.arange(sequences, device=address.device) * PARTS + part) * 2 + (address & 1)
+    counts = torch.zeros(sequences * 2 * PARTS * pixels, device=address.device)
+    place = frame * pixels + (address >> 1)
+    counts.scatter_add_(0, place.flatten(), valid_steps(steps, lengths).flatten().to(counts.dtype))
+    return counts.view(sequences, 2 * PARTS, sensor.height, sensor.width)

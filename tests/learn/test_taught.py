@@ -1,0 +1,109 @@
+"""A student that learns beside a teacher: the loss of both, and that a test measures the student alone."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from phased import PhasedLSTM
+from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
+from phased.learn.taught import SOFTER, Taught, TaughtObjective
+
+CLASSES = 4
+
+
+class Fixed(Model):
+    """Gives the same outputs for every batch."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.outputs = nn.Parameter(outputs)
+
+    def forward(self, batch):
+        return self.outputs
+
+
+def a_batch(size=5):
+    time = torch.rand(7, size, dtype=torch.float64).cumsum(0)
+    return Batch.of(torch.randn(7, size, 3), time, torch.full((size,), 7), torch.arange(size) % CLASSES)
+
+
+def a_pair(share, size=5):
+    return Taught(Fixed(torch.randn(size, CLASSES)), Fixed(torch.randn(size, CLASSES)), share)
+
+
+def test_the_loss_is_that_of_labels_and_of_the_teachers_probabilities():
+    batch, pair = a_batch(), a_pair(0.7)
+    student, teacher = pair.student.outputs, pair.teacher.outputs
+    probabilities = (teacher / SOFTER).softmax(-1)
+    from_teacher = -(probabilities * (student / SOFTER).log_softmax(-1)).sum() * SOFTER**2
+    labels = [functional.cross_entropy(each, batch.y, reduction="sum") for each in (student, teacher)]
+    expected = 0.3 * labels[0] + 0.7 * from_teacher + labels[1]
+    torch.testing.assert_close(pair.objective.loss(pair(batch), batch), expected)
+
+
+def test_the_teacher_learns_from_the_labels_alone():
+    batch, pair = a_batch(), a_pair(1.0)
+    pair.objective.loss(pair(batch), batch).backward()
+    alone = pair.teacher.outputs.detach().clone().requires_grad_()
+    functional.cross_entropy(alone, batch.y, reduction="sum").backward()
+    torch.testing.assert_close(pair.teacher.outputs.grad, alone.grad)
+    student = pair.student.outputs
+    expected = SOFTER * ((student / SOFTER).softmax(-1) - (pair.teacher.outputs / SOFTER).softmax(-1))
+    torch.testing.assert_close(student.grad, expected.detach())
+
+
+def test_in_eval_there_is_the_student_alone():
+    batch, pair = a_batch(), a_pair(0.7).eval()
+    answer = pair(batch)
+    assert answer is pair.student.outputs
+    torch.testing.assert_close(pair.objective.loss(answer, batch), functional.cross_entropy(answer, batch.y, reduction="sum"))
+    assert pair.objective.score(answer, batch) == (answer.argmax(-1) == batch.y).sum()
+
+
+def test_gates_are_those_of_the_student():
+    student = Readout(PhasedLSTM(3, 6), CLASSES)
+    pair, batch = Taught(student, Fixed(torch.zeros(5, CLASSES)), 0.5), a_batch()
+    assert pair.updates(batch).made == student.updates(batch).made
+    assert pair.penalty() == student.penalty()
+    assert not pair.recordable
+
+
+def test_a_checkpoint_tells_shares_apart():
+    assert repr(a_pair(0.5)) != repr(a_pair(0.6))
+    assert repr(a_pair(0.5).objective) == "TaughtObjective(share=0.5)"
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_share_out_of_range_is_refused(share):
+    with pytest.raises(ValueError, match="share"):
+        a_pair(share)
+
+
+class Repeated:
+    """A task with one batch of each size."""
+
+    def batch(self, seed, split, epoch, index, size):
+        return drawn(size)
+
+    def __repr__(self):
+        return "Repeated()"
+
+
+def drawn(size):
+    random = torch.Generator().manual_seed(size)
+    y = torch.randint(CLASSES, (size,), generator=random)
+    x = torch.randn(6, size, 3, generator=random) + y.view(-1, 1).eq(torch.arange(3)) * 2.0
+    time = torch.arange(6, dtype=torch.float64).unsqueeze(-1).expand(6, size)
+    return Batch.of(x, time, torch.full((size,), 6), y)
+
+
+def test_a_student_learns_from_its_teacher_without_labels(tmp_path):
+    torch.manual_seed(0)
+    pair = Taught(
+        Readout(PhasedLSTM(3, 12, period=3.0, ratio_on=0.8), CLASSES), Readout(PhasedLSTM(3, 12, ratio_on=1.0), CLASSES), 1.0
+    )
+    training = Training(epochs=6, train=320, test=64, batch=32, rate=2e-2)
+    curve = fit(Repeated(), pair, training, tmp_path, make_fabric("cpu"), objective=pair.objective).curve
+    assert curve[-1].test > 0.6 > 2 * 0.25
+    assert isinstance(pair.objective, TaughtObjective)
