@@ -49,8 +49,8 @@ class Table1:
     readout_task: Digits = field(
         default_factory=lambda: Digits(keep=0.85, spread=0.15, most=3500, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
     )
-    # Taught by a convolutional network that sees whole recordings, for ten minutes: units are open for longer, recordings have fewer
-    # events.
+    # Taught by a convolutional network that sees whole recordings, for ten minutes; units are open for longer, recordings have
+    # fewer events.
     taught: DigitNetwork = field(
         default_factory=lambda: DigitNetwork(
             units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2, teacher=0.9
