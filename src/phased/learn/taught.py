@@ -13,10 +13,6 @@ from phased.learn.batch import Batch
 from phased.learn.metric import Objective, labelled, sum_of_losses
 from phased.learn.model import Model, Updates
 
-SOFTER = 3.0
-"""Outputs of both are divided by this where they are compared. A teacher that has learned is nearly always sure, and what it
-takes for the second and third likely class would count for nothing. Its square makes up for the smaller gradients."""
-
 
 @dataclass(frozen=True)
 class TaughtObjective:
@@ -33,8 +29,7 @@ class TaughtObjective:
         if answer.dim() == 2:
             return sum_of_losses(answer, batch)
         student, teacher = answer
-        probabilities = (teacher.detach() / SOFTER).softmax(-1)
-        from_teacher = SOFTER**2 * functional.cross_entropy(student / SOFTER, probabilities, reduction="sum")
+        from_teacher = functional.cross_entropy(student, teacher.detach().softmax(-1), reduction="sum")
         own = (1 - self.share) * sum_of_losses(student, batch) + self.share * from_teacher
         return own + sum_of_losses(teacher, batch)
 

@@ -53,7 +53,7 @@ class Table1:
     # fewer events.
     taught: DigitNetwork = field(
         default_factory=lambda: DigitNetwork(
-            units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2, teacher=0.9
+            units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2, teacher=0.7
         )
     )
     taught_task: Digits = field(
@@ -79,7 +79,7 @@ QUICK = Table1(
     best_training=SHORT,
     readout=DigitNetwork(ratio_on=0.1, smooth=3.0, mean=True, hidden=64),
     readout_task=Digits(images=FEW, spread=0.25, most=3500, shift=1, jitter=4.0),
-    taught=DigitNetwork(ratio_on=0.1, smooth=3.0, mean=True, hidden=64, teacher=0.9),
+    taught=DigitNetwork(ratio_on=0.1, smooth=3.0, mean=True, hidden=64, teacher=0.7),
     taught_task=Digits(images=FEW, spread=0.25, most=2800, shift=1, jitter=4.0),
     taught_training=SHORT,
 )
