@@ -41,6 +41,20 @@ inline unsigned short rounded(float x) {
 }
 #endif
 
+inline unsigned long long bits_of(double x) {
+  unsigned long long bits;
+  std::memcpy(&bits, &x, 8);
+  return bits;
+}
+inline unsigned low_word(double x) { return static_cast<unsigned>(bits_of(x)); }
+inline unsigned high_word(double x) { return static_cast<unsigned>(bits_of(x) >> 32); }
+inline double of_high_word(unsigned word) {
+  const unsigned long long bits = static_cast<unsigned long long>(word) << 32;
+  double x;
+  std::memcpy(&x, &bits, 8);
+  return x;
+}
+
 alignas(16) unsigned char shared[1 << 18];  // of the block that runs
 
 inline void copy_ahead(void* to_shared, const void* from, int bytes) { std::memcpy(to_shared, from, bytes); }
