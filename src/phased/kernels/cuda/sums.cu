@@ -29,28 +29,6 @@ struct Summing {
   Real* sums;
 };
 
-// A number of bytes, as a type.
-template <int Value>
-struct Bytes {
-  static constexpr int v = Value;
-};
-
-// Copies a row to shared memory, by a warp, in the largest words that it is aligned to.
-__device__ __forceinline__ void copy_row(Real* to, const Real* from, int count, int lane) {
-  const auto copy = [&](auto bytes) {
-    constexpr int kEach = bytes.v / int(sizeof(Real));
-    for (int i = lane * kEach; i < count; i += kLanes * kEach) copy_ahead(to + i, from + i, bytes.v);
-  };
-  const unsigned ends = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from)) | unsigned(count * sizeof(Real));
-  if (ends % 16 == 0) {
-    copy(Bytes<16>());
-  } else if (sizeof(Real) == 8 || ends % 8 == 0) {
-    copy(Bytes<8>());
-  } else {
-    copy(Bytes<sizeof(Real)>());
-  }
-}
-
 // The gradients to weights as sums over events: of the gradients to a unit's products times the event's row [h before | x | 1].
 // A row is open in several units, so a block has many units, and reads a row once for all of them. It has kColumns * 32 columns
 // and a split of the rows, which it processes in tiles of 32: their rows, and the gradients of their events, are copied to shared
@@ -99,7 +77,9 @@ struct EventSums {
     const int first = tile * kTile, count = rows - first < kTile ? rows - first : kTile, thread = threadIdx.x;
     Index* const to_starts = starts + tile % 2 * (kTile + 1);
     unsigned* const to_masks = masks + tile % 2 * kTile * words;
+#pragma unroll 1
     for (int i = thread; i <= count; i += blockDim.x) copy_ahead(to_starts + i, p.start + first + i, 8);
+#pragma unroll 1
     for (int i = thread; i < count * words; i += blockDim.x) copy_ahead(to_masks + i, p.mask + Index(first) * words + i, 4);
   }
 
@@ -125,6 +105,16 @@ struct EventSums {
     for (int u = 0; u < kOwn; u++) bits[u] = __ballot_sync(kAll, open >> u & 1);
   }
 
+  // Copies the block's columns of h, a lane `Each` numbers at a time.
+  template <int Each>
+  __device__ __forceinline__ void copy_h(Real* to, const Real* from) const {
+#pragma unroll
+    for (int first = 0; first < kPitch; first += Each * kLanes) {
+      const int i = first + Each * lane;
+      if (i < from_h) copy_ahead(to + i, from + i, Each * sizeof(Real));
+    }
+  }
+
   // Copies the rows [h before | x] of a tile that have events, a warp a row; the tile's first row is step j of sequence b.
   __device__ __forceinline__ void copy_rows_of(int tile, int b, int j) const {
     const Index* const begins = starts + tile % 2 * (kTile + 1);
@@ -134,22 +124,62 @@ struct EventSums {
       while (own_j >= steps) own_j -= steps, own_b++;
       Real* const to = tiles + (tile % 2 * kTile + i) * kPitch;
       const Real* const h = own_j ? p.output + ((own_j - 1) * p.batch + own_b) * units : p.initial_h + own_b * p.initial_batch;
-      copy_row(to, h + column, from_h, lane);
+      const unsigned ends = static_cast<unsigned>(reinterpret_cast<unsigned long long>(h)) | unsigned(from_h * sizeof(Real));
+      if (ends % 16 == 0) {  // the largest words to which the row is aligned
+        copy_h<16 / sizeof(Real)>(to, h + column);
+      } else if (ends % 8 == 0) {
+        copy_h<8 / sizeof(Real)>(to, h + column);
+      } else {
+        copy_h<1>(to, h + column);
+      }
       const Real* const x = p.x + own_j * p.x_step + own_b * p.x_batch;
+#pragma unroll 1
       for (int d = first_x + lane; d < end_x; d += kLanes) copy_ahead(to + units - column + d, x + d, sizeof(Real));
     }
   }
 
-  // Adds an event: the row `from` of the tile, of which a lane has four columns that follow one another, and one of each
-  // further 32.
-  static __device__ __forceinline__ void add(Real sum[4][kColumns], const Real* from, Four share, int lane) {
-    const Four four = load_four(from + 4 * lane);
+  // An event: the gradients to its products, and its row, of which a lane has four columns that follow one another and one of
+  // each further 32.
+  struct Event {
+    Four share;
+    Real z[kColumns];
+
+    __device__ __forceinline__ Event(const Four* shares, const Real* tile, int i, int lane) : share(shares[i]) {
+      const Real* const row = tile + i * kPitch;
+      const Four four = load_four(row + 4 * lane);
 #pragma unroll
-    for (int c = 0; c < kColumns; c++) {
-      const Real z = c < 4 ? four.v[c] : from[c * kLanes + lane];
-#pragma unroll
-      for (int g = 0; g < 4; g++) sum[g][c] += share.v[g] * z;
+      for (int c = 0; c < kColumns; c++) z[c] = c < 4 ? four.v[c] : row[c * kLanes + lane];
     }
+    __device__ __forceinline__ void add_to(Real sum[4][kColumns]) const {
+#pragma unroll
+      for (int c = 0; c < kColumns; c++)
+#pragma unroll
+        for (int g = 0; g < 4; g++) sum[g][c] += share.v[g] * z[c];
+    }
+  };
+
+  // Adds a unit's events, given as the bits of a tile's rows, the last first (which saves an instruction). Each is loaded while the
+  // one before it is added.
+  static __device__ __forceinline__ void add(Real sum[4][kColumns], unsigned left, const Four* shares, const Real* tile, int lane) {
+    if (!left) return;
+    int i = 31 - __clz(left);
+    const auto next = [&] {
+      const Event event(shares, tile, i, lane);
+      left ^= 1u << i, i = 31 - __clz(left);  // -1 after the last
+      return event;
+    };
+    Event one = next();
+    while (i >= 0) {
+      const Event two = next();
+      one.add_to(sum);
+      if (i < 0) {
+        two.add_to(sum);
+        return;
+      }
+      one = next();
+      two.add_to(sum);
+    }
+    one.add_to(sum);
   }
 
   __device__ __forceinline__ void run() const {
@@ -183,11 +213,7 @@ struct EventSums {
       const Four* const shares = by + tile % 2 * kOwn * kTile;
 #pragma unroll
       for (int u = 0; u < kOwn; u++) {
-        for (unsigned left = bits[u]; left;) {
-          const int i = 31 - __clz(left);  // from the last on, which is one instruction less
-          left ^= 1u << i;
-          add(sum[u], rows_here + i * kPitch, shares[u * kTile + i], lane);
-        }
+        add(sum[u], bits[u], shares + u * kTile, rows_here, lane);
         bits[u] = next[u];
       }
     }

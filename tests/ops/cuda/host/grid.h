@@ -114,6 +114,26 @@ T atomicMax(T* to, T value) {
   return before;
 }
 
+// Asynchronous copies of each thread: at once, or as late as they may be, by turns. Either order may happen on a GPU.
+#define COPIES_ARE_LATE
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+static std::vector<Copy> copies[1024];
+static bool late = true;
+
+inline void make_copies() {
+  for (const Copy& each : copies[threadIdx.x]) std::memcpy(each.to, each.from, each.bytes);
+  copies[threadIdx.x].clear();
+}
+inline void copy_later(void* to, const void* from, int bytes) {
+  if (reinterpret_cast<size_t>(to) % bytes || reinterpret_cast<size_t>(from) % bytes) std::printf("a copy is not aligned\n");
+  copies[threadIdx.x].push_back({to, from, bytes});
+  if (!late) make_copies();
+}
+
 static std::mt19937 generator(1);
 static void (*start_of_thread)();
 

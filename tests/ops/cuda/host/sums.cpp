@@ -50,8 +50,9 @@ int main(int, char** arguments) {
   const Numbers to_products = drawn<Real>(4 * events + 4), initial = drawn<Real>(size_t(batch) * units + 1), zeros(units + 1, 0);
   const Numbers output = drawn<Real>(size_t(rows) * units + 1);
 
-  for (int kind = 0; kind < 4; kind++) {
+  for (int kind = 0; kind < 8; kind++) {
     const bool wide = kind & 1, peephole = kind & 2;
+    late = kind & 4;
     const int pitch = (PHASED_SUM_COLUMNS + wide) * 32, others = peephole ? 4 : 1, odd = peephole;  // an initial state that is not aligned
     const Real* const first_h = wide ? initial.data() + odd : zeros.data();
     const Index initial_batch = wide ? units : 0;
