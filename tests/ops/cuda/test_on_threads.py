@@ -26,9 +26,10 @@ def built(program, folder, cell, real, half, peephole, *sizes):
     """A program of host/, compiled with the kernels' macros."""
     defined = [f"-DPHASED_{name.upper()}={value}" for name, value in macros(cell, real, half, peephole, *sizes).items()]
     folders = [f"-I{folder}" for folder in (HOST, *FOLDERS)]
-    command = ["g++", "-O1", "-std=c++17", "-pthread", *defined, *folders, str(HOST / f"{program}.cpp"), "-o", str(folder / program)]
+    made = folder / program
+    command = ["g++", "-O1", "-std=c++17", "-pthread", *defined, *folders, str(HOST / f"{program}.cpp"), "-o", str(made)]
     subprocess.run(command, check=True, timeout=120)
-    return folder / program
+    return made
 
 
 @pytest.mark.parametrize("cell, real", [("Lstm", "float"), ("Gru", "double")])
@@ -42,10 +43,7 @@ def test_kernels_around_the_recurrence(program, sizes, cell, real, tmp_path):
 
 @pytest.mark.parametrize("cell, peephole, half", [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)])
 def test_small_layers(cell, peephole, half, tmp_path):
-    defined = [f"-DPHASED_{name.upper()}={value}" for name, value in macros(cell, "float", half, peephole, 1, 16, 1, 512).items()]
-    folders = [f"-I{folder}" for folder in (HOST, *FOLDERS)]
-    command = ["g++", "-O1", "-std=c++17", "-pthread", *defined, *folders, str(HOST / "small.cpp"), "-o", str(tmp_path / "small")]
-    subprocess.run(command, check=True, timeout=120)
+    run = built("small", tmp_path, cell, "float", half, peephole, 1, 16, 1, 512)
     for size in SIZES:
-        done = subprocess.run([tmp_path / "small", *size.split()], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([run, *size.split()], capture_output=True, text=True, timeout=120, check=False)
         assert done.stdout == "0 wrong\n", f"{size}: {done.stdout}{done.stderr}"

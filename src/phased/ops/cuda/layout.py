@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import torch
 
@@ -195,7 +195,7 @@ class SumPlan:
     shared: int
 
 
-@cache
+@lru_cache(maxsize=256)  # batches may differ in rows
 def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> SumPlan:
     """For the gradients to weights (EventSums in sums.cu): blocks of units, of columns, and splits of the rows."""
     limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
@@ -218,7 +218,8 @@ def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> S
     together = max(1, min(SUM_WARPS // warps, limit // shared))  # blocks of a processor
     tiles = -(-rows // LANES)
     splits = max(1, min(processors * together // (groups * columns), tiles // 4))
-    return SumPlan("event_sums" if of_lane == SUM_COLUMNS else "wide_event_sums", (groups, columns, splits), warps * LANES, shared)
+    name = "event_sums" if of_lane == SUM_COLUMNS else "wide_event_sums"
+    return SumPlan(name, (groups, columns, splits), warps * LANES, shared)
 
 
 def gate_sums_plan(events: int, units: int, peephole: int, device: int) -> SumPlan:
