@@ -363,8 +363,10 @@ class Emulator:
             self.numbers(peephole, 3, units)[:] = total[3:]
 
     def event_sums(
-        self, to_products, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps, units, sums
-    ):
+        self, to_products, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps, units,
+        ring, sums,
+    ):  # fmt: skip
+        assert ring in (2, 3)
         columns, splits, rows = units + features + 1, self.grid[2], batch * steps
         row, unit = self.open_units(mask, rows, units).nonzero()
         assert at(start, rows + 1, dtype=np.int64)[-1] == len(row)

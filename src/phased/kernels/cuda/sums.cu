@@ -17,7 +17,7 @@ struct GateSums {
   }
 };
 
-// What event_sums reads and writes. Its sums are (splits, units, 4, units + features + 1).
+// What event_sums reads and writes, and how many tiles a block has in shared memory, two or three. Its sums are (splits, units, 4, units + features + 1).
 struct Summing {
   const Real* to_products;
   const unsigned* mask;
@@ -25,14 +25,14 @@ struct Summing {
   const Real *output, *initial_h;
   Index initial_batch;
   const Real* x;
-  Index x_step, x_batch, features, batch, steps, units;
+  Index x_step, x_batch, features, batch, steps, units, ring;
   Real* sums;
 };
 
 // The gradients to weights as sums over events: of the gradients to a unit's products times the event's row [h before | x | 1].
 // A row is open in several units, so a block has many units, and reads a row once for all of them. It has kColumns * 32 columns
 // and a split of the rows, which it processes in tiles of 32: their rows, and the gradients of their events, are copied to shared
-// memory while it sums those of the tile before. A warp has kOwn units and sums in registers, four products of each for
+// memory, a ring of two or three tiles, while it sums those of a tile before. A warp has kOwn units and sums in registers, four products of each for
 // kColumns columns a lane.
 constexpr int kTile = kLanes, kOwn = PHASED_SUM_UNIT_BYTES / int(sizeof(Real));
 
@@ -40,10 +40,10 @@ template <int kColumns>
 struct EventSums {
   static constexpr int kPitch = kColumns * kLanes;
   const Summing& p;
-  const int lane, warp, warps, units, features, steps, words, rows;
+  const int lane, warp, warps, units, features, steps, words, rows, ring;
   const int unit, column;  // the warp's first unit, the block's first column
   const int from_h, first_x, end_x;  // columns of h; the features among the block's columns
-  // In shared memory, each for two tiles: rows (tile, pitch), products' gradients (warps, own units, tile), masks (tile, words)
+  // In shared memory, each for `ring` tiles: rows (tile, pitch), products' gradients (warps, own units, tile), masks (tile, words)
   // and where events start (tile + 1).
   Real* tiles;
   Four* by;
@@ -60,23 +60,24 @@ struct EventSums {
         steps(int(p.steps)),
         words((units + 31) / 32),
         rows(int(p.batch * p.steps)),
+        ring(int(p.ring)),
         unit((blockIdx.x * warps + warp) * kOwn),
         column(blockIdx.y * kPitch),
         from_h(units - column < 0 ? 0 : units - column < kPitch ? units - column : kPitch),
         first_x(column > units ? column - units : 0),
         end_x(column + kPitch - units < features ? column + kPitch - units : features) {
     tiles = reinterpret_cast<Real*>(shared);
-    Four* const all = reinterpret_cast<Four*>(tiles + 2 * kTile * kPitch);
-    by = all + warp * 2 * kOwn * kTile;
-    starts = reinterpret_cast<Index*>(all + warps * 2 * kOwn * kTile);
-    masks = reinterpret_cast<unsigned*>(starts + 2 * (kTile + 1));
+    Four* const all = reinterpret_cast<Four*>(tiles + ring * kTile * kPitch);
+    by = all + warp * ring * kOwn * kTile;
+    starts = reinterpret_cast<Index*>(all + warps * ring * kOwn * kTile);
+    masks = reinterpret_cast<unsigned*>(starts + ring * (kTile + 1));
   }
 
-  // Copies where a tile's events start, and its mask.
-  __device__ __forceinline__ void copy_schedule(int tile) const {
+  // Copies where a tile's events start, and its mask, to a slot of the ring.
+  __device__ __forceinline__ void copy_schedule(int tile, int slot) const {
     const int first = tile * kTile, count = rows - first < kTile ? rows - first : kTile, thread = threadIdx.x;
-    Index* const to_starts = starts + tile % 2 * (kTile + 1);
-    unsigned* const to_masks = masks + tile % 2 * kTile * words;
+    Index* const to_starts = starts + slot * (kTile + 1);
+    unsigned* const to_masks = masks + slot * kTile * words;
 #pragma unroll 1
     for (int i = thread; i <= count; i += blockDim.x) copy_ahead(to_starts + i, p.start + first + i, 8);
 #pragma unroll 1
@@ -85,17 +86,17 @@ struct EventSums {
 
   // Finds the events of a tile's rows, a row a lane, whose mask has come: a word of bits for each of the warp's units. Copies the
   // gradients to their products.
-  __device__ __forceinline__ void find(int tile, unsigned bits[kOwn]) const {
+  __device__ __forceinline__ void find(int tile, int slot, unsigned bits[kOwn]) const {
     unsigned open = 0;
     if (unit < units && tile * kTile + lane < rows) {
-      const unsigned* const own = masks + (tile % 2 * kTile + lane) * words;
+      const unsigned* const own = masks + (slot * kTile + lane) * words;
       const int word = unit / 32, place = unit % 32;
       open = own[word] >> place & ((1u << kOwn) - 1);
       if (open) {
-        Index e = starts[tile % 2 * (kTile + 1) + lane] + __popc(own[word] & ((1u << place) - 1));
+        Index e = starts[slot * (kTile + 1) + lane] + __popc(own[word] & ((1u << place) - 1));
         for (int w = 0; w < word; w++) e += __popc(own[w]);
         const Four* from = reinterpret_cast<const Four*>(p.to_products) + e;
-        Four* const to = by + tile % 2 * kOwn * kTile + lane;
+        Four* const to = by + slot * kOwn * kTile + lane;
 #pragma unroll
         for (int u = 0; u < kOwn; u++)
           if (open >> u & 1) copy_struct(to + u * kTile, from++);
@@ -116,13 +117,13 @@ struct EventSums {
   }
 
   // Copies the rows [h before | x] of a tile that have events, a warp a row; the tile's first row is step j of sequence b.
-  __device__ __forceinline__ void copy_rows_of(int tile, int b, int j) const {
-    const Index* const begins = starts + tile % 2 * (kTile + 1);
+  __device__ __forceinline__ void copy_rows_of(int tile, int slot, int b, int j) const {
+    const Index* const begins = starts + slot * (kTile + 1);
     for (int i = warp; i < kTile && tile * kTile + i < rows; i += warps) {
       if (begins[i] == begins[i + 1]) continue;
       int own_b = b, own_j = j + i;
       while (own_j >= steps) own_j -= steps, own_b++;
-      Real* const to = tiles + (tile % 2 * kTile + i) * kPitch;
+      Real* const to = tiles + (slot * kTile + i) * kPitch;
       const Real* const h = own_j ? p.output + ((own_j - 1) * p.batch + own_b) * units : p.initial_h + own_b * p.initial_batch;
       const unsigned ends = static_cast<unsigned>(reinterpret_cast<unsigned long long>(h)) | unsigned(from_h * sizeof(Real));
       if (ends % 16 == 0) {  // the largest words to which the row is aligned
@@ -186,36 +187,58 @@ struct EventSums {
     const int count = (rows + kTile - 1) / kTile, share = (count + gridDim.z - 1) / gridDim.z;
     const int first = blockIdx.z * share, end = first + share < count ? first + share : count;
     const int ones = units + features - column;  // the biases' column
-    for (int i = threadIdx.x; ones >= 0 && ones < kPitch && i < 2 * kTile; i += blockDim.x) tiles[i * kPitch + ones] = 1;
+    for (int i = threadIdx.x; ones >= 0 && ones < kPitch && i < ring * kTile; i += blockDim.x) tiles[i * kPitch + ones] = 1;
     Real sum[kOwn][4][kColumns] = {};
-    unsigned bits[kOwn] = {};
-    int b = 0, j = 0;
+    // Tiles are copied `ahead` tiles before they are summed, and their schedules twice as long before.
+    const int ahead = ring - 1;
+    unsigned bits[3][kOwn] = {};  // of this tile and the next ones
+    int b = first * kTile / (steps ? steps : 1), j = first * kTile - b * steps;  // where the next tile to copy begins
+    const auto fetch = [&](int tile, int slot, unsigned to[kOwn]) {
+      if (tile < end) {
+        find(tile, slot, to), copy_rows_of(tile, slot, b, j);
+        for (j += kTile; j >= steps; j -= steps) b++;
+      } else {
+        for (int u = 0; u < kOwn; u++) to[u] = 0;
+      }
+    };
     if (first < end) {
-      b = first * kTile / steps, j = first * kTile % steps;
-      copy_schedule(first);
-      if (first + 1 < end) copy_schedule(first + 1);
+      for (int i = 0; i < ring && first + i < end; i++) copy_schedule(first + i, i);
       end_of_copies(), wait_for_copies<0>();
       __syncthreads();
-      find(first, bits), copy_rows_of(first, b, j);
+      fetch(first, 0, bits[0]);
       end_of_copies();
-    }
-    for (int tile = first; tile < end; tile++) {
-      wait_for_copies<0>();
-      __syncthreads();  // the tile has come, and the one before it, whose memory is written below, is done
-      unsigned next[kOwn] = {};
-      if (tile + 1 < end) {
-        for (j += kTile; j >= steps; j -= steps) b++;
-        find(tile + 1, next), copy_rows_of(tile + 1, b, j);
+      if (ring == 3) {
+        fetch(first + 1, 1, bits[1]);
+        __syncthreads();  // the first schedule has been read
+        if (first + 3 < end) copy_schedule(first + 3, 0);
+        end_of_copies();
       }
-      if (tile + 2 < end) copy_schedule(tile + 2);
+    }
+    int slot = 0;
+    for (int tile = first; tile < end; tile++) {
+      if (ring == 3) {
+        wait_for_copies<1>();
+      } else {
+        wait_for_copies<0>();
+      }
+      __syncthreads();  // the tile has come, and the one before it, whose memory is written below, is done
+      const int before = slot ? slot - 1 : ring - 1;  // the slot of the tile before, and of the one that is `ahead`
+      if (ring == 3) {
+        fetch(tile + ahead, before, bits[2]);
+      } else {
+        fetch(tile + ahead, before, bits[1]);
+      }
+      // Into the slot of the oldest schedule, which was read in the round before.
+      if (tile + 2 * ahead < end) copy_schedule(tile + 2 * ahead, ring == 3 ? (before + 2) % 3 : slot);
       end_of_copies();
-      const Real* const rows_here = tiles + tile % 2 * kTile * kPitch;
-      const Four* const shares = by + tile % 2 * kOwn * kTile;
+      const Real* const rows_here = tiles + slot * kTile * kPitch;
+      const Four* const shares = by + slot * kOwn * kTile;
 #pragma unroll
       for (int u = 0; u < kOwn; u++) {
-        add(sum[u], bits[u], shares + u * kTile, rows_here, lane);
-        bits[u] = next[u];
+        add(sum[u], bits[0][u], shares + u * kTile, rows_here, lane);
+        bits[0][u] = bits[1][u], bits[1][u] = bits[2][u];
       }
+      slot = slot + 1 < ring ? slot + 1 : 0;
     }
     const int columns = units + features + 1;
 #pragma unroll

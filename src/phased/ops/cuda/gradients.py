@@ -90,7 +90,7 @@ class Backward:
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
         seen = (call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input)
-        summed = (to_products, *seen, call.batch, call.steps, units, sums)
+        summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums)
         call.launch(plan.name, plan.grid, plan.block, *summed, shared=plan.shared)
         events = (to_others, call.start, self.unit, self.row, *call.clock, call.gates, call.batch, call.steps, units)
         gates = (*events, call.square, call.peephole, gate_sums)

@@ -187,12 +187,16 @@ def _by_units(
 
 @dataclass(frozen=True)
 class SumPlan:
-    """How sums over events are laid out: a kernel, its blocks and threads, and bytes of shared memory of a block."""
+    """How sums over events are laid out: a kernel, its blocks and threads, and bytes of shared memory of a block.
+
+    `ring`: tiles of rows in shared memory.
+    """
 
     name: str
     grid: tuple[int, int, int]
     block: int
     shared: int
+    ring: int = 0
 
 
 @lru_cache(maxsize=256)  # batches may differ in rows
@@ -205,21 +209,22 @@ def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> S
     of_lane = min((SUM_COLUMNS, SUM_COLUMNS + 1), key=lambda c: -(-all_columns // (c * LANES)) * (PRODUCTS * c + 12))
     pitch = of_lane * LANES
 
-    def bytes_of(warps: int) -> int:  # two tiles of LANES rows
+    def bytes_of(warps: int, ring: int) -> int:  # tiles of LANES rows
         of_warp = own * LANES * struct_bytes(size)["four"]
-        return 2 * (LANES * pitch * size + warps * of_warp + (LANES + 1) * 8 + LANES * words * 4)
+        return ring * (LANES * pitch * size + warps * of_warp + (LANES + 1) * 8 + LANES * words * 4)
 
     most = SUM_WARPS
-    while most > 1 and bytes_of(most) > limit:
+    while most > 1 and bytes_of(most, 2) > limit:
         most //= 2
     groups = -(-units // (own * most))
     warps = -(-units // (own * groups))
-    shared, columns = bytes_of(warps), -(-all_columns // pitch)
+    ring = 3 if bytes_of(warps, 3) <= limit else 2
+    shared, columns = bytes_of(warps, ring), -(-all_columns // pitch)
     together = max(1, min(SUM_WARPS // warps, limit // shared))  # blocks of a processor
     tiles = -(-rows // LANES)
     splits = max(1, min(processors * together // (groups * columns), tiles // 4))
     name = "event_sums" if of_lane == SUM_COLUMNS else "wide_event_sums"
-    return SumPlan(name, (groups, columns, splits), warps * LANES, shared)
+    return SumPlan(name, (groups, columns, splits), warps * LANES, shared, ring)
 
 
 def gate_sums_plan(events: int, units: int, peephole: int, device: int) -> SumPlan:

@@ -57,18 +57,19 @@ inline double of_high_word(unsigned word) {
 
 alignas(16) unsigned char shared[1 << 18];  // of the block that runs
 
-#ifdef COPIES_ARE_LATE  // as late as they may be: host/grid.h makes them when a thread waits for all of its copies
+#ifdef COPIES_ARE_LATE  // as late as they may be: host/grid.h makes them when a thread waits for them
 inline void copy_ahead(void* to_shared, const void* from, int bytes) { copy_later(to_shared, from, bytes); }
 template <int Left>
 void wait_for_copies() {
-  if (Left == 0) make_copies();
+  make_copies(Left);
 }
+inline void end_of_copies() { end_group(); }
 #else
 inline void copy_ahead(void* to_shared, const void* from, int bytes) { std::memcpy(to_shared, from, bytes); }
 template <int Left>
 void wait_for_copies() {}
-#endif
 inline void end_of_copies() {}
+#endif
 template <int Threads>
 void barrier(int number);  // not needed by the kernels that run here
 

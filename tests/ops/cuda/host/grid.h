@@ -119,19 +119,25 @@ T atomicMax(T* to, T value) {
 struct Copy {
   void* to;
   const void* from;
-  int bytes;
+  int bytes, group;
 };
 static std::vector<Copy> copies[1024];
+static int groups[1024];  // ended by each thread
 static bool late = true;
 
-inline void make_copies() {
-  for (const Copy& each : copies[threadIdx.x]) std::memcpy(each.to, each.from, each.bytes);
-  copies[threadIdx.x].clear();
+// Those of all groups that have ended except the last `left`.
+inline void make_copies(int left) {
+  std::vector<Copy> rest;
+  for (const Copy& each : copies[threadIdx.x])
+    if (each.group < groups[threadIdx.x] - left) std::memcpy(each.to, each.from, each.bytes);
+    else rest.push_back(each);
+  copies[threadIdx.x] = rest;
 }
+inline void end_group() { groups[threadIdx.x]++; }
 inline void copy_later(void* to, const void* from, int bytes) {
   if (reinterpret_cast<size_t>(to) % bytes || reinterpret_cast<size_t>(from) % bytes) std::printf("a copy is not aligned\n");
-  copies[threadIdx.x].push_back({to, from, bytes});
-  if (!late) make_copies();
+  if (late) copies[threadIdx.x].push_back({to, from, bytes, groups[threadIdx.x]});
+  else std::memcpy(to, from, bytes);
 }
 
 static std::mt19937 generator(1);

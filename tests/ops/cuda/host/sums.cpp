@@ -53,6 +53,7 @@ int main(int, char** arguments) {
   for (int kind = 0; kind < 8; kind++) {
     const bool wide = kind & 1, peephole = kind & 2;
     late = kind & 4;
+    const int ring = 2 + (kind % 3 != 0);
     const int pitch = (PHASED_SUM_COLUMNS + wide) * 32, others = peephole ? 4 : 1, odd = peephole;  // an initial state that is not aligned
     const Real* const first_h = wide ? initial.data() + odd : zeros.data();
     const Index initial_batch = wide ? units : 0;
@@ -62,9 +63,9 @@ int main(int, char** arguments) {
     Summing p{};
     p.to_products = to_products.data(), p.mask = mask.data(), p.start = start.data(), p.output = output.data();
     p.initial_h = first_h, p.initial_batch = initial_batch, p.x = x.data(), p.x_step = features, p.x_batch = Index(steps) * features;
-    p.features = features, p.batch = batch, p.steps = steps, p.units = units, p.sums = sums.data();
+    p.features = features, p.batch = batch, p.steps = steps, p.units = units, p.ring = ring, p.sums = sums.data();
     const unsigned of_columns = (columns + pitch - 1) / pitch;
-    const size_t bytes = 2 * (32 * pitch * sizeof(Real) + warps * kOwn * 32 * sizeof(Four) + 33 * 8 + 32 * words * 4);
+    const size_t bytes = ring * (32 * pitch * sizeof(Real) + warps * kOwn * 32 * sizeof(Four) + 33 * 8 + 32 * words * 4);
     run_grid(
         {groups, of_columns, unsigned(splits)}, warps * 32,
         [&] {
