@@ -59,7 +59,7 @@ class Emulator:
         self.arrival = np.dtype(layout)
 
     def launch(self, name, device, grid, block, arguments, shared=0):
-        name = re.sub(r"^(held|streamed|small)_", "", name)
+        name = re.sub(r"^(held|streamed|small|wide)_", "", name)
         kinds = "".join("d" if isinstance(value, float) else "q" for value in arguments)
         assert kinds == "".join(kind for _, kind in parameters(name)), f"{name} was given {kinds}"
         self.grid = (grid, 1, 1) if isinstance(grid, int) else grid
@@ -97,16 +97,16 @@ class Emulator:
 
     def pack(
         self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
-        wh, wx, bias, zeros, gates, turns, count_of_turns,
+        wh, wx, bias, zeros, gates,
     ):  # fmt: skip
         stacked = self.cell.gates * units
-        to_h, to_x = self.numbers(wh, units, 4, pitch), self.numbers(wx, units, 4, features)
+        to_h, to_x = self.numbers(wh, units, 4, pitch), self.numbers(wx, units, features, 4)
         to_bias = self.numbers(bias, units, 4)
         to_h[:], to_x[:], to_bias[:] = 0, 0, 0
         for g in range(4):
             from_x, from_h = self.gate_rows(units, g)
             if from_x is not None:
-                to_x[:, g] = self.numbers(ih, stacked, features)[from_x]
+                to_x[..., g] = self.numbers(ih, stacked, features)[from_x]
                 to_bias[:, g] += self.numbers(bias_ih, stacked)[from_x] if bias_ih else 0
             if from_h is not None:
                 to_h[:, g, :units] = self.numbers(hh, stacked, units)[from_h]
@@ -115,15 +115,13 @@ class Emulator:
         s, r_on = at(shift, units, dtype=np.float64), at(ratio_on, units, dtype=np.float64).clip(smallest, 1)
         at(gates, GATE, units, dtype=np.float64)[:] = tau, s, r_on, s % tau, 1 / tau, s % tau / tau
         self.numbers(zeros, units)[:] = 0
-        at(turns, count_of_turns, dtype=np.uint32)[:] = 0
 
     def find_open(
         self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
-        wh, wx, bias, zeros, gates, turns, count_of_turns, time, time_batch, time_step, lengths, batch, steps, mask,
-        by_unit, start, found,
+        wh, wx, bias, zeros, gates, time, time_batch, time_step, lengths, batch, steps, mask, start, found,
     ):  # fmt: skip
         weights = (ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch)
-        self.pack(*weights, wh, wx, bias, zeros, gates, turns, count_of_turns)
+        self.pack(*weights, wh, wx, bias, zeros, gates)
         rows, words = batch * steps, -(-units // 32)
         assert self.grid[0] * STRETCH >= rows
         moments = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))
@@ -131,15 +129,13 @@ class Emulator:
         is_open = gate.is_open(gate.phase(torch.tensor(moments).unsqueeze(-1))).numpy()
         if lengths:
             is_open &= (np.arange(steps) < at(lengths, batch, 1, dtype=np.int64))[..., None]
-        bits = np.zeros((-(-rows // 32) * 32, words * 32), np.uint64)
-        bits[:rows, :units] = is_open.reshape(rows, units)
+        bits = np.zeros((rows, words * 32), np.uint64)
+        bits[:, :units] = is_open.reshape(rows, units)
         place = np.uint64(1) << np.arange(32, dtype=np.uint64)
-        at(mask, rows, words, dtype=np.uint32)[:] = (bits[:rows].reshape(rows, words, 32) * place).sum(-1)
-        by_row = bits.T.reshape(words * 32, -1, 32)
-        at(by_unit, words * 32, -(-rows // 32), dtype=np.uint32)[:] = (by_row * place).sum(-1)
+        at(mask, rows, words, dtype=np.uint32)[:] = (bits.reshape(rows, words, 32) * place).sum(-1)
         begins = at(start, rows + 1, dtype=np.int64)
         begins[0] = 0
-        counts = bits[:rows].sum(-1).astype(np.int64)
+        counts = bits.sum(-1).astype(np.int64)
         own = at(found + FOUND_BYTES, -(-rows // STRETCH), 2, dtype=np.int32)
         for block in range(len(own)):
             of = slice(block * STRETCH, min(rows, (block + 1) * STRETCH))
@@ -180,7 +176,7 @@ class Emulator:
             from_input = self.numbers(products, steps, batch, units, 4)[j, b, unit]
         else:
             seen = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[j, b]
-            from_input = np.einsum("egd,ed->eg", self.numbers(wx, units, 4, features)[unit], seen)
+            from_input = np.einsum("edg,ed->eg", self.numbers(wx, units, features, 4)[unit], seen)
         events["terms"] = self.numbers(bias, units, 4)[unit] + from_input
         if unit_of and len(row) <= room:
             at(unit_of, len(row), dtype=np.int32)[:], at(row_of, len(row), dtype=np.int32)[:] = unit, row
@@ -367,19 +363,12 @@ class Emulator:
             self.numbers(peephole, 3, units)[:] = total[3:]
 
     def event_sums(
-        self, to_products, to_others, by_unit, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, time,
-        time_batch, time_step, batch, steps, square, peephole, sums, gate_sums, turns, units, features_again, ih, hh, bias_ih,
-        bias_hh, gates, period, shift, ratio_on, peephole_again,
+        self, to_products, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps, units,
+        ring, sums,
     ):  # fmt: skip
-        assert features == features_again
+        assert ring in (2, 3)
         columns, splits, rows = units + features + 1, self.grid[2], batch * steps
-        assert not at(turns, units * self.grid[1], dtype=np.uint32).any()
-        if splits > 1:  # room for what its blocks leave
-            self.numbers(sums, splits * units * 4 * columns)[:] = np.nan
-            at(gate_sums, splits * GATE_SUMS * units, dtype=np.float64)[:] = np.nan
         row, unit = self.open_units(mask, rows, units).nonzero()
-        by_units = at(by_unit, -(-units // 32) * 32, -(-rows // 32), dtype=np.uint32)
-        assert (by_units[unit, row // 32] >> (row % 32).astype(np.uint32) & 1).all()
         assert at(start, rows + 1, dtype=np.int64)[-1] == len(row)
         b, j = row // steps, row % steps
         out = self.numbers(output, steps, batch, units)
@@ -387,12 +376,24 @@ class Emulator:
         h = np.where(j[:, None] > 0, out[j - 1, b], first[b]) if len(row) else np.empty((0, units), self.real)
         seen = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[j, b]
         z = np.concatenate([h, seen, np.ones((len(row), 1), self.real)], 1)
-        total = np.zeros((units, 4, columns), self.real)
-        np.add.at(total, unit, np.einsum("eg,ec->egc", self.numbers(to_products, len(row), 4), z))
-        self.put(units, features, total, ih, hh, bias_ih, bias_hh)
-        moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))[b, j]
-        of_gates = self.gate_gradients(to_others, unit, moment, self.gate(gates, units, 0.0, square), units, peephole)
-        self.put_gates(units, of_gates, period, shift, ratio_on, peephole_again)
+        total = self.numbers(sums, splits, units, 4, columns)
+        total[:] = 0
+        split = np.arange(len(row)) % splits  # each sums some of the events
+        np.add.at(total, (split, unit), np.einsum("eg,ec->egc", self.numbers(to_products, len(row), 4), z))
+
+    def gate_sums(
+        self, to_others, start, unit_of, row_of, time, time_batch, time_step, all_gates, batch, steps, units, square, peephole,
+        partial,
+    ):  # fmt: skip
+        count = at(start, batch * steps + 1, dtype=np.int64)[-1]
+        unit, row = at(unit_of, count, dtype=np.int32).astype(np.int64), at(row_of, count, dtype=np.int32)
+        moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step)).reshape(-1)[row]
+        gate = self.gate(all_gates, units, 0.0, square)
+        left = at(partial, self.grid[0], GATE_SUMS, units, dtype=np.float64)
+        left[:, :] = np.nan
+        kinds = GATE_SUMS if peephole else 3
+        left[:, :kinds] = 0
+        left[-1, :kinds] = self.gate_gradients(to_others, unit, moment, gate, units, peephole)[:kinds]
 
     def dense_gate_sums(
         self, to_others, time, time_batch, time_step, lengths, all_gates, batch, steps, units, leak, square, peephole, partial
@@ -408,22 +409,24 @@ class Emulator:
         left[0] = self.gate_gradients(others.ctypes.data, unit, moment, gate, units, peephole)
 
     def unpack(
-        self, sums, gate_sums, stretches, units, features, ih, hh, bias_ih, bias_hh, gates, period, shift, ratio_on, peephole
-    ):
-        self.put(units, features, self.numbers(sums, units, 4, units + features + 1), ih, hh, bias_ih, bias_hh)
+        self, sums, splits, gate_sums, stretches, units, features, ih, hh, bias_ih, bias_hh, gates, period, shift, ratio_on,
+        peephole,
+    ):  # fmt: skip
+        all_sums = self.numbers(sums, splits, units, 4, units + features + 1)
+        self.put(units, features, all_sums.sum(0), ih, hh, bias_ih, bias_hh)
         total = at(gate_sums, stretches, GATE_SUMS, units, dtype=np.float64).sum(0)
         self.put_gates(units, total, period, shift, ratio_on, peephole)
 
     def input_gradient(self, to_products, start, unit_of, wx, batch, steps, features, to_input):
         begins = at(start, batch * steps + 1, dtype=np.int64)
         shares, unit = self.numbers(to_products, begins[-1], 4), at(unit_of, begins[-1], dtype=np.int32)
-        to_x, through = self.numbers(to_input, steps, batch, features), self.numbers(wx, unit.max(initial=0) + 1, 4, features)
+        to_x, through = self.numbers(to_input, steps, batch, features), self.numbers(wx, unit.max(initial=0) + 1, features, 4)
         for row in range(batch * steps):
             own = slice(begins[row], begins[row + 1])
-            to_x[row % steps, row // steps] = weighted_sum(through[unit[own]], shares[own])
+            to_x[row % steps, row // steps] = weighted_sum(through[unit[own]].swapaxes(1, 2), shares[own])
 
 
-AROUND = ("pack", "find_open", "add_up", "fill", "event_sums", "dense_gate_sums", "unpack", "input_gradient")
+AROUND = ("pack", "find_open", "add_up", "fill", "event_sums", "gate_sums", "dense_gate_sums", "unpack", "input_gradient")
 KERNELS = (
     *(*AROUND, "forward", "dense_forward", "backward", "dense_backward"),
     *("place_steps", "step_forward", "step_backward"),
@@ -450,7 +453,7 @@ def struct(name):
     return declared(re.split(r"__device__|static", text)[0])
 
 
-STRUCTS = ("steps.h", "weights.h", "schedule.cu", "stepwise.cu")
+STRUCTS = ("steps.h", "weights.h", "schedule.cu", "sums.cu", "stepwise.cu")
 FILES = (
     "schedule.cu",
     "weights.cu",
@@ -472,7 +475,7 @@ def parameters(name):
             break
     found = []
     for parameter in re.split(r",\s*", kernel[1]):
-        whole = re.fullmatch(r"const (Packing|Unpacking|Slot|Forward|Backward|Place) \w+", parameter)
+        whole = re.fullmatch(r"const (Packing|Unpacking|Summing|Slot|Forward|Backward|Place) \w+", parameter)
         found += struct(whole[1]) if whole else declared(parameter)
     return found
 

@@ -46,7 +46,8 @@ def test_a_recurrence_compiles(source, cell, peephole, real, half):
 @pytest.mark.parametrize("cell", ["Lstm", "Gru"])
 def test_the_kernels_around_it_compile(cell, real):
     code = compiler.compiled(ARCHITECTURE, compiler.AROUND, macros(cell, real, *SMALLEST))
-    for kernel in ("pack", "find_open", "add_up", "fill", "event_sums", "dense_gate_sums", "input_gradient", "unpack"):
+    sums = ("event_sums", "wide_event_sums", "gate_sums", "dense_gate_sums", "input_gradient")
+    for kernel in ("pack", "find_open", "add_up", "fill", *sums, "unpack"):
         assert f"\0.text.{kernel}\0".encode() in code
 
 

@@ -63,3 +63,24 @@ def test_a_gpu_with_less_shared_memory_has_fewer_small_layers(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     assert layout_of.plan.__wrapped__("dense_backward", 128, 512, 128, 128, 4, 0).source == "dense.cu"
     assert layout_of.plan.__wrapped__("dense_backward", 64, 512, 64, 64, 4, 0).source == "small.cu"
+
+
+@pytest.mark.parametrize("units", [1, 20, 64, 110, 128, 300, 1800])
+@pytest.mark.parametrize("features", [0, 1, 41])
+@pytest.mark.parametrize("rows", [1, 100, 512_000])
+@pytest.mark.parametrize("size, limit", [(4, 232_448), (4, 101_376), (8, 232_448), (8, 101_376)])
+def test_sums_fit_and_have_a_place_for_every_unit_and_column(monkeypatch, units, features, rows, size, limit):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: limit)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    sums = layout_of.sums_plan.__wrapped__(rows, units, features, size, 0)
+    assert sums.shared <= limit
+    assert sums.block <= 512
+    groups, columns, splits = sums.grid
+    assert groups * sums.block // 32 * (16 // size) >= units
+    assert columns * 32 * (5 if sums.name.startswith("wide") else 4) > units + features
+    assert groups * columns * splits <= max(groups * columns, 132 * 512 // sums.block)
+    for peephole in (0, 1):
+        gates = layout_of.gate_sums_plan(rows * units // 20, units, peephole, 0)
+        assert gates.shared <= limit
+        assert gates.block <= 256
+        assert gates.shared * 32 == gates.block * (6 if peephole else 3) * units * 8

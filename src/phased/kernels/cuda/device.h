@@ -41,6 +41,11 @@ __device__ __forceinline__ float widened(unsigned short bits) {
 }
 #endif
 
+// The two halves of a number's bits, and a number of an upper half.
+__device__ __forceinline__ unsigned low_word(double x) { return static_cast<unsigned>(__double2loint(x)); }
+__device__ __forceinline__ unsigned high_word(double x) { return static_cast<unsigned>(__double2hiint(x)); }
+__device__ __forceinline__ double of_high_word(unsigned word) { return __hiloint2double(static_cast<int>(word), 0); }
+
 // Asynchronous copies to shared memory.
 __device__ __forceinline__ void copy_ahead(void* to_shared, const void* from, int bytes) {
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));

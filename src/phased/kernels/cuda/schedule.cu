@@ -20,6 +20,43 @@ struct RoughGate : Gate {
   }
 };
 
+// The same for nearly all rows by one multiply-add and two comparisons of integers. A number as large as kBase has steps of 1 /
+// kCycle: the lowest bits of t / period - shift / period + kBase are the phase in kCycle steps. They are off by less than two
+// steps for times and shifts up to kFar periods from zero: one by the roundings of the sum and of its constant, and 2**-20 of a
+// cycle by those of 1 / period and shift / period. Where kMargin steps would change the decision, it is left to RoughGate.
+struct FixedGate {
+  static constexpr unsigned kCycle = 1u << 18, kMargin = 4;
+  static constexpr unsigned kInfinite = 0x7ff00000u;  // the upper half of infinity's bits; that of a NaN is not smaller
+  static constexpr double kBase = 1.5 * 17179869184.0, kFar = 4294967296.0;  // 1.5 * 2**34: half a step is 2**-19; 2**32
+  double rate, from, reach;
+  unsigned width, closed;  // steps surely open, from 2 * kMargin on; the first surely closed, 0 for a unit that does not exist
+
+  __device__ __forceinline__ FixedGate(const Packing& packing, Index unit) {
+    const bool there = unit < packing.units;
+    const Index own = there ? unit : 0;
+    const double tau = packing.period_of(own), r_on = packing.ratio_of(own), shift = packing.shift[own];
+    rate = 1 / tau, reach = kFar * tau;
+    const double lag = shift * rate;
+    from = kBase + double(kMargin) / kCycle - (lag - floor(lag));
+    if (!(fabs(shift) <= reach && r_on <= 1)) reach = -1;  // also if one of them is NaN
+    const unsigned last = static_cast<unsigned>(r_on * kCycle);
+    width = there && last >= 2 * kMargin ? last - 2 * kMargin + 1 : 0;
+    closed = there ? last + 2 * kMargin : 0;
+  }
+};
+
+// The transpose of 32 by 32 bits, a word a lane: bit i of lane j becomes bit j of lane i.
+__device__ __forceinline__ unsigned transposed(unsigned bits) {
+  const int lane = threadIdx.x % kLanes;
+  unsigned kept = 0x0000ffffu;  // bits that stay in lanes without `apart`
+#pragma unroll
+  for (int apart = kLanes / 2; apart; apart /= 2, kept ^= kept << apart) {
+    const unsigned other = __shfl_xor_sync(kAll, bits, apart);
+    bits = lane & apart ? (bits & ~kept) | (other & ~kept) >> apart : (bits & kept) | (other & kept) << apart;
+  }
+  return bits;
+}
+
 constexpr int kStretch = PHASED_STRETCH;  // rows of a block
 static_assert(kStretch == 2 * kLanes);  // find_open counts two rows a lane
 
@@ -87,44 +124,63 @@ __device__ __forceinline__ int largest_of(int own) {
   return largest;
 }
 
-// Packs the weights, and finds which units are open: a bit for each unit, by rows (rows, words), and by units (32 words, rows /
-// 32); and in start[row + 1] the number of events from the block's first row on. A block has kStretch rows; a warp has 32 of
-// them, and one or more words of 32 units. Blocks without rows only pack.
+// Packs the weights, and finds which units are open: a bit for each unit, by rows (rows, words); and in start[row + 1] the number
+// of events from the block's first row on. A block has kStretch rows; a warp has one or more words of 32 units and, where there
+// are fewer words than warps, half of the rows. Blocks without rows only pack.
 extern "C" __global__ void find_open(const Packing packing, const double* time, Index time_batch, Index time_step,
-                                     const Index* lengths, Index batch, Index steps, unsigned* mask, unsigned* by_unit,
-                                     Index* start, Found* found) {
-  constexpr int kShare = kStretch / kLanes;  // warps for a word
+                                     const Index* lengths, Index batch, Index steps, unsigned* mask, Index* start, Found* found) {
   __shared__ double moments[kStretch];
-  __shared__ bool is_data[kStretch];  // and not padding
+  __shared__ unsigned data[kStretch / kLanes];  // a bit for each row that is not padding
   __shared__ int counts[kStretch];
   packing.pack(blockIdx.x * Index(blockDim.x) + threadIdx.x, Index(gridDim.x) * blockDim.x);
-  const Index units = packing.units, words = (units + 31) / 32, rows = batch * steps, stretches = (rows + 31) / 32;
-  const Index first = blockIdx.x * Index(kStretch);
+  const int units = int(packing.units), words = (units + 31) / 32;
+  const unsigned rows = unsigned(batch * steps), first = blockIdx.x * unsigned(kStretch);
   if (blockIdx.x == 0 && threadIdx.x == 0) start[0] = 0;
-  if (first >= rows) return;
+  if (blockIdx.x * Index(kStretch) >= rows) return;
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
+  const int share = words < warps ? 2 : 1;  // warps for a word
+  int w = warp / share;
+  FixedGate gate(packing, w * 32 + lane);  // its loads overlap with those of the times
   for (int i = threadIdx.x; i < kStretch; i += blockDim.x) {
-    const Index b = (first + i) / steps, j = (first + i) % steps;
-    is_data[i] = first + i < rows && (!lengths || j < lengths[b]);
-    moments[i] = is_data[i] ? time[b * time_batch + j * time_step] : 0;
+    const unsigned row = first + i < rows ? first + i : rows - 1, b = row / unsigned(steps), j = row % unsigned(steps);
+    const double moment = time[b * time_batch + j * time_step];
+    const bool is_data = first + i < rows && (!lengths || Index(j) < lengths[b]);
+    moments[i] = is_data ? moment : 0;
+    const unsigned bits = __ballot_sync(kAll, is_data);
+    if (lane == 0) data[i / kLanes] = bits;
     counts[i] = 0;
   }
   __syncthreads();
-  const int own = warp % kShare * kLanes;  // the first of the warp's rows
-  for (Index w = warp / kShare; w < words && first + own < rows; w += warps / kShare) {
-    const Index unit = w * 32 + lane;
-    const RoughGate gate(packing.gate(unit < units ? unit : 0));
-    unsigned bits = 0, row_bits = 0;
-    for (int i = 0; i < kLanes; i++) {
-      const double t = moments[own + i];
-      const bool is_open = unit < units && is_data[own + i] && gate.open_at(t);
-      const unsigned open = __ballot_sync(kAll, is_open);
-      bits |= unsigned(is_open) << i;
-      if (lane == i) row_bits = open;
+  for (; w < words; w += warps / share) {
+    const int unit = w * 32 + lane;
+    for (int half = warp % share; half < kStretch / kLanes; half += share) {
+      const int own = half * kLanes;  // the first of these rows
+      const unsigned farthest = __reduce_max_sync(kAll, high_word(fabs(moments[own + lane])));
+      unsigned open = 0, maybe = 0;
+      if (farthest < FixedGate::kInfinite && of_high_word(farthest + 1) <= gate.reach) {
+#pragma unroll
+        for (int i = 0; i < kLanes; i++) {
+          const unsigned step = low_word(fma(moments[own + i], gate.rate, gate.from)) & (FixedGate::kCycle - 1);
+          if (step - 2 * FixedGate::kMargin < gate.width) open |= 1u << i;
+          if (step < gate.closed) maybe |= 1u << i;
+        }
+      } else {
+        maybe = gate.closed ? kAll : 0;
+      }
+      const unsigned rest = maybe & ~open & data[half];
+      open &= data[half];
+      if (rest) {
+        const RoughGate exact(packing.gate(unit));
+        for (unsigned left = rest; left; left &= left - 1) {
+          const int i = __ffs(left) - 1;
+          open |= unsigned(exact.open_at(moments[own + i])) << i;
+        }
+      }
+      open = transposed(open);
+      if (first + own + lane < rows) mask[Index(first + own + lane) * words + w] = open;
+      if (open) atomicAdd(&counts[own + lane], __popc(open));
     }
-    if (first + own + lane < rows) mask[(first + own + lane) * words + w] = row_bits;
-    if (row_bits) atomicAdd(&counts[own + lane], __popc(row_bits));
-    by_unit[unit * stretches + (first + own) / 32] = bits;
+    gate = FixedGate(packing, (w + warps / share) * 32 + lane);
   }
   __syncthreads();
   if (warp) return;
@@ -135,27 +191,36 @@ extern "C" __global__ void find_open(const Packing packing, const double* time, 
     const int left = __shfl_up_sync(kAll, sum, apart);
     if (lane >= apart) sum += left;
   }
-  const Index row = first + 2 * lane;
+  const Index row = Index(first) + 2 * lane;
   if (row < rows) start[row + 1] = sum - two;
   if (row + 1 < rows) start[row + 2] = sum;
   if (lane == kLanes - 1) found->blocks()[blockIdx.x].own = {sum, most};
 }
 
-// The prefix sum over the blocks' numbers of events, by one block. For few blocks `fill` computes it instead.
+// The prefix sum over the blocks' numbers of events, by one block: a thread has some that follow one another. For few blocks
+// `fill` computes it instead.
 extern "C" __global__ void add_up(Found* found, Index blocks, const Slot slot) {
-  Index done = 0;
+  const Index each = (blocks + blockDim.x - 1) / blockDim.x, first = threadIdx.x * each;
+  const Index end = first + each < blocks ? first + each : blocks;
+  OfBlock* const of = found->blocks();
+  Index own = 0;
   int most = 0;
-  for (Index first = 0; first < blocks; first += blockDim.x) {
-    const Index i = first + threadIdx.x;
-    const OfBlock block = i < blocks ? found->blocks()[i] : OfBlock{};
-    const Scan scan(block.own.all);
-    if (i < blocks) found->blocks()[i].before = done + scan.before;
-    done += scan.all, most = most > block.own.most ? most : block.own.most;
+#pragma unroll 8
+  for (Index i = first; i < end; i++) {
+    const OfBlock block = of[i];
+    own += block.own.all, most = most > block.own.most ? most : block.own.most;
+  }
+  const Scan scan(own);
+  Index before = scan.before;
+#pragma unroll 8
+  for (Index i = first; i < end; i++) {
+    const int all = of[i].own.all;
+    of[i].before = before, before += all;
   }
   most = largest_of(most);
   if (threadIdx.x) return;
-  found->most = most, found->all = done;
-  slot.report(most, done);
+  found->most = most, found->all = scan.all;
+  slot.report(most, scan.all);
 }
 
 // The Arrival of every event: unit, row and openness, and what bias and input add to its unit's products. A block has the same
@@ -167,20 +232,31 @@ extern "C" __global__ void add_up(Found* found, Index blocks, const Slot slot) {
 extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch,
                                 Index steps, Index units, double leak, Index square, const unsigned* mask, Index* start,
                                 Found* found, const Real* x, Index x_step, Index x_batch, Index features, const Real* wx,
-                                const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of, Index room, Arrival* arrivals,
-                                Index added_up, const Slot slot) {
-  constexpr int kListed = 1024;
-  __shared__ int listed_unit[kListed], listed_row[kListed];
-  __shared__ Index starts[kStretch + 1];  // counted from the block's first
-  const Input input{x, x_step, x_batch, features};
-  const Index words = (units + 31) / 32, first_row = blockIdx.x * Index(kStretch), left = batch * steps - first_row;
+                                const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of, Index room,
+                                Arrival* arrivals, Index added_up, const Slot slot) {
+  constexpr int kListed = 1024, kRowBits = 6;
+  static_assert(kStretch == 1 << kRowBits);
+  __shared__ unsigned listed[kListed];  // an event's unit << kRowBits | its row of the block's
+  __shared__ int starts[kStretch + 1];  // counted from the block's first
+  __shared__ double moments[kStretch];
+  __shared__ const Real* seen[kStretch];  // a row's input, or its `products`
+  const int width = int(units), words = (width + 31) / 32, count_of_steps = int(steps), inputs = int(features);
+  const int first_row = blockIdx.x * kStretch;
+  const Index left = batch * steps - first_row;
   const int rows = left < kStretch ? int(left) : kStretch;
-  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
-  Index first = first_row * units, all = first;  // without a schedule `all` is not used
+  Index first = Index(first_row) * units, all = first;  // without a schedule `all` is not used
+  for (int i = threadIdx.x; i < rows; i += blockDim.x) {
+    const int b = (first_row + i) / count_of_steps, j = (first_row + i) % count_of_steps;
+    moments[i] = time[b * time_batch + j * time_step];
+    seen[i] = products ? products + (j * batch + b) * units * 4 : x + j * x_step + b * x_batch;
+  }
+  for (int i = threadIdx.x; i <= rows; i += blockDim.x)
+    starts[i] = i == 0 ? 0 : start ? int(start[first_row + i]) : i * width;
   if (found && added_up) first = found->blocks()[blockIdx.x].before, all = found->all;
   if (found && !added_up) {
     Index before = 0, others = 0;
     int most = 0;
+#pragma unroll 4
     for (Index i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
       const OfBlock block = found->blocks()[i];
       (i < blockIdx.x ? before : others) += block.own.all;
@@ -190,53 +266,53 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
     if (blockIdx.x == 0 && threadIdx.x == 0) found->most = most, found->all = all, slot.report(most, all);
   }
   const bool listing = unit_of && all <= room;
-  for (int i = threadIdx.x; i <= rows; i += blockDim.x) {
-    starts[i] = i == 0 ? 0 : start ? start[first_row + i] : i * units;
-    if (start && i > 0) start[first_row + i] = first + starts[i];
-  }
   __syncthreads();
-  const Index count = starts[rows];
-  for (Index from = 0; from < count; from += kListed) {
+  for (int i = threadIdx.x + 1; start && i <= rows; i += blockDim.x) start[first_row + i] = first + starts[i];
+  const int count = starts[rows];
+  // Rows follow one another in `mask`, so that all its words are loaded at once.
+  const unsigned* const open_units = mask ? mask + Index(first_row) * words : nullptr;
+  for (int from = 0; from < count; from += kListed) {
+    const int here = count - from < kListed ? count - from : kListed;
     __syncthreads();
-    for (int r = warp; r < rows; r += warps) {
-      Index at = starts[r] - from;
-      if (at >= kListed || starts[r + 1] <= from) continue;
-      const Index row = first_row + r;
-      for (Index w = 0; w < words; w++) {
-        const unsigned open = mask ? mask[row * words + w] : units - w * 32 < 32 ? (1u << (units - w * 32)) - 1 : kAll;
-        const Index slot = at + __popc(open & ((1u << lane) - 1));
-        if ((open >> lane & 1) && slot >= 0 && slot < kListed)
-          listed_unit[slot] = static_cast<int>(w * 32 + lane), listed_row[slot] = static_cast<int>(row);
-        at += __popc(open);
-      }
+    for (int i = threadIdx.x; mask && i < rows * words; i += blockDim.x) {
+      const int r = i / words, w = i % words;
+      if (starts[r] - from >= kListed || starts[r + 1] <= from) continue;
+      int at = starts[r] - from;
+      for (int v = 0; v < w; v++) at += __popc(open_units[r * words + v]);
+      for (unsigned open = open_units[i]; open; open &= open - 1, at++)
+        if (at >= 0 && at < kListed) listed[at] = unsigned(w * 32 + __ffs(open) - 1) << kRowBits | r;
     }
+    for (int i = threadIdx.x; !mask && i < here; i += blockDim.x)
+      listed[i] = unsigned((from + i) % width) << kRowBits | (from + i) / width;
     __syncthreads();
-    const int here = count - from < kListed ? int(count - from) : kListed;
+    Arrival* const to = arrivals + first + from;
     for (int i = threadIdx.x; i < here; i += blockDim.x) {
-      const Index unit = listed_unit[i], row = listed_row[i], at = first + from + i;
-      const double t = time[row / steps * time_batch + row % steps * time_step];
-      const Gate gate = Gate::load(all_gates, units, unit);
-      const double k = openness(phase(t, gate.period, gate.offset), gate.ratio_on, leak, square != 0);
-      arrivals[at].head = {static_cast<int>(unit), static_cast<int>(row), static_cast<Real>(k)};
-      if (listing) unit_of[at] = static_cast<int>(unit), row_of[at] = static_cast<int>(row);
-      if (products) {
-        const Four own = load_four(products + ((row % steps * batch + row / steps) * units + unit) * 4);
-        store_four(arrivals[at].terms, own + load_four(bias + 4 * unit));
-      }
+      const int unit = int(listed[i] >> kRowBits), r = int(listed[i] % kStretch), row = first_row + r;
+      const double* const gate = all_gates + unit;
+      const double period = gate[0], ratio_on = gate[2 * units], offset = gate[3 * units];
+      const double k = openness(phase(moments[r], period, offset), ratio_on, leak, square != 0);
+      to[i].head = {unit, row, static_cast<Real>(k)};
+      if (listing) unit_of[first + from + i] = unit, row_of[first + from + i] = row;
+      if (products) store_four(to[i].terms, load_four(seen[r] + 4 * unit) + load_four(bias + 4 * unit));
     }
     if (products) continue;
-    const int part = threadIdx.x % int(lanes);
-    for (int base = 0; base < here; base += blockDim.x / int(lanes)) {  // whole warps, to the end
-      const int i = base + threadIdx.x / int(lanes);
+    const int group = int(lanes), part = threadIdx.x % group, groups = blockDim.x / group;
+    for (int base = 0; base < here; base += groups) {  // whole warps, to the end
+      const int i = base + threadIdx.x / group;
       const bool there = i < here;
-      const Index unit = there ? listed_unit[i] : 0, row = there ? listed_row[i] : first_row;
-      const Real *seen = input.row(row, steps), *w = wx + unit * 4 * features;
+      const unsigned event = listed[there ? i : 0];
+      const int unit = int(event >> kRowBits);
+      const Real *const own = seen[event % kStretch], *const w = wx + Index(unit) * inputs * 4;
       Four sums = {};
-      for (Index d = part; d < features; d += lanes)
-        for (int g = 0; g < 4; g++) sums.v[g] += w[g * features + d] * seen[d];
-      for (int apart = int(lanes) / 2; apart; apart /= 2)
+#pragma unroll 4
+      for (int d = part; d < inputs; d += group) {
+        const Four weight = load_four(w + 4 * d);
+        const Real value = own[d];
+        for (int g = 0; g < 4; g++) sums.v[g] += weight.v[g] * value;
+      }
+      for (int apart = group / 2; apart; apart /= 2)
         for (int g = 0; g < 4; g++) sums.v[g] += __shfl_xor_sync(kAll, sums.v[g], apart);
-      if (there && !part) store_four(arrivals[first + from + i].terms, sums + load_four(bias + 4 * unit));
+      if (there && !part) store_four(to[i].terms, sums + load_four(bias + 4 * unit));
     }
   }
 }

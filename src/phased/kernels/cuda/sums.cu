@@ -17,135 +17,299 @@ struct GateSums {
   }
 };
 
-// Lists the events of one unit in the order of rows, kScan rows at a time. A thread has eight rows, a byte of bits.
-struct OwnEvents {
-  static constexpr int kThreads = PHASED_SUM_THREADS, kEach = 8, kScan = kThreads * kEach, kAtOnce = 64;
-  int row[kScan + kAtOnce], event[kScan + kAtOnce], warps[kThreads / kLanes];
+// What event_sums reads and writes, and how many tiles a block has in shared memory, two or three. Its sums are (splits, units, 4, units + features + 1).
+struct Summing {
+  const Real* to_products;
+  const unsigned* mask;
+  const Index* start;
+  const Real *output, *initial_h;
+  Index initial_batch;
+  const Real* x;
+  Index x_step, x_batch, features, batch, steps, units, ring;
+  Real* sums;
+};
 
-  // Appends the events of rows `first`, a multiple of 32, to `end`, kScan at most, to the `waiting` events already listed.
-  // Returns the number listed.
-  __device__ __forceinline__ int look(const unsigned* by_unit, const unsigned* mask, const Index* start, Index words, Index unit,
-                                      Index stretches, Index first, Index end, int waiting) {
-    const Index word = unit / 32, begin = first + kEach * Index(threadIdx.x);
-    const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-    unsigned bits = begin < end ? by_unit[unit * stretches + begin / 32] >> (begin % 32) & 0xff : 0;
-    const int own = __popc(bits);
-    int place = own;
-    for (int apart = 1; apart < kLanes; apart *= 2) {
-      const int left = __shfl_up_sync(kAll, place, apart);
-      if (lane >= apart) place += left;
+// The gradients to weights as sums over events: of the gradients to a unit's products times the event's row [h before | x | 1].
+// A row is open in several units, so a block has many units, and reads a row once for all of them. It has kColumns * 32 columns
+// and a split of the rows, which it processes in tiles of 32: their rows, and the gradients of their events, are copied to shared
+// memory, a ring of two or three tiles, while it sums those of a tile before. A warp has kOwn units and sums in registers, four products of each for
+// kColumns columns a lane.
+constexpr int kTile = kLanes, kOwn = PHASED_SUM_UNIT_BYTES / int(sizeof(Real));
+
+template <int kColumns>
+struct EventSums {
+  static constexpr int kPitch = kColumns * kLanes;
+  const Summing& p;
+  const int lane, warp, warps, units, features, steps, words, rows, ring;
+  const int unit, column;  // the warp's first unit, the block's first column
+  const int from_h, first_x, end_x;  // columns of h; the features among the block's columns
+  // In shared memory, each for `ring` tiles: rows (tile, pitch), products' gradients (warps, own units, tile), masks (tile, words)
+  // and where events start (tile + 1).
+  Real* tiles;
+  Four* by;
+  Index* starts;
+  unsigned* masks;
+
+  __device__ __forceinline__ EventSums(const Summing& p, unsigned char* shared)
+      : p(p),
+        lane(threadIdx.x % kLanes),
+        warp(threadIdx.x / kLanes),
+        warps(blockDim.x / kLanes),
+        units(int(p.units)),
+        features(int(p.features)),
+        steps(int(p.steps)),
+        words((units + 31) / 32),
+        rows(int(p.batch * p.steps)),
+        ring(int(p.ring)),
+        unit((blockIdx.x * warps + warp) * kOwn),
+        column(blockIdx.y * kPitch),
+        from_h(units - column < 0 ? 0 : units - column < kPitch ? units - column : kPitch),
+        first_x(column > units ? column - units : 0),
+        end_x(column + kPitch - units < features ? column + kPitch - units : features) {
+    tiles = reinterpret_cast<Real*>(shared);
+    Four* const all = reinterpret_cast<Four*>(tiles + ring * kTile * kPitch);
+    by = all + warp * ring * kOwn * kTile;
+    starts = reinterpret_cast<Index*>(all + warps * ring * kOwn * kTile);
+    masks = reinterpret_cast<unsigned*>(starts + ring * (kTile + 1));
+  }
+
+  // Copies where a tile's events start, and its mask, to a slot of the ring.
+  __device__ __forceinline__ void copy_schedule(int tile, int slot) const {
+    const int first = tile * kTile, count = rows - first < kTile ? rows - first : kTile, thread = threadIdx.x;
+    Index* const to_starts = starts + slot * (kTile + 1);
+    unsigned* const to_masks = masks + slot * kTile * words;
+#pragma unroll 1
+    for (int i = thread; i <= count; i += blockDim.x) copy_ahead(to_starts + i, p.start + first + i, 8);
+#pragma unroll 1
+    for (int i = thread; i < count * words; i += blockDim.x) copy_ahead(to_masks + i, p.mask + Index(first) * words + i, 4);
+  }
+
+  // Finds the events of a tile's rows, a row a lane, whose mask has come: a word of bits for each of the warp's units. Copies the
+  // gradients to their products.
+  __device__ __forceinline__ void find(int tile, int slot, unsigned bits[kOwn]) const {
+    unsigned open = 0;
+    if (unit < units && tile * kTile + lane < rows) {
+      const unsigned* const own = masks + (slot * kTile + lane) * words;
+      const int word = unit / 32, place = unit % 32;
+      open = own[word] >> place & ((1u << kOwn) - 1);
+      if (open) {
+        Index e = starts[slot * (kTile + 1) + lane] + __popc(own[word] & ((1u << place) - 1));
+        for (int w = 0; w < word; w++) e += __popc(own[w]);
+        const Four* from = reinterpret_cast<const Four*>(p.to_products) + e;
+        Four* const to = by + slot * kOwn * kTile + lane;
+#pragma unroll
+        for (int u = 0; u < kOwn; u++)
+          if (open >> u & 1) copy_struct(to + u * kTile, from++);
+      }
     }
-    __syncthreads();  // the old list has been read
-    if (lane == kLanes - 1) warps[warp] = place;
-    __syncthreads();
-    place += waiting - own;
-    for (int w = 0; w < kThreads / kLanes; w++) {
-      if (w < warp) place += warps[w];
-      waiting += warps[w];
+#pragma unroll
+    for (int u = 0; u < kOwn; u++) bits[u] = __ballot_sync(kAll, open >> u & 1);
+  }
+
+  // Copies the block's columns of h, a lane `Each` numbers at a time.
+  template <int Each>
+  __device__ __forceinline__ void copy_h(Real* to, const Real* from) const {
+#pragma unroll
+    for (int first = 0; first < kPitch; first += Each * kLanes) {
+      const int i = first + Each * lane;
+      if (i < from_h) copy_ahead(to + i, from + i, Each * sizeof(Real));
     }
-    for (; bits; bits &= bits - 1) {
-      const Index r = begin + __ffs(bits) - 1;
-      Index e = start[r] + __popc(mask[r * words + word] & ((1u << unit % 32) - 1));
-      for (Index w = 0; w < word; w++) e += __popc(mask[r * words + w]);
-      row[place] = static_cast<int>(r), event[place++] = static_cast<int>(e);
+  }
+
+  // Copies the rows [h before | x] of a tile that have events, a warp a row; the tile's first row is step j of sequence b.
+  __device__ __forceinline__ void copy_rows_of(int tile, int slot, int b, int j) const {
+    const Index* const begins = starts + slot * (kTile + 1);
+    for (int i = warp; i < kTile && tile * kTile + i < rows; i += warps) {
+      if (begins[i] == begins[i + 1]) continue;
+      int own_b = b, own_j = j + i;
+      while (own_j >= steps) own_j -= steps, own_b++;
+      Real* const to = tiles + (slot * kTile + i) * kPitch;
+      const Real* const h = own_j ? p.output + ((own_j - 1) * p.batch + own_b) * units : p.initial_h + own_b * p.initial_batch;
+      const unsigned ends = static_cast<unsigned>(reinterpret_cast<unsigned long long>(h)) | unsigned(from_h * sizeof(Real));
+      if (ends % 16 == 0) {  // the largest words to which the row is aligned
+        copy_h<16 / sizeof(Real)>(to, h + column);
+      } else if (ends % 8 == 0) {
+        copy_h<8 / sizeof(Real)>(to, h + column);
+      } else {
+        copy_h<1>(to, h + column);
+      }
+      const Real* const x = p.x + own_j * p.x_step + own_b * p.x_batch;
+#pragma unroll 1
+      for (int d = first_x + lane; d < end_x; d += kLanes) copy_ahead(to + units - column + d, x + d, sizeof(Real));
     }
-    __syncthreads();
-    return waiting;
+  }
+
+  // An event: the gradients to its products, and its row, of which a lane has four columns that follow one another and one of
+  // each further 32.
+  struct Event {
+    Four share;
+    Real z[kColumns];
+
+    __device__ __forceinline__ Event(const Four* shares, const Real* tile, int i, int lane) : share(shares[i]) {
+      const Real* const row = tile + i * kPitch;
+      const Four four = load_four(row + 4 * lane);
+#pragma unroll
+      for (int c = 0; c < kColumns; c++) z[c] = c < 4 ? four.v[c] : row[c * kLanes + lane];
+    }
+    __device__ __forceinline__ void add_to(Real sum[4][kColumns]) const {
+#pragma unroll
+      for (int c = 0; c < kColumns; c++)
+#pragma unroll
+        for (int g = 0; g < 4; g++) sum[g][c] += share.v[g] * z[c];
+    }
+  };
+
+  // Adds a unit's events, given as the bits of a tile's rows, the last first (which saves an instruction). Each is loaded while the
+  // one before it is added.
+  static __device__ __forceinline__ void add(Real sum[4][kColumns], unsigned left, const Four* shares, const Real* tile, int lane) {
+    if (!left) return;
+    int i = 31 - __clz(left);
+    const auto next = [&] {
+      const Event event(shares, tile, i, lane);
+      left ^= 1u << i, i = 31 - __clz(left);  // -1 after the last
+      return event;
+    };
+    Event one = next();
+    while (i >= 0) {
+      const Event two = next();
+      one.add_to(sum);
+      if (i < 0) {
+        two.add_to(sum);
+        return;
+      }
+      one = next();
+      two.add_to(sum);
+    }
+    one.add_to(sum);
+  }
+
+  __device__ __forceinline__ void run() const {
+    const int count = (rows + kTile - 1) / kTile, share = (count + gridDim.z - 1) / gridDim.z;
+    const int first = blockIdx.z * share, end = first + share < count ? first + share : count;
+    const int ones = units + features - column;  // the biases' column
+    for (int i = threadIdx.x; ones >= 0 && ones < kPitch && i < ring * kTile; i += blockDim.x) tiles[i * kPitch + ones] = 1;
+    Real sum[kOwn][4][kColumns] = {};
+    // Tiles are copied `ahead` tiles before they are summed, and their schedules twice as long before.
+    const int ahead = ring - 1;
+    unsigned bits[3][kOwn] = {};  // of this tile and the next ones
+    int b = first * kTile / (steps ? steps : 1), j = first * kTile - b * steps;  // where the next tile to copy begins
+    const auto fetch = [&](int tile, int slot, unsigned to[kOwn]) {
+      if (tile < end) {
+        find(tile, slot, to), copy_rows_of(tile, slot, b, j);
+        for (j += kTile; j >= steps; j -= steps) b++;
+      } else {
+        for (int u = 0; u < kOwn; u++) to[u] = 0;
+      }
+    };
+    if (first < end) {
+      for (int i = 0; i < ring && first + i < end; i++) copy_schedule(first + i, i);
+      end_of_copies(), wait_for_copies<0>();
+      __syncthreads();
+      fetch(first, 0, bits[0]);
+      end_of_copies();
+      if (ring == 3) {
+        fetch(first + 1, 1, bits[1]);
+        __syncthreads();  // the first schedule has been read
+        if (first + 3 < end) copy_schedule(first + 3, 0);
+        end_of_copies();
+      }
+    }
+    int slot = 0;
+    for (int tile = first; tile < end; tile++) {
+      if (ring == 3) {
+        wait_for_copies<1>();
+      } else {
+        wait_for_copies<0>();
+      }
+      __syncthreads();  // the tile has come, and the one before it, whose memory is written below, is done
+      const int before = slot ? slot - 1 : ring - 1;  // the slot of the tile before, and of the one that is `ahead`
+      if (ring == 3) {
+        fetch(tile + ahead, before, bits[2]);
+      } else {
+        fetch(tile + ahead, before, bits[1]);
+      }
+      // Into the slot of the oldest schedule, which was read in the round before.
+      if (tile + 2 * ahead < end) copy_schedule(tile + 2 * ahead, ring == 3 ? (before + 2) % 3 : slot);
+      end_of_copies();
+      const Real* const rows_here = tiles + slot * kTile * kPitch;
+      const Four* const shares = by + slot * kOwn * kTile;
+#pragma unroll
+      for (int u = 0; u < kOwn; u++) {
+        add(sum[u], bits[0][u], shares + u * kTile, rows_here, lane);
+        bits[0][u] = bits[1][u], bits[1][u] = bits[2][u];
+      }
+      slot = slot + 1 < ring ? slot + 1 : 0;
+    }
+    const int columns = units + features + 1;
+#pragma unroll
+    for (int u = 0; u < kOwn; u++) {
+      if (unit + u >= units) continue;
+      Real* const to = p.sums + (Index(blockIdx.z) * units + unit + u) * 4 * columns;
+#pragma unroll
+      for (int c = 0; c < kColumns; c++) {
+        const int own = column + (c < 4 ? 4 * lane + c : c * kLanes + lane);
+        for (int g = 0; own < columns && g < 4; g++) to[Index(g) * columns + own] = sum[u][g][c];
+      }
+    }
   }
 };
 
-// Gradients to weights and gates: the sum over a unit's events of the gradients to its products times the event's row [h before |
-// x | 1]; and the gates' sums. A block has a unit, kThreads columns, one a thread, and a split of the rows. If there are several
-// splits it writes its sums to (splits, units, 4, columns) and (splits, kGateSums, units); the last block to finish a unit's
-// columns, by the counters `turns` (units, blocks of columns), adds them up, in the order of the splits.
-extern "C" __global__ void __launch_bounds__(OwnEvents::kThreads)
-    event_sums(const Real* to_products, const Real* to_others, const unsigned* by_unit, const unsigned* mask, const Index* start,
-               const Real* output, const Real* initial_h, Index initial_batch, const Real* x, Index x_step, Index x_batch,
-               Index features, const double* time, Index time_batch, Index time_step, Index batch, Index steps, Index square,
-               Index peephole, Real* sums, double* gate_sums, unsigned* turns, const Unpacking unpacking) {
-  constexpr int kAtOnce = OwnEvents::kAtOnce;
-  __shared__ OwnEvents own;
-  __shared__ Four by[kAtOnce];
-  __shared__ const Real *h_of[kAtOnce], *x_of[kAtOnce];
-  __shared__ double partial[kGateSums][kAtOnce / kLanes];
-  __shared__ bool is_last;
-  const Input input{x, x_step, x_batch, features};
-  const Index units = unpacking.units;
-  const Index unit = blockIdx.x, words = (units + 31) / 32, columns = units + features + 1;
-  const Index column = blockIdx.y * Index(blockDim.x) + threadIdx.x, rows = batch * steps;
-  const Index stretches = (rows + 31) / 32, share = (stretches + gridDim.z - 1) / gridDim.z * 32;
-  const Index first = blockIdx.z * share, end = first + share < rows ? first + share : rows;
-  const Gate gate = Gate::load(unpacking.gates, units, unit);
-  // Every thread loads, so that many loads are in flight: the last column, and those beyond it, load a number that is not used.
-  const bool from_h = column < units, from_x = !from_h && column < units + features, for_gate = blockIdx.y == 0;
-  const Real* const* const rows_of = from_x ? x_of : h_of;
-  const Index place = from_h ? column : from_x ? column - units : 0;
-  const int thread = threadIdx.x;
-  Real sum[4] = {};
-  GateSums gate_sum;
-  int waiting = 0;
-  for (Index at = first; at < end; at += OwnEvents::kScan) {
-    waiting = own.look(by_unit, mask, start, words, unit, stretches, at, end, waiting);
-    const bool last = at + OwnEvents::kScan >= end;
-    int done = 0;
-    for (; waiting - done >= kAtOnce || (last && waiting > done); done += kAtOnce) {
-      __syncthreads();
-      if (thread < kAtOnce) {
-        const bool there = done + thread < waiting;  // the last events are padded with ones that add nothing
-        const int i = there ? done + thread : done;
-        const Index row = own.row[i], e = own.event[i], b = row / steps, j = row % steps;
-        by[thread] = there ? load_four(to_products + 4 * e) : Four{};
-        h_of[thread] = j ? output + ((j - 1) * batch + b) * units : initial_h + b * initial_batch;
-        x_of[thread] = input.row(row, steps);
-        if (for_gate && there)
-          gate_sum.add(to_others, e, peephole, time[b * time_batch + j * time_step], gate, 0.0, square);
-      }
-      __syncthreads();
-#pragma unroll 16
-      for (int i = 0; i < kAtOnce; i++) {
-        const Real loaded = rows_of[i][place], z = from_h || from_x ? loaded : Real(1);
-        for (int g = 0; g < 4; g++) sum[g] += by[i].v[g] * z;
-      }
+constexpr int kSumThreads = PHASED_SUM_WARPS * kLanes;
+
+extern "C" __global__ void __launch_bounds__(kSumThreads) event_sums(const Summing summing) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  EventSums<PHASED_SUM_COLUMNS>(summing, shared).run();
+}
+
+// The same with a column a lane more: where that leaves fewer lanes without a column.
+extern "C" __global__ void __launch_bounds__(kSumThreads) wide_event_sums(const Summing summing) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  EventSums<PHASED_SUM_COLUMNS + 1>(summing, shared).run();
+}
+
+// The gates' sums over open events, in their order, a share of them a warp. A lane evaluates an event. Where several of a warp's
+// events are those of one unit, they are added one after another. Partial: (blocks, kGateSums, units), of which the peepholes'
+// are written only with a peephole.
+extern "C" __global__ void gate_sums(const Real* to_others, const Index* start, const int* unit_of, const int* row_of,
+                                     const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch,
+                                     Index steps, Index units, Index square, Index peephole, double* partial) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
+  const int kinds = peephole ? kGateSums : 3, each = kinds * int(units);
+  double* const all = reinterpret_cast<double*>(shared);  // (warps, kinds, units)
+  double* const own = all + warp * each;
+  for (int i = threadIdx.x; i < warps * each; i += blockDim.x) all[i] = 0;
+  __syncthreads();
+  const Index count = start[batch * steps];  // the host may know only how many there are at most
+  const Index rounds = (count + kLanes - 1) / kLanes, all_warps = Index(gridDim.x) * warps;
+  const Index share = (rounds + all_warps - 1) / all_warps * kLanes, first = (blockIdx.x * Index(warps) + warp) * share;
+  const Index end = first + share < count ? first + share : count;
+  for (Index base = first; base < end; base += kLanes) {
+    const Index e = base + lane;
+    const bool there = e < end;
+    const int unit = there ? unit_of[e] : -1 - lane;
+    GateSums sum;
+    if (there) {
+      const unsigned row = unsigned(row_of[e]), b = row / unsigned(steps), j = row % unsigned(steps);
+      sum.add(to_others, e, peephole, time[b * time_batch + j * time_step], Gate::load(all_gates, units, unit), 0.0, square);
     }
-    if (done && done < waiting) {  // the rest, fewer than kAtOnce, moves to the front
-      int row = 0, event = 0;
-      if (thread < waiting - done) row = own.row[done + thread], event = own.event[done + thread];
-      __syncthreads();
-      if (thread < waiting - done) own.row[thread] = row, own.event[thread] = event;
+    const int before = __popc(__match_any_sync(kAll, unit) & ((1u << lane) - 1));
+    const int most = __reduce_max_sync(kAll, before);
+    for (int turn = 0; turn <= most; turn++) {
+      if (there && before == turn) {
+#pragma unroll
+        for (int s = 0; s < kGateSums; s++)
+          if (s < kinds) own[s * int(units) + unit] += sum.v[s];
+      }
+      __syncwarp();
     }
-    if (done) waiting = waiting > done ? waiting - done : 0;
-  }
-  for (int s = 0; for_gate && s < kGateSums; s++) {
-    for (int apart = kLanes / 2; apart; apart /= 2) gate_sum.v[s] += __shfl_xor_sync(kAll, gate_sum.v[s], apart);
-    if (thread < kAtOnce && thread % kLanes == 0) partial[s][thread / kLanes] = gate_sum.v[s];
   }
   __syncthreads();
-  const bool for_column = column < columns, for_sum = for_gate && thread < kGateSums;
-  double one_of_gate = for_sum ? partial[thread][0] + partial[thread][1] : 0;
-  if (gridDim.z > 1) {
-    Real* const own = sums + unit * 4 * columns + column;
-    double* const own_gate = gate_sums + thread * units + unit;
-    const Index next = units * 4 * columns, next_gate = kGateSums * units;
-    for (int g = 0; for_column && g < 4; g++) own[blockIdx.z * next + g * columns] = sum[g];
-    if (for_sum) own_gate[blockIdx.z * next_gate] = one_of_gate;
-    __threadfence();
-    __syncthreads();
-    unsigned* const turn = turns + unit * gridDim.y + blockIdx.y;
-    if (thread == 0) is_last = atomicAdd(turn, 1u) == gridDim.z - 1;
-    __syncthreads();
-    if (!is_last) return;
-    __threadfence();
-    if (thread == 0) *turn = 0;  // for the next launch
-    for (int g = 0; g < 4; g++) sum[g] = 0;
-    one_of_gate = 0;
-#pragma unroll 4
-    for (int split = 0; for_column && split < gridDim.z; split++)
-      for (int g = 0; g < 4; g++) sum[g] += __ldcg(own + split * next + g * columns);
-#pragma unroll 4
-    for (int split = 0; for_sum && split < gridDim.z; split++) one_of_gate += __ldcg(own_gate + split * next_gate);
+  for (int i = threadIdx.x; i < each; i += blockDim.x) {
+    double total = 0;
+    for (int w = 0; w < warps; w++) total += all[w * each + i];
+    partial[blockIdx.x * Index(kGateSums) * units + i] = total;
   }
-  for (int g = 0; for_column && g < 4; g++) unpacking.put(unit, g, column, sum[g]);
-  if (for_sum) unpacking.put_gate(unit, thread, one_of_gate);
 }
 
 // The gates' sums where every unit has an event in every row. A block has a stretch of rows, a thread a unit; partial (stretches,
@@ -158,28 +322,37 @@ extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* 
   for (Index unit = threadIdx.x; unit < units; unit += blockDim.x) {
     const Gate gate = Gate::load(all_gates, units, unit);
     GateSums sum;
+    Index b = begin / steps, j = begin % steps;
     for (Index row = begin; row < end; row++) {
-      const Index b = row / steps, j = row % steps;
-      if (lengths && j >= lengths[b]) continue;
-      sum.add(to_others, row * units + unit, peephole, time[b * time_batch + j * time_step], gate, leak, square);
+      if (!lengths || j < lengths[b])
+        sum.add(to_others, row * units + unit, peephole, time[b * time_batch + j * time_step], gate, leak, square);
+      if (++j == steps) j = 0, b++;
     }
     for (int s = 0; s < kGateSums; s++) partial[(blockIdx.x * kGateSums + Index(s)) * units + unit] = sum.v[s];
   }
 }
 
-// to_input (steps, batch, features): the products' gradients through the input weights. A warp a row.
+// to_input (steps, batch, features): the products' gradients through the input weights (units, features, 4). A warp has several
+// rows if they have few features.
 extern "C" __global__ void input_gradient(const Real* to_products, const Index* start, const int* unit_of, const Real* wx,
                                           Index batch, Index steps, Index features, Real* to_input) {
-  const Index warps = Index(gridDim.x) * (blockDim.x / kLanes);
-  const int lane = threadIdx.x % kLanes;
-  for (Index row = (blockIdx.x * Index(blockDim.x) + threadIdx.x) / kLanes; row < batch * steps; row += warps) {
-    Real* to = to_input + (row % steps * batch + row / steps) * features;
-    const Index first = start[row], end = start[row + 1];
-    for (Index d = lane; d < features; d += kLanes) {
+  const int inputs = int(features);
+  int lanes = 1;  // of a row
+  while (lanes < inputs && lanes < kLanes) lanes *= 2;
+  const unsigned rows = unsigned(batch * steps), at_once = gridDim.x * blockDim.x / lanes;
+  const int lane = threadIdx.x % lanes;
+  for (unsigned row = (blockIdx.x * blockDim.x + threadIdx.x) / lanes; row < rows; row += at_once) {
+    const unsigned b = row / unsigned(steps), j = row % unsigned(steps);
+    Real* const to = to_input + (j * batch + b) * features;
+    const Index first = start[row];
+    const int count = int(start[row + 1] - first), *const own = unit_of + first;
+    const Real* const by = to_products + 4 * first;
+    for (int d = lane; d < inputs; d += lanes) {
       Real sum = 0;
-      for (Index e = first; e < end; e++) {
-        const Four by = load_four(to_products + 4 * e);
-        for (int g = 0; g < 4; g++) sum += by.v[g] * wx[(unit_of[e] * 4 + Index(g)) * features + d];
+#pragma unroll 4
+      for (int e = 0; e < count; e++) {
+        const Four share = load_four(by + 4 * e), weight = load_four(wx + (Index(own[e]) * inputs + d) * 4);
+        for (int g = 0; g < 4; g++) sum += share.v[g] * weight.v[g];
       }
       to[d] = sum;
     }

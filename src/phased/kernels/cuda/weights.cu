@@ -8,17 +8,26 @@ extern "C" __global__ void pack(const Packing packing) {
   packing.pack(blockIdx.x * Index(blockDim.x) + threadIdx.x, Index(gridDim.x) * blockDim.x);
 }
 
-// From sums (units, 4, units + features + 1), and the gates' sums of `stretches` blocks, (stretches, kGateSums, units).
-extern "C" __global__ void unpack(const Real* sums, const double* gate_sums, Index stretches, const Unpacking unpacking) {
-  const Index units = unpacking.units, columns = units + unpacking.features + 1;
+// From sums (splits, units, 4, units + features + 1), and the gates' sums of `stretches` blocks, (stretches, kGateSums, units).
+// Both are added up in a fixed order. A warp has one of a unit's sums for its gate.
+extern "C" __global__ void unpack(const Real* sums, Index splits, const double* gate_sums, Index stretches,
+                                  const Unpacking unpacking) {
+  const Index units = unpacking.units, columns = units + unpacking.features + 1, all = units * 4 * columns;
   const Index thread = blockIdx.x * Index(blockDim.x) + threadIdx.x, threads = Index(gridDim.x) * blockDim.x;
-  for (Index i = thread; i < units * 4 * columns; i += threads)
-    unpacking.put(i / columns / 4, int(i / columns % 4), i % columns, sums[i]);
-  for (Index i = thread; i < kGateSums * units; i += threads) {
+  for (Index i = thread; i < all; i += threads) {
+    Real total = 0;
+#pragma unroll 16
+    for (Index split = 0; split < splits; split++) total += sums[split * all + i];
+    unpacking.put(i / columns / 4, int(i / columns % 4), i % columns, total);
+  }
+  const Index gate_all = kGateSums * units, wanted = unpacking.peephole ? gate_all : 3 * units;
+  const int lane = threadIdx.x % kLanes;
+  for (Index i = thread / kLanes; i < wanted; i += threads / kLanes) {
     double total = 0;
 #pragma unroll 8
-    for (Index stretch = 0; stretch < stretches; stretch++) total += gate_sums[stretch * kGateSums * units + i];
-    unpacking.put_gate(i % units, int(i / units), total);
+    for (Index stretch = lane; stretch < stretches; stretch += kLanes) total += gate_sums[stretch * gate_all + i];
+    for (int apart = kLanes / 2; apart; apart /= 2) total += __shfl_xor_sync(kAll, total, apart);
+    if (lane == 0) unpacking.put_gate(i % units, int(i / units), total);
   }
 }
 

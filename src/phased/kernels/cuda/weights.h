@@ -18,9 +18,8 @@ __device__ __forceinline__ double bounded(double value, double low, double high)
   return value < low ? low : value > high ? high : value;
 }
 
-// Weights and gates in torch's layout, and as the units read them: wh (units, 4, pitch), wx (units, 4, features), bias (units,
-// 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units), and zeros to all counters
-// `turns`.
+// Weights and gates in torch's layout, and as the units read them: wh (units, 4, pitch), wx (units, features, 4), bias (units,
+// 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units).
 struct Packing {
   const Real *ih, *hh, *bias_ih, *bias_hh;
   const double *period, *shift, *ratio_on;
@@ -28,12 +27,12 @@ struct Packing {
   Index units, features, pitch;
   Real *wh, *wx, *bias, *zeros;
   double* gates;
-  unsigned* turns;
-  Index count_of_turns;
 
+  __device__ __forceinline__ double period_of(Index unit) const { return bounded(period[unit], shortest, longest); }
+  __device__ __forceinline__ double ratio_of(Index unit) const { return bounded(ratio_on[unit], smallest, 1); }
   __device__ __forceinline__ Gate gate(Index unit) const {
-    const double tau = bounded(period[unit], shortest, longest), offset = rest_of(shift[unit], tau);
-    return {tau, shift[unit], bounded(ratio_on[unit], smallest, 1), offset, 1 / tau, offset / tau - kBlur};
+    const double tau = period_of(unit), offset = rest_of(shift[unit], tau);
+    return {tau, shift[unit], ratio_of(unit), offset, 1 / tau, offset / tau - kBlur};
   }
   // One thread's part.
   __device__ __forceinline__ void pack(Index thread, Index threads) const {
@@ -45,13 +44,12 @@ struct Packing {
         wh[which * pitch + column] = from_h < 0 || column >= units ? Real(0) : hh[from_h * units + column];
       } else if (column < pitch + features) {
         const Index d = column - pitch;
-        wx[which * features + d] = from_x < 0 ? Real(0) : ih[from_x * features + d];
+        wx[(unit * features + d) * 4 + g] = from_x < 0 ? Real(0) : ih[from_x * features + d];
       } else {
         bias[which] = (bias_ih && from_x >= 0 ? bias_ih[from_x] : Real(0)) + (bias_hh && from_h >= 0 ? bias_hh[from_h] : Real(0));
       }
     }
     for (Index unit = thread; unit < units; unit += threads) gate(unit).store(gates, units, unit), zeros[unit] = 0;
-    for (Index i = thread; i < count_of_turns; i += threads) turns[i] = 0;
   }
 };
 

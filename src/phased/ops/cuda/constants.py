@@ -17,7 +17,9 @@ GATE = 6  # numbers of a unit's gate, doubles
 GATE_SUMS = 6  # sums over a unit's events: for period, shift and ratio_on, and for three peepholes
 
 STRETCH = 64  # rows for which one block finds the open units
-SUM_THREADS = 128  # threads of a block that sums gradients to weights, one for each column
+SUM_WARPS = 16  # of a block that sums gradients to weights, at most
+SUM_UNIT_BYTES = 16  # of a number of each of a warp's units there: so many units that their sums fit into registers
+SUM_COLUMNS = 4  # of a lane there; or one more
 RECORD = 8  # numbers of an event on the tape
 ROUNDS = 8  # events of which a warp computes the cell at once, where weights are streamed
 BLOCKS_AT_ONCE = 4  # blocks of a row of weights that a warp has in registers at once, at most
@@ -47,7 +49,9 @@ SHARED = {
     "gate": GATE,
     "gate_sums": GATE_SUMS,
     "stretch": STRETCH,
-    "sum_threads": SUM_THREADS,
+    "sum_warps": SUM_WARPS,
+    "sum_unit_bytes": SUM_UNIT_BYTES,
+    "sum_columns": SUM_COLUMNS,
     "record": RECORD,
     "rounds": ROUNDS,
     "blocks_at_once": BLOCKS_AT_ONCE,

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from phased.cell import Weights
-from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS, SUM_THREADS
-from phased.ops.cuda.launch import Call, copy_state, parts_of_tape, states, wide
+from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS
+from phased.ops.cuda.launch import Call, copy_state, parts_of_tape, states
+from phased.ops.cuda.layout import gate_sums_plan, sums_plan
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.schedule import valid_steps
@@ -66,27 +67,35 @@ class Backward:
         matrices = [address(to) for to in (ih, hh, bias_ih, bias_hh)]
         return call.units, call.features, *matrices, call.gates, *[address(to) for to in (*self.to_gate, peephole)]
 
+    def unpack(self, sums: int, splits: int, gate_sums: int, stretches: int) -> None:
+        """Add up the sums of all blocks, and write them as gradients in torch's layout."""
+        call = self.call
+        grid = min(-(-call.units * PRODUCTS * (call.units + call.features + 1) // 256), 4096)
+        call.launch("unpack", grid, 256, sums, splits, gate_sums, stretches, *self.allocate())
+
     def sparse(self, with_input: bool) -> Tensor | None:
         """All gradients, over open events; returns the one to the input, if it is wanted."""
         call, units, features = self.call, self.call.units, self.call.features
-        columns, stretches = units + features + 1, wide(units, features)
-        splits = max(1, min(32, 2048 // (units * stretches)))
-        parted = splits if splits > 1 else 0
+        plan = sums_plan(call.rows, units, features, call.size, call.device)
+        of_gates = gate_sums_plan(self.count, units, call.peephole, call.device)
         sizes = (
             self.count * PRODUCTS * call.size,  # to each event's products
             self.count * (4 if call.peephole else 1) * call.size,  # to its openness and peepholes
-            parted * GATE_SUMS * units * 8,  # sums for the gates
-            parted * units * PRODUCTS * columns * call.size,  # sums for the weights
+            of_gates.grid[0] * GATE_SUMS * units * 8,  # sums for the gates
+            plan.grid[2] * units * PRODUCTS * (units + features + 1) * call.size,  # sums for the weights
         )
         parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
         memory = call.bytes(parts[-1])
         to_products, to_others, gate_sums, sums = [memory.data_ptr() + part for part in parts[:-1]]
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
-        seen = (call.by_unit, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input, *call.clock)
-        given = (to_products, to_others, *seen, call.batch, call.steps, call.square, call.peephole, sums, gate_sums, call.turns)
-        unpacking = self.allocate()
-        call.launch("event_sums", (units, stretches, splits), SUM_THREADS, *given, *unpacking)
+        seen = (call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input)
+        summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums)
+        call.launch(plan.name, plan.grid, plan.block, *summed, shared=plan.shared)
+        events = (to_others, call.start, self.unit, self.row, *call.clock, call.gates, call.batch, call.steps, units)
+        gates = (*events, call.square, call.peephole, gate_sums)
+        call.launch(of_gates.name, of_gates.grid, of_gates.block, *gates, shared=of_gates.shared)
+        self.unpack(sums, plan.grid[2], gate_sums, of_gates.grid[0])
         if not with_input:
             return None
         to_x = call.empty(call.steps, call.batch, features)
@@ -112,14 +121,12 @@ class Backward:
         rows[..., units:-1] = x
         rows[..., -1] = 1
         sums = to_products.T @ rows.view(batch * steps, units + features + 1)
-        stretches = 4 * torch.cuda.get_device_properties(call.device).multi_processor_count
+        stretches = 8 * torch.cuda.get_device_properties(call.device).multi_processor_count
         gate_sums = call.empty(stretches, GATE_SUMS, units, dtype=torch.float64)
         sizes = (batch, steps, units, float(call.problem.gate.leak), call.square, call.peephole)
         given = (to_others.data_ptr(), *call.clock, address(call.lengths), call.gates, *sizes)
         call.launch("dense_gate_sums", stretches, min(256, -(-units // LANES) * LANES), *given, gate_sums.data_ptr())
-        grid = min(-(-sums.numel() // 256), 4096)
-        unpacking = self.allocate()
-        call.launch("unpack", grid, 256, sums.data_ptr(), gate_sums.data_ptr(), stretches, *unpacking)
+        self.unpack(sums.data_ptr(), 1, gate_sums.data_ptr(), stretches)
         if not with_input:
             return None
         return (to_products @ call.input_weights()).view(batch, steps, features).transpose(0, 1).contiguous()

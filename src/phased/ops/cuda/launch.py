@@ -20,7 +20,6 @@ from phased.ops.cuda.constants import (
     OF_BLOCK_BYTES,
     PRODUCTS,
     STRETCH,
-    SUM_THREADS,
     TAPE_MACRO,
     struct_bytes,
 )
@@ -85,23 +84,22 @@ class Call:
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
         base = address(self.schedule)
-        # Of each unit: weights on h (4, pitch), biases (4), weights on x (4, features), gate (of (GATE, units)). The schedule:
+        # Of each unit: weights on h (4, pitch), biases (4), weights on x (features, 4), gate (of (GATE, units)). The schedule:
         # numbers of events (struct Found), where a row's events start; zeros (units); which units are open, a bit each, by rows
-        # (rows, words) and by units (32 words, rows / 32). And a counter for every block of columns of a unit's weights: the last
-        # block to finish adds their gradients up.
-        self.wh, self.bias, self.wx, self.gates, self.found, self.start, self.zeros, self.mask, self.by_unit, self.turns = [
+        # (rows, words).
+        self.wh, self.bias, self.wx, self.gates, self.found, self.start, self.zeros, self.mask = [
             base + part for part in parts[:-1]
         ]
         if self.dense:  # all units have an event in every row
-            self.found = self.start = self.mask = self.by_unit = 0
+            self.found = self.start = self.mask = 0
         # The times with their strides, by sequence and by step; the input with those by step and by sequence, and its width.
         self.clock = address(self.time), self.time.stride(1), self.time.stride(0)
         self.rows_of_input = address(self.input), self.input.stride(0), self.input.stride(1), self.features
 
-    def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: float) -> None:
-        """Run one of the kernels around the recurrence."""
+    def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: float, shared: int = 0) -> None:
+        """Run one of the kernels around the recurrence, with so many bytes of dynamic shared memory."""
         if (grid if isinstance(grid, int) else min(grid)) > 0:
-            self._common.launch(name, self.device, grid, block, arguments)
+            self._common.launch(name, self.device, grid, block, arguments, shared)
 
     def run(self, name: str, events: int, most: int, *arguments: float) -> None:
         """Run the recurrence over so many events, at most so many in a step."""
@@ -128,17 +126,18 @@ class Call:
 
     def prepare(self) -> None:
         """Pack weights and gates as the units read them; without a leak, also find the open units of each row."""
+        if self.rows > LARGEST:
+            raise ValueError(f"a batch may have {LARGEST} steps in all, got {self.rows}. Split the batch.")
         gate = [contiguous(g) for g in self.problem.gate.parameters()]
         given = (*map(address, self.weights[:4]), *map(address, gate), SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO)
         sizes = (self.units, self.features, self.pitch)
-        turns = (self.turns, 0 if self.dense else self.units * wide(self.units, self.features))
-        packing = (*given, *sizes, self.wh, self.wx, self.bias, self.zeros, self.gates, *turns)
+        packing = (*given, *sizes, self.wh, self.wx, self.bias, self.zeros, self.gates)
         grid = min(-(-self.units * PRODUCTS * (self.pitch + self.features + 1) // 1024), 1024)
         if self.dense:
             self.launch("pack", grid, 256, *packing)
             return
         seen = (*self.clock, address(self.lengths), self.batch, self.steps)
-        self.launch("find_open", max(grid, self.blocks), 256, *packing, *seen, self.mask, self.by_unit, self.start, self.found)
+        self.launch("find_open", max(grid, self.blocks), 128, *packing, *seen, self.mask, self.start, self.found)
 
     def input_products(self) -> Tensor:
         """The products of the input with the weights of all units, (steps * batch, units * PRODUCTS)."""
@@ -146,10 +145,11 @@ class Call:
             return self.input.reshape(self.rows, self.features) @ self.input_weights().T
 
     def input_weights(self) -> Tensor:
-        """The weights on the input as they are packed, (units * PRODUCTS, features)."""
+        """The weights on the input in the order of the products, (units * PRODUCTS, features)."""
         first = self.wx - self.schedule.data_ptr()
         packed = self.schedule[first : first + PRODUCTS * self.units * self.features * self.size]
-        return packed.view(self.input.dtype).view(PRODUCTS * self.units, self.features)
+        by_unit = packed.view(self.input.dtype).view(self.units, self.features, PRODUCTS)
+        return by_unit.transpose(1, 2).reshape(PRODUCTS * self.units, self.features)
 
     def recurrent_weights(self) -> Tensor:
         """The weights on h as they are packed, (units * PRODUCTS, units)."""
@@ -168,11 +168,8 @@ class Call:
         If there are more events than the tape's capacity, the tape is not written; the other results are right all the same.
         Events are counted here unless `add_up` has counted them.
         """
-        if max(self.rows, capacity.arrivals) > LARGEST:
-            raise ValueError(
-                f"a batch may have {LARGEST} steps and open events in all, got {self.rows} and {capacity.arrivals}. "
-                "Split the batch."
-            )
+        if capacity.arrivals > LARGEST:
+            raise ValueError(f"a batch may have {LARGEST} open events in all, got {capacity.arrivals}. Split the batch.")
         output = self.empty(self.steps, self.batch, self.units)
         final = [self.empty(self.batch, self.units) for _ in range(self.problem.cell.states)]
         arrivals = self.bytes(capacity.arrivals, struct_bytes(self.size)["arrival"])
@@ -186,7 +183,7 @@ class Call:
         weights = (self.wx, self.bias, address(products))
         given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, capacity.tape)
         counting = (arrivals.data_ptr(), int(self.added_up), *reported_to(ticket))
-        self.launch("fill", self.blocks, 256, *self.clock, self.gates, *sizes, *given, *counting)
+        self.launch("fill", self.blocks, 128, *self.clock, self.gates, *sizes, *given, *counting)
         if self.by_steps:
             copy_state(final, self.state)
             place = Place(0, self.steps, address(self.lengths), arrivals.data_ptr(), output.data_ptr(), records)
@@ -225,17 +222,10 @@ def parts_of_schedule(rows: int, units: int, features: int, size: int, dense: bo
     words, sparse, rows_of_weights = -(-units // 32), 0 if dense else 1, PRODUCTS * units * size
     weights = [rows_of_weights * padded(units), rows_of_weights, rows_of_weights * features, GATE * units * 8]
     found = [sparse * (FOUND_BYTES + OF_BLOCK_BYTES * -(-rows // STRETCH)), sparse * 8 * (rows + 1)]
-    bits = [sparse * 4 * rows * words, sparse * 4 * 32 * words * -(-rows // 32)]
-    turns = sparse * 4 * units * wide(units, features)
-    return tuple(accumulate([*weights, *found, units * size, *bits, turns], initial=0))
+    return tuple(accumulate([*weights, *found, units * size, sparse * 4 * rows * words], initial=0))
 
 
 known_parts = lru_cache(maxsize=256)(parts_of_schedule)
-
-
-def wide(units: int, features: int) -> int:
-    """Blocks of SUM_THREADS columns in a unit's weights, on h and on x, and its bias."""
-    return -(-(units + features + 1) // SUM_THREADS)
 
 
 def taped(size: int, dense: bool, tape_dtype: torch.dtype | None) -> int:

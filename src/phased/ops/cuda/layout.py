@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import torch
 
@@ -14,12 +14,16 @@ from phased.ops.cuda.constants import (
     AHEAD,
     BLOCKS_AT_ONCE,
     COLUMNS,
+    GATE_SUMS,
     HELD,
     HELD_FOURS,
     LANES,
     PRODUCTS,
     ROUNDS,
     SMALL,
+    SUM_COLUMNS,
+    SUM_UNIT_BYTES,
+    SUM_WARPS,
     struct_bytes,
 )
 
@@ -179,6 +183,57 @@ def _by_units(
         ring += 16
     shared = teams * bytes_of(warps, ring) + (weights if held else 0)
     return Plan(f"{'held' if held else 'streamed'}_{name}", -(-batch // teams), warps, helpers, teams, ring, units, shared)
+
+
+@dataclass(frozen=True)
+class SumPlan:
+    """How sums over events are laid out: a kernel, its blocks and threads, and bytes of shared memory of a block.
+
+    `ring`: tiles of rows in shared memory.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    block: int
+    shared: int
+    ring: int = 0
+
+
+@lru_cache(maxsize=256)  # batches may differ in rows
+def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> SumPlan:
+    """For the gradients to weights (EventSums in sums.cu): blocks of units, of columns, and splits of the rows."""
+    limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    own, words = SUM_UNIT_BYTES // size, -(-units // LANES)
+    # An event costs its multiply-adds, four for a column, and about twelve other instructions in each block of columns.
+    all_columns = units + features + 1
+    of_lane = min((SUM_COLUMNS, SUM_COLUMNS + 1), key=lambda c: -(-all_columns // (c * LANES)) * (PRODUCTS * c + 12))
+    pitch = of_lane * LANES
+
+    def bytes_of(warps: int, ring: int) -> int:  # tiles of LANES rows
+        of_warp = own * LANES * struct_bytes(size)["four"]
+        return ring * (LANES * pitch * size + warps * of_warp + (LANES + 1) * 8 + LANES * words * 4)
+
+    most = SUM_WARPS
+    while most > 1 and bytes_of(most, 2) > limit:
+        most //= 2
+    groups = -(-units // (own * most))
+    warps = -(-units // (own * groups))
+    ring = 3 if bytes_of(warps, 3) <= limit else 2
+    shared, columns = bytes_of(warps, ring), -(-all_columns // pitch)
+    together = max(1, min(SUM_WARPS // warps, limit // shared))  # blocks of a processor
+    tiles = -(-rows // LANES)
+    splits = max(1, min(processors * together // (groups * columns), tiles // 4))
+    name = "event_sums" if of_lane == SUM_COLUMNS else "wide_event_sums"
+    return SumPlan(name, (groups, columns, splits), warps * LANES, shared, ring)
+
+
+def gate_sums_plan(events: int, units: int, peephole: int, device: int) -> SumPlan:
+    """For the gradients to gates: the warps of a block have sums of their own in shared memory."""
+    of_warp = (GATE_SUMS if peephole else 3) * units * 8
+    warps = next((w for w in (8, 4, 2) if w * of_warp <= 2**15), 1)
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    blocks_of_events = max(1, min(-(-events // (8 * LANES * warps)), processors * max(1, 32 // warps)))
+    return SumPlan("gate_sums", (blocks_of_events, 1, 1), warps * LANES, warps * of_warp)
 
 
 def blocks(units: int) -> int:

@@ -41,12 +41,35 @@ inline unsigned short rounded(float x) {
 }
 #endif
 
+inline unsigned long long bits_of(double x) {
+  unsigned long long bits;
+  std::memcpy(&bits, &x, 8);
+  return bits;
+}
+inline unsigned low_word(double x) { return static_cast<unsigned>(bits_of(x)); }
+inline unsigned high_word(double x) { return static_cast<unsigned>(bits_of(x) >> 32); }
+inline double of_high_word(unsigned word) {
+  const unsigned long long bits = static_cast<unsigned long long>(word) << 32;
+  double x;
+  std::memcpy(&x, &bits, 8);
+  return x;
+}
+
 alignas(16) unsigned char shared[1 << 18];  // of the block that runs
 
+#ifdef COPIES_ARE_LATE  // as late as they may be: host/grid.h makes them when a thread waits for them
+inline void copy_ahead(void* to_shared, const void* from, int bytes) { copy_later(to_shared, from, bytes); }
+template <int Left>
+void wait_for_copies() {
+  make_copies(Left);
+}
+inline void end_of_copies() { end_group(); }
+#else
 inline void copy_ahead(void* to_shared, const void* from, int bytes) { std::memcpy(to_shared, from, bytes); }
-inline void end_of_copies() {}
 template <int Left>
 void wait_for_copies() {}
+inline void end_of_copies() {}
+#endif
 template <int Threads>
 void barrier(int number);  // not needed by the kernels that run here
 
