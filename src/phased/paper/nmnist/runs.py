@@ -57,10 +57,10 @@ class Table1:
         )
     )
     taught_task: Digits = field(
-        default_factory=lambda: Digits(keep=0.85, spread=0.15, most=2800, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
+        default_factory=lambda: Digits(keep=0.85, spread=0.15, most=3000, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
     )
     taught_training: Training = field(
-        default_factory=lambda: Training(epochs=28, batch=128, rate=4e-3, schedule="one-cycle", average=0.999)
+        default_factory=lambda: Training(epochs=31, batch=128, rate=4e-3, schedule="one-cycle", average=0.999)
     )
 
 
