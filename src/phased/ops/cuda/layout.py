@@ -34,6 +34,7 @@ GROUPED_FROM = {"forward": 1.0, "backward": 1.0}
 GROUPED_BUSY = 12  # a backward pass knows how many units are open at a step: with so many, it is grouped for any batch
 MOST_TEAMS = 8  # sequences of a group
 MOST_WARPS = 16  # of a group, so that a thread has 128 registers
+HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
 WARPS = {"forward": (1, 2, 4, 8), "backward": (1, 2, 4)}  # of a sequence
 BUSY_OF_WARP = {"forward": 4.0, "backward": 4.0}  # units open at a step for which a sequence has a warp
 
@@ -155,8 +156,7 @@ def _is_grouped(
     """Whether sequences are computed in groups. In a forward pass this must not depend on how many units are open."""
     if units > GROUPED or size != 4:
         return False
-    teams = max(1, min(-(-batch // processors), MOST_TEAMS))
-    if limit - teams * _team_bytes(name, WARPS[name][-1], structs) < units // 2 * _row_bytes(name, units, structs):
+    if limit - _team_bytes(name, WARPS[name][-1], structs) < HELD_SHARE * units * _row_bytes(name, units, structs):
         return False  # too many weights would be elsewhere
     if batch > GROUPED_FROM[name] * processors or (name == "backward" and busy >= GROUPED_BUSY):
         return True
@@ -165,11 +165,13 @@ def _is_grouped(
 
 def _grouped(name: str, units: int, batch: int, busy: int, structs: Structs, limit: int, processors: int) -> Plan:
     """With a few warps for a sequence, and the weights of as many units as fit in shared memory (grouped.h)."""
-    teams = max(1, min(-(-batch // processors), MOST_TEAMS))
-    fitting = [warps for warps in WARPS[name] if warps == 1 or teams * warps <= MOST_WARPS]
-    warps = next((w for w in fitting if w * BUSY_OF_WARP[name] >= busy), fitting[-1])
-    of_teams, of_row = teams * _team_bytes(name, warps, structs), _row_bytes(name, units, structs)
-    rows = min(units, (limit - of_teams) // of_row)
+    for teams in range(max(1, min(-(-batch // processors), MOST_TEAMS)), 0, -1):
+        fitting = [warps for warps in WARPS[name] if warps == 1 or teams * warps <= MOST_WARPS]
+        warps = next((w for w in fitting if w * BUSY_OF_WARP[name] >= busy), fitting[-1])
+        of_teams, of_row = teams * _team_bytes(name, warps, structs), _row_bytes(name, units, structs)
+        rows = min(units, (limit - of_teams) // of_row)
+        if rows >= HELD_SHARE * units:
+            break
     shared = of_teams + rows * of_row
     return Plan(f"grouped_{name}", -(-batch // teams), warps, 0, teams, rows, units, shared, -(-units // 16), rows < units)
 
