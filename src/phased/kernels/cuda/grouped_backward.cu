@@ -33,13 +33,32 @@ __device__ __forceinline__ int row_of(int unit, const Backward& p) {
   return kBeyond && unit >= p.ring ? ~unit : unit * int(p.units);
 }
 
-__device__ __forceinline__ Four weights_at(const Four* held, const Backward& p, int row, int column) {
-  if (kBeyond && row < 0) {
-    const Real* const from = p.wh + Index(~row) * 4 * p.pitch + column;
-    return Four{from[0], from[p.pitch], from[2 * p.pitch], from[3 * p.pitch]};
+// A thread's columns: every kTeam-th from its first. Where the last one does not exist, it is another that does.
+struct Columns {
+  const Four* held;  // from its first column on
+  int first, last;   // `last`: from the first
+
+  __device__ __forceinline__ Columns(const Four* held, int thread, int units)
+      : held(fixed(held + smaller(thread, units - 1))),
+        first(smaller(thread, units - 1)),
+        last(smaller(thread + (kOwn - 1) * kTeam, units - 1) - first) {}
+
+  __device__ __forceinline__ int at(int n) const { return n < kOwn - 1 ? n * kTeam : last; }
+
+  // Its weights of an event.
+  __device__ __forceinline__ void load(const Backward& p, int row, Four weights[kOwn]) const {
+    if (kBeyond && row < 0) {
+      const Real* const from = p.wh + Index(~row) * 4 * p.pitch + first;
+#pragma unroll
+      for (int n = 0; n < kOwn; n++)
+        weights[n] = Four{from[at(n)], from[at(n) + p.pitch], from[at(n) + 2 * p.pitch], from[at(n) + 3 * p.pitch]};
+      return;
+    }
+    const Four* const from = held + row;
+#pragma unroll
+    for (int n = 0; n < kOwn; n++) weights[n] = from[at(n)];
   }
-  return held[row + column];
-}
+};
 
 __device__ __forceinline__ void add_through(Four& sum, const Four& weights, const Four& share) {
 #pragma unroll
@@ -60,21 +79,18 @@ __device__ __forceinline__ void run_backward(const Backward& p, const Team& team
     copy_struct(memory.tape + slot, p.tape + last - event);
   };
   if (warp == 0) fetched.issue(0, copy), fetched.settle(smaller(end, kPass));
-  // Rows of the output's gradient: of the next step, and of one that will come.
-  const Real* gradient = p.to_output ? p.to_output + (length - 1) * p.output_step + b * p.output_batch : nullptr;
-  const auto bring = [&](int ahead, int s) {
-    if (gradient && thread * kLine < units + kLine - 1 && s + ahead < length)
-      bring_near(gradient - ahead * p.output_step + smaller(thread * kLine, units - 1));
-  };
-  for (int ahead = 1; ahead < kFar; ahead++) bring(ahead, 0);
-  int own[kOwn];  // columns; where there is none, the last one, and nothing is written
+  // Rows of the output's gradient, from the thread's first column on; and a line of one that will come.
+  const Columns columns(held, thread, units);
+  const bool brings = p.to_output && thread * kLine < units + kLine - 1;
+  const Real* const last_row = p.to_output + (p.to_output ? (length - 1) * p.output_step + b * p.output_batch : 0);
+  const Real *gradient = last_row + columns.first, *line = last_row + smaller(thread * kLine, units - 1);
+  for (int s = 0; s < kFar; s++, line -= p.output_step)
+    if (brings && s < length) bring_near(line);
 #pragma unroll
   for (int n = 0; n < kOwn; n++) {
     const int q = thread + n * kTeam;
-    own[n] = smaller(q, units - 1);
     if (q < units) {
-      memory.to_h[q] =
-          (p.to_final_h ? p.to_final_h[b * units + q] : Real(0)) + (gradient && length ? gradient[q] : Real(0));
+      memory.to_h[q] = (p.to_final_h ? p.to_final_h[b * units + q] : Real(0)) + (p.to_output && length ? last_row[q] : Real(0));
       memory.to_c[q] = Cell::has_c && p.to_final_c ? p.to_final_c[b * units + q] : Real(0);
     }
   }
@@ -101,19 +117,17 @@ __device__ __forceinline__ void run_backward(const Backward& p, const Team& team
     const int many = end - begin;
     int* const rows = memory.rows[s & 1];
     Real next[kOwn] = {};
-    if (gradient) {
-      bring(kFar, s);
-      gradient -= p.output_step;
+    if (p.to_output) {
+      if (brings && s + kFar < length) bring_near(line);
+      line -= p.output_step, gradient -= p.output_step;
       if (s + 1 < length)
 #pragma unroll
-        for (int n = 0; n < kOwn; n++) next[n] = gradient[own[n]];
+        for (int n = 0; n < kOwn; n++) next[n] = gradient[columns.at(n)];
     }
     Four near[kNear][kOwn];
 #pragma unroll
     for (int i = 0; i < kNear; i++)
-      if (i < many)
-#pragma unroll
-        for (int n = 0; n < kOwn; n++) near[i][n] = weights_at(held, p, rows[i], own[n]);
+      if (i < many) columns.load(p, rows[i], near[i]);
     if (computes && thread < many) take(begin + thread, thread);
     int from = begin;
     while (from + kPass < end) {  // more events than threads that compute them
@@ -142,24 +156,25 @@ __device__ __forceinline__ void run_backward(const Backward& p, const Team& team
 #pragma unroll 2
     for (int i = kNear; i < many; i++) {
       const Four share = memory.shares[i];
-      const int row = rows[i];
+      Four weights[kOwn];
+      columns.load(p, rows[i], weights);
 #pragma unroll
-      for (int n = 0; n < kOwn; n++) add_through(sums[n], weights_at(held, p, row, own[n]), share);
+      for (int n = 0; n < kOwn; n++) add_through(sums[n], weights[n], share);
     }
 #pragma unroll
     for (int n = 0; n < kOwn; n++)
       if (thread + n * kTeam < units)
-        memory.to_h[own[n]] = ((sums[n].v[0] + sums[n].v[1]) + (sums[n].v[2] + sums[n].v[3])) + next[n];
+        memory.to_h[thread + n * kTeam] = ((sums[n].v[0] + sums[n].v[1]) + (sums[n].v[2] + sums[n].v[3])) + next[n];
     sync(team);
     begin = end, end = soon, soon = counts.to_end_of(s + 2);
   }
   wait_for_copies<0>();
 #pragma unroll
-  for (int n = 0; n < kOwn; n++)
-    if (thread + n * kTeam < units) {
-      if (p.to_h) p.to_h[b * units + own[n]] = memory.to_h[own[n]];
-      if (p.to_c) p.to_c[b * units + own[n]] = memory.to_c[own[n]];
-    }
+  for (int n = 0; n < kOwn; n++) {
+    const int q = thread + n * kTeam;
+    if (q < units && p.to_h) p.to_h[b * units + q] = memory.to_h[q];
+    if (q < units && p.to_c) p.to_c[b * units + q] = memory.to_c[q];
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) grouped_backward(const Backward p) {
@@ -175,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) grouped_backward(co
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
   GroupedBackwardMemory& memory = reinterpret_cast<GroupedBackwardMemory*>(held + count * units)[team.number];
   __syncthreads();
-  if (b < p.batch) run_backward(p, team, memory, held, b);
+  if (b < p.batch) run_backward(p, team, *fixed(&memory), held, b);
 }
 
 }  // namespace phased

@@ -56,40 +56,40 @@ __device__ __forceinline__ void hold_rows(Four* to, const Real* from, int held, 
 struct Weights {
   const Forward& p;
   const Four* const held;
-  const int part, pitch;  // the lane's place in its span; Fours of a row
-  Four w[2 * kPairs];
+  const int part, pitch, half;  // the lane's place in its span; Fours of a row; lanes that have the last pair
+  Four w[2 * kPairs];  // zeros where a lane has no last pair
 
   __device__ __forceinline__ Weights(const Forward& p, const Four* held, int lane)
-      : p(p), held(held), part(lane % kSpan), pitch((int(p.units) + 1) / 2 * 2), w{} {}
+      : p(p),
+        held(fixed(held + lane % kSpan)),
+        part(lane % kSpan),
+        pitch((int(p.units) + 1) / 2 * 2),
+        half(half_of(kPairs - 1, int(p.units))),
+        w{} {}
 
   __device__ __forceinline__ void load(int unit) {
-    const int units = int(p.units);
-    if (kBeyond && unit >= p.ring) {
-      load_beyond(unit, units);
+    if (kBeyond && unit >= int(p.ring)) {
+      load_beyond(unit);
       return;
     }
-    const Four* const row = held + unit * pitch + part;
+    const Four* const row = held + unit * pitch;
 #pragma unroll
-    for (int i = 0; i < kPairs; i++) {
-      const int half = i < kPairs - 1 ? kSpan : half_of(i, units);
-      const bool there = i < kPairs - 1 || part < half;
-      w[2 * i] = there ? row[2 * kSpan * i] : Four{};
-      w[2 * i + 1] = there ? row[2 * kSpan * i + half] : Four{};
-    }
+    for (int i = 0; i < kPairs; i++)
+      if (i < kPairs - 1 || part < half)
+        w[2 * i] = row[2 * kSpan * i], w[2 * i + 1] = row[2 * kSpan * i + (i < kPairs - 1 ? kSpan : half)];
   }
   // From global memory, (units, 4, pitch).
-  __device__ __forceinline__ void load_beyond(int unit, int units) {
+  __device__ __forceinline__ void load_beyond(int unit) {
     const int from_pitch = int(p.pitch);
     const Real* const row = p.wh + Index(unit) * 4 * from_pitch + 2 * part;
 #pragma unroll
-    for (int i = 0; i < kPairs; i++) {
-      const bool there = i < kPairs - 1 || part < half_of(i, units);
+    for (int i = 0; i < kPairs; i++)
+      if (i < kPairs - 1 || part < half)
 #pragma unroll
-      for (int g = 0; g < 4; g++) {
-        const Two two = there ? *reinterpret_cast<const Two*>(row + g * from_pitch + 2 * kSpan * i) : Two{};
-        w[2 * i].v[g] = two.v[0], w[2 * i + 1].v[g] = two.v[1];
-      }
-    }
+        for (int g = 0; g < 4; g++) {
+          const Two two = *reinterpret_cast<const Two*>(row + g * from_pitch + 2 * kSpan * i);
+          w[2 * i].v[g] = two.v[0], w[2 * i + 1].v[g] = two.v[1];
+        }
   }
   __device__ __forceinline__ Four times(const Two x[kPairs]) const {
     Four sum = {};
@@ -153,8 +153,8 @@ __device__ __forceinline__ void run_forward(const Forward& p, const Team& team, 
     do {
       const int until = smaller(end, from + kPass), bound = until < end ? end : soon, event = from + of_cell;
       const bool there = event < until;
-      Arrival arrival = {};
-      Real h = 0, c = 0, w[3] = {};
+      Arrival arrival;
+      Real h, c = 0, w[3] = {};
       if (there) {
         arrival = memory.ring[fetched.slot(event)];
         h = memory.h[arrival.head.unit], c = Cell::has_c ? memory.c[arrival.head.unit] : Real(0);
@@ -220,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) grouped_forward(con
       memory.c[q] = p.initial_c && q < units ? p.initial_c[b * units + q] : Real(0);
     }
   __syncthreads();
-  if (b < p.batch) run_forward(p, team, memory, held, b);
+  if (b < p.batch) run_forward(p, team, *fixed(&memory), held, b);
 }
 
 }  // namespace phased

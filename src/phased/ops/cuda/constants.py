@@ -97,7 +97,14 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
 
 
 def macros(
-    cell: str, real: str, tape_dtype: torch.dtype | None, peephole: int, blocks: int, warps: int, helpers: int, threads: int,
+    cell: str,
+    real: str,
+    tape_dtype: torch.dtype | None,
+    peephole: int,
+    blocks: int,
+    warps: int,
+    helpers: int,
+    threads: int,
     beyond: int = 0,
 ) -> dict[str, str | int]:
     """The macros that kernels are compiled with: for a cell, number types and the sizes of the recurrence."""

@@ -43,8 +43,8 @@ BUSY_OF_WARP = {"forward": 4.0, "backward": 4.0}  # units open at a step for whi
 class Plan:
     """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed.
 
-    With weights in registers a block is one team for `ring` sequences. Where sequences are grouped, `ring` units have their weights
-    in shared memory.
+    With weights in registers a block is one team for `ring` sequences. Where sequences are grouped, the first `ring` units have
+    their weights in shared memory.
     """
 
     name: str
@@ -150,9 +150,7 @@ def _held(
     return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, capacity, bytes_of(ring))
 
 
-def _is_grouped(
-    name: str, units: int, batch: int, busy: int, size: int, structs: Structs, limit: int, processors: int
-) -> bool:
+def _is_grouped(name: str, units: int, batch: int, busy: int, size: int, structs: Structs, limit: int, processors: int) -> bool:
     """Whether sequences are computed in groups. In a forward pass this must not depend on how many units are open."""
     if units > GROUPED or size != 4:
         return False

@@ -62,6 +62,10 @@ void wait_for_copies() {
     for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
 }
 inline void bring_near(const void*) {}
+template <class T>
+T* fixed(T* in_shared) {
+  return in_shared;
+}
 
 template <int Threads>
 void barrier(int number) {
