@@ -59,7 +59,7 @@ class Emulator:
         self.arrival = np.dtype(layout)
 
     def launch(self, name, device, grid, block, arguments, shared=0):
-        name = re.sub(r"^(held|streamed|small|wide)_", "", name)
+        name = re.sub(r"^(held|grouped|streamed|small|wide)_", "", name)
         kinds = "".join("d" if isinstance(value, float) else "q" for value in arguments)
         assert kinds == "".join(kind for _, kind in parameters(name)), f"{name} was given {kinds}"
         self.grid = (grid, 1, 1) if isinstance(grid, int) else grid

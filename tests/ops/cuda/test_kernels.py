@@ -21,6 +21,8 @@ ARCHITECTURE = "sm_{}{}".format(*OLDEST)
 SOURCES = {
     "held_forward.cu": [(14, 4, 640), (4, 1, 640)],
     "held_backward.cu": [(2, 4, 256), (2, 2, 512)],
+    "grouped_forward.cu": [(1, 0, 256), (2, 0, 512), (8, 0, 256)],
+    "grouped_backward.cu": [(1, 0, 256), (4, 0, 512)],
     "streamed_forward.cu": [(8, 4, 384)],
     "streamed_backward.cu": [(8, 4, 384)],
     "dense.cu": [(8, 4, 384)],
@@ -51,6 +53,13 @@ def test_the_kernels_around_it_compile(cell, real):
         assert f"\0.text.{kernel}\0".encode() in code
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+@pytest.mark.parametrize("sixteens", [4, 7, 8])
+def test_grouped_sequences_compile_for_layers_of_any_size(sixteens, beyond):
+    for source in ("grouped_forward.cu", "grouped_backward.cu"):
+        assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", None, 0, sixteens, 2, 0, 512, beyond))
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8])
 def test_rows_of_any_length_compile(blocks):
     for source in ("streamed_forward.cu", "streamed_backward.cu", "dense.cu"):
@@ -66,8 +75,10 @@ def test_what_does_not_compile_shows_the_compilers_words():
 @pytest.mark.parametrize("name", struct_bytes(4))
 def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, real, size):
     """The host side allocates memory by these sizes."""
-    wrong = macros("Lstm", real, None, 0, 1, 4, 4, 256) | {f"{name}_bytes": struct_bytes(size)[name] + 4}
-    sources = (*compiler.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
+    grouped = name.startswith("grouped")
+    sources = (f"{name}.cu",) if grouped else (*compiler.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
+    given = macros("Lstm", real, None, 0, 1, 4, 0 if grouped else 4, 256)
+    wrong = given | {f"{name}_bytes": struct_bytes(size)[name] + 4}
     with pytest.raises(RuntimeError, match="static assertion failed"):
         compiler.compiled(ARCHITECTURE, sources, wrong)
 

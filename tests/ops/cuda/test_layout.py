@@ -31,6 +31,8 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
         if layout.source == "small.cu":  # one team for several sequences, without a ring; see below
             continue
         assert layout.grid * layout.teams >= batch
+        if layout.source.startswith("grouped"):  # see below
+            continue
         assert layout.ring % 8 == 0
         if layout.source.startswith("held"):  # events of two to four steps, and one a warp, beside the part that is being fetched
             steps = 4 if most > 32 else {"forward": 3, "backward": 2}[name]
@@ -39,6 +41,36 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
             assert layout.most >= most
         else:
             assert layout.ring * 7 >= 8 * (2 * most + layout.warps) or name.startswith("dense")
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+@pytest.mark.parametrize("units", [1, 64, 110, 119, 128])
+@pytest.mark.parametrize("batch", [1, 132, 133, 256, 512, 4096])
+def test_more_sequences_than_processors_are_grouped(monkeypatch, name, units, batch):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    for busy in (0, units // 20, units // 4, units):
+        layout = layout_of.plan.__wrapped__(name, units, batch, busy, units, 4, 0)
+        many = name == "backward" and busy >= layout_of.GROUPED_BUSY
+        assert layout.source.startswith("grouped") == (batch > 132 or units > 118 or many)
+        if not layout.source.startswith("grouped"):
+            continue
+        assert layout.teams == min(8, -(-batch // 132)) or (units > 64 and 1 < layout.teams < 8)
+        assert layout.warps in layout_of.WARPS[name]
+        assert layout.block <= 512
+        assert layout.ring == units or (layout.beyond and layout.ring >= 0.75 * units)
+        assert layout.blocks == -(-units // 16)
+
+
+@pytest.mark.parametrize("units", [1, 64, 110, 118, 119, 128])
+@pytest.mark.parametrize("batch", [1, 132, 133, 512])
+@pytest.mark.parametrize("shared", [101_376, 232_448])
+def test_the_kernel_of_a_forward_pass_that_may_be_guessed_does_not_depend_on_the_events(monkeypatch, units, batch, shared):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: shared)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    known = [(0, 0), (units // 20, units // 8), (units // 4, units), (units, units)]
+    names = [layout_of.plan.__wrapped__("forward", units, batch, busy, most, 4, 0).name for busy, most in known]
+    assert len(set(names)) == 1 or names[-1] == "streamed_forward"  # one that is streamed at worst is never guessed
 
 
 @pytest.mark.parametrize("name", ["dense_forward", "dense_backward"])

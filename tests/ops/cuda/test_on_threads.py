@@ -22,28 +22,49 @@ SCHEDULES = ["1 3 5 1 0", "10 5 30 2 0", "33 4 50 5 1e9", "65 7 20 0 1e3", "110 
 SUMS = ["1 3 5 1 1 1", "5 1 1 3 3 2", "33 4 50 5 3 4", "64 3 33 32 1 16", "65 40 3 0 5 5", "110 4 97 41 4 14", "130 3 70 1 2 8"]
 
 
-def built(program, folder, cell, real, half, peephole, *sizes):
-    """A program of host/, compiled with the kernels' macros."""
-    defined = [f"-DPHASED_{name.upper()}={value}" for name, value in macros(cell, real, half, peephole, *sizes).items()]
-    folders = [f"-I{folder}" for folder in (HOST, *FOLDERS)]
-    made = folder / program
-    command = ["g++", "-O1", "-std=c++17", "-pthread", *defined, *folders, str(HOST / f"{program}.cpp"), "-o", str(made)]
+KINDS = [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)]  # cell, peepholes, numbers on the tape
+# Units, warps of a sequence, sequences of a block, and how many units have their weights in shared memory.
+GROUPS = {
+    "forward": [(110, 1, 3, 110), (110, 2, 3, 110), (128, 4, 2, 100), (119, 8, 1, 60), (33, 2, 3, 33), (10, 1, 4, 10)],
+    "backward": [(110, 1, 3, 110), (110, 2, 3, 110), (128, 4, 2, 100), (119, 2, 2, 60), (33, 4, 1, 33), (10, 1, 4, 10)],
+}
+
+
+def built(program, folder, defined):
+    """A program of host/, compiled with macros."""
+    flags = [f"-DPHASED_{name.upper()}={value}" for name, value in defined.items()]
+    folders, made = [f"-I{each}" for each in (HOST, *FOLDERS)], folder / program
+    command = ["g++", "-O1", "-std=c++17", "-pthread", *flags, *folders, str(HOST / f"{program}.cpp"), "-o", str(made)]
     subprocess.run(command, check=True, timeout=120)
     return made
+
+
+def assert_right(program, *arguments):
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "0 wrong\n", f"{arguments}: {done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("cell, real", [("Lstm", "float"), ("Gru", "double")])
 @pytest.mark.parametrize("program, sizes", [("schedule", SCHEDULES), ("sums", SUMS)])
 def test_kernels_around_the_recurrence(program, sizes, cell, real, tmp_path):
-    run = built(program, tmp_path, cell, real, None, 0, 1, 1, 1, 32)
+    made = built(program, tmp_path, macros(cell, real, None, 0, 1, 1, 1, 32))
     for size in sizes:
-        done = subprocess.run([run, *size.split()], capture_output=True, text=True, timeout=120, check=False)
-        assert done.stdout == "0 wrong\n", f"{size}: {done.stdout}{done.stderr}"
+        assert_right(made, *size.split())
 
 
-@pytest.mark.parametrize("cell, peephole, half", [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)])
+@pytest.mark.parametrize("cell, peephole, half", KINDS)
 def test_small_layers(cell, peephole, half, tmp_path):
-    run = built("small", tmp_path, cell, "float", half, peephole, 1, 16, 1, 512)
+    program = built("small", tmp_path, macros(cell, "float", half, peephole, 1, 16, 1, 512))
     for size in SIZES:
-        done = subprocess.run([run, *size.split()], capture_output=True, text=True, timeout=120, check=False)
-        assert done.stdout == "0 wrong\n", f"{size}: {done.stdout}{done.stderr}"
+        assert_right(program, *size.split())
+
+
+@pytest.mark.parametrize("way", GROUPS)
+@pytest.mark.parametrize("number", range(6))
+def test_grouped_sequences(way, number, tmp_path):
+    units, warps, teams, rows = GROUPS[way][number]
+    cell, peephole, half = KINDS[number % 3]
+    defined = macros(cell, "float", half, peephole, -(-units // 16), warps, 0, 512, int(rows < units))
+    program = built("grouped", tmp_path, defined | {"way": int(way == "backward")})
+    for null in (0, 1):  # whether initial states, the tape and gradients are missing
+        assert_right(program, units, 4, 9, teams, rows, null)

@@ -59,6 +59,18 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
 
+// Brings the 128 bytes around an address to the L2 cache.
+__device__ __forceinline__ void bring_near(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
+// An address in shared memory that stays in a register. Otherwise the compiler computes it anew at each use, from a special
+// register that takes long to read.
+template <class T>
+__device__ __forceinline__ T* fixed(T* in_shared) {
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(in_shared));
+  asm volatile("" : "+r"(address));
+  return static_cast<T*>(__cvta_shared_to_generic(address));
+}
+
 // Waits until so many threads of a block have come to the barrier of this number.
 template <int Threads>
 __device__ __forceinline__ void barrier(int number) {

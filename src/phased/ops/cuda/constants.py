@@ -34,6 +34,11 @@ HELD = WIDE - 1  # units of such a layer, at most: the last slot is for lanes wi
 ENDS = 8  # steps whose last event the warp that fetches publishes to the others
 LISTED = 4  # steps whose first events are listed
 
+GROUPED = 128  # units of a layer whose sequences are computed in groups, at most
+SPAN = 8  # lanes that multiply an event there
+PASS = 32  # events there whose cells are computed at once; twice as many where a sequence has many warps
+EVENTS = 128  # events there that a sequence has in shared memory, a power of two; twice as many likewise
+
 SMALL = 128  # units of a layer whose weights are in registers and shared memory, at most: four threads each
 HELD_FOURS = 16  # fours of a row of its weights in registers
 
@@ -61,6 +66,10 @@ SHARED = {
     "parts": PARTS,
     "ends": ENDS,
     "listed": LISTED,
+    "grouped": GROUPED,
+    "span": SPAN,
+    "pass": PASS,
+    "events": EVENTS,
     "small": SMALL,
     "held_fours": HELD_FOURS,
     "place": PLACE,
@@ -86,13 +95,23 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
         "held_head": 8 if size == 4 else 16,  # unit and openness
         "held_forward_memory": 5 * WIDE * size + listed,  # two copies of h and of its changes, and c
         "held_backward_memory": (2 + HELD_AHEAD) * WIDE * size + listed,  # gradients to h, to c, and rows of the output's
+        "grouped_forward": 2 * GROUPED * size,  # h and c
+        "grouped_backward": 6 * GROUPED * size + 8 * GROUPED,  # gradients to h, to c and to products; places of weights
     }
 
 
 def macros(
-    cell: str, real: str, tape_dtype: torch.dtype | None, peephole: int, blocks: int, warps: int, helpers: int, threads: int
+    cell: str,
+    real: str,
+    tape_dtype: torch.dtype | None,
+    peephole: int,
+    blocks: int,
+    warps: int,
+    helpers: int,
+    threads: int,
+    beyond: int = 0,
 ) -> dict[str, str | int]:
     """The macros that kernels are compiled with: for a cell, number types and the sizes of the recurrence."""
-    sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads}
+    sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads, "beyond": beyond}
     structs = {f"{name}_bytes": count for name, count in struct_bytes({"float": 4, "double": 8}[real], tape_dtype).items()}
     return {"cell": f"phased::{cell}", "real": real, "tape": TAPE_MACRO[tape_dtype], **sizes, **SHARED, **structs}

@@ -106,9 +106,13 @@ def recurrence(
     warps: int,
     helpers: int,
     threads: int,
+    beyond: int,
 ) -> Kernels:
-    """The recurrence in a file, for blocks of 128 columns, with so many warps and helpers a sequence and threads a block."""
-    macros = constants.macros(cell, real, tape_dtype, peephole, blocks, warps, helpers, threads)
+    """The recurrence in a file, for blocks of columns, with so many warps and helpers a sequence and threads a block.
+
+    `beyond`: whether some weights are not in shared memory, where there is a kernel for either.
+    """
+    macros = constants.macros(cell, real, tape_dtype, peephole, blocks, warps, helpers, threads, beyond)
     with torch.cuda.device(device):
         return Kernels(driver.architecture(device), (source,), macros)
 

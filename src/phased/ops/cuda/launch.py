@@ -105,7 +105,7 @@ class Call:
         """Run the recurrence over so many events, at most so many in a step."""
         layout = self.plan(name, events, most)
         threads = -(-layout.block // (4 * LANES)) * 4 * LANES
-        sizes = (self.peephole, blocks(self.units), layout.warps, layout.helpers, threads)
+        sizes = (self.peephole, layout.blocks or blocks(self.units), layout.warps, layout.helpers, threads, int(layout.beyond))
         compiled = kernels.recurrence(*self.kind, self.tape_dtype, layout.source, *sizes)
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
         compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared)

@@ -14,10 +14,13 @@ from phased.ops.cuda.constants import (
     AHEAD,
     BLOCKS_AT_ONCE,
     COLUMNS,
+    EVENTS,
     GATE_SUMS,
+    GROUPED,
     HELD,
     HELD_FOURS,
     LANES,
+    PASS,
     PRODUCTS,
     ROUNDS,
     SMALL,
@@ -29,12 +32,23 @@ from phased.ops.cuda.constants import (
 
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 
+# Sequences are computed in groups (grouped.h) where there are more of them than this many for each processor. A forward pass may
+# be repeated with another number of open units and has to give the same bits, so its kernel must not depend on that number.
+GROUPED_FROM = {"forward": 1.0, "backward": 1.0}
+GROUPED_BUSY = 12  # a backward pass knows how many units are open at a step: with so many, it is grouped for any batch
+MOST_TEAMS = 8  # sequences of a group
+MOST_WARPS = 16  # of a group, so that a thread has 128 registers
+HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
+WARPS = {"forward": (1, 2, 4, 8), "backward": (1, 2, 4)}  # of a sequence
+BUSY_OF_WARP = {"forward": 4.0, "backward": 4.0}  # units open at a step for which a sequence has a warp
+
 
 @dataclass(frozen=True)
 class Plan:
     """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed.
 
-    With weights in registers a block is one team for `ring` sequences.
+    With weights in registers a block is one team for `ring` sequences. Where sequences are grouped, the first `ring` units have
+    their weights in shared memory.
     """
 
     name: str
@@ -45,6 +59,8 @@ class Plan:
     ring: int  # events of a team in shared memory
     most: int  # events of a step, at most
     shared: int  # bytes of a block
+    blocks: int = 0  # of 16 columns in a row of weights, where sequences are grouped
+    beyond: bool = False  # whether some weights are not in shared memory there
 
     @property
     def block(self) -> int:
@@ -76,6 +92,8 @@ def plan(
         if small.shared <= limit:
             return small
     if not name.startswith("dense"):
+        if _is_grouped(name, units, batch, busy, size, structs, limit, processors):
+            return _grouped(name, units, batch, busy, structs, limit, processors)
         for fewer in range(teams, 0, -1):
             held = _held(name, units, batch, busy, most, size, structs, fewer, limit)
             if held is not None:
@@ -134,6 +152,43 @@ def _held(
     while ring < 256 and bytes_of(ring + 8) <= limit:
         ring += 8
     return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, capacity, bytes_of(ring))
+
+
+def _is_grouped(name: str, units: int, batch: int, busy: int, size: int, structs: Structs, limit: int, processors: int) -> bool:
+    """Whether sequences are computed in groups. In a forward pass this must not depend on how many units are open."""
+    if units > GROUPED or size != 4:
+        return False
+    if limit - _team_bytes(name, WARPS[name][-1], structs) < HELD_SHARE * units * _row_bytes(name, units, structs):
+        return False  # too many weights would be elsewhere
+    if batch > GROUPED_FROM[name] * processors or (name == "backward" and busy >= GROUPED_BUSY):
+        return True
+    return _held(name, units, 1, units, -(-units // 8) * 8, size, structs, 1, limit) is None
+
+
+def _grouped(name: str, units: int, batch: int, busy: int, structs: Structs, limit: int, processors: int) -> Plan:
+    """With a few warps for a sequence, and the weights of as many units as fit in shared memory (grouped.h)."""
+    for teams in range(max(1, min(-(-batch // processors), MOST_TEAMS)), 0, -1):
+        fitting = [warps for warps in WARPS[name] if warps == 1 or teams * warps <= MOST_WARPS]
+        warps = next((w for w in fitting if w * BUSY_OF_WARP[name] >= busy), fitting[-1])
+        of_teams, of_row = teams * _team_bytes(name, warps, structs), _row_bytes(name, units, structs)
+        rows = min(units, (limit - of_teams) // of_row)
+        if rows >= HELD_SHARE * units:
+            break
+    shared = of_teams + rows * of_row
+    return Plan(f"grouped_{name}", -(-batch // teams), warps, 0, teams, rows, units, shared, -(-units // 16), rows < units)
+
+
+def _team_bytes(name: str, warps: int, structs: Structs) -> int:
+    """Shared memory of a sequence in a group; with many warps there are twice as many events."""
+    if name == "forward":
+        of_events = PASS * structs["four"] + EVENTS * structs["arrival"]
+        return structs["grouped_forward"] + (1 if warps < 8 else 2) * of_events
+    return structs["grouped_backward"] + (1 if warps < 4 else 2) * EVENTS * (structs["record"] + 4)
+
+
+def _row_bytes(name: str, units: int, structs: Structs) -> int:
+    """A unit's weights in the shared memory of a group: forwards, pairs of columns."""
+    return (-(-units // 2) * 2 if name == "forward" else units) * structs["four"]
 
 
 def _by_units(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from phased.ops.contract import Gradients, Problem, Result, constant
 from phased.ops.cuda import kernels
-from phased.ops.cuda.constants import HELD, struct_bytes
+from phased.ops.cuda.constants import GROUPED, HELD, struct_bytes
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward
 from phased.ops.cuda.launch import Call, Capacity, is_dense, known_parts, parts_of_schedule, tape_dtype_of, taped
@@ -76,9 +76,9 @@ def begin(problem: Problem) -> Result:
 def small(call: Call) -> bool:
     """Whether to allocate for all units being open instead of waiting for the number of events."""
     events = call.rows * call.units
-    if call.units > HELD or call.blocks > MANY or events * struct_bytes(call.size)["arrival"] > SMALL:
+    if call.units > max(HELD, GROUPED) or call.blocks > MANY or events * struct_bytes(call.size)["arrival"] > SMALL:
         return False
-    return call.plan("forward", events, call.units).name == "held_forward"
+    return call.plan("forward", events, call.units).name in ("held_forward", "grouped_forward")
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:

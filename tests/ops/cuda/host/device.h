@@ -1,10 +1,9 @@
 // A GPU's blocks on a CPU's threads: a thread for each of theirs, barriers, and exchanges between the lanes of a warp.
 #pragma once
 
-#include <pthread.h>
-
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -65,22 +64,46 @@ void wait_for_copies() {
 }
 inline void end_of_copies() { end_group(); }
 #else
-inline void copy_ahead(void* to_shared, const void* from, int bytes) { std::memcpy(to_shared, from, bytes); }
-template <int Left>
-void wait_for_copies() {}
-inline void end_of_copies() {}
-#endif
-template <int Threads>
-void barrier(int number);  // not needed by the kernels that run here
+// Asynchronous copies are made as late as they may be: at the wait for them. Until then what they overwrite is NaN.
+struct Copy {
+  void* to;
+  const void* from;
+  int bytes;
+};
+static thread_local std::vector<Copy> issued;
+static thread_local std::deque<std::vector<Copy>> groups;
 
-// Runs a kernel block by block; before each, shared memory is NaN.
+inline void copy_ahead(void* to_shared, const void* from, int bytes) {
+  std::memset(to_shared, 0xff, bytes);
+  issued.push_back({to_shared, from, bytes});
+}
+inline void end_of_copies() { groups.push_back(std::move(issued)), issued.clear(); }
+template <int Left>
+void wait_for_copies() {
+  for (; groups.size() > Left; groups.pop_front())
+    for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
+}
+#endif
+inline void bring_near(const void*) {}
+template <class T>
+T* fixed(T* in_shared) {
+  return in_shared;
+}
+
+template <int Threads>
+void barrier(int number) {
+  pthread_barrier_wait(teams + number);
+}
+
+// Runs a kernel block by block; before each, shared memory is NaN. A team has `team` threads.
 template <class Kernel>
-void run(int grid, int threads, const Kernel& kernel) {
+void run(int grid, int threads, int team, const Kernel& kernel) {
   blockDim.x = threads;
   for (int block = 0; block < grid; block++) {
     std::memset(shared, 0xff, sizeof(shared));
     pthread_barrier_init(&all, nullptr, threads);
     for (int warp = 0; warp < threads / 32; warp++) pthread_barrier_init(warps + warp, nullptr, 32);
+    for (int number = 1; number <= threads / team && number < 16; number++) pthread_barrier_init(teams + number, nullptr, team);
     std::vector<std::thread> started;
     for (int i = 0; i < threads; i++)
       started.emplace_back([&, i] {

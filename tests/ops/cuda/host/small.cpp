@@ -1,58 +1,11 @@
 // The kernels of small.cu on a CPU's threads, against plain loops. Arguments: units, sequences, steps, sequences of a block.
-#include <pthread.h>
+#include "threads.h"
 
 #include <cmath>
 
-#define __device__
-#define __global__
-#define __shared__
-#define __align__(bytes)
-#define __forceinline__ inline
-#define __launch_bounds__(threads)
-
-struct Place3 {
-  int x;
-};
-static thread_local Place3 threadIdx, blockIdx;
-static Place3 blockDim;
-static pthread_barrier_t all, warps[32];
-static float sent[32][32];
-
-inline void __syncthreads() { pthread_barrier_wait(&all); }
-inline float __shfl_xor_sync(unsigned, float value, int apart) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  sent[warp][lane] = value;
-  pthread_barrier_wait(warps + warp);
-  const float found = sent[warp][lane ^ apart];
-  pthread_barrier_wait(warps + warp);
-  return found;
-}
-
 #include "small.cu"
 
-#include <cstdio>
-#include <cstdlib>
-#include <random>
-
-using namespace phased;
-using Numbers = std::vector<float>;
-
-constexpr float kTape = PHASED_TAPE == 1 ? 4e-3f : PHASED_TAPE == 2 ? 5e-4f : 2e-5f;  // how far numbers on it are rounded
-
-static std::mt19937 generator(1);
-static int wrong = 0;
-
-Numbers drawn(size_t count, float scale = 1) {
-  std::normal_distribution<float> normal(0, scale);
-  Numbers found(count);
-  for (float& each : found) each = normal(generator);
-  return found;
-}
-Numbers unwritten(size_t count) { return Numbers(count, NAN); }
-void expect(float found, float expected, const char* what, float error = 2e-5f) {
-  if (std::fabs(found - expected) <= error * (1 + std::fabs(expected))) return;
-  if (wrong++ < 5) std::printf("%s: expected %g, got %g\n", what, expected, found);
-}
+#include "checks.h"
 
 // Numbers between 0 and 1, and what is missing to 1, keep their digits on the tape.
 void check_shares() {
@@ -97,7 +50,7 @@ int main(int, char** arguments) {
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = lengths.data(), p.arrivals = arrivals.data();
   p.wh = weights.data(), p.peephole = peephole, p.initial_h = h0.data(), p.initial_c = c0.data(), p.output = output.data();
   p.final_h = final_h.data(), p.final_c = final_c.data(), p.tape = tape.data(), p.ring = together, p.most = units;
-  run(grid, threads, [&] { small_dense_forward(p); });
+  run(grid, threads, threads, [&] { small_dense_forward(p); });
 
   Numbers records(kRecord * events, 0);
   for (int b = 0; b < batch; b++) {
@@ -143,7 +96,7 @@ int main(int, char** arguments) {
   q.output_batch = units, q.to_final_h = to_final_h.data(), q.to_final_c = to_final_c.data();
   q.to_products = to_products.data(), q.to_others = to_others.data(), q.to_h = to_h.data();
   q.to_c = Cell::has_c ? to_c.data() : nullptr, q.ring = together, q.most = units;
-  run(grid, threads, [&] { small_dense_backward(q); });
+  run(grid, threads, threads, [&] { small_dense_backward(q); });
 
   for (int b = 0; b < batch; b++) {
     Numbers h(&to_final_h[b * units], &to_final_h[b * units] + units), c(units, 0);

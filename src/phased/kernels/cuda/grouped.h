@@ -1,0 +1,96 @@
+// What the two kernels share that compute several sequences in a block, with few instructions for each: for small layers (to 128
+// units in float32), where there are more sequences than multiprocessors, or many units are open at once.
+//
+// A multiprocessor is then busy with issuing instructions, and the latency of one sequence's step is hidden by the other
+// sequences. So a sequence has a small team of warps, all of which do the same, and nothing is computed ahead. The weights of as
+// many units as fit are in shared memory, for all teams of a block; those of the last units may be in the L2 cache.
+#pragma once
+
+#include "steps.h"
+
+namespace phased {
+
+constexpr int kWide = PHASED_GROUPED;              // slots for units
+constexpr int kSixteens = PHASED_BLOCKS;           // here: blocks of 16 columns
+constexpr int kWords = (kSixteens + 1) / 2;        // words of 32 units
+constexpr bool kBeyond = PHASED_BEYOND;            // whether the weights of some units are not in shared memory
+static_assert(16 * kSixteens <= kWide && kHelpers == 0);
+
+// Waits for all warps of a team.
+__device__ __forceinline__ void sync(const Team& team) {
+  if (kWarps == 1) {
+    __syncwarp();
+  } else {
+    team.sync();
+  }
+}
+
+// A warp's number in its team, turned so that the first warps of a block's teams do not share a scheduler: there are four, and
+// warp n belongs to scheduler n % 4.
+__device__ __forceinline__ int rank_of(const Team& team) {
+  return (team.warp + kWarps - team.number * kWarps / 4 % kWarps) % kWarps;
+}
+
+__device__ __forceinline__ int smaller(int a, int b) { return a < b ? a : b; }
+
+// How many events a sequence has up to the end of a step, steps counted from where the kernel begins: forwards from the first,
+// backwards from the last. Lane l knows the l-th of 32 steps, and of the 32 behind them.
+template <bool Backwards>
+struct Counts {
+  const Index* start;
+  int from, length, lane, now, next;  // events are numbered by 32-bit integers
+
+  __device__ Counts(const Index* start, int length, int lane)
+      : start(start),
+        from(static_cast<int>(start[Backwards ? length : 0])),
+        length(length),
+        lane(lane),
+        now(look(0)),
+        next(look(kLanes)) {}
+
+  __device__ __forceinline__ int look(int first) const {
+    const int step = smaller(first + lane + 1, length);
+    return static_cast<int>(start[Backwards ? length - step : step]);  // used much later: nothing waits for it here
+  }
+  // Called for one step after another. After the last step: the number of all events.
+  __device__ __forceinline__ int to_end_of(int step) {
+    const int end = __shfl_sync(kAll, now, step % kLanes);
+    if (step % kLanes == kLanes - 1) now = next, next = look(step + 1 + kLanes);
+    return Backwards ? from - end : end - from;
+  }
+};
+
+// A ring of the next events in shared memory, filled by one warp: 32 at a time, each lane one. Every 32 are a group of copies.
+template <int Ring>
+struct Fetched {
+  static_assert((Ring & (Ring - 1)) == 0);
+  const int count, lane;
+  int issued = 0, arrived = 0;
+
+  __device__ Fetched(int count, int lane) : count(count), lane(lane) {}
+
+  static __device__ __forceinline__ int slot(int event) { return event & (Ring - 1); }
+
+  // With `done` events done: issues copies for all that fit, by copy(event, slot).
+  template <class Copy>
+  __device__ __forceinline__ void issue(int done, const Copy& copy) {
+    while (issued < count && issued + kLanes <= done + Ring) {
+      if (issued + lane < count) copy(issued + lane, slot(issued + lane));
+      end_of_copies();
+      issued += kLanes;
+    }
+  }
+  // After the next barrier the first `needed` events are in shared memory. Their copies must have been issued.
+  __device__ __forceinline__ void settle(int needed) {
+    if (needed <= arrived) return;
+    if (needed <= issued - 2 * kLanes) {
+      wait_for_copies<2>();
+      arrived = issued - 2 * kLanes;
+    } else {
+      wait_for_copies<0>();
+      arrived = issued;
+    }
+  }
+};
+
+}  // namespace phased
