@@ -44,7 +44,8 @@ class Backward:
         elif call.batch:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
-            call.run("backward", self.count, self.most, *given, *wanted, to_products, to_others, *states(self.to_state))
+            crowded = call.is_crowded(self.count)
+            call.run("backward", self.count, self.most, crowded, *given, *wanted, to_products, to_others, *states(self.to_state))
 
     def run_stepwise(self, to_products: int, to_others: int) -> None:
         """The same for many units: a matrix product at every step."""

@@ -106,7 +106,7 @@ def recurrence(
     warps: int,
     helpers: int,
     threads: int,
-    beyond: int,
+    beyond: int = 0,
 ) -> Kernels:
     """The recurrence in a file, for blocks of columns, with so many warps and helpers a sequence and threads a block.
 

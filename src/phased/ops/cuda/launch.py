@@ -23,7 +23,7 @@ from phased.ops.cuda.constants import (
     TAPE_MACRO,
     struct_bytes,
 )
-from phased.ops.cuda.layout import Plan, blocks, padded, plan, too_large
+from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, too_large
 from phased.ops.cuda.pinned import Ticket
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.stepwise import Place, Steps
@@ -43,13 +43,14 @@ class Capacity(NamedTuple):
     """How many events memory is allocated for: in the batch, on the tape for a backward pass, and in a step.
 
     `most_open`: whether so many units are open that the input's products with all of them, as one matrix product, are faster than
-    with the open ones alone.
+    with the open ones alone. `crowded`: whether steps have so many events that other kernels are faster.
     """
 
     arrivals: int
     tape: int
     most: int
     most_open: bool = False
+    crowded: bool = False
 
 
 class Call:
@@ -101,20 +102,24 @@ class Call:
         if (grid if isinstance(grid, int) else min(grid)) > 0:
             self._common.launch(name, self.device, grid, block, arguments, shared)
 
-    def run(self, name: str, events: int, most: int, *arguments: float) -> None:
+    def run(self, name: str, events: int, most: int, crowded: bool, *arguments: float) -> None:
         """Run the recurrence over so many events, at most so many in a step."""
-        layout = self.plan(name, events, most)
+        layout = self.plan(name, events, most, crowded)
         threads = -(-layout.block // (4 * LANES)) * 4 * LANES
         sizes = (self.peephole, layout.blocks or blocks(self.units), layout.warps, layout.helpers, threads, int(layout.beyond))
         compiled = kernels.recurrence(*self.kind, self.tape_dtype, layout.source, *sizes)
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
         compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared)
 
-    def plan(self, name: str, events: int, most: int) -> Plan:
+    def plan(self, name: str, events: int, most: int, crowded: bool = False) -> Plan:
         """The layout of the recurrence."""
         busy = round(events / max(1, self.rows))
         kernel = f"dense_{name}" if self.dense else name
-        return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.tape_dtype)
+        return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.tape_dtype, crowded)
+
+    def is_crowded(self, events: int) -> bool:
+        """Whether steps have many events, if all steps together have so many."""
+        return events >= CROWDED * self.rows
 
     def empty(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
         """Memory on the GPU."""
@@ -191,7 +196,7 @@ class Call:
         elif self.batch:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             results = (output.data_ptr(), *states(final), records, self.found, capacity.tape)
-            self.run("forward", capacity.tape or capacity.arrivals, capacity.most, *inputs, *results)
+            self.run("forward", capacity.tape or capacity.arrivals, capacity.most, capacity.crowded, *inputs, *results)
         return output, final, tape
 
 

@@ -32,15 +32,12 @@ from phased.ops.cuda.constants import (
 
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 
-# Sequences are computed in groups (grouped.h) where there are more of them than this many for each processor. A forward pass may
-# be repeated with another number of open units and has to give the same bits, so its kernel must not depend on that number.
-GROUPED_FROM = {"forward": 1.0, "backward": 1.0}
-GROUPED_BUSY = 12  # a backward pass knows how many units are open at a step: with so many, it is grouped for any batch
+# Groups of sequences (grouped.h).
+CROWDED = 12  # units that are open at a step, from which on a step is crowded
 MOST_TEAMS = 8  # sequences of a group
-MOST_WARPS = 16  # of a group, so that a thread has 128 registers
+WARPS = {"forward": (2, 4, 8), "backward": (2, 4)}  # of a sequence
+WARPS_OF_GROUP = 8  # about as many
 HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
-WARPS = {"forward": (1, 2, 4, 8), "backward": (1, 2, 4)}  # of a sequence
-BUSY_OF_WARP = {"forward": 4.0, "backward": 4.0}  # units open at a step for which a sequence has a warp
 
 
 @dataclass(frozen=True)
@@ -77,11 +74,20 @@ class Plan:
 
 @cache
 def plan(
-    name: str, units: int, batch: int, busy: int, most: int, size: int, device: int, tape_dtype: torch.dtype | None = None
+    name: str,
+    units: int,
+    batch: int,
+    busy: int,
+    most: int,
+    size: int,
+    device: int,
+    tape_dtype: torch.dtype | None = None,
+    crowded: bool = False,
 ) -> Plan:
     """The layout of the kernel `name` for numbers of `size` bytes; `busy` units are open at a step, never more than `most`.
 
-    `tape_dtype`: what numbers on the tape are rounded to, or None.
+    `tape_dtype`: what numbers on the tape are rounded to, or None. `crowded`: whether the kernel is that for crowded steps, which
+    sums in another order; a forward pass that may be repeated with another capacity must not use it.
     """
     structs = struct_bytes(size, tape_dtype)
     limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
@@ -92,8 +98,11 @@ def plan(
         if small.shared <= limit:
             return small
     if not name.startswith("dense"):
-        if _is_grouped(name, units, batch, busy, size, structs, limit, processors):
-            return _grouped(name, units, batch, busy, structs, limit, processors)
+        fits = _held("forward", units, 1, units, -(-units // 8) * 8, size, structs, 1, limit) is not None
+        if size == 4 and _is_grouped(name, units, fits, batch > processors, crowded):
+            grouped = _grouped(name, units, batch, structs, limit, processors)
+            if grouped is not None:
+                return grouped
         for fewer in range(teams, 0, -1):
             held = _held(name, units, batch, busy, most, size, structs, fewer, limit)
             if held is not None:
@@ -154,28 +163,27 @@ def _held(
     return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, capacity, bytes_of(ring))
 
 
-def _is_grouped(name: str, units: int, batch: int, busy: int, size: int, structs: Structs, limit: int, processors: int) -> bool:
-    """Whether sequences are computed in groups. In a forward pass this must not depend on how many units are open."""
-    if units > GROUPED or size != 4:
-        return False
-    if limit - _team_bytes(name, WARPS[name][-1], structs) < HELD_SHARE * units * _row_bytes(name, units, structs):
-        return False  # too many weights would be elsewhere
-    if batch > GROUPED_FROM[name] * processors or (name == "backward" and busy >= GROUPED_BUSY):
-        return True
-    return _held(name, units, 1, units, -(-units // 8) * 8, size, structs, 1, limit) is None
+def _is_grouped(name: str, units: int, fits: bool, many: bool, crowded: bool) -> bool:
+    """Whether sequences are computed in groups: where that was faster on an H200.
+
+    `fits`: whether all weights do into shared memory. `many`: whether there are more sequences than processors.
+    """
+    if fits or units > GROUPED:
+        return fits and (many or crowded)
+    return many and crowded == (name == "forward")
 
 
-def _grouped(name: str, units: int, batch: int, busy: int, structs: Structs, limit: int, processors: int) -> Plan:
-    """With a few warps for a sequence, and the weights of as many units as fit in shared memory (grouped.h)."""
+def _grouped(name: str, units: int, batch: int, structs: Structs, limit: int, processors: int) -> Plan | None:
+    """With a few warps for a sequence, and weights of as many units as fit in shared memory (grouped.h); None if too few do."""
+    of_row = _row_bytes(name, units, structs)
     for teams in range(max(1, min(-(-batch // processors), MOST_TEAMS)), 0, -1):
-        fitting = [warps for warps in WARPS[name] if warps == 1 or teams * warps <= MOST_WARPS]
-        warps = next((w for w in fitting if w * BUSY_OF_WARP[name] >= busy), fitting[-1])
-        of_teams, of_row = teams * _team_bytes(name, warps, structs), _row_bytes(name, units, structs)
+        warps = next((w for w in WARPS[name] if teams * w >= WARPS_OF_GROUP), WARPS[name][-1])
+        of_teams = teams * _team_bytes(name, warps, structs)
         rows = min(units, (limit - of_teams) // of_row)
         if rows >= HELD_SHARE * units:
-            break
-    shared = of_teams + rows * of_row
-    return Plan(f"grouped_{name}", -(-batch // teams), warps, 0, teams, rows, units, shared, -(-units // 16), rows < units)
+            shared, columns = of_teams + rows * of_row, -(-units // 16)
+            return Plan(f"grouped_{name}", -(-batch // teams), warps, 0, teams, rows, units, shared, columns, rows < units)
+    return None
 
 
 def _team_bytes(name: str, warps: int, structs: Structs) -> int:

@@ -60,8 +60,9 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
             call.add_up(count.ticket)
             most, events = count.wait(call.schedule).tolist()
             # A small batch may also be run without the number of events, and then has to give the same bits.
-            most_open = call.features >= WIDE and events > OPEN * call.rows * call.units and not small(call)
-            capacity = Capacity(events, events if keep else 0, most, most_open)
+            known = not small(call)
+            most_open = known and call.features >= WIDE and events > OPEN * call.rows * call.units
+            capacity = Capacity(events, events if keep else 0, most, most_open, known and call.is_crowded(events))
         elif not call.dense and call.blocks > MANY:
             call.add_up()
         output, final, tape = call.run_forward(capacity)

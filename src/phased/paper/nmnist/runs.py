@@ -53,14 +53,14 @@ class Table1:
     # fewer events.
     taught: DigitNetwork = field(
         default_factory=lambda: DigitNetwork(
-            units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2, teacher=0.7
+            units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.3, teacher=0.8
         )
     )
     taught_task: Digits = field(
         default_factory=lambda: Digits(keep=0.85, spread=0.15, most=3000, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
     )
     taught_training: Training = field(
-        default_factory=lambda: Training(epochs=31, batch=128, rate=4e-3, schedule="one-cycle", average=0.999)
+        default_factory=lambda: Training(epochs=25, batch=128, rate=4e-3, schedule="one-cycle", average=0.999)
     )
 
 

@@ -26,7 +26,7 @@ struct Place3 {
   unsigned x = 0, y = 0, z = 0;
 };
 static Place3 threadIdx, blockIdx, blockDim, gridDim;
-static pthread_barrier_t all, warps[32];  // for host/device.h
+static pthread_barrier_t all, warps[32], teams[16];  // for host/device.h
 
 struct Thread {
   ucontext_t context;
