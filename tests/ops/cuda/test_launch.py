@@ -20,6 +20,7 @@ GUESSES = {"none": None, "too low": 1, "too high": 10**9}
 
 class H200:
     multi_processor_count = 132
+    total_memory = 150 * 10**9
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,7 +23,8 @@ MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
 # One matrix product of the input with the weights of all units is faster than products with those of open units alone: from WIDE
 # features on, if more than a share of OPEN units are open; from WIDE_DENSE on, if all units have events.
 WIDE, OPEN, WIDE_DENSE = 32, 0.1, 8
-SMALL = 2**27  # bytes: a batch with at most this much for its events allocates for all units, without the number of events
+# A batch whose events take at most this share of a GPU's memory with all units open allocates for all, without their number.
+SMALL = 1 / 256
 
 
 def missing(device: torch.device | None = None) -> str | None:
@@ -60,9 +62,9 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
             call.add_up(count.ticket)
             most, events = count.wait(call.schedule).tolist()
             # A small batch may also be run without the number of events, and then has to give the same bits.
-            known = not small(call)
-            most_open = known and call.features >= WIDE and events > OPEN * call.rows * call.units
-            capacity = Capacity(events, events if keep else 0, most, most_open, known and call.is_crowded(events))
+            most_open = call.features >= WIDE and events > OPEN * call.rows * call.units and not small(call)
+            crowded = call.is_crowded(events) and not guessable(call)
+            capacity = Capacity(events, events if keep else 0, most, most_open, crowded)
         elif not call.dense and call.blocks > MANY:
             call.add_up()
         output, final, tape = call.run_forward(capacity)
@@ -76,10 +78,22 @@ def begin(problem: Problem) -> Result:
 
 def small(call: Call) -> bool:
     """Whether to allocate for all units being open instead of waiting for the number of events."""
-    events = call.rows * call.units
-    if call.units > max(HELD, GROUPED) or call.blocks > MANY or events * struct_bytes(call.size)["arrival"] > SMALL:
+    if call.blocks > MANY or call.rows * call.units * struct_bytes(call.size)["arrival"] > SMALL * memory(call.device):
         return False
-    return call.plan("forward", events, call.units).name in ("held_forward", "grouped_forward")
+    return guessable(call)
+
+
+@cache
+def memory(device: int) -> int:
+    """Bytes of a GPU's memory."""
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def guessable(call: Call) -> bool:
+    """Whether the forward pass of batches of this many sequences has a kernel that runs without the number of events."""
+    if call.units > max(HELD, GROUPED):
+        return False
+    return call.plan("forward", call.rows * call.units, call.units).name in ("held_forward", "grouped_forward")
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
