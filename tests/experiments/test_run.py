@@ -167,6 +167,23 @@ def test_a_trained_network_can_be_had_back(tmp_path):
         trained(tiny_run(leak=0.5), tmp_path)
 
 
+def test_a_run_may_begin_with_the_network_of_another(tmp_path):
+    first = tiny_run()
+    further = replace(first, tag="further", training=replace(first.training, epochs=1, rate=1e-12), start=first)
+    with pytest.raises(FileNotFoundError, match=rf"no checkpoint of '{first.name}'.*Run it first: phased run tiny"):
+        execute(further, tmp_path)
+    execute(first, tmp_path)
+    record = execute(further, tmp_path)
+    assert record["settings"]["start"] == first.name
+    assert "start" not in json.loads(first.file(tmp_path).read_text())["settings"]
+    batch = SMALL.batch(0, "test", 3, 0, 8)
+    before, after = (trained(run, tmp_path)(batch) for run in (first, further))
+    torch.testing.assert_close(after, before)  # with a rate of almost 0
+    assert finished(further, tmp_path) is not None
+    with pytest.raises(ValueError, match="start is"):
+        finished(replace(further, start=tiny_run(seed=1)), tmp_path)
+
+
 def test_a_run_is_finished_when_its_result_is_there_and_of_its_settings(tmp_path):
     run = tiny_run()
     assert not finished(run, tmp_path)

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from phased import PhasedLSTM
 from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
-from phased.learn.taught import Taught, TaughtObjective
+from phased.learn.taught import Taught, TaughtObjective, student_of
 
 CLASSES = 4
 
@@ -105,3 +105,14 @@ def test_a_student_learns_from_its_teacher_without_labels(tmp_path):
     curve = fit(Repeated(), pair, training, tmp_path, make_fabric("cpu"), objective=pair.objective).curve
     assert curve[-1].test > 0.6 > 2 * 0.25
     assert isinstance(pair.objective, TaughtObjective)
+
+
+def test_the_student_is_taken_from_a_state_dict():
+    student = Readout(PhasedLSTM(3, 6, gate="square"), CLASSES)
+    state = Taught(student, Readout(PhasedLSTM(3, 4), CLASSES), 0.5).state_dict()
+    found = student_of(state)
+    assert found.keys() == student.state_dict().keys()
+    assert found._metadata["rnn"] == state._metadata["student.rnn"], "with the shape of its gates"
+    Readout(PhasedLSTM(3, 6, gate="square"), CLASSES).load_state_dict(found)
+    alone = student.state_dict()
+    assert student_of(alone) is alone

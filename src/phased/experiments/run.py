@@ -7,11 +7,13 @@ import platform
 import re
 import shlex
 import time
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import torch
+from torch import Tensor
 
 import phased
 from phased import check, files
@@ -23,6 +25,7 @@ from phased.learn.device import make_fabric
 from phased.learn.loop import Progress, Trained, Training, fit
 from phased.learn.model import Model
 from phased.learn.store import CHECKPOINT, load_checkpoint
+from phased.learn.taught import student_of
 from phased.machine import device_name, processor
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ class Run:
     condition_tag: str = ""  # the condition in file names, if it should differ from the condition
     data: str = ""
     options: dict[str, str] = field(default_factory=dict, hash=False)  # of `phased run`, to repeat the run
+    start: Run | None = None  # the run whose trained network this one begins with, in the same folder of results
 
     @property
     def name(self) -> str:
@@ -77,7 +81,8 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the run, as they are written to its record."""
-        return settings_of(self.network, self.training, self.task)
+        start = {} if self.start is None else {"start": self.start.name}
+        return settings_of(self.network, self.training, self.task) | start
 
     @property
     def default_settings(self) -> dict[str, Any]:
@@ -147,6 +152,8 @@ def execute(
     """
     fabric = fabric or make_fabric(device)
     model = run.build()
+    if run.start is not None:
+        model.load_state_dict(student_of(state_of(run.start, out)))
     before = gates(model)
     workers = int(fabric.device.type == "cuda") if workers is None else workers
     trained = fit(
@@ -264,12 +271,18 @@ CURE = "Choose another folder, or move it away to run it again."
 
 def trained(run: Run, out: Path) -> Model:
     """The network of a run from its last checkpoint, in eval mode."""
+    model = run.build()
+    model.load_state_dict(state_of(run, out))
+    return model.eval()
+
+
+def state_of(run: Run, out: Path) -> Mapping[str, Tensor]:
+    """The state_dict of a run's network, from its last checkpoint."""
     state = load_checkpoint(run.folder(out) / CHECKPOINT)
     if state is None or "model" not in state:
-        raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. Run it first.")
-    model = run.build()
-    model.load_state_dict(state["model"])
-    return model.eval()
+        raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. Run it first: {run.command} --out {out}")
+    found: Mapping[str, Tensor] = state["model"]
+    return found
 
 
 def check_scale(scale: str) -> None:

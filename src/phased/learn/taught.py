@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -84,3 +87,16 @@ class Taught(Model):
     def extra_repr(self) -> str:
         """What no submodule prints."""
         return f"share={self.share}"
+
+
+STUDENT = "student."  # before the names of the student's parameters
+
+
+def student_of(state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The state_dict of the student alone, with the settings of its layers; that of a model without a teacher as it is."""
+    if not any(name.startswith(STUDENT) for name in state):
+        return state
+    own: Any = OrderedDict((name.removeprefix(STUDENT), value) for name, value in state.items() if name.startswith(STUDENT))
+    metadata = getattr(state, "_metadata", {})
+    own._metadata = {name.removeprefix(STUDENT): value for name, value in metadata.items() if name.startswith(STUDENT)}
+    return cast("Mapping[str, Tensor]", own)

@@ -17,6 +17,7 @@ from phased.cli.app import app
 from phased.cli.train import train
 from phased.data import BadRecording
 from phased.experiments.folder import read
+from phased.experiments.run import execute
 from phased.experiments.sweep import runs_of
 from phased.learn.loop import Training
 from phased.paper.nmnist import data, runs
@@ -210,3 +211,30 @@ def test_recordings_that_start_before_zero_are_trained_on():
     loss = DigitNetwork().build(task, seed=0)(batch).sum()
     loss.backward()
     assert loss.isfinite()
+
+
+@pytest.mark.parametrize("scale", ["paper", "quick"])
+def test_a_network_settles_after_it_was_taught(scale):
+    taught, settled = runs.taught(scale, [0, 1]), runs.settled(scale, [0, 1])
+    assert [run.start for run in settled] == taught
+    assert [run.training.seed for run in settled] == [0, 1]
+    for start, run in zip(taught, settled, strict=True):
+        assert (start.network.teacher, run.network.teacher) == (0.7, 0.0)
+        assert replace(run.network, teacher=0.7) == start.network
+        assert run.training.train < start.training.train
+        assert run.training.test == start.training.test
+        assert run.settings["start"] == start.name
+
+
+def test_a_student_goes_on_without_its_teacher(tmp_path, data_folder, monkeypatch):
+    """The two studies one after the other, on a few recordings."""
+    monkeypatch.setenv("PHASED_DATA", str(data_folder))
+    (settled,) = runs.settled("quick", [0])
+    few = Training(epochs=1, train=TRAIN, test=TEST, batch=8)
+    small = {"units": 8, "hidden": 6}
+    start = replace(settled.start, task=TINY, network=replace(settled.start.network, **small), training=few)
+    run = replace(settled, task=TINY, network=replace(settled.network, **small), training=few, start=start)
+    execute(start, tmp_path, "cpu")
+    record = execute(run, tmp_path, "cpu")
+    assert record.settings["start"] == start.name
+    assert set(record.evaluations) >= {"rho 0.4", "rho 0.75", "rho 1"}

@@ -84,7 +84,7 @@ def test_training_changes_recordings_and_the_test_does_not():
 @pytest.mark.usefixtures("data_folder")
 def test_each_recording_has_its_own_probability_if_it_is_spread():
     placed = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8)
-    keep = placed.changes(torch.full((1000,), 4000), 1).keep
+    keep = placed.changes(torch.full((1000,), 4000)).keep
     assert keep.shape == (1000,)
     assert keep.min() > 0.39
     assert keep.max() <= 1.0
@@ -95,31 +95,12 @@ def test_each_recording_has_its_own_probability_if_it_is_spread():
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 def test_long_recordings_are_thinned_to_the_most_events(spread):
     placed = replace(TINY, keep=0.7, spread=spread, most=3000).to(CPU, 8)
-    keep = placed.changes(torch.tensor([2000, 3000, 6000, 30_000]), 1).keep
+    keep = placed.changes(torch.tensor([2000, 3000, 6000, 30_000])).keep
     assert (keep * torch.tensor([2000, 3000, 6000, 30_000]) <= 3001).all()
     assert keep[2] <= 0.5
     torch.testing.assert_close(keep[3], torch.tensor(0.1))
     assert keep[:2].min() >= 0.7 - spread, "short ones keep their probability"
     assert "most=3000" in repr(placed.task)
-
-
-@pytest.mark.usefixtures("data_folder")
-def test_the_last_epochs_are_calm():
-    task = replace(TINY, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0, keep=0.7, calm=5)
-    assert task.in_epoch(4) == task
-    calm = task.in_epoch(5)
-    assert (calm.shift, calm.turn, calm.stretch, calm.bend, calm.jitter) == pytest.approx((0, 3.0, 0.03, 0.3, 1.2))
-    assert (calm.keep, calm.most) == (task.keep, task.most)
-    assert task.in_epoch(9) == calm
-    always = replace(task, calm=0)
-    assert always.in_epoch(100) == always
-    assert "calm=5" in repr(task)
-    assert "calm" not in repr(always), "checkpoints from before there was this setting are recognised"
-    placed = task.to(CPU, 64)
-    before, after = (placed.changes(torch.full((64,), 4000), epoch) for epoch in (4, 5))
-    assert before.pixels is not None
-    assert after.pixels is None
-    assert float(after.bend.std()) == pytest.approx(0.3 * float(before.bend.std()), rel=0.2)
 
 
 @pytest.mark.usefixtures("data_folder")

@@ -87,6 +87,7 @@ EXPERIMENT = Experiment(
             "nmnist-readout", "the larger Phased LSTM, with ReLUs that read its last and its mean output", runs.readout, OPTIONS
         ),
         Study("nmnist-taught", "the same, taught by a convolutional network that sees whole recordings", runs.taught, OPTIONS),
+        Study("nmnist-settled", "the taught network, trained further on recordings hardly changed", runs.settled, OPTIONS),
     ),
     models=(CNN, BN_LSTM, PHASED),
     conditions={

@@ -10,8 +10,8 @@ from torch import Tensor
 from phased.classifier import About, Classifier, Score
 from phased.classifier.network import sizes_in
 from phased.experiments.record import Record
+from phased.learn.taught import student_of
 
-STUDENT = "student."  # before the names of its parameters, in a `phased.learn.taught.Taught`
 LONGEST = 340.0  # ms: N-MNIST's recordings end before
 TRAINED_ON = {
     "simulated": "Recordings simulated from {images:,} of MNIST's training images by phased's event camera in software.",
@@ -36,11 +36,9 @@ def classifier_of(record: Record, state: Mapping[str, Tensor]) -> Classifier:
 
 def network(state: Mapping[str, Tensor]) -> Any:
     """The network of a state_dict; its sizes follow from the shapes, the gate's shape from the layer's own settings."""
-    # With a teacher, only the student is taken.
-    own = STUDENT if f"{STUDENT}rnn.weight_hh_l0" in state else ""
-    settings = getattr(state, "_metadata", {}).get(f"{own}rnn", {}).get("settings", {})
-    parameters = {name.removeprefix(own): value for name, value in state.items() if name.startswith(own)}
-    return sizes_in(parameters, gate=settings.get("gate", "triangle")).load(parameters)
+    state = student_of(state)
+    settings = getattr(state, "_metadata", {}).get("rnn", {}).get("settings", {})
+    return sizes_in(state, gate=settings.get("gate", "triangle")).load(state)
 
 
 def about(record: Record) -> About:

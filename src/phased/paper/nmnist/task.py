@@ -24,8 +24,7 @@ Trained = Literal["simulated", "real", "both"]
 TRAINED: tuple[str, ...] = get_args(Trained)
 KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
 KNOTS = 6  # of a smooth field in each direction: one every 7 pixels of N-MNIST's 34
-LATER = ("real", "most", "calm")  # settings that there were not from the beginning
-CALM = 0.3  # how much of a change is left in the last epochs
+LATER = ("real", "most")  # settings that there were not from the beginning
 STREAM = 0x313  # identifies this task's random numbers
 
 
@@ -50,8 +49,6 @@ class Digits:
         stretch: they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch.
         bend: they are bent: positions are moved by a smooth random field with about this standard deviation, pixels.
         jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
-        calm: from this epoch on training recordings are not shifted any more, and the four changes above are CALM times as large,
-            because the network is tested on recordings without changes. 0 for never.
         real: digest of the real recordings in `folder`, so that results of others are not taken for these; "" for PHASED_DATA's.
         folder: real recordings; see `Source`. Neither this nor the next is a setting of a run.
         skip_bad: leave damaged files out.
@@ -69,7 +66,6 @@ class Digits:
     stretch: float = 0.0
     bend: float = 0.0
     jitter: float = 0.0
-    calm: int = 0
     real: str = ""
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
@@ -88,8 +84,6 @@ class Digits:
         check.number("spread", self.spread, low=0.0, high=self.keep)
         if self.most < 0:
             raise ValueError(f"most must be a number of events from 0 up, got {self.most}.")
-        if self.calm < 0:
-            raise ValueError(f"calm must be the number of an epoch, or 0 for none, got {self.calm}.")
         if self.shift < 0:
             raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
         check.number("turn", self.turn, low=0.0, high=180.0)
@@ -122,13 +116,6 @@ class Digits:
         """How often an epoch of simulated and real recordings visits each real one."""
         wanted = self.images[0] * self.share / (1 - self.share)
         return max(1, round(wanted / max(1, data.count(self.source("real", "train")))))
-
-    def in_epoch(self, epoch: int) -> Digits:
-        """The task with the changes of an epoch."""
-        if not self.calm or epoch < self.calm:
-            return self
-        less = {name: CALM * getattr(self, name) for name in ("turn", "stretch", "bend", "jitter")}
-        return replace(self, shift=0, **less)
 
     def test(self) -> TestRecordings:
         """The test of every epoch."""
@@ -242,7 +229,7 @@ class Placed:
         of = self.training
         rows = of.rows(self.order(seed, epoch), index, size, self.size)
         self.random.manual_seed(drawn_from(STREAM, SPLITS.index("train"), seed, epoch, index, size))
-        return of.batch(rows, self.changes(of.counts[rows], epoch), self.random)
+        return of.batch(rows, self.changes(of.counts[rows]), self.random)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The recordings in the order of an epoch; that of the last call is kept."""
@@ -252,9 +239,9 @@ class Placed:
             self._order = (seed, epoch), self.training.visits[shuffled]
         return self._order[1]
 
-    def changes(self, counts: Tensor, epoch: int) -> Changes:
-        """What is drawn for each training recording of an epoch, given the numbers of their events, (B,)."""
-        task, size = self.task.in_epoch(epoch), len(counts)
+    def changes(self, counts: Tensor) -> Changes:
+        """What is drawn for each training recording, given the numbers of their events, (B,)."""
+        task, size = self.task, len(counts)
         changes = Changes(float(task.keep))
         if task.spread:
             changes = changes._replace(keep=(task.keep + task.spread * self.uniform(size)).clamp(max=1.0))
