@@ -292,11 +292,17 @@ def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> S
 
 def gate_sums_plan(events: int, units: int, peephole: int, device: int) -> SumPlan:
     """For the gradients to gates: the warps of a block have sums of their own in shared memory."""
+    warps, most, shared = _gate_blocks(units, peephole, device)
+    return SumPlan("gate_sums", (max(1, min(-(-events // (8 * LANES * warps)), most)), 1, 1), warps * LANES, shared)
+
+
+@lru_cache(maxsize=256)  # numbers of events differ from batch to batch, this does not
+def _gate_blocks(units: int, peephole: int, device: int) -> tuple[int, int, int]:
+    """Warps of a block that sums gradients to gates, blocks at most, and bytes of shared memory of a block."""
     of_warp = (GATE_SUMS if peephole else 3) * units * 8
     warps = next((w for w in (8, 4, 2) if w * of_warp <= 2**15), 1)
     processors = torch.cuda.get_device_properties(device).multi_processor_count
-    blocks_of_events = max(1, min(-(-events // (8 * LANES * warps)), processors * max(1, 32 // warps)))
-    return SumPlan("gate_sums", (blocks_of_events, 1, 1), warps * LANES, warps * of_warp)
+    return warps, processors * max(1, 32 // warps), warps * of_warp
 
 
 def blocks(units: int) -> int:
