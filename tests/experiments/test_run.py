@@ -172,7 +172,13 @@ def test_a_run_may_begin_with_the_network_of_another(tmp_path):
     further = replace(first, tag="further", training=replace(first.training, epochs=1, rate=1e-12), start=first)
     with pytest.raises(FileNotFoundError, match=rf"no checkpoint of '{first.name}'.*Run it first: phased run tiny"):
         execute(further, tmp_path)
+    execute(replace(first, training=replace(first.training, epochs=1)), tmp_path)
+    with pytest.raises(ValueError, match=r"got epoch 1 of 3\. Finish it first"):
+        execute(further, tmp_path)
+    first.file(tmp_path).unlink()
     execute(first, tmp_path)
+    with pytest.raises(ValueError, match=r"rate is 0.001 there, 0.1 here"):
+        execute(replace(further, start=replace(first, training=replace(first.training, rate=0.1))), tmp_path)
     record = execute(further, tmp_path)
     assert record["settings"]["start"] == first.name
     assert "start" not in json.loads(first.file(tmp_path).read_text())["settings"]
@@ -180,6 +186,7 @@ def test_a_run_may_begin_with_the_network_of_another(tmp_path):
     before, after = (trained(run, tmp_path)(batch) for run in (first, further))
     torch.testing.assert_close(after, before)  # with a rate of almost 0
     assert finished(further, tmp_path) is not None
+    assert execute(further, tmp_path)["curve"] == record["curve"], "resumed from its own checkpoint"
     with pytest.raises(ValueError, match="start is"):
         finished(replace(further, start=tiny_run(seed=1)), tmp_path)
 

@@ -152,8 +152,8 @@ def execute(
     """
     fabric = fabric or make_fabric(device)
     model = run.build()
-    if run.start is not None:
-        model.load_state_dict(student_of(state_of(run.start, out)))
+    if run.start is not None:  # also to resume: a checkpoint is recognised by the gates that the run began with
+        model.load_state_dict(student_of(trained_state(run.start, out)))
     before = gates(model)
     workers = int(fabric.device.type == "cuda") if workers is None else workers
     trained = fit(
@@ -272,15 +272,33 @@ CURE = "Choose another folder, or move it away to run it again."
 def trained(run: Run, out: Path) -> Model:
     """The network of a run from its last checkpoint, in eval mode."""
     model = run.build()
-    model.load_state_dict(state_of(run, out))
+    model.load_state_dict(checkpoint_of(run, out)["model"])
     return model.eval()
 
 
-def state_of(run: Run, out: Path) -> Mapping[str, Tensor]:
-    """The state_dict of a run's network, from its last checkpoint."""
+def checkpoint_of(run: Run, out: Path) -> Mapping[str, Any]:
+    """The last checkpoint of a run."""
     state = load_checkpoint(run.folder(out) / CHECKPOINT)
     if state is None or "model" not in state:
-        raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. Run it first: {run.command} --out {out}")
+        cure = f"Run it first: {run.command} --out {shlex.quote(str(out))}"
+        raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. {cure}")
+    return state
+
+
+def trained_state(run: Run, out: Path) -> Mapping[str, Tensor]:
+    """The state_dict of a run's network after its last epoch; a ValueError if it has not come so far, or had other settings."""
+    state = checkpoint_of(run, out)
+    done, of = len(state["curve"]), run.training.epochs
+    if done < of:
+        raise ValueError(
+            f"the checkpoint of '{run.name}' must be that of a finished run, got epoch {done} of {of}. Finish it first."
+        )
+    there = state["identity"]
+    for name, here in {"task": repr(run.task), **asdict(run.training)}.items():
+        if there.get(name, here) != here:
+            raise ValueError(
+                f"'{run.name}' must have the settings of this version: {name} is {there[name]!r} there, {here!r} here."
+            )
     found: Mapping[str, Tensor] = state["model"]
     return found
 

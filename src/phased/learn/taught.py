@@ -47,7 +47,7 @@ class Taught(Model):
 
     The teacher may be of a kind that the student must not be: one that sees a whole recording at once, say. Its probabilities say
     which other classes a sequence resembles, so the student learns more from a sequence than from its label alone. In eval the
-    student is computed alone.
+    student is computed alone. A training clips the gradients of both together, and does not smooth their labels.
 
     Args:
         student: classifies sequences; it has the time gates, if there are any.

@@ -86,6 +86,23 @@ def test_layers_that_are_too_large_to_guess_wait(monkeypatch, hidden):
     assert_contract(Case(steps=9, hidden=hidden, ratio=(0.05, 0.3)), "cuda")
 
 
+@pytest.mark.parametrize("guess", GUESSES)
+@pytest.mark.parametrize("capturing", [False, True])
+def test_only_a_backward_pass_that_knows_its_events_is_that_of_crowded_steps(monkeypatch, guess, capturing):
+    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    used = []
+    monkeypatch.setattr(passes.Call, "run", lambda self, *given, run=passes.Call.run: used.append(given[:4]) or run(self, *given))
+    case = Case("lstm", steps=6, hidden=30, ratio=(0.9, 1.0))  # most units are open
+    assert_contract(case, "cuda")
+    assert {crowded for name, _, _, crowded in used if name == "forward"} == {False}
+    assert {crowded for name, _, _, crowded in used if name == "backward"} == {True}
+    if capturing:  # the number of events is then that of all units being open
+        used.clear()
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        assert_contract(case, "cuda")
+        assert {crowded for *_, crowded in used} == {False}
+
+
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 @pytest.mark.parametrize("hidden, ratio, at_once", [(130, (0.3, 0.9), True), (130, (0.01, 0.05), False), (20, (0.3, 0.9), False)])
 def test_wide_input_is_multiplied_at_once_where_many_units_are_open(monkeypatch, leak, hidden, ratio, at_once):

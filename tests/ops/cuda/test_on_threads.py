@@ -25,8 +25,8 @@ SUMS = ["1 3 5 1 1 1", "5 1 1 3 3 2", "33 4 50 5 3 4", "64 3 33 32 1 16", "65 40
 KINDS = [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)]  # cell, peepholes, numbers on the tape
 # Units, warps of a sequence, sequences of a block, and how many units have their weights in shared memory.
 GROUPS = {
-    "forward": [(110, 1, 3, 110), (110, 2, 3, 110), (128, 4, 2, 100), (119, 8, 1, 60), (33, 2, 3, 33), (10, 1, 4, 10)],
-    "backward": [(110, 1, 3, 110), (110, 2, 3, 110), (128, 4, 2, 100), (119, 2, 2, 60), (33, 4, 1, 33), (10, 1, 4, 10)],
+    "forward": [(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 8, 1, 60), (33, 8, 1, 33), (10, 2, 4, 10)],
+    "backward": [(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 2, 2, 60), (33, 4, 1, 33), (10, 2, 4, 10)],
 }
 
 
@@ -66,5 +66,6 @@ def test_grouped_sequences(way, number, tmp_path):
     cell, peephole, half = KINDS[number % 3]
     defined = macros(cell, "float", half, peephole, -(-units // 16), warps, 0, 512, int(rows < units))
     program = built("grouped", tmp_path, defined | {"way": int(way == "backward")})
+    steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
     for null in (0, 1):  # whether initial states, the tape and gradients are missing
-        assert_right(program, units, 4, 9, teams, rows, null)
+        assert_right(program, units, 4, steps, teams, rows, null)

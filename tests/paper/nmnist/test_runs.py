@@ -17,7 +17,7 @@ from phased.cli.app import app
 from phased.cli.train import train
 from phased.data import BadRecording
 from phased.experiments.folder import read
-from phased.experiments.run import execute
+from phased.experiments.run import execute, trained
 from phased.experiments.sweep import runs_of
 from phased.learn.loop import Training
 from phased.paper.nmnist import data, runs
@@ -230,7 +230,7 @@ def test_a_student_goes_on_without_its_teacher(tmp_path, data_folder, monkeypatc
     """The two studies one after the other, on a few recordings."""
     monkeypatch.setenv("PHASED_DATA", str(data_folder))
     (settled,) = runs.settled("quick", [0])
-    few = Training(epochs=1, train=TRAIN, test=TEST, batch=8)
+    few = Training(epochs=1, train=TRAIN, test=TEST, batch=8, rate=1e-12)
     small = {"units": 8, "hidden": 6}
     start = replace(settled.start, task=TINY, network=replace(settled.start.network, **small), training=few)
     run = replace(settled, task=TINY, network=replace(settled.network, **small), training=few, start=start)
@@ -238,3 +238,6 @@ def test_a_student_goes_on_without_its_teacher(tmp_path, data_folder, monkeypatc
     record = execute(run, tmp_path, "cpu")
     assert record.settings["start"] == start.name
     assert set(record.evaluations) >= {"rho 0.4", "rho 0.75", "rho 1"}
+    student, alone = trained(start, tmp_path).student, trained(run, tmp_path)
+    for one, other in zip(student.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(other, one)  # with a rate of almost 0

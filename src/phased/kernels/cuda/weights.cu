@@ -1,5 +1,5 @@
-// Weights before, and gradients after, a pass that computes every unit at every step. Otherwise the kernels of the schedule and
-// of the sums do this.
+// Weights before a pass that computes every unit at every step, which otherwise the kernel of the schedule packs; and gradients
+// after any pass.
 #include "weights.h"
 
 namespace phased {

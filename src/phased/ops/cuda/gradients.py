@@ -44,7 +44,8 @@ class Backward:
         elif call.batch:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
-            crowded = call.is_crowded(self.count)
+            # While a graph is recorded, `count` is that of all units being open.
+            crowded = call.is_crowded(self.count) and not torch.cuda.is_current_stream_capturing()
             call.run("backward", self.count, self.most, crowded, *given, *wanted, to_products, to_others, *states(self.to_state))
 
     def run_stepwise(self, to_products: int, to_others: int) -> None:
@@ -78,7 +79,7 @@ class Backward:
         """All gradients, over open events; returns the one to the input, if it is wanted."""
         call, units, features = self.call, self.call.units, self.call.features
         plan = sums_plan(call.rows, units, features, call.size, call.device)
-        of_gates = gate_sums_plan(self.count, units, call.peephole, call.device)
+        of_gates = gate_sums_plan(call.rows, units, call.peephole, call.device)
         sizes = (
             self.count * PRODUCTS * call.size,  # to each event's products
             self.count * (4 if call.peephole else 1) * call.size,  # to its openness and peepholes

@@ -30,7 +30,7 @@ from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.memory import address, contiguous, contiguous_rows
 
 LANES_OF_EVENT = 8  # threads that multiply the input of an event
-LARGEST = 2**31 - 1  # rows and events are numbered by 32-bit integers
+LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in whole tiles and groups
 
 MANY_UNITS = (
     129  # from which dense layers have one matrix product a step (stepwise.py): faster at all sizes measured, from 136 on

@@ -33,10 +33,10 @@ from phased.ops.cuda.constants import (
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 
 # Groups of sequences (grouped.h).
-CROWDED = 12  # units that are open at a step, from which on a step is crowded
+CROWDED = 12  # a step with at least this many open units is crowded
 MOST_TEAMS = 8  # sequences of a group
 WARPS = {"forward": (2, 4, 8), "backward": (2, 4)}  # of a sequence
-WARPS_OF_GROUP = 8  # about as many
+WARPS_OF_GROUP = 8  # of all its sequences together, if their number allows it
 HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
 
 
@@ -166,7 +166,7 @@ def _held(
 def _is_grouped(name: str, units: int, fits: bool, many: bool, crowded: bool) -> bool:
     """Whether sequences are computed in groups: where that was faster on an H200.
 
-    `fits`: whether all weights do into shared memory. `many`: whether there are more sequences than processors.
+    `fits`: whether all weights fit into shared memory. `many`: whether there are more sequences than processors.
     """
     if fits or units > GROUPED:
         return fits and (many or crowded)
@@ -290,19 +290,17 @@ def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> S
     return SumPlan(name, (groups, columns, splits), warps * LANES, shared, ring)
 
 
-def gate_sums_plan(events: int, units: int, peephole: int, device: int) -> SumPlan:
-    """For the gradients to gates: the warps of a block have sums of their own in shared memory."""
-    warps, most, shared = _gate_blocks(units, peephole, device)
-    return SumPlan("gate_sums", (max(1, min(-(-events // (8 * LANES * warps)), most)), 1, 1), warps * LANES, shared)
+@lru_cache(maxsize=256)  # batches may differ in rows
+def gate_sums_plan(rows: int, units: int, peephole: int, device: int) -> SumPlan:
+    """For the gradients to gates: the warps of a block have sums of their own in shared memory.
 
-
-@lru_cache(maxsize=256)  # numbers of events differ from batch to batch, this does not
-def _gate_blocks(units: int, peephole: int, device: int) -> tuple[int, int, int]:
-    """Warps of a block that sums gradients to gates, blocks at most, and bytes of shared memory of a block."""
+    The number of blocks determines the order of the sums, so it does not depend on how many units are open.
+    """
     of_warp = (GATE_SUMS if peephole else 3) * units * 8
     warps = next((w for w in (8, 4, 2) if w * of_warp <= 2**15), 1)
     processors = torch.cuda.get_device_properties(device).multi_processor_count
-    return warps, processors * max(1, 32 // warps), warps * of_warp
+    wanted = -(-rows * units // (20 * 8 * LANES * warps))  # eight events for each thread, if a twentieth of the units is open
+    return SumPlan("gate_sums", (max(1, min(wanted, processors * max(1, 32 // warps))), 1, 1), warps * LANES, warps * of_warp)
 
 
 def blocks(units: int) -> int:

@@ -51,7 +51,7 @@ class Table1:
         default_factory=lambda: Digits(keep=0.85, spread=0.15, most=3500, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
     )
     # Taught by a convolutional network that sees whole recordings, for ten minutes; units are open for longer, recordings have
-    # fewer events. Then trained a little further on recordings that are hardly changed, as those of the tests are not at all.
+    # fewer events. Then trained a little further on recordings that are hardly changed: test recordings are not changed.
     taught: DigitNetwork = field(
         default_factory=lambda: DigitNetwork(
             units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2, teacher=0.7
