@@ -14,8 +14,8 @@ Stream<T>::Stream(const Engine<T>& engine, std::shared_ptr<const StreamModel<T>>
       side_(16 * padded_units(units())),
       between_(2 * kChunk * units()) {
   for (const auto& layer : model_->layers) {
-    states_.push_back(
-        {Buffer<T>(layer.get().width), Buffer<T>(layer.units), Buffer<T>(4 * (layer.units + kLanes)), LookedMemory(layer.units)});
+    states_.push_back({Buffer<T>(layer.get().width), Buffer<T>(layer.units), Buffer<T>(4 * (layer.units + kLanes)),
+                       LookedMemory(layer.units, kCandidates)});
     states_.back().z[layer.units + layer.features] = 1;
   }
 }
