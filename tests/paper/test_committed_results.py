@@ -206,3 +206,14 @@ def test_sound_every_10_ms_is_heard_better():
     for sense in ("audio", "both"):
         assert right(words("high"), sense) > right(words("low"), sense) + 0.02
     assert abs(right(words("high"), "video") - right(words("low"), "video")) < 0.01
+
+
+def test_the_best_network_of_ten_minutes_is_as_accurate_as_the_readme_says():
+    studies = ("nmnist-taught", "nmnist-settled")
+    taught, settled = ([r for r in read(FOLDER).records if r.study == study and r.scale == "paper"] for study in studies)
+    assert [record.seed for record in (*taught, *settled)] == [0, 0]
+    assert taught[0].wall <= 600
+    assert taught[0].settings["leak"] == settled[0].settings["leak"] == 0.0
+    assert settled[0].settings["start"] == taught[0].name
+    assert taught[0].evaluations["rho 1"].test >= 0.992
+    assert settled[0].evaluations["rho 1"].test >= 0.993
