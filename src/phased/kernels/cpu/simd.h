@@ -313,7 +313,8 @@ PHASED_INLINE unsigned within_reach(const double* rate, const double* lag, const
 // Writes first + i for every bit i of `set` below 16, in order; returns their number. May write sixteen numbers.
 PHASED_INLINE int64_t list_set(unsigned set, int32_t first, int32_t* to) {
 #if defined(__AVX512F__)
-  const __m512i all = _mm512_add_epi32(_mm512_set1_epi32(first), _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+  const __m512i from_zero = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i all = _mm512_add_epi32(_mm512_set1_epi32(first), from_zero);
   _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(set), all));
   return __builtin_popcount(set);
 #else

@@ -17,7 +17,8 @@ struct GateSums {
   }
 };
 
-// What event_sums reads and writes, and how many tiles a block has in shared memory, two or three. Its sums are (splits, units, 4, units + features + 1).
+// What event_sums reads and writes, and how many tiles a block has in shared memory, two or three. Its sums are (splits, units, 4,
+// units + features + 1).
 struct Summing {
   const Real* to_products;
   const unsigned* mask;
@@ -30,10 +31,10 @@ struct Summing {
 };
 
 // The gradients to weights as sums over events: of the gradients to a unit's products times the event's row [h before | x | 1].
-// A row is open in several units, so a block has many units, and reads a row once for all of them. It has kColumns * 32 columns
+// Several units are open in a row, so a block has many units, and reads a row once for all of them. It has kColumns * 32 columns
 // and a split of the rows, which it processes in tiles of 32: their rows, and the gradients of their events, are copied to shared
-// memory, a ring of two or three tiles, while it sums those of a tile before. A warp has kOwn units and sums in registers, four products of each for
-// kColumns columns a lane.
+// memory, a ring of two or three tiles, while it sums those of a tile before. A warp has kOwn units, and sums four products of each
+// in registers, for kColumns columns a lane.
 constexpr int kTile = kLanes, kOwn = PHASED_SUM_UNIT_BYTES / int(sizeof(Real));
 
 template <int kColumns>
