@@ -81,7 +81,8 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the run, as they are written to its record."""
-        start = {} if self.start is None else {"start": self.start.name}
+        # Without the seed, which is that of this run.
+        start = {} if self.start is None else {"start": self.start.name.replace(f"-seed{self.start.training.seed}", "")}
         return settings_of(self.network, self.training, self.task) | start
 
     @property
