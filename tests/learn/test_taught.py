@@ -116,3 +116,11 @@ def test_the_student_is_taken_from_a_state_dict():
     Readout(PhasedLSTM(3, 6, gate="square"), CLASSES).load_state_dict(found)
     alone = student.state_dict()
     assert student_of(alone) is alone
+
+
+def test_numbers_to_predict_are_refused():
+    batch = a_batch()
+    numbers = Batch.of(*batch.samples, torch.randn(5))
+    pair = Taught(Readout(PhasedLSTM(3, 4), None), Readout(PhasedLSTM(3, 4), None), 0.5)
+    with pytest.raises(ValueError, match=r"Taught is for classes, .* Train the student alone\."):
+        pair.objective.loss(pair(numbers), numbers)

@@ -29,6 +29,8 @@ class TaughtObjective:
 
     def loss(self, answer: Tensor, batch: Batch) -> Tensor:
         """The sum of the losses of both; of an answer of the student alone, its cross entropy with the labels."""
+        if batch.y.is_floating_point():
+            raise ValueError("Taught is for classes, with y int64, got numbers to predict. Train the student alone.")
         if answer.dim() == 2:
             return sum_of_losses(answer, batch)
         student, teacher = answer
