@@ -7,14 +7,11 @@ import pytest
 import torch
 
 from patients import patients
-from phased.estimator import PhasedClassifier, PhasedRegressor, pooling
+from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.estimator.inputs import inputs, width
 from phased.estimator.pooling import pool_last, pool_states
 from phased.estimator.scaling import Scaling
 from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
-from phased.ops.cpu.core import MISSING
-
-needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 X, Y = patients(30)
 SCALING = Scaling.of(X)
@@ -60,11 +57,8 @@ def test_a_sequence_without_steps_has_summaries_of_zero():
     assert found[0, -3:].tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_core), False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient(compiled, dtype, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(pooling, "core", None)
+def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient(dtype):
     lengths = torch.tensor([4, 0, 1, 3, 2])
     h = (2 * torch.rand(4, 5, 7, dtype=dtype) - 1).requires_grad_()
     if dtype == torch.float64:
@@ -86,17 +80,6 @@ def test_lengths_of_any_integer_dtype_pool_alike(dtype):
     h, lengths = torch.rand(3, 2, 4), torch.tensor([3, 1])
     for one, other in zip(pool_states(h, lengths.to(dtype)), pool_states(h, lengths), strict=True):
         assert torch.equal(one, other)
-
-
-@needs_core
-def test_padding_of_states_may_be_anything():
-    h = torch.rand(3, 2, 4)
-    h[2, 0] = torch.nan
-    h.requires_grad_()
-    parts = pool_states(h, torch.tensor([2, 3]))
-    assert torch.isfinite(torch.cat(parts)).all()
-    (to_h,) = torch.autograd.grad(sum(part.sum() for part in parts), h)
-    assert to_h[2, 0].abs().max() == 0
 
 
 @pytest.fixture
@@ -138,10 +121,12 @@ def test_a_linear_layer_on_pieces_sees_that_both_low_and_high_are_bad():
     random = np.random.default_rng(0)
     level = random.uniform(-1, 1, 400)
     data = [(np.arange(3.0), np.full((3, 1), value)) for value in level]
-    model = PhasedClassifier(cell="gru", units=2, epochs=30, learning_rate=0.02, random_state=0).fit(data, np.abs(level) > 0.5)
+    # With states dropped in nearly every batch, pieces have to learn it.
+    model = PhasedClassifier(cell="gru", units=2, epochs=30, learning_rate=0.02, dropout=0.99, random_state=0)
+    model.fit(data, np.abs(level) > 0.5)
     with torch.no_grad():
         model.network_.head.weight[:, : model.network_.sizes.states] = 0
-    assert model.score(data, np.abs(level) > 0.5) > 0.9
+    assert model.score(data, np.abs(level) > 0.5) > 0.97
 
 
 def test_the_penalty_grows_with_pieces_and_falls_with_sequences():

@@ -9,8 +9,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from layers import Layer, each_layer
-from phased import PhasedLSTM, Stream, check, check_events, updates
+from phased import PhasedLSTM, Stream, check, check_events, ops, updates
 from phased.init import LogUniform
+from phased.ops.cpu.core import MISSING
+from phased.schedule import valid_steps
 from strategies import clocks, f64, seeds
 
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
@@ -156,3 +158,33 @@ def test_random_events_in_rounded_unix_time_always_raise_one(seed, rate, unit):
 def test_times_on_another_device_are_not_read():
     rnn = PhasedLSTM(3, 5, device="meta")
     assert rnn(X.to("meta"), unix(1, 1).float().to("meta"))[0].is_meta
+
+
+needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+
+@needs_core
+@given(seeds, st.sampled_from([None, "nan", "inf", "-inf", "back", "equal"]), st.booleans(), st.booleans())
+def test_the_core_finds_clocks_as_the_check_does(seed, fault, ragged, transposed):
+    random = np.random.default_rng(seed)
+    steps, batch = random.integers(1, 7, 2)
+    lengths = torch.from_numpy(random.integers(0, steps + 1, batch)) if ragged else None
+    time = torch.from_numpy(random.random((batch, steps)).cumsum(1)).t()
+    if not transposed:
+        time = time.contiguous()
+    if fault is not None:
+        step, sequence = random.integers(steps), random.integers(batch)
+        before = time[step - 1, sequence] if step else time[0, sequence]
+        time[step, sequence] = {"back": before - 1, "equal": before}[fault] if fault in ("back", "equal") else float(fault)
+    valid = None if lengths is None else valid_steps(int(steps), lengths)
+    try:
+        check.clock(time, valid)
+    except ValueError:
+        assert not ops.is_clock(time, lengths)
+    else:
+        assert ops.is_clock(time, lengths)
+
+
+def test_the_core_looks_at_float64_alone():
+    assert not ops.is_clock(torch.arange(3.0).unsqueeze(1), None)
+    assert not ops.is_clock(torch.arange(3).unsqueeze(1), None)

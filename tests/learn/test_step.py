@@ -341,6 +341,10 @@ def test_a_step_that_reads_values_cannot_be_recorded_and_says_so(monkeypatch):
     with pytest.raises(RuntimeError, match=r"cannot be recorded as a CUDA graph.*Use recorded=False"):
         train_once(step, iter([share]))
     assert torch.isfinite(torch.ones(3, device="cuda").sum())  # the GPU is still usable
+    torch.manual_seed(0)
+    drawn = torch.randn(3, device="cuda")  # and its random numbers, which the recording has used
+    torch.manual_seed(0)
+    assert torch.equal(drawn, torch.randn(3, device="cuda"))
 
 
 @pytest.mark.parametrize(

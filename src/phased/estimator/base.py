@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -136,6 +137,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network_ = self._network(both.counts is not None)
+            data = replace(data, step_first=not isinstance(self.network_.rnn, PhasedRNN))
             if both.counts is None:
                 data = data.summarised(self.network_.summaries)
             gates.open_all(self.network_, data, train)

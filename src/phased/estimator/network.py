@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from phased.estimator.inputs import width
-from phased.estimator.pooling import Pooled, pool_every_step, pool_states
+from phased.estimator.pooling import pool_every_step
+from phased.estimator.readout import read_out, two_products
 from phased.estimator.summary import PIECES, PIECES_OF_STEPS, SPREAD, Pieces, columns, summaries
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
@@ -90,15 +90,22 @@ class Network(Model):
         """(B, outputs), or (T, B, outputs) at every step; without the last dimension to predict a number."""
         x, time, lengths = batch.streams[STEPS]
         h, _ = self.rnn(x, time, lengths=lengths)
-        states = self.dropout(torch.cat(self.pool(h, lengths), -1))
-        # Pieces need no gradient: a product of their own saves one of 30 times as many numbers as the states are.
-        of_states, of_pieces = self.head.weight.tensor_split([self.sizes.states], -1)
-        y = linear(states, of_states, self.head.bias) + linear(self.pieces(self.summaries(batch)), of_pieces)
+        summaries = self.summaries(batch)
+        if self.every_step:
+            states = self.dropout(torch.cat(pool_every_step(h, lengths), -1))
+            y = two_products(states, self.pieces(summaries), self.head)
+        else:
+            y = read_out(h, lengths, self.kept_states(h), summaries, self.pieces, self.head)
         return y.squeeze(-1) if self.outputs == 1 else y
 
-    def pool(self, h: Tensor, lengths: Tensor) -> Pooled:
-        """Last, mean and highest of h (T, B, H), over each sequence or up to each step."""
-        return (pool_every_step if self.every_step else pool_states)(h, lengths)
+    def kept_states(self, h: Tensor) -> Tensor | None:
+        """The factors by which dropout multiplies pooled states, (B, states); None where it does nothing."""
+        kept = 1 - self.dropout.p
+        if not self.training or kept == 1:
+            return None
+        # Several times as fast as `bernoulli_`.
+        drawn = torch.rand(h.shape[1], self.sizes.states, dtype=h.dtype, device=h.device).lt_(kept)
+        return drawn.div_(kept) if kept else drawn
 
     def summaries(self, batch: Batch) -> Tensor:
         """Summaries of the inputs, (B, columns) or (T, B, columns)."""

@@ -22,19 +22,18 @@ class Optimiser:
     Args:
         rate: learning rate.
         decay: decoupled weight decay of matrices.
-        gate_rate: learning rate of periods, shifts and open ratios, as a multiple of `rate`.
         budget: the highest mean open ratio, or None.
     """
 
     rate: float
     decay: float
-    gate_rate: float = 1.0
     budget: float | None = None
 
     def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
         """AdamW, which after every step returns the open ratios to their range and to the budget."""
-        groups = parameter_groups(model, self.decay, gate_lr=self.rate * self.gate_rate)
-        optimiser = torch.optim.AdamW(groups, lr=self.rate, fused=True)
+        decayed, *others = parameter_groups(model, self.decay)
+        rest = {"params": [value for group in others for value in group["params"]], "weight_decay": 0.0}
+        optimiser = torch.optim.AdamW([decayed, rest], lr=self.rate, fused=True)  # each group is one call of a fused kernel
         ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
 
         def after_step(*_: Any) -> None:

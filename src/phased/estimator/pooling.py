@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from phased.ops.cpu.core import KINDS, core
-from phased.ops.memory import address, contiguous
 from phased.schedule import valid_steps
 
 
@@ -33,33 +31,11 @@ def pool_last(x: Tensor, lengths: Tensor) -> Pooled:
 
 def pool_states(h: Tensor, lengths: Tensor) -> Pooled:
     """The same for states, which are finite and between -1 and 1: many times faster, forwards and backwards."""
-    compiled = core is not None and h.is_cpu and h.dtype in KINDS
-    return Pooled(*(_ByCore if compiled else _ByTorch).apply(h, lengths))  # type: ignore[no-untyped-call]
+    return Pooled(*_States.apply(h, lengths.to(torch.int64)))  # type: ignore[no-untyped-call]
 
 
-class _ByCore(torch.autograd.Function):
-    """`pool_states` by the compiled core, in one pass over the states, and one over their gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        h, lengths = contiguous(h), contiguous(lengths.to(torch.int64))  # the core reads lengths as int64
-        last, mean, highest, count = made = [h.new_empty(h.shape[1:]) for _ in range(4)]
-        getattr(core, f"pool{KINDS[h.dtype]}")(address(h), address(lengths), *h.shape, *map(address, made))
-        ctx.save_for_backward(h, lengths, highest, count)
-        return last, mean, highest
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None]:
-        h, lengths, highest, count = ctx.saved_tensors
-        to_h, rows = torch.empty_like(h), [highest, count, *(contiguous(each) for each in given)]
-        run = getattr(core, f"pool_backward{KINDS[h.dtype]}")
-        run(address(h), address(lengths), *h.shape, *map(address, rows), address(to_h))
-        return to_h, None
-
-
-class _ByTorch(torch.autograd.Function):
-    """`pool_states` on a GPU, and without the core."""
+class _States(torch.autograd.Function):
+    """`pool_states`."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:

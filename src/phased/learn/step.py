@@ -36,8 +36,8 @@ class Step:
     """Leaves the gradients of a batch in the parameters, clipped.
 
     Args:
-        module: the model, as Fabric wraps it.
-        optimizer: of its parameters, as Fabric wraps it.
+        module: the model, as Fabric wraps it where it has to.
+        optimizer: of its parameters, as Fabric wraps it where it has to.
         training: the settings.
         fabric: the device or devices.
         objective: the loss; None for the usual one.
@@ -60,6 +60,8 @@ class Step:
     ) -> Self:
         """The step of a model, which Fabric moves to its device."""
         module, wrapped = fabric.setup(Unopened(model), optimizer)
+        if fabric.world_size == 1 and fabric.strategy.precision.precision == "32-true":
+            module, wrapped = module.module, wrapped.optimizer  # the wrappers would do nothing, in a tenth of a small step
         return cls(module, wrapped, training, fabric, objective)
 
     def __call__(self, share: Share) -> Tensor:
@@ -72,12 +74,23 @@ class Step:
         penalty = self.module.model.penalty() if training.openness_cost else None
         if penalty is not None:
             loss = loss + training.openness_cost * penalty
-        self.optimizer.zero_grad()
+        learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        for parameter in learned:
+            parameter.grad = None
         # Autograd's own thread for a GPU would have to be woken at every step, and wakes this one at its end.
         with torch.autograd.set_multithreading_enabled(fabric.world_size > 1):
             fabric.backward(loss)
-        fabric.clip_gradients(self.module, self.optimizer, max_norm=training.clip, error_if_nonfinite=False)
+        fabric.strategy.precision.unscale_gradients(self.optimizer)
+        clip([parameter.grad for parameter in learned if parameter.grad is not None], training.clip)
         return losses.detach()
+
+
+@torch.no_grad()
+def clip(gradients: list[Tensor], most: float) -> None:
+    """Scale gradients so that the norm of all together is at most `most`. No value is read, which would wait for a GPU."""
+    if gradients:
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        torch._foreach_mul_(gradients, (most / (norm + 1e-6)).clamp(max=1.0))
 
 
 class Graph(NamedTuple):
@@ -134,6 +147,7 @@ class RecordedStep(Step):
             ):
                 losses = super().__call__(share)
         except RuntimeError as error:
+            release_generator(self.fabric.device)
             cause = error.__context__ or error  # the end of a recording that has failed raises an error of its own
             if isinstance(cause, torch.OutOfMemoryError):
                 why = "it has memory for all units being open. Use smaller batches, or recorded=False."
@@ -144,6 +158,14 @@ class RecordedStep(Step):
             ) from error
         learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         return Graph(graph, losses, [(parameter, parameter.grad) for parameter in learned])
+
+
+def release_generator(device: torch.device) -> None:
+    """Let a GPU draw random numbers again. A recording that failed leaves its generator in use; a copy of its state is not."""
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        generator = torch.cuda.default_generators[index]
+        generator.graphsafe_set_state(generator.clone_state())
 
 
 def recordable(batch: Batch) -> bool:

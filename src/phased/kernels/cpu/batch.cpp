@@ -1,6 +1,7 @@
 #include "batch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace {
 template <class T>
 Layer<T> layer_of(const Problem<T>& p, const T* packed, const GateMemory& gate) {
   const int64_t width = padded<T>(p.units + p.features + 1);
-  return {p.units, p.features, width, packed, p.peephole, p.period, p.shift, p.ratio_on,
+  return {p.units, p.features, width, packed, p.peephole, p.period(), p.shift(), p.ratio_on(),
           gate.offset.get(), gate.rate.get(), gate.lag.get(), gate.reach.get(), gate.near, p.shape};
 }
 
@@ -26,7 +27,7 @@ struct PackedLayer {
 
   explicit PackedLayer(const Problem<T>& p)
       : weights(pack(p.cell, p.units, p.features, p.weights)),
-        gate(p.period, p.shift, p.ratio_on, p.units),
+        gate(p.period(), p.shift(), p.ratio_on(), p.units),
         layer(layer_of(p, weights.get(), gate)) {}
 
   // Element q of the weights of unit n in product g.
@@ -44,10 +45,10 @@ struct DenseGate {
   int64_t tall;
   DenseGate(const Problem<T>& p, int64_t tall) : values(rows * tall), tall(tall) {
     for (int64_t n = 0; n < tall; n++) {
-      at(period)[n] = n < p.units ? p.period[n] : 1;
-      at(shift)[n] = n < p.units ? rest_of(p.shift[n], p.period[n]) : 0;
-      at(ratio_on)[n] = n < p.units ? p.ratio_on[n] : 1;
-      at(origin)[n] = n < p.units ? p.shift[n] : 0;
+      at(period)[n] = n < p.units ? p.period()[n] : 1;
+      at(shift)[n] = n < p.units ? rest_of(p.shift()[n], p.period()[n]) : 0;
+      at(ratio_on)[n] = n < p.units ? p.ratio_on()[n] : 1;
+      at(origin)[n] = n < p.units ? p.shift()[n] : 0;
     }
   }
   double* at(int64_t row) const { return values.get() + row * tall; }
@@ -106,6 +107,36 @@ inline std::vector<int64_t> slot_starts(const int64_t* start, int64_t batch, int
 
 }  // namespace
 
+Buffer<double> bounded_gates(int64_t units, const double* period, const double* shift, const double* ratio_on,
+                             const GateBounds& bounds) {
+  const auto within = [](double value, double low, double high) { return value < low ? low : value > high ? high : value; };
+  Buffer<double> gates(kGateParameters * units);
+  for (int64_t n = 0; n < units; n++) {
+    gates[n] = within(period[n], bounds.shortest_period, bounds.longest_period);
+    gates[units + n] = shift[n];
+    gates[2 * units + n] = within(ratio_on[n], bounds.smallest_ratio, 1.0);
+  }
+  return gates;
+}
+
+bool is_clock(const double* time, int64_t steps, int64_t batch, int64_t of_step, int64_t of_sequence, const int64_t* lengths) {
+  bool rising = true;
+  for (int64_t b = 0; b < batch; b++) {
+    const double* own = time + b * of_sequence;
+    const int64_t count = lengths ? lengths[b] : steps;
+    if (!count) continue;
+    double before = own[0];
+    // From a finite time to a finite time without a step back, all are finite.
+    rising &= std::isfinite(before) && std::isfinite(own[(count - 1) * of_step]);
+    for (int64_t j = 1; j < count; j++) {
+      const double now = own[j * of_step];
+      rising &= now >= before;
+      before = now;
+    }
+  }
+  return rising;
+}
+
 void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps) {
   for (int64_t b = 0; b < batch; b++)
     if (lengths[b] < 0 || lengths[b] > steps)
@@ -133,7 +164,7 @@ template <class T>
 Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
   Schedule<T> schedule;
   schedule.sequences.resize(p.batch);
-  const GateMemory gate(p.period, p.shift, p.ratio_on, p.units);
+  const GateMemory gate(p.period(), p.shift(), p.ratio_on(), p.units);
   const Layer<T> layer = layer_of<T>(p, nullptr, gate);
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
@@ -143,7 +174,7 @@ Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
       const int64_t steps = p.lengths[b];
       sequence.start = Buffer<int64_t>(steps + 1);
       double ratio = 0;  // a first guess of the capacity: the open share of all unit steps, and a fifth more
-      for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on[n] <= 1 ? p.ratio_on[n] : 1;  // 1 for NaN too
+      for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on()[n] <= 1 ? p.ratio_on()[n] : 1;  // 1 for NaN too
       int64_t room = static_cast<int64_t>(1.2 * ratio * steps) + 2 * padded_units(p.units);
       for (int64_t step = 0; step < steps; room *= 2) {
         sequence.unit.grow(room), sequence.k.grow(room), sequence.side.grow(room);
@@ -279,7 +310,7 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
   unpack(p.cell, p.units, p.features, totals[0].weights.get(), to.weights);
   for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++) to.peephole[i] = static_cast<T>(totals[0].peephole[i]);
   std::copy_n(totals[0].gate.get(), kGateParameters * p.units, to.gate);
-  finish_gate(p.period, p.ratio_on, p.units, to.gate);
+  finish_gate(p.period(), p.ratio_on(), p.units, to.gate);
 }
 
 template <class T>
@@ -369,7 +400,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
   for (size_t thread = 1; thread < totals.size(); thread++)
     for (int64_t i = 0; i < kSums * p.units; i++) totals[0][i] += totals[thread][i];
   std::copy_n(totals[0].get(), kGateParameters * p.units, to.gate);
-  finish_gate(p.period, p.ratio_on, p.units, to.gate);
+  finish_gate(p.period(), p.ratio_on(), p.units, to.gate);
   for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++)
     to.peephole[i] = static_cast<T>(totals[0][kGateParameters * p.units + i]);
 }

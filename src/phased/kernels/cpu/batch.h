@@ -23,9 +23,25 @@ struct Problem {
   const T *h, *c;          // initial states (batch, units); c null for the GRU
   TorchWeights<T> weights;
   const T* peephole;  // (3, units) or null
-  const double *period, *shift, *ratio_on;
   int64_t threads;
+  Buffer<double> gates;  // (3, units): period, shift and ratio_on, in their bounds
+
+  const double* period() const { return gates.get(); }
+  const double* shift() const { return gates.get() + units; }
+  const double* ratio_on() const { return gates.get() + 2 * units; }
 };
+
+struct GateBounds {
+  double shortest_period, longest_period, smallest_ratio;
+};
+
+// The gates of so many units, period and ratio_on moved into their bounds; NaN stays NaN.
+Buffer<double> bounded_gates(int64_t units, const double* period, const double* shift, const double* ratio_on,
+                             const GateBounds& bounds);
+
+// Whether the times of every sequence are finite and never decrease; element (step, sequence) at the sum of their strides.
+// Without lengths, all steps count.
+bool is_clock(const double* time, int64_t steps, int64_t batch, int64_t of_step, int64_t of_sequence, const int64_t* lengths);
 
 // The open events of every sequence.
 template <class T>

@@ -17,7 +17,7 @@
 #include "cpu_features.h"
 #endif
 #include "online.h"
-#include "pool.h"
+#include "readout.h"
 #include "stream.h"
 
 namespace nb = nanobind;
@@ -84,7 +84,8 @@ void bind(nb::module_& m, const char* suffix) {
       .def("__init__",
            [](Problem<T>* self, int cell, int shape, double leak, int64_t batch, int64_t steps, int64_t features, int64_t units,
               Address input, int64_t input_batch, int64_t input_step, Address time, Address lengths, Address h, Address c,
-              const std::vector<Address>& weights, Address peephole, const std::vector<Address>& gate, int64_t threads) {
+              const std::vector<Address>& weights, Address peephole, const std::vector<Address>& gate,
+              const std::vector<double>& bounds, int64_t threads) {
              check_lengths(at<int64_t>(lengths), batch, steps);
              new (self) Problem<T>{static_cast<CellKind>(cell),
                                    shape,
@@ -102,11 +103,15 @@ void bind(nb::module_& m, const char* suffix) {
                                    at<T>(c),
                                    torch_weights<T>(weights),
                                    at<T>(peephole),
-                                   at<double>(gate[0]),
-                                   at<double>(gate[1]),
-                                   at<double>(gate[2]),
-                                   threads};
-           });
+                                   threads,
+                                   bounded_gates(units, at<double>(gate[0]), at<double>(gate[1]), at<double>(gate[2]),
+                                                 {bounds[0], bounds[1], bounds[2]})};
+           })
+      .def_prop_ro("ratio_on", [](const Problem<T>& p) {  // the mean
+        double sum = 0;
+        for (int64_t n = 0; n < p.units; n++) sum += p.ratio_on()[n];
+        return sum / static_cast<double>(p.units);
+      });
 
   nb::class_<Schedule<T>>(m, with_suffix("Schedule").c_str()).def_ro("slots", &Schedule<T>::slots);
 
@@ -151,19 +156,26 @@ void bind(nb::module_& m, const char* suffix) {
       },
       Release());
 
+  nb::class_<Readout<T>>(m, with_suffix("Readout").c_str())
+      .def("__init__",
+           [](Readout<T>* self, const std::vector<int64_t>& sizes, Address h, Address lengths, Address keep, Address summary,
+              const std::vector<Address>& pieces, Address weight, Address bias) {
+             check_lengths(at<int64_t>(lengths), sizes[1], sizes[0]);
+             new (self) Readout<T>{sizes[0],         sizes[1],         sizes[2],         sizes[3],      sizes[4],     sizes[5],
+                                   at<T>(h),         at<int64_t>(lengths), at<T>(keep),  at<T>(summary), at<T>(pieces[0]),
+                                   at<T>(pieces[1]), at<T>(pieces[2]), at<T>(pieces[3]), at<T>(weight), at<T>(bias)};
+           });
   m.def(
-      with_suffix("pool").c_str(),
-      [](Address h, Address lengths, int64_t steps, int64_t batch, int64_t units, Address last, Address mean, Address highest,
-         Address count) {
-        pool<T>({at<T>(h), at<int64_t>(lengths), steps, batch, units}, {at<T>(last), at<T>(mean), at<T>(highest)}, at<T>(count));
+      with_suffix("read_out").c_str(),
+      [](const Readout<T>& r, Address states, Address count, Address y) {
+        read_out<T>(of<T>(engines()), r, {at<T>(states), at<T>(count)}, at<T>(y));
       },
       Release());
   m.def(
-      with_suffix("pool_backward").c_str(),
-      [](Address h, Address lengths, int64_t steps, int64_t batch, int64_t units, Address highest, Address count,
-         Address to_last, Address to_mean, Address to_highest, Address to_h) {
-        pool_backward<T>({at<T>(h), at<int64_t>(lengths), steps, batch, units}, at<T>(highest), at<T>(count),
-                         {at<T>(to_last), at<T>(to_mean), at<T>(to_highest)}, at<T>(to_h));
+      with_suffix("read_out_backward").c_str(),
+      [](const Readout<T>& r, Address states, Address count, Address to_y, Address to_h, Address to_weight, Address to_bias) {
+        read_out_backward<T>(of<T>(engines()), r, {at<T>(states), at<T>(count)}, at<T>(to_y),
+                             {at<T>(to_h), at<T>(to_weight), at<T>(to_bias)});
       },
       Release());
 
@@ -219,6 +231,12 @@ void bind(nb::module_& m, const char* suffix) {
             return Out(out, {static_cast<size_t>(self.units())}, owner);
           },
           "x"_a.noconvert(), "features"_a, "time"_a);
+}
+
+void bind_clock(nb::module_& m) {
+  m.def("is_clock", [](Address time, int64_t steps, int64_t batch, int64_t of_step, int64_t of_sequence, Address lengths) {
+    return is_clock(at<double>(time), steps, batch, of_step, of_sequence, at<int64_t>(lengths));
+  });
 }
 
 // Estimators are float32. A sequence is given as the addresses of its memory, in the order of OnlineSequence.
@@ -282,5 +300,6 @@ NB_MODULE(_core, m) {
   });
   phased::bind<float>(m, "32");
   phased::bind<double>(m, "64");
+  phased::bind_clock(m);
   phased::bind_online(m);
 }

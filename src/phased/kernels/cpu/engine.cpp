@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include "dense.h"
+#include "readout_loops.h"
 #include "schedule.h"
 #include "sparse.h"
 
@@ -16,6 +17,8 @@ Engine<T> engine() {
       {backward_sequence<Lstm, T>, backward_sequence<Gru, T>},
       {forward_dense<Lstm, T>, forward_dense<Gru, T>},
       {backward_dense<Lstm, T>, backward_dense<Gru, T>},
+      read_out<T>,
+      read_out_backward<T>,
   };
 }
 

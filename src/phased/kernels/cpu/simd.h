@@ -47,9 +47,9 @@ template <class T> using Row = Vector<T, kWide<T>>;
 // Sums kept in registers at once by the loops over a row: enough to hide the latency of a multiplication, and no more than there
 // are.
 #if defined(__AVX512F__)
-constexpr int kSpread = 4, kCollect = 4, kTall = 8;
+constexpr int kSpread = 4, kCollect = 4, kTall = 8, kUnits = 2;
 #else
-constexpr int kSpread = 8, kCollect = 2, kTall = 6;
+constexpr int kSpread = 8, kCollect = 2, kTall = 6, kUnits = 2;
 #endif
 
 template <int N>

@@ -22,26 +22,25 @@ PHASED_INLINE void start_row(const Layer<T>& layer, T* z, const T* h) {
   z[layer.units + layer.features] = 1;
 }
 
-// W[unit][g] . z for the four products g of one unit. With `Ahead`, the rows of `next` are fetched on the way.
-template <bool Ahead, class T>
-PHASED_INLINE Vector<T, 4> four_products(const Layer<T>& layer, int64_t unit, int64_t next, const T* z) {
+// W[unit][g] . z for the four products g of N units, which read z together. With `Ahead`, the rows of the next N are fetched on
+// the way.
+template <int N, bool Ahead, class T>
+PHASED_INLINE void four_products(const Layer<T>& layer, const int32_t* unit, const T* z, Vector<T, 4>* products) {
   constexpr int64_t columns = 64 / sizeof(T);  // rows are whole times 64 bytes
-  const T *w = layer.weights + unit * 4 * layer.width, *later = layer.weights + next * 4 * layer.width;
-  Row<T> sums[4] = {}, more[4] = {};  // twice four sums hide a multiplication's latency
+  const T* w[N];
+  for (int i = 0; i < N; i++) w[i] = layer.weights + unit[i] * 4 * layer.width;
+  Row<T> sums[N][4] = {};
   for (int64_t q = 0; q < layer.width; q += columns) {
-    if (Ahead)
-      for (int g = 0; g < 4; g++) __builtin_prefetch(later + g * layer.width + q);
-    for (int64_t v = 0; v < columns; v += 2 * kWide<T>) {
-      const Row<T> left = load<Row<T>>(z + q + v);
-      for (int g = 0; g < 4; g++) sums[g] += left * load<Row<T>>(w + g * layer.width + q + v);
-      if constexpr (kWide<T> < columns) {
-        const Row<T> right = load<Row<T>>(z + q + v + kWide<T>);
-        for (int g = 0; g < 4; g++) more[g] += right * load<Row<T>>(w + g * layer.width + q + v + kWide<T>);
-      }
+    if constexpr (Ahead)
+      for (int i = 0; i < N; i++)
+        for (int g = 0; g < 4; g++) __builtin_prefetch(layer.weights + (unit[N + i] * 4 + g) * layer.width + q);
+    for (int64_t v = q; v < q + columns; v += kWide<T>) {
+      const Row<T> row = load<Row<T>>(z + v);
+      for (int i = 0; i < N; i++)
+        for (int g = 0; g < 4; g++) sums[i][g] += row * load<Row<T>>(w[i] + g * layer.width + v);
     }
   }
-  for (int g = 0; g < 4; g++) sums[g] += more[g];
-  return four_sums<T>(sums);
+  for (int i = 0; i < N; i++) products[i] = four_sums<T>(sums[i]);
 }
 
 PHASED_INLINE void prefetch(const void* from, int64_t bytes) {
@@ -61,6 +60,23 @@ PHASED_INLINE Events<T> gather(const T* from, const int32_t* unit) {
   return values;
 }
 
+// The products of a step's events, one of the four after another, with `terms` added, if any.
+template <bool Ahead, class T>
+PHASED_INLINE void multiply_units(const Layer<T>& layer, const Scratch<T>& at, const int32_t* unit, int64_t count, const T* terms) {
+  const int64_t stride = layer.units + kLanes;
+  const auto some = [&](auto n, int64_t e) PHASED_LAMBDA {
+    Vector<T, 4> products[n.value];
+    four_products<n.value, Ahead>(layer, unit + e, at.z, products);
+    for (int i = 0; i < n.value; i++) {
+      if (terms) products[i] += load<Vector<T, 4>>(terms + 4 * unit[e + i]);
+      for (int g = 0; g < 4; g++) at.products[g * stride + e + i] = products[i][g];
+    }
+  };
+  int64_t e = 0;
+  for (; e + kUnits <= count; e += kUnits) some(Count<kUnits>(), e);
+  with_count<kUnits - 1>(count - e, [&](auto n) PHASED_LAMBDA { some(n, e); });
+}
+
 // One step: the open units' proposals from the same z, then all of them accepted. `terms`, if any, are added to the products.
 // Leaves `Cell::kept` fields on the tape, if there is one.
 template <class Cell, class T>
@@ -68,13 +84,10 @@ PHASED_INLINE void step_forward(const Layer<T>& layer, const Scratch<T>& at, con
                                 const T* terms, T* tape, int64_t field) {
   using V = Events<T>;
   const int64_t stride = layer.units + kLanes;
-  const bool distant = is_distant(layer);
-  for (int64_t e = 0; e < count; e++) {
-    Vector<T, 4> products =
-        distant ? four_products<true>(layer, unit[e], unit[e + 1], at.z) : four_products<false>(layer, unit[e], 0, at.z);
-    if (terms) products += load<Vector<T, 4>>(terms + 4 * unit[e]);
-    for (int g = 0; g < 4; g++) at.products[g * stride + e] = products[g];
-  }
+  if (is_distant(layer))
+    multiply_units<true>(layer, at, unit, count, terms);
+  else
+    multiply_units<false>(layer, at, unit, count, terms);
   for (int64_t e = 0; e < count; e += kEvents<T>) {
     const int64_t lanes = count - e < kEvents<T> ? count - e : kEvents<T>;
     V a[4], w[3] = {}, keep[Cell::kept], new_h, new_c, c = {};

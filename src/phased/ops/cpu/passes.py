@@ -20,21 +20,13 @@ from phased.ops.operator import filled, operator
 BREAK_EVEN = 0.5
 
 
-def is_dense(problem: Problem) -> bool:
+def is_dense(call: Call) -> bool:
     """Whether all units are computed at every step: with a leak, or where so many are open that this is faster."""
-    return problem.gate.leak > 0 or bool(problem.gate.ratio_on.mean() > BREAK_EVEN)
-
-
-def bounded(problem: Problem) -> Problem:
-    """The problem with its gate bounded. `address` raises for freed storage, which torch does not check."""
-    for value in problem.gate.parameters():
-        address(value)
-    return problem._replace(gate=problem.gate.bounded())
+    return call.leak > 0 or call.mean_ratio_on > BREAK_EVEN
 
 
 def forward(problem: Problem, keep: bool) -> Result:
     """Output, final state and, to keep, the tape."""
-    problem = bounded(problem)
     call = Call(problem)
     x = problem.input
     steps, batch, _ = x.shape
@@ -42,7 +34,7 @@ def forward(problem: Problem, keep: bool) -> Result:
     final = [torch.empty_like(s, memory_format=torch.contiguous_format) for s in call.state]
     results = (address(output), *call.states(final))
     saved: list[Tensor] = []
-    if is_dense(problem):
+    if is_dense(call):
         size = batch * steps * call.fields * core.whole_units(call.units) if keep else 0
         saved = allocate(x, slots=0, tape=size) if keep else []
         if keep:
@@ -73,7 +65,6 @@ def backward(
     problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool
 ) -> Gradients:
     """All gradients from those to the output and the final state; the one to the input only `with_input`."""
-    problem = bounded(problem)
     call = Call(problem)
     x = problem.input
     output = result.output

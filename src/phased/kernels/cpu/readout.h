@@ -1,0 +1,52 @@
+// The readout of an estimator's network: a linear layer over the last, mean and highest states of ragged sequences and over pieces
+// of their summaries.
+#pragma once
+
+#include <cstdint>
+
+namespace phased {
+
+constexpr int64_t kPooled = 3;  // last, mean, highest
+
+// Arrays are contiguous. A row of the linear layer is [kPooled * units states | pieces * columns].
+template <class T>
+struct Readout {
+  int64_t steps, batch, units, columns, pieces, outputs;
+  const T* h;              // (steps, batch, units); after the end of a sequence it may be anything
+  const int64_t* lengths;  // (batch)
+  const T* keep;           // (batch, kPooled, units): factors of the pooled states; null for ones
+  const T* summary;        // (batch, columns)
+  // (pieces, columns): a piece is 0 below its start, rises by its slope to 1, and is then centred and scaled.
+  const T *start, *slope, *center, *scale;
+  const T *weight, *bias;  // (outputs, row), (outputs)
+
+  __attribute__((always_inline)) int64_t states() const { return kPooled * units; }
+  __attribute__((always_inline)) int64_t row() const { return states() + pieces * columns; }
+};
+
+// What a backward pass needs of a forward pass.
+template <class T>
+struct Pooled {
+  T* states;  // (batch, kPooled, units): zeros for a sequence without steps
+  T* count;   // (batch, units): steps that have the highest state. A closed unit keeps its state, so there may be several.
+};
+
+template <class T>
+struct ReadoutGradients {
+  T *h, *weight, *bias;
+};
+
+template <class T>
+struct Engine;
+
+// y (batch, outputs). A state that is NaN stays so: then last and mean are NaN, and the highest is that of the other steps.
+template <class T>
+void read_out(const Engine<T>& engine, const Readout<T>& r, const Pooled<T>& pooled, T* y);
+
+// Gradients from that to y. The one to h is zero after the end of a sequence; steps that share the highest state share its
+// gradient equally.
+template <class T>
+void read_out_backward(const Engine<T>& engine, const Readout<T>& r, const Pooled<T>& pooled, const T* to_y,
+                       const ReadoutGradients<T>& to);
+
+}  // namespace phased

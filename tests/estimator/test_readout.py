@@ -1,0 +1,115 @@
+"""The readout: the compiled core and torch agree, in outputs and in every gradient, for every instruction set."""
+
+import pytest
+import torch
+from torch import nn
+
+from instructions import SETS, using
+from phased.estimator import readout
+from phased.estimator.network import Network
+from phased.estimator.readout import by_torch, read_out
+from phased.estimator.summary import Pieces
+from phased.ops.cpu.core import MISSING
+
+needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+LENGTHS = torch.tensor([4, 0, 1, 3, 2])
+COLUMNS, PIECES = 11, 3
+
+
+def arguments(dtype, units=7, outputs=2, dropped=True, seed=0):
+    """Arguments of `read_out`: equal states, as a closed unit has them, and padding that is not a number."""
+    torch.manual_seed(seed)
+    h = 2 * torch.rand(4, len(LENGTHS), units, dtype=dtype) - 1
+    h[2, 3], h[1, 0], h[1, 4] = h[1, 3], h[2, 0], h[0, 4]
+    for sequence, length in enumerate(LENGTHS):
+        h[length:, sequence] = torch.nan
+    keep = (torch.rand(len(LENGTHS), 3 * units, dtype=dtype) < 0.5) * torch.tensor(2.0, dtype=dtype) if dropped else None
+    pieces = Pieces(COLUMNS, PIECES).to(dtype)
+    pieces.measure(torch.randn(50, COLUMNS, dtype=dtype))
+    head = nn.Linear(3 * units + PIECES * COLUMNS, outputs, dtype=dtype)
+    return h.requires_grad_(), LENGTHS, keep, 2 * torch.randn(len(LENGTHS), COLUMNS, dtype=dtype), pieces, head
+
+
+def by_hand(h, lengths, keep, summaries, pieces, head):
+    """The definition, one sequence at a time."""
+    rows = []
+    for sequence, length in enumerate(lengths):
+        own = h[:length, sequence]
+        parts = [own[-1], own.mean(0), own.amax(0)] if length else [h.new_zeros(3 * h.shape[-1])]
+        states = torch.cat(parts) * (1 if keep is None else keep[sequence])
+        rows.append(torch.cat([states, pieces(summaries[sequence])]))
+    return head(torch.stack(rows))
+
+
+def results(read, given, weights):
+    """The outputs of a readout, and its gradients to states, weights and biases."""
+    y = read(*given)
+    return [y, *torch.autograd.grad((y * weights).sum(), [given[0], given[-1].weight, given[-1].bias])]
+
+
+@needs_core
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("units, outputs, dropped", [(7, 2, True), (16, 1, False), (33, 3, True), (1, 2, False)])
+def test_the_core_reads_out_as_the_definition_says(name, dtype, units, outputs, dropped):
+    given = arguments(dtype, units, outputs, dropped)
+    weights = torch.randn(len(LENGTHS), outputs, dtype=dtype)
+    with using(name):
+        found = results(read_out, given, weights)
+    expected = results(by_hand, given, weights)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other.nan_to_num())
+
+
+def test_torch_reads_out_as_the_definition_says():
+    given = arguments(torch.float64)
+    with torch.no_grad():
+        given[0].nan_to_num_(0.5)
+    weights = torch.randn(len(LENGTHS), 2, dtype=torch.float64)
+    for one, other in zip(results(by_torch, given, weights), results(by_hand, given, weights), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_core), False])
+def test_gradients_of_a_readout_are_those_of_its_outputs(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(readout, "core", None)
+    h, lengths, keep, summaries, pieces, head = arguments(torch.float64)
+    distinct = torch.rand_like(h).requires_grad_()
+
+    def read(states, weight, bias):
+        own = nn.Linear(*reversed(weight.shape), dtype=weight.dtype)
+        del own.weight, own.bias
+        own.weight, own.bias = weight, bias
+        return read_out(states, lengths, keep, summaries, pieces, own)
+
+    assert torch.autograd.gradcheck(read, (distinct, head.weight, head.bias))
+
+
+@needs_core
+def test_a_summary_that_is_not_a_number_leaves_no_number():
+    h, lengths, keep, summaries, pieces, head = arguments(torch.float32)
+    summaries[1, 4] = torch.nan
+    y = read_out(h, lengths, keep, summaries, pieces, head)
+    assert y[1].isnan().all()
+    assert torch.isfinite(y[[0, 2, 3, 4]]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_core), False])
+def test_lengths_may_have_any_integer_dtype(dtype, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(readout, "core", None)
+    h, lengths, *rest = arguments(torch.float32)
+    with torch.no_grad():
+        h.nan_to_num_(0.5)
+    assert torch.equal(read_out(h, lengths.to(dtype), *rest), read_out(h, lengths, *rest))
+
+
+def test_dropout_of_states_keeps_their_mean_and_ends_with_training():
+    network = Network(3, 0, units=50, outputs=2, dropout=0.25)
+    kept = network.kept_states(torch.zeros(1, 200, 50))
+    assert kept.unique().tolist() == [0.0, pytest.approx(4 / 3)]
+    assert kept.mean().item() == pytest.approx(1, abs=0.02)
+    assert network.eval().kept_states(torch.zeros(1, 200, 50)) is None
+    assert not Network(3, 0, units=2, outputs=2, dropout=1.0).kept_states(torch.zeros(1, 2, 2)).any()
