@@ -213,8 +213,10 @@ class Emulator:
 
     def forward(
         self, batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h,
-        final_c, tape, found, room, ring, most,
+        final_c, tape, found, room, least, below, ring, most,
     ):  # fmt: skip
+        if found and not least <= at(found, 2, dtype=np.int64)[1] < below:  # another kernel's batch
+            return
         out, weights = self.numbers(output, steps, batch, units), self.numbers(wh, units, 4, pitch)[..., :units]
         out[:] = 0
         keeps = tape and (not found or at(found, 2, dtype=np.int64)[1] <= room)

@@ -216,16 +216,20 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
     rounds = 2 if quick else 7
     result: dict[str, Any] = {"machine": machine() | cuda.gpu(), "rounds": rounds}
 
-    rows = table("training step, ms; leak 0", "work", "ours", "of it GPU", "nn.LSTM", "reference", "ratio")
+    names = ("work", "ours", "of it GPU", "nn.LSTM", "reference", "ratio", "without autograd's threads")
+    rows = table("training step, ms; leak 0", *names)
     result["train"] = []
     for work in (*cuda.SPARSE, *cuda.WIDER, *cuda.COMMON, *cuda.OPENER, *cuda.LARGE):
         with console.status(f"training, {work}"):
             timings = cuda.training(work, 0.0, rounds, reference=work is cuda.SPARSE[0] and not quick)
             kernels = cuda.kernel_times(work, 0.0)
+            with torch.autograd.set_multithreading_enabled(False):
+                unthreaded = cuda.training(work, 0.0, rounds)
         ours, lstm, busy = timings["ours"], timings["nn.LSTM"], sum(kernels.values())
         cells = (milliseconds(ours), f"{1e3 * busy:.2f}", milliseconds(lstm), milliseconds(timings.get("reference")))
-        rows.add_row(str(work), *cells, ratio(lstm, ours))
-        result["train"].append(cuda.row(work, timings, gpu=busy, kernels=kernels, floor=cuda.floor(work)))
+        rows.add_row(str(work), *cells, ratio(lstm, ours), ratio(unthreaded["nn.LSTM"], unthreaded["ours"]))
+        more = {"gpu": busy, "kernels": kernels, "floor": cuda.floor(work)}
+        result["train"].append(cuda.row(work, timings, unthreaded=cuda.row(work, unthreaded), **more))
     console.print(rows, "")
 
     rows = table("training step, ms; leak 0.001", "work", "ours", "of it GPU", "nn.LSTM", "ratio")
@@ -276,8 +280,6 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         waited = "one call, waited for"
         compared = [("train", waited, cuda.training(first, 0.0, rounds, alone=True))]
         compared += [("infer", waited, cuda.inference(first, rounds, alone=True))]
-        with torch.autograd.set_multithreading_enabled(False):
-            compared += [("train", "autograd without threads", cuda.training(first, 0.0, rounds))]
     for what, how, timings in compared:
         rows.add_row(f"{what} {first}", how, *map(milliseconds, timings.values()), ratio(timings["nn.LSTM"], timings["ours"]))
         result["otherwise"].append(cuda.row(first, timings, what=what, how=how))

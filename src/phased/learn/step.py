@@ -163,8 +163,7 @@ class RecordedStep(Step):
 def release_generator(device: torch.device) -> None:
     """Let a GPU draw random numbers again. A recording that failed leaves its generator in use; a copy of its state is not."""
     if device.type == "cuda":
-        index = torch.cuda.current_device() if device.index is None else device.index
-        generator = torch.cuda.default_generators[index]
+        generator = torch.cuda.default_generators[device.index]
         generator.graphsafe_set_state(generator.clone_state())
 
 

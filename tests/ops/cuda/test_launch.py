@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import contract
 from contract import Case, assert_contract, assert_same
-from emulator import KERNELS, Emulator, emulated, parameters, weighted_sum
+from emulator import KERNELS, Emulator, at, emulated, parameters, weighted_sum
 from phased import PhasedLSTM, ops
 from phased.init import LogUniform
 from phased.ops.cuda import count, driver, kernels, launch, layout, passes, pinned, stepwise
@@ -88,19 +88,26 @@ def test_layers_that_are_too_large_to_guess_wait(monkeypatch, hidden):
 
 @pytest.mark.parametrize("guess", GUESSES)
 @pytest.mark.parametrize("capturing", [False, True])
-def test_only_a_backward_pass_that_knows_its_events_is_that_of_crowded_steps(monkeypatch, guess, capturing):
+@pytest.mark.parametrize("ratio, crowded", [((0.9, 1.0), True), ((0.01, 0.1), False)])
+def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed_or_known(
+    monkeypatch, guess, capturing, ratio, crowded
+):
     monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
     used = []
-    monkeypatch.setattr(passes.Call, "run", lambda self, *given, run=passes.Call.run: used.append(given[:4]) or run(self, *given))
-    case = Case("lstm", steps=6, hidden=30, ratio=(0.9, 1.0))  # most units are open
-    assert_contract(case, "cuda")
-    assert {crowded for name, _, _, crowded in used if name == "forward"} == {False}
-    assert {crowded for name, _, _, crowded in used if name == "backward"} == {True}
-    if capturing:  # the number of events is then that of all units being open
-        used.clear()
-        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-        assert_contract(case, "cuda")
-        assert {crowded for *_, crowded in used} == {False}
+
+    def run(self, name, events, most, is_crowded, *arguments):
+        found = None if self.dense else at(self.found, 2, dtype=np.int64)[1]
+        if name == "backward" or arguments[-2] <= found < arguments[-1]:
+            used.append((name, is_crowded))
+        original(self, name, events, most, is_crowded, *arguments)
+
+    original = passes.Call.run
+    monkeypatch.setattr(passes.Call, "run", run)
+    assert_contract(Case("lstm", steps=6, hidden=30, dtype=torch.float32, ratio=ratio), "cuda")
+    assert {is_crowded for name, is_crowded in used if name == "forward"} == {crowded}
+    # While a graph is recorded, a backward pass does not know the number of events, and is the same for all.
+    assert {is_crowded for name, is_crowded in used if name == "backward"} == {crowded and not capturing}
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.01])

@@ -206,6 +206,7 @@ __device__ __forceinline__ void run_forward(const Forward& p, const Team& team, 
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) grouped_forward(const Forward p) {
+  if (!p.is_called()) return;
   extern __shared__ __align__(16) unsigned char shared[];
   Four* const held = reinterpret_cast<Four*>(shared);
   const int units = int(p.units), rows = int(p.ring);  // how many units have their weights in shared memory

@@ -260,6 +260,7 @@ __device__ __forceinline__ void carry_forward(const Forward& p, const Team& team
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_forward(const Forward p) {
+  if (!p.is_called()) return;
   extern __shared__ __align__(16) unsigned char shared[];
   Four* const weights = reinterpret_cast<Four*>(shared);
   const Held held = Held::load(weights, p.wh, p.units, p.pitch);

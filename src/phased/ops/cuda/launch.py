@@ -39,18 +39,21 @@ MANY_UNITS = (
 REALS = {torch.float32: "float", torch.float64: "double"}
 
 
+EVERY = 1 << 62  # more than there are events
+
+
 class Capacity(NamedTuple):
     """How many events memory is allocated for: in the batch, on the tape for a backward pass, and in a step.
 
     `most_open`: whether so many units are open that the input's products with all of them, as one matrix product, are faster than
-    with the open ones alone. `crowded`: whether steps have so many events that other kernels are faster.
+    with the open ones alone. `crowded`: whether steps have so many events that other kernels are faster; None: the GPU finds out.
     """
 
     arrivals: int
     tape: int
     most: int
     most_open: bool = False
-    crowded: bool = False
+    crowded: bool | None = False
 
 
 class Call:
@@ -116,6 +119,14 @@ class Call:
         busy = round(events / max(1, self.rows))
         kernel = f"dense_{name}" if self.dense else name
         return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.tape_dtype, crowded)
+
+    def ways(self, events: int, capacity: Capacity) -> list[tuple[bool, int, int]]:
+        """Forward passes to launch: whether for crowded steps, and from how many to below how many events they are computed."""
+        if capacity.crowded is not None:
+            return [(capacity.crowded, 0, EVERY)]
+        few, many = (self.plan("forward", events, capacity.most, crowded) for crowded in (False, True))
+        bound = CROWDED * self.rows
+        return [(False, 0, EVERY)] if few == many else [(False, 0, bound), (True, bound, EVERY)]
 
     def is_crowded(self, events: int) -> bool:
         """Whether steps have many events, if all steps together have so many."""
@@ -195,8 +206,11 @@ class Call:
             Steps(self).forward(place, final)
         elif self.batch:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
-            results = (output.data_ptr(), *states(final), records, self.found, capacity.tape)
-            self.run("forward", capacity.tape or capacity.arrivals, capacity.most, capacity.crowded, *inputs, *results)
+            counted = self.found if self.rows else 0  # without rows nothing counts
+            results = (output.data_ptr(), *states(final), records, counted, capacity.tape)
+            events = capacity.tape or capacity.arrivals
+            for crowded, *between in self.ways(events, capacity):
+                self.run("forward", events, capacity.most, crowded, *inputs, *results, *between)
         return output, final, tape
 
 

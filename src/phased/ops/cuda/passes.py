@@ -51,20 +51,20 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
         call = Call(problem)
         call.prepare()
         events, most = call.rows * call.units, call.units
-        capacity = Capacity(events, events if keep else 0, most, call.dense and call.features >= WIDE_DENSE)
+        crowded = None if guessable(call) else False
+        capacity = Capacity(events, events if keep else 0, most, call.dense and call.features >= WIDE_DENSE, crowded)
         if not call.dense and events and not torch.cuda.is_current_stream_capturing() and (keep or not small(call)):
             count = Count(call)
             expected = count.expected if guess and small(call) else None
             if expected is not None:
-                capacity = Capacity(events, min(events, expected), most)
+                capacity = Capacity(events, min(events, expected), most, crowded=None)
                 output, final, tape = call.run_forward(capacity, count.ticket)
                 return Result(output, tuple(final), [call.schedule, tape], count.wait)
             call.add_up(count.ticket)
             most, events = count.wait(call.schedule).tolist()
             # A small batch may also be run without the number of events, and then has to give the same bits.
             most_open = call.features >= WIDE and events > OPEN * call.rows * call.units and not small(call)
-            crowded = call.is_crowded(events) and not guessable(call)
-            capacity = Capacity(events, events if keep else 0, most, most_open, crowded)
+            capacity = Capacity(events, events if keep else 0, most, most_open, call.is_crowded(events))
         elif not call.dense and call.blocks > MANY:
             call.add_up()
         output, final, tape = call.run_forward(capacity)
@@ -90,10 +90,11 @@ def memory(device: int) -> int:
 
 
 def guessable(call: Call) -> bool:
-    """Whether the forward pass of batches of this many sequences has a kernel that runs without the number of events."""
-    if call.units > max(HELD, GROUPED):
+    """Whether the forward passes of batches of this many sequences have kernels that run without the number of events."""
+    if call.dense or call.units > max(HELD, GROUPED):
         return False
-    return call.plan("forward", call.rows * call.units, call.units).name in ("held_forward", "grouped_forward")
+    plans = [call.plan("forward", call.rows * call.units, call.units, crowded) for crowded in (False, True)]
+    return all(plan.name in ("held_forward", "grouped_forward") for plan in plans)
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
