@@ -13,6 +13,7 @@ README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, COST, ESTIMATOR, TABLES = (DOCS / name for name in ("results.md", "cost.md", "estimator.md", "tables.md"))
 PAGES = {
     "cuda": DOCS / "gpu.md",
+    "cuda without threads": DOCS / "gpu.md",
     "tasks": COST,
     "epoch": COST,
     "lipreading": COST,

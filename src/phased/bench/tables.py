@@ -134,6 +134,13 @@ def cuda(result: Row) -> str:
     return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), rows)
 
 
+def cuda_without_threads(result: Row) -> str:
+    """Training on a GPU without autograd's threads."""
+    found = [(work(row), row["unthreaded"]) for row in result["train"]]
+    rows = [[name, ms(row, "ours"), ms(row, "nn.LSTM"), times(row, "nn.LSTM", "ours")] for name, row in found]
+    return table(("training step, leak 0, without autograd's threads", "PhasedLSTM", "nn.LSTM (cuDNN)", "ratio"), rows)
+
+
 def cuda_in_brief(result: Row) -> str:
     """Six of the training steps on a GPU, wins and losses."""
     shown = {
@@ -266,6 +273,7 @@ TABLES = {
     "stream-avx2": stream,
     "nmnist": nmnist,
     "cuda": cuda,
+    "cuda without threads": cuda_without_threads,
     "cuda in brief": cuda_in_brief,
     "tasks-cpu": tasks,
     "tasks-cuda": tasks,

@@ -216,8 +216,8 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
     rounds = 2 if quick else 7
     result: dict[str, Any] = {"machine": machine() | cuda.gpu(), "rounds": rounds}
 
-    names = ("work", "ours", "of it GPU", "nn.LSTM", "reference", "ratio", "without autograd's threads")
-    rows = table("training step, ms; leak 0", *names)
+    headers = ("work", "ours", "of it GPU", "nn.LSTM", "reference", "ratio", "without autograd's threads")
+    rows = table("training step, ms; leak 0", *headers)
     result["train"] = []
     for work in (*cuda.SPARSE, *cuda.WIDER, *cuda.COMMON, *cuda.OPENER, *cuda.LARGE):
         with console.status(f"training, {work}"):
