@@ -5,8 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from instructions import SETS, using
 from phased import PhasedGRU, PhasedLSTM, updates
 from phased.cost import openness_cost
+from phased.init import LogUniform, Uniform
+from phased.schedule import count
 from strategies import clocks, ragged, seeds
 
 
@@ -52,6 +55,23 @@ def test_on_average_a_unit_works_for_its_open_ratio(ratio_on):
     rnn = PhasedLSTM(1, 50, period=13.0, ratio_on=ratio_on)
     share = updates(rnn, clocks(2000, 1, span=1e5)).double().mean() / 2000
     assert share == pytest.approx(ratio_on, abs=0.01)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize("steps, batch", [(0, 2), (1, 0), (700, 3)])
+def test_the_core_counts_what_the_schedule_does(name, integer, steps, batch):
+    torch.manual_seed(0)
+    rnn = PhasedLSTM(1, 37, ratio_on=Uniform(1e-4, 1.0), period=LogUniform(1e-3, 1e4))
+    with torch.no_grad():
+        rnn.shift_l0[3], rnn.ratio_on_l0[5], rnn.period_l0[7] = torch.nan, 2.0, -1.0  # a NaN opens; others have bounds
+    time = 1e3 * clocks(steps, batch) if batch else torch.zeros(steps, 0, dtype=torch.float64)
+    time = time.long() if integer else time
+    lengths = torch.randint(steps + 1, (batch,))
+    for own in (None, lengths):
+        with using(name):
+            found = updates(rnn, time, own)
+        assert torch.equal(found[0], count(rnn.gates()[0]._replace(leak=0.0), time, own))
 
 
 @pytest.mark.parametrize("training", [True, False])

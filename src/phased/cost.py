@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased import check
+from phased import check, ops
 from phased.layer import PhasedRNN
-from phased.schedule import count
 
 
 def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
@@ -51,7 +50,7 @@ def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
     t = time.unsqueeze(1) if time.dim() == 1 else time.transpose(0, 1) if rnn.batch_first else time
     length = None if lengths is None else check.lengths(lengths, t.shape[1], t.shape[0], t.device)
     t = rnn.checked_time(t, length)
-    counts = torch.stack([count(gate._replace(leak=0.0), t, length) for gate in rnn.gates()])
+    counts = torch.stack([ops.count(gate, t, length) for gate in rnn.gates()])
     return counts.squeeze(1) if time.dim() == 1 else counts
 
 

@@ -10,6 +10,7 @@ from phased.gate import TimeGate
 from phased.ops import cpu, cuda, plain, reference
 from phased.ops.contract import Backend, Problem
 from phased.ops.cpu.clock import is_clock as is_clock
+from phased.ops.cpu.count import count as count
 from phased.ops.fallback import warn_once
 
 REFERENCE = Backend(

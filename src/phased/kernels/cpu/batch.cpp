@@ -225,6 +225,52 @@ void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& sc
   });
 }
 
+namespace {
+
+// The schedule of a sequence in small pieces, which stay in the cache.
+template <class T>
+struct PieceMemory {
+  static constexpr int64_t kSteps = 256;
+  const LookedMemory looked;
+  const int64_t room;
+  const Buffer<int64_t> start;
+  const Buffer<int32_t> unit;
+  const Buffer<T> k;
+  const Buffer<uint8_t> side;
+
+  explicit PieceMemory(int64_t units)
+      : looked(units, kCandidates), room(16 * padded_units(units)), start(kSteps + 1), unit(room), k(room), side(room) {}
+
+  // Calls work(first step, number of steps) for the pieces of sequence b, whose events are then here.
+  template <class Work>
+  void each(const Engine<T>& engine, const Layer<T>& layer, const Problem<T>& p, int64_t b, const Work& work) const {
+    for (int64_t step = 0; step < p.lengths[b];) {
+      const int64_t steps = std::min(kSteps, p.lengths[b] - step);
+      const int64_t done = engine.schedule(layer, looked.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(),
+                                           k.get(), side.get(), room);
+      work(step, done);
+      step += done;
+    }
+  }
+};
+
+}  // namespace
+
+template <class T>
+void count_open(const Engine<T>& engine, const Problem<T>& p, int64_t* counts) {
+  const GateMemory gate(p.period(), p.shift(), p.ratio_on(), p.units);
+  const Layer<T> layer = layer_of<T>(p, nullptr, gate);
+  std::fill_n(counts, p.batch * p.units, int64_t(0));
+  const auto shares = share(p.lengths, p.batch, p.threads);
+  in_parallel(shares.size(), [&](int64_t thread) {
+    const PieceMemory<T> piece(p.units);
+    for (int64_t b : shares[thread])
+      piece.each(engine, layer, p, b, [&](int64_t, int64_t steps) {
+        for (int64_t e = 0; e < piece.start[steps]; e++) counts[b * p.units + piece.unit[e]]++;
+      });
+  });
+}
+
 template <class T>
 void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
   large_pages(to.output, p.steps * p.batch * p.units);
@@ -233,25 +279,17 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
     const ScratchMemory<T> scratch(layer);
-    const LookedMemory looked(p.units, kCandidates);
-    const int64_t chunk = 256, room = 16 * padded_units(p.units);  // the schedule in small pieces, which stay in the cache
-    const Buffer<int64_t> start(chunk + 1);
-    const Buffer<int32_t> unit(room);
-    const Buffer<T> k(room);
-    const Buffer<uint8_t> side(room);
+    const PieceMemory<T> piece(p.units);
     for (int64_t b : shares[thread]) {
       scratch.begin(p, b);
-      for (int64_t step = 0; step < p.lengths[b];) {
-        const int64_t steps = std::min(chunk, p.lengths[b] - step);
-        const int64_t done = engine.schedule(layer, looked.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(),
-                                             k.get(), side.get(), room);
+      piece.each(engine, layer, p, b, [&](int64_t step, int64_t steps) {
         Rows<const T> x = input_rows(p, b);
         Rows<T> out = rows_of(p.batch, b, to.output, p.units);
         x.first += step * x.stride, out.first += step * out.stride;
-        engine.forward[static_cast<int>(p.cell)](layer, scratch.get(), x, out, done,
-                                                 {start.get(), unit.get(), k.get(), side.get(), nullptr, 0}, {nullptr, nullptr});
-        step += done;
-      }
+        engine.forward[static_cast<int>(p.cell)](
+            layer, scratch.get(), x, out, steps,
+            {piece.start.get(), piece.unit.get(), piece.k.get(), piece.side.get(), nullptr, 0}, {nullptr, nullptr});
+      });
       scratch.end(p, b, to);
     }
   });
@@ -409,6 +447,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
   template Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);                                                      \
   template void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);            \
   template void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);                                                   \
+  template void count_open(const Engine<T>&, const Problem<T>&, int64_t*);                                                      \
   template void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T*, const Given<T>&, const Gradients<T>&); \
   template void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T*);                                       \
   template void backward_dense(const Engine<T>&, const Problem<T>&, const T*, const T*, const Given<T>&, T*, const Gradients<T>&);

@@ -101,6 +101,8 @@ template <class T> void check_saved(const Problem<T>&, const Saved<T>&);
 template <class T> Schedule<T> make_schedule(const Engine<T>&, const Problem<T>&);
 template <class T> void forward(const Engine<T>&, const Problem<T>&, const Schedule<T>&, const Output<T>&, const Saved<T>&);
 template <class T> void infer(const Engine<T>&, const Problem<T>&, const Output<T>&);
+// How often each unit is open in each sequence, (batch, units). Input, states and weights are not read.
+template <class T> void count_open(const Engine<T>&, const Problem<T>&, int64_t* counts);
 template <class T>
 void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T* output, const Given<T>&, const Gradients<T>&);
 // Every unit at every step. The tape is (batch, steps, kept_of(cell), whole_units); gradients to the products are (steps, batch,

@@ -131,6 +131,9 @@ void bind(nb::module_& m, const char* suffix) {
       },
       Release());
   m.def(
+      with_suffix("count_open").c_str(),
+      [](const Problem<T>& p, Address counts) { count_open<T>(of<T>(engines()), p, at<int64_t>(counts)); }, Release());
+  m.def(
       with_suffix("backward").c_str(),
       [](const Problem<T>& p, Address start, Address unit, Address k, Address side, Address tape, int64_t slots, Address output,
          Address to_output, int64_t output_batch, int64_t output_step, Address to_h, Address to_c, Address input, Address h,
