@@ -39,6 +39,24 @@ def test_the_lowest_result_counts_and_patience_ends():
     assert model.weight.item() == 2.0
 
 
+@pytest.mark.parametrize(
+    "tests, kept",
+    [
+        ((1.0, 4.0, 3.0, 2.0), 4),  # the first, lowest by chance, is forgotten after the third
+        ((1.0, 4.0), 1),  # unless training ends before
+        ((2.0, 4.0, float("nan"), 3.0), 1),  # or the third is no number
+        ((3.0, 2.0, 1.0, 5.0, 4.0), 3),
+    ],
+)
+def test_a_network_that_has_hardly_been_trained_is_not_kept(tests, kept):
+    best, model = Best(3), nn.Linear(1, 1, bias=False)
+    for epoch, test in enumerate(tests, 1):
+        nn.init.constant_(model.weight, epoch)
+        best.take(model, epoch, test)
+    best.restore(model)
+    assert best.epoch == model.weight.item() == kept
+
+
 def test_without_an_epoch_the_model_stays_as_it_is():
     model = nn.Linear(1, 1)
     before = model.weight.clone()

@@ -34,7 +34,8 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
         dropout: Dropout of the states before the last layer.
         batch_size: Sequences per batch. None for 64, or fewer, at least 8, if an epoch would have fewer than 40 batches.
         epochs: The most epochs.
-        patience: Epochs without a lower loss on held-out sequences after which training stops.
+        patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of epochs before
+            this one are kept only if training ends there: a network that has hardly been trained may do well by chance.
         validation: Share of the sequences to hold out.
         device: "auto", "cpu", "cuda" or "cuda:1".
         random_state: Seed, or numpy's RandomState; None for another result in every fit.

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 class Best:
     """The weights of the epoch with the lowest test result so far; `over` after `patience` epochs without a lower one.
 
+    Epochs before number `patience` are forgotten when that one is over: a network that has hardly been trained may have the
+    lowest result by chance, on a few hundred held-out sequences, and would be kept.
+
     Args:
         patience: the number of epochs without a lower test result after which training ends.
     """
@@ -30,7 +33,7 @@ class Best:
     def take(self, model: nn.Module, epoch: int, test: float) -> None:
         """Take the result of an epoch into account, and copy the weights if it is the best."""
         self.waited += 1
-        if test < self.test:
+        if test < self.test or (epoch == self.patience and not math.isnan(test)):
             self.epoch, self.test, self.waited = epoch, test, 0
             self.weights = {name: value.detach().clone() for name, value in tensors(model)}
 
