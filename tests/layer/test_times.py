@@ -185,6 +185,14 @@ def test_the_core_finds_clocks_as_the_check_does(seed, fault, ragged, transposed
         assert ops.is_clock(time, lengths)
 
 
+@needs_core
+def test_lengths_that_are_not_contiguous_are_read_as_they_are():
+    time = torch.tensor([[0.0, 0.0], [1.0, 1.0], [0.0, 2.0]], dtype=torch.float64)
+    lengths = torch.tensor([2, 3, 3, 3])[::2]  # 2 and 3
+    assert ops.is_clock(time, lengths)
+    assert not ops.is_clock(time, torch.tensor([3, 3]))
+
+
 def test_the_core_looks_at_float64_alone():
     assert not ops.is_clock(torch.arange(3.0).unsqueeze(1), None)
     assert not ops.is_clock(torch.arange(3).unsqueeze(1), None)

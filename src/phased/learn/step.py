@@ -80,7 +80,7 @@ class Step:
         # Autograd's own thread for a GPU would have to be woken at every step, and wakes this one at its end.
         with torch.autograd.set_multithreading_enabled(fabric.world_size > 1):
             fabric.backward(loss)
-        fabric.strategy.precision.unscale_gradients(self.optimizer)
+        fabric.strategy.precision.unscale_gradients(getattr(self.optimizer, "optimizer", self.optimizer))  # as torch made it
         clip([parameter.grad for parameter in learned if parameter.grad is not None], training.clip)
         return losses.detach()
 
