@@ -1,6 +1,7 @@
 """The training loop: its results depend neither on interruptions nor on the number of processes."""
 
 import json
+import math
 import multiprocessing
 import socket
 from dataclasses import dataclass, replace
@@ -117,6 +118,23 @@ def test_gradients_are_clipped_to_the_norm_the_settings_say(tmp_path, fabric, mo
     norms.clear()
     fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), replace(SHORT, clip=1e6), tmp_path / "large", fabric)
     assert max(norms) > 1e-2
+
+
+@pytest.mark.gpu
+def test_gradients_of_mixed_precision_are_unscaled_before_they_are_clipped(tmp_path, monkeypatch):
+    norms = []
+
+    def step(self, closure=None, original=torch.optim.Adam.step):
+        gradients = [p.grad.double().flatten() for group in self.param_groups for p in group["params"]]
+        norms.append(torch.cat(gradients).norm().item())
+        return original(self, closure)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    fabric = make_fabric("cuda", precision="16-mixed")
+    trained = fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), replace(SHORT, clip=1e-3), tmp_path, fabric)
+    assert max(norms) <= 1.001e-3
+    assert min(norms) > 0
+    assert all(math.isfinite(epoch.loss) for epoch in trained.curve)
 
 
 def test_a_price_on_openness_lowers_the_open_ratio(tmp_path, fabric):

@@ -181,7 +181,8 @@ def fit(
     del identity["epochs"]  # a training may be continued with more epochs
     if training.schedule != "constant":
         identity["epochs"] = training.epochs  # the rate of a step depends on their number
-    made = adam(learned, training.rate, fabric.device) if optimizer is None else optimizer(model)
+    precision = fabric.strategy.precision.precision
+    made = adam(learned, training.rate, fabric.device, precision) if optimizer is None else optimizer(model)
     step = (RecordedStep if recorded else Step).of(model, made, training, fabric, objective)
     average = Average(model, training.average) if training.average else None
     store = Store(folder, identity, fabric)
@@ -219,9 +220,13 @@ def fit(
         return Trained(curve, resumed, evaluate_further(further, step.module, training.batch, training.seed, fabric, objective))
 
 
-def adam(parameters: list[nn.Parameter], rate: float, device: torch.device) -> torch.optim.Adam:
-    """Adam; on a GPU in one kernel for all parameters, where a step of a small network would be a dozen launches otherwise."""
-    return torch.optim.Adam(parameters, lr=rate, fused=True if device.type == "cuda" else None)
+def adam(parameters: list[nn.Parameter], rate: float, device: torch.device, precision: str = "32-true") -> torch.optim.Adam:
+    """Adam; on a GPU in one kernel for all parameters, where a step of a small network would be a dozen launches otherwise.
+
+    Not where float16 needs scaled gradients: that kernel would unscale them itself, after they were clipped.
+    """
+    fused = device.type == "cuda" and precision != "16-mixed"
+    return torch.optim.Adam(parameters, lr=rate, fused=True if fused else None)
 
 
 def check_model(model: object) -> None:
