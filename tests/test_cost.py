@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from instructions import SETS, using
 from phased import PhasedGRU, PhasedLSTM, updates
@@ -72,6 +73,12 @@ def test_the_core_counts_what_the_schedule_does(name, integer, steps, batch):
         with using(name):
             found = updates(rnn, time, own)
         assert torch.equal(found[0], count(rnn.gates()[0]._replace(leak=0.0), time, own))
+
+
+def test_times_without_values_have_counts_without_values():
+    with FakeTensorMode():
+        rnn, time = PhasedLSTM(1, 4), torch.zeros(5, 2, dtype=torch.float64)
+        assert updates(rnn, time).shape == (1, 2, 4)
 
 
 @pytest.mark.parametrize("training", [True, False])

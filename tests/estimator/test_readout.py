@@ -106,6 +106,22 @@ def test_lengths_may_have_any_integer_dtype(dtype, compiled, monkeypatch):
     assert torch.equal(read_out(h, lengths.to(dtype), *rest), read_out(h, lengths, *rest))
 
 
+@needs_core
+@pytest.mark.parametrize("which", ["summaries", "lengths", "keep", "head"])
+def test_sizes_that_do_not_fit_never_reach_the_core(which):
+    h, lengths, keep, summaries, pieces, head = arguments(torch.float32)
+    with torch.no_grad():
+        h.nan_to_num_(0.5)
+    wrong = {
+        "summaries": (h, lengths, keep, summaries[:, :-1], pieces, head),
+        "lengths": (h, lengths[:-1], keep, summaries, pieces, head),
+        "keep": (h, lengths, keep[:, :-1], summaries, pieces, head),
+        "head": (h, lengths, keep, summaries, pieces, nn.Linear(head.in_features - 1, 2)),
+    }
+    with pytest.raises((RuntimeError, ValueError)):
+        read_out(*wrong[which])
+
+
 def test_dropout_of_states_keeps_their_mean_and_ends_with_training():
     network = Network(3, 0, units=50, outputs=2, dropout=0.25)
     kept = network.kept_states(torch.zeros(1, 200, 50))

@@ -103,7 +103,7 @@ class Network(Model):
         kept = 1 - self.dropout.p
         if not self.training or kept == 1:
             return None
-        # Several times as fast as `bernoulli_`.
+        # Twice as fast as `bernoulli_`.
         drawn = torch.rand(h.shape[1], self.sizes.states, dtype=h.dtype, device=h.device).lt_(kept)
         return drawn.div_(kept) if kept else drawn
 

@@ -31,9 +31,7 @@ class Optimiser:
 
     def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
         """AdamW, which after every step returns the open ratios to their range and to the budget."""
-        decayed, *others = parameter_groups(model, self.decay)
-        rest = {"params": [value for group in others for value in group["params"]], "weight_decay": 0.0}
-        optimiser = torch.optim.AdamW([decayed, rest], lr=self.rate, fused=True)  # each group is one call of a fused kernel
+        optimiser = torch.optim.AdamW(parameter_groups(model, self.decay), lr=self.rate, fused=True)
         ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
 
         def after_step(*_: Any) -> None:

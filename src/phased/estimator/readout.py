@@ -26,8 +26,15 @@ def read_out(h: Tensor, lengths: Tensor, keep: Tensor | None, summaries: Tensor,
         pieces: of the summaries.
         head: the linear layer.
     """
-    compiled = core is not None and h.is_cpu and h.dtype == summaries.dtype == head.weight.dtype and h.dtype in KINDS
-    if not compiled:
+    (_, batch, units), (count, columns) = h.shape, pieces.start.shape
+    alike = h.dtype == summaries.dtype == pieces.start.dtype == head.weight.dtype and h.dtype in KINDS
+    fits = (
+        lengths.shape == (batch,)
+        and summaries.shape == (batch, columns)
+        and head.weight.shape[1] == 3 * units + count * columns
+        and (keep is None or keep.shape == (batch, 3 * units))
+    )
+    if core is None or not (h.is_cpu and alike and fits):  # the core does not look at sizes; torch says which do not fit
         return by_torch(h, lengths, keep, summaries, pieces, head)
     cuts = [pieces.start, pieces.slope, pieces.center, pieces.factor]
     result: Tensor = _ByCore.apply(h, head.weight, head.bias, lengths, keep, summaries.detach(), *cuts)  # type: ignore[no-untyped-call]
@@ -50,7 +57,7 @@ def two_products(states: Tensor, pieces: Tensor, head: nn.Linear) -> Tensor:
 
 
 class _ByCore(torch.autograd.Function):
-    """The same by the compiled core: in one call forwards and one backwards, where torch takes 40 operators."""
+    """The same by the compiled core: in one call forwards and one backwards, where torch takes dozens of operators."""
 
     @staticmethod
     def forward(

@@ -61,7 +61,7 @@ class Step:
         """The step of a model, which Fabric moves to its device."""
         module, wrapped = fabric.setup(Unopened(model), optimizer)
         if fabric.world_size == 1 and fabric.strategy.precision.precision == "32-true":
-            module, wrapped = module.module, wrapped.optimizer  # the wrappers would do nothing, in a tenth of a small step
+            module, wrapped = module.module, wrapped.optimizer  # the wrappers would do nothing, in a twentieth of a small step
         return cls(module, wrapped, training, fabric, objective)
 
     def __call__(self, share: Share) -> Tensor:

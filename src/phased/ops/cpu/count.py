@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phased import schedule
+from phased import schedule, tracing
 from phased.gate import TimeGate
 from phased.ops.cpu.call import BOUNDS
 from phased.ops.cpu.core import core
@@ -15,7 +15,7 @@ from phased.ops.memory import address, contiguous
 @torch.no_grad()
 def count(gate: TimeGate, time: Tensor, lengths: Tensor | None) -> Tensor:
     """How often each unit is open in each sequence, (B, H) int64, without a leak; `phased.schedule.count` without the core."""
-    if core is None or not (time.is_cpu and gate.period.is_cpu):
+    if core is None or not (time.is_cpu and gate.period.is_cpu and tracing.readable(time)):
         return schedule.count(gate._replace(leak=0.0), time, lengths)
     (steps, batch), units = time.shape, gate.period.numel()
     clock = contiguous(time.to(torch.float64).t())
