@@ -16,6 +16,7 @@ from phased.gate import TimeGate
 from phased.ops.cuda import compiler
 from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, PLACE, RECORD, STRETCH, struct_bytes
 
+UNWRITTEN = 0xFFFFFFFF  # all bits of a number that one block will write and others wait for
 COMMENT = re.compile(r"//[^\n]*")
 
 
@@ -58,8 +59,10 @@ class Emulator:
         layout = {"names": names, "formats": formats, "offsets": [0, 4, 8, 16], "itemsize": struct_bytes(size)["arrival"]}
         self.arrival = np.dtype(layout)
 
-    def launch(self, name, device, grid, block, arguments, shared=0):
-        name = re.sub(r"^(held|grouped|streamed|small|wide)_", "", name)
+    def launch(self, name, device, grid, block, arguments, shared=0, together=False):
+        assert together == name.startswith("spread")
+        self.together = together
+        name = re.sub(r"^(held|grouped|streamed|spread|small|wide)_", "", name)
         kinds = "".join("d" if isinstance(value, float) else "q" for value in arguments)
         assert kinds == "".join(kind for _, kind in parameters(name)), f"{name} was given {kinds}"
         self.grid = (grid, 1, 1) if isinstance(grid, int) else grid
@@ -213,7 +216,7 @@ class Emulator:
 
     def forward(
         self, batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h,
-        final_c, tape, found, room, least, below, ring, most,
+        final_c, tape, found, room, unit, exchange, least, below, ring, most,
     ):  # fmt: skip
         if found and not least <= at(found, 2, dtype=np.int64)[1] < below:  # another kernel's batch
             return
@@ -221,6 +224,10 @@ class Emulator:
         out[:] = 0
         keeps = tape and (not found or at(found, 2, dtype=np.int64)[1] <= room)
         assert not found or at(found, 2, dtype=np.int64)[0] <= most
+        if self.together:  # blocks exchange h of events, whose units are listed
+            count = at(found, 2, dtype=np.int64)[1]
+            assert (at(exchange, count, dtype=np.uint32) == UNWRITTEN).all()
+            assert (at(unit, count, dtype=np.int32) == at(arrivals, count, dtype=self.arrival)["unit"]).all()
         w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
         for b, own_steps in self.steps_of(batch, steps, units, lengths, start, mask):
             h, c = (
@@ -251,6 +258,9 @@ class Emulator:
         weights = self.numbers(wh, units, 4, pitch)[..., :units]
         w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
         width = 4 if self.peepholes else 1
+        if self.together:  # blocks exchange the gradients to products
+            count = at(start, batch * steps + 1, dtype=np.int64)[-1]
+            assert (at(to_products, 4 * count, dtype=np.uint32) == UNWRITTEN).all()
         for b, own_steps in self.steps_of(batch, steps, units, lengths, start, mask):
             back_h, back_c = (
                 self.numbers(of, batch, units)[b].copy() if of else np.zeros(units, self.real) for of in (to_final_h, to_final_c)
@@ -365,13 +375,34 @@ class Emulator:
             self.numbers(peephole, 3, units)[:] = total[3:]
 
     def event_sums(
-        self, to_products, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps, units,
-        ring, sums,
+        self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
+        units, ring, sums,
     ):  # fmt: skip
         assert ring in (2, 3)
+        self.sum_events(
+            to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
+            units, sums,
+        )  # fmt: skip
+
+    def sorted_sums(
+        self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
+        units, ring, sums,
+    ):  # fmt: skip
+        assert 1 <= ring < 1 << 16
+        self.sum_events(
+            to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
+            units, sums,
+        )  # fmt: skip
+
+    def sum_events(
+        self, to_products, units_of, rows_of, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch,
+        steps, units, sums,
+    ):  # fmt: skip
         columns, splits, rows = units + features + 1, self.grid[2], batch * steps
         row, unit = self.open_units(mask, rows, units).nonzero()
         assert at(start, rows + 1, dtype=np.int64)[-1] == len(row)
+        assert (at(units_of, len(row), dtype=np.int32) == unit).all()
+        assert (at(rows_of, len(row), dtype=np.int32) == row).all()
         b, j = row // steps, row % steps
         out = self.numbers(output, steps, batch, units)
         first = self.numbers(initial_h, batch, units, strides=(initial_batch, 1))
@@ -428,7 +459,10 @@ class Emulator:
             to_x[row % steps, row // steps] = weighted_sum(through[unit[own]].swapaxes(1, 2), shares[own])
 
 
-AROUND = ("pack", "find_open", "add_up", "fill", "event_sums", "gate_sums", "dense_gate_sums", "unpack", "input_gradient")
+AROUND = (
+    *("pack", "find_open", "add_up", "fill", "event_sums", "sorted_sums", "gate_sums", "dense_gate_sums"),
+    *("unpack", "input_gradient"),
+)
 KERNELS = (
     *(*AROUND, "forward", "dense_forward", "backward", "dense_backward"),
     *("place_steps", "step_forward", "step_backward"),
@@ -455,11 +489,12 @@ def struct(name):
     return declared(re.split(r"__device__|static", text)[0])
 
 
-STRUCTS = ("steps.h", "weights.h", "schedule.cu", "sums.cu", "stepwise.cu")
+STRUCTS = ("steps.h", "weights.h", "schedule.cu", "sums.h", "stepwise.cu")
 FILES = (
     "schedule.cu",
     "weights.cu",
     "sums.cu",
+    "sorted_sums.cu",
     "held_forward.cu",
     "held_backward.cu",
     "streamed_forward.cu",

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.ops.cuda import compiler
-from phased.ops.cuda.constants import macros, struct_bytes
+from phased.ops.cuda.constants import SPREAD_THREADS, macros, struct_bytes
 from phased.ops.cuda.kernels import OLDEST
 
 core, _, absent = compiler.cuda_core()
@@ -60,6 +60,13 @@ def test_grouped_sequences_compile_for_layers_of_any_size(sixteens, beyond):
         assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", None, 0, sixteens, 2, 0, 512, beyond))
 
 
+@pytest.mark.parametrize("blocks", [2, 3, 4])
+@pytest.mark.parametrize("cell, half, peephole", [("Lstm", None, 0), ("Lstm", torch.bfloat16, 1), ("Gru", torch.float16, 0)])
+def test_units_that_are_spread_over_multiprocessors_compile(blocks, cell, half, peephole):
+    for source in ("spread_forward.cu", "spread_backward.cu"):
+        assert compiler.compiled(ARCHITECTURE, (source,), macros(cell, "float", half, peephole, blocks, 16, 0, SPREAD_THREADS))
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8])
 def test_rows_of_any_length_compile(blocks):
     for source in ("streamed_forward.cu", "streamed_backward.cu", "dense.cu"):
@@ -71,13 +78,22 @@ def test_what_does_not_compile_shows_the_compilers_words():
         compiler.compiled(ARCHITECTURE, compiler.AROUND, macros("Lstm", "float", *SMALLEST) | {"real": "quaternion"})
 
 
-@pytest.mark.parametrize("real, size", [("float", 4), ("double", 8)])
-@pytest.mark.parametrize("name", struct_bytes(4))
+SIZES = [
+    *[(name, "float", 4) for name in struct_bytes(4)],
+    *[(name, "double", 8) for name in struct_bytes(8) if not name.startswith("spread")],  # in float32 only
+]
+
+
+@pytest.mark.parametrize("name, real, size", SIZES)
 def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, real, size):
     """The host side allocates memory by these sizes."""
-    grouped = name.startswith("grouped")
-    sources = (f"{name}.cu",) if grouped else (*compiler.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
-    given = macros("Lstm", real, None, 0, 1, 4, 0 if grouped else 4, 256)
+    sources: tuple[str, ...] = (*compiler.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
+    given = macros("Lstm", real, None, 0, 1, 4, 4, 256)
+    if name.startswith("grouped"):
+        sources, given = (f"{name}.cu",), macros("Lstm", real, None, 0, 1, 4, 0, 256)
+    if name.startswith("spread"):
+        way = "forward" if name in ("spread_forward", "spread_rows") else "backward"
+        sources, given = (f"spread_{way}.cu",), macros("Lstm", real, None, 0, 2, 16, 0, SPREAD_THREADS)
     wrong = given | {f"{name}_bytes": struct_bytes(size)[name] + 4}
     with pytest.raises(RuntimeError, match="static assertion failed"):
         compiler.compiled(ARCHITECTURE, sources, wrong)

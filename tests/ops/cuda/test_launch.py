@@ -86,6 +86,22 @@ def test_layers_that_are_too_large_to_guess_wait(monkeypatch, hidden):
     assert_contract(Case(steps=9, hidden=hidden, ratio=(0.05, 0.3)), "cuda")
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("hidden, batch", [(5, 1), (8, 3), (41, 4)])
+@pytest.mark.parametrize("capturing", [False, True])
+def test_blocks_that_exchange_numbers_find_them_unwritten_and_know_the_units_of_events(
+    monkeypatch, cell, hidden, batch, capturing
+):
+    monkeypatch.setattr(layout, "SPREAD_FROM", 1)
+    monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    case = Case(cell, steps=9, batch=batch, hidden=hidden, dtype=torch.float32, ratio=(0.05, 0.5), lengths=[9, 0, 4, 7][:batch])
+    used, original = [], Emulator.launch
+    monkeypatch.setattr(Emulator, "launch", lambda self, name, *given: used.append(name) or original(self, name, *given))
+    assert_contract(case.poison_padding(), "cuda")
+    assert {"spread_forward", "spread_backward"} <= set(used)
+
+
 @pytest.mark.parametrize("guess", GUESSES)
 @pytest.mark.parametrize("capturing", [False, True])
 @pytest.mark.parametrize("ratio, crowded", [((0.9, 1.0), True), ((0.01, 0.1), False)])

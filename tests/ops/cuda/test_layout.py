@@ -30,6 +30,8 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
         assert layout.block <= 1024
         if layout.source == "small.cu":  # one team for several sequences, without a ring; see below
             continue
+        if layout.together:  # see below
+            continue
         assert layout.grid * layout.teams >= batch
         if layout.source.startswith("grouped"):  # see below
             continue
@@ -61,6 +63,40 @@ def test_many_sequences_and_crowded_steps_are_grouped(monkeypatch, name, units, 
     assert layout.block <= 512
     assert layout.ring == units or (layout.beyond and layout.ring >= 0.75 * units)
     assert layout.blocks == -(-units // 16)
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+@pytest.mark.parametrize("units, blocks", [(511, 0), (512, 2), (513, 3), (770, 4), (1024, 4), (1025, 0)])
+@pytest.mark.parametrize("batch", [1, 2, 32, 33])
+def test_few_sequences_of_a_large_layer_are_spread_over_all_multiprocessors(monkeypatch, name, units, blocks, batch):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    layout = layout_of.plan.__wrapped__(name, units, batch, units // 20, units, 4, 0)
+    assert layout.together == (blocks > 0 and batch <= 32)
+    if not layout.together:
+        return
+    assert layout.source == f"spread_{name}.cu"
+    assert layout.ring * 8 >= units
+    groups, rest = divmod(layout.grid, layout.ring)
+    assert rest == 0
+    assert 1 <= groups <= batch
+    assert layout.grid <= 132  # all run at once
+    assert layout.shared <= 232_448
+    assert layout.block == 512
+    assert layout.blocks == blocks
+    assert not layout_of.plan.__wrapped__(name, units, batch, units // 20, units // 8, 8, 0).together
+
+
+def test_a_gpu_with_few_multiprocessors_does_not_spread_units(monkeypatch):
+    class Small:
+        multi_processor_count = 100
+
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Small)
+    assert not layout_of.plan.__wrapped__("forward", 1024, 32, 50, 1024, 4, 0).together
+    assert layout_of.plan.__wrapped__("forward", 800, 32, 40, 800, 4, 0).together
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 101_376)
+    assert not layout_of.plan.__wrapped__("forward", 800, 32, 40, 800, 4, 0).together
 
 
 @pytest.mark.parametrize("units", [1, 64, 110, 118, 119, 128])
@@ -112,6 +148,13 @@ def test_sums_fit_and_have_a_place_for_every_unit_and_column(monkeypatch, units,
     assert groups * sums.block // 32 * (16 // size) >= units
     assert columns * 32 * (5 if sums.name.startswith("wide") else 4) > units + features
     assert groups * columns * splits <= max(groups * columns, 132 * 512 // sums.block)
+    by_unit = layout_of.sorted_sums_plan.__wrapped__(rows, units, features, size, 0)
+    assert by_unit.shared <= limit
+    assert by_unit.block <= 768
+    assert 1 <= by_unit.ring < 1 << 16
+    _, columns, splits = by_unit.grid
+    assert columns * 32 * (5 if by_unit.name.startswith("wide") else 4) > units + features
+    assert columns * splits <= max(columns, 132)
     for peephole in (0, 1):
         gates = layout_of.gate_sums_plan(rows * units // 20, units, peephole, 0)
         assert gates.shared <= limit

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from phased.ops.cuda.compiler import FOLDERS
-from phased.ops.cuda.constants import macros
+from phased.ops.cuda.constants import SPREAD_THREADS, macros
 
 HOST = Path(__file__).parent / "host"
 SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
@@ -57,6 +57,20 @@ def test_small_layers(cell, peephole, half, tmp_path):
     program = built("small", tmp_path, macros(cell, "float", half, peephole, 1, 16, 1, 512))
     for size in SIZES:
         assert_right(program, *size.split())
+
+
+# Units, sequences, steps, groups of blocks.
+SPREAD = ["5 3 4 1", "24 32 3 1", "70 5 5 2", "40 2 9 2"]
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("cell, peephole, half", KINDS)
+def test_units_that_are_spread_over_blocks(way, cell, peephole, half, tmp_path):
+    defined = macros(cell, "float", half, peephole, 1, 16, 0, SPREAD_THREADS) | {"way": int(way == "backward")}
+    program = built("spread", tmp_path, defined)
+    for size in SPREAD:
+        for null in (0, 1):  # whether initial states, the tape and gradients are missing
+            assert_right(program, *size.split(), null)
 
 
 @pytest.mark.parametrize("way", GROUPS)

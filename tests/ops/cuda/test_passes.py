@@ -125,7 +125,7 @@ def test_kernels_run_on_the_callers_stream(leak):
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.01])
-@pytest.mark.parametrize("units", [33, 260])
+@pytest.mark.parametrize("units", [33, 260, 520])
 def test_a_training_step_can_be_recorded_as_a_graph(leak, units):
     rnn, (x, time) = layer(units, leak), batch()
     stream = torch.cuda.Stream()

@@ -77,4 +77,30 @@ __device__ __forceinline__ void barrier(int number) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(Threads) : "memory");
 }
 
+// Memory by which blocks that run at once exchange numbers. What has not been written has all bits set. That is a NaN; one that is
+// published has other bits.
+__device__ __forceinline__ float unwritten() { return __uint_as_float(0xffffffffu); }
+__device__ __forceinline__ bool is_written(float number) { return __float_as_uint(number) != 0xffffffffu; }
+__device__ __forceinline__ float as_written(float number) { return is_written(number) ? number : __uint_as_float(0x7fffffffu); }
+
+__device__ __forceinline__ void publish(float* to, float number) {
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(as_written(number)) : "memory");
+}
+__device__ __forceinline__ void publish_four(float* to, const float v[4]) {
+  asm volatile("st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(as_written(v[0])), "f"(as_written(v[1])),
+               "f"(as_written(v[2])), "f"(as_written(v[3]))
+               : "memory");
+}
+__device__ __forceinline__ float look_up(const float* from) {
+  float number;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(number) : "l"(from) : "memory");
+  return number;
+}
+__device__ __forceinline__ void look_up_four(float to[4], const float* from) {
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "l"(from)
+               : "memory");
+}
+
 }  // namespace phased

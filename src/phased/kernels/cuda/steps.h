@@ -15,7 +15,11 @@ struct Forward {
   Real *output, *final_h, *final_c;
   Record* tape;  // (room,), or null; room: its capacity
   const Index* found;  // [1]: how many events there are; or null: one for every unit in every row
-  Index room, least, below, ring, most;
+  Index room;
+  // Where blocks compute the same sequences (spread.h), else null: the events' units, and their h, all bits of which are set.
+  const int* unit;
+  Real* exchange;
+  Index least, below, ring, most;
 
   // Whether the kernel computes batches of so many events. Two kernels may be launched, one for few events and one for many: then
   // which of them runs depends on the data alone, and the CPU does not wait for their number.
@@ -78,6 +82,9 @@ struct Shares {
   }
   __device__ __forceinline__ void write(const Backward& p, Index event) const {
     store_four(p.to_products + 4 * event, products);
+    write_others(p, event);
+  }
+  __device__ __forceinline__ void write_others(const Backward& p, Index event) const {
     if (kPeephole) {
       store_four(p.to_others + 4 * event, others);
     } else {

@@ -1,4 +1,5 @@
 // Gradients to weights, input and gates: sums over all open events, in no order of time.
+#include "sums.h"
 #include "weights.h"
 
 namespace phased {
@@ -17,24 +18,10 @@ struct GateSums {
   }
 };
 
-// What event_sums reads and writes, and how many tiles a block has in shared memory, two or three. Its sums are (splits, units, 4,
-// units + features + 1).
-struct Summing {
-  const Real* to_products;
-  const unsigned* mask;
-  const Index* start;
-  const Real *output, *initial_h;
-  Index initial_batch;
-  const Real* x;
-  Index x_step, x_batch, features, batch, steps, units, ring;
-  Real* sums;
-};
-
-// The gradients to weights as sums over events: of the gradients to a unit's products times the event's row [h before | x | 1].
-// Several units are open in a row, so a block has many units, and reads a row once for all of them. It has kColumns * 32 columns
-// and a split of the rows, which it processes in tiles of 32: their rows, and the gradients of their events, are copied to shared
-// memory, a ring of two or three tiles, while it sums those of a tile before. A warp has kOwn units, and sums four products of each
-// in registers, for kColumns columns a lane.
+// The gradients to weights, where many units are open: several are open in a row, so a block has many units, and reads a row once
+// for all of them. It has kColumns * 32 columns and a split of the rows, which it processes in tiles of 32: their rows, and the
+// gradients of their events, are copied to shared memory, a ring of two or three tiles, while it sums those of a tile before. A warp
+// has kOwn units, and sums four products of each in registers, for kColumns columns a lane.
 constexpr int kTile = kLanes, kOwn = PHASED_SUM_UNIT_BYTES / int(sizeof(Real));
 
 template <int kColumns>

@@ -19,6 +19,7 @@ GATE_SUMS = 6  # sums over a unit's events: for period, shift and ratio_on, and 
 STRETCH = 64  # rows for which one block finds the open units
 SUM_WARPS = 16  # of a block that sums gradients to weights, at most
 SUM_UNIT_BYTES = 16  # of a number of each of a warp's units there: so many units that their sums fit into registers
+SORTING_WARPS = 24  # of a block that sorts events by unit before it sums them, at most
 SUM_COLUMNS = 4  # of a lane there; or one more
 RECORD = 8  # numbers of an event on the tape
 ROUNDS = 8  # events of which a warp computes the cell at once, where weights are streamed
@@ -39,6 +40,12 @@ SPAN = 8  # lanes that multiply an event there
 PASS = 32  # events there whose cells are computed at once; twice as many where a sequence has many warps
 EVENTS = 128  # events there that a sequence has in shared memory, a power of two; twice as many likewise
 
+SPREAD_UNITS = 8  # units of a block where a layer's units are spread over the multiprocessors
+SPREAD_HALVES = 2  # warps of a unit there
+SPREAD_THREADS = SPREAD_UNITS * SPREAD_HALVES * LANES  # of a block there
+SPREAD_SEQUENCES = 32  # of a block there, at most
+SPREAD = 4  # blocks of columns of a warp there, at most: as many as fit into registers
+
 SMALL = 128  # units of a layer whose weights are in registers and shared memory, at most: four threads each
 HELD_FOURS = 16  # fours of a row of its weights in registers
 
@@ -46,6 +53,7 @@ PLACE = 11  # integers and addresses that say where the events of a run by steps
 
 FOUND_BYTES = 16  # the most events of a row and the number of all, before the numbers of each block
 OF_BLOCK_BYTES = 8  # numbers of a block
+SEEN_BYTES = 24  # three addresses of an event
 
 SHARED = {
     "lanes": LANES,
@@ -56,6 +64,8 @@ SHARED = {
     "stretch": STRETCH,
     "sum_warps": SUM_WARPS,
     "sum_unit_bytes": SUM_UNIT_BYTES,
+    "sorting_warps": SORTING_WARPS,
+    "seen_bytes": SEEN_BYTES,
     "sum_columns": SUM_COLUMNS,
     "record": RECORD,
     "rounds": ROUNDS,
@@ -70,6 +80,8 @@ SHARED = {
     "span": SPAN,
     "pass": PASS,
     "events": EVENTS,
+    "spread_units": SPREAD_UNITS,
+    "spread_sequences": SPREAD_SEQUENCES,
     "small": SMALL,
     "held_fours": HELD_FOURS,
     "place": PLACE,
@@ -96,6 +108,10 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
         "held_forward_memory": 5 * WIDE * size + listed,  # two copies of h and of its changes, and c
         "held_backward_memory": (2 + HELD_AHEAD) * WIDE * size + listed,  # gradients to h, to c, and rows of the output's
         "grouped_forward": 2 * GROUPED * size,  # h and c
+        "spread_forward": SPREAD_SEQUENCES * (SPREAD_HALVES * SPREAD_UNITS * PRODUCTS * size + 2),  # products; bits of open units
+        "spread_rows": SPREAD_SEQUENCES * SPREAD_HALVES * COLUMNS * size,  # of h, for each block of columns
+        "spread_backward": SPREAD_SEQUENCES * (2 * SPREAD_UNITS + 2 * LANES * PRODUCTS) * size,  # sums of two steps; gradients
+        "spread_unit": SPREAD_UNITS * PRODUCTS * size,  # a unit's weights on those of a block
         "grouped_backward": 6 * GROUPED * size + 8 * GROUPED,  # gradients to h, to c and to products; places of weights
     }
 

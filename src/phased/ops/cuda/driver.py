@@ -26,10 +26,10 @@ def attach(device: int) -> None:
 
 
 @cache
-def launcher() -> Any:
-    """The driver's cuLaunchKernel."""
-    launch = driver().cuLaunchKernel
-    launch.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
+def launcher(together: bool = False) -> Any:
+    """The driver's cuLaunchKernel; or cuLaunchCooperativeKernel, which starts no block before all can run."""
+    launch = driver().cuLaunchCooperativeKernel if together else driver().cuLaunchKernel
+    launch.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * (2 if together else 3)]
     return launch
 
 

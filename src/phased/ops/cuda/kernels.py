@@ -23,6 +23,7 @@ class Buffer:
         self.write = form.pack_into
         self.memory = ctypes.create_string_buffer(form.size)
         self._size = ctypes.c_size_t(form.size)
+        self.pointers = (ctypes.c_void_p * 1)(ctypes.addressof(self.memory))  # of a kernel whose only parameter is a struct
         self.packed = (ctypes.c_void_p * 5)(1, ctypes.addressof(self.memory), 2, ctypes.addressof(self._size), 0)
 
 
@@ -49,9 +50,18 @@ class Kernels:
         self._module = compiler.cuda_core()[0].ObjectCode.from_cubin(code)
 
     def launch(
-        self, name: str, device: int, grid: int | tuple[int, int, int], block: int, arguments: Sequence[float], shared: int = 0
+        self,
+        name: str,
+        device: int,
+        grid: int | tuple[int, int, int],
+        block: int,
+        arguments: Sequence[float],
+        shared: int = 0,
+        together: bool = False,
     ) -> None:
         """Run a kernel on the caller's stream. Integers and addresses are 64 bits, the rest doubles.
+
+        `together`: all blocks run at once, so that they can wait for each other; the kernel's only parameter is a struct.
 
         The driver is called directly, with the arguments in one buffer: cuda-core's own launch takes nearly twice as long
         (docs/decisions.md), which is noticeable in a step of a millisecond.
@@ -60,11 +70,13 @@ class Kernels:
         buffer = self._buffers.of.get(name) or self._buffers.add(name, arguments)
         buffer.write(buffer.memory, 0, *arguments)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
-        parameters = (kernel, x, y, z, block, 1, 1, shared, torch._C._cuda_getCurrentRawStream(device), None, buffer.packed)
-        status = driver.launcher()(*parameters)
+        parameters = (kernel, x, y, z, block, 1, 1, shared, torch._C._cuda_getCurrentRawStream(device))
+        start = driver.launcher(together)
+        given = (*parameters, buffer.pointers) if together else (*parameters, None, buffer.packed)
+        status = start(*given)
         if status == driver.NO_CONTEXT:
             driver.attach(device)
-            status = driver.launcher()(*parameters)
+            status = start(*given)
         if status:
             raise RuntimeError(
                 f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.'

@@ -112,7 +112,7 @@ class Call:
         sizes = (self.peephole, layout.blocks or blocks(self.units), layout.warps, layout.helpers, threads, int(layout.beyond))
         compiled = kernels.recurrence(*self.kind, self.tape_dtype, layout.source, *sizes)
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
-        compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared)
+        compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared, layout.together)
 
     def plan(self, name: str, events: int, most: int, crowded: bool = False) -> Plan:
         """The layout of the recurrence."""
@@ -127,6 +127,10 @@ class Call:
         few, many = (self.plan("forward", events, capacity.most, crowded) for crowded in (False, True))
         bound = CROWDED * self.rows
         return [(False, 0, EVERY)] if few == many else [(False, 0, bound), (True, bound, EVERY)]
+
+    def together(self, events: int, capacity: Capacity) -> bool:
+        """Whether blocks of a forward pass compute the same sequences, and exchange numbers (spread.h)."""
+        return not self.dense and self.plan("forward", events, capacity.most, bool(capacity.crowded)).together
 
     def is_crowded(self, events: int) -> bool:
         """Whether steps have many events, if all steps together have so many."""
@@ -193,11 +197,17 @@ class Call:
         if self.dense and self.lengths is not None:
             tape.zero_()  # padding has events too, which no step writes
         unit, row, records = parts_of_tape(tape, self.size, self.dense, self.tape_dtype)
+        events, room, exchange = capacity.tape or capacity.arrivals, capacity.tape, None
+        if self.together(events, capacity):
+            exchange = unwritten(self.empty(capacity.arrivals))
+            if not room:  # such blocks read which units have events, which is on the tape if there is one
+                room, listed = capacity.arrivals, self.empty(2, capacity.arrivals, dtype=torch.int32)
+                unit, row = listed.data_ptr(), listed.data_ptr() + 4 * room
         sizes = (self.batch, self.steps, self.units, float(self.problem.gate.leak), self.square)
         lanes = min(LANES_OF_EVENT, 1 << (self.features - 1).bit_length()) if self.features else 1
         products = self.input_products() if capacity.most_open else None
         weights = (self.wx, self.bias, address(products))
-        given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, capacity.tape)
+        given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, room)
         counting = (arrivals.data_ptr(), int(self.added_up), *reported_to(ticket))
         self.launch("fill", self.blocks, 128, *self.clock, self.gates, *sizes, *given, *counting)
         if self.by_steps:
@@ -207,8 +217,7 @@ class Call:
         elif self.batch:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             counted = self.found if self.rows else 0  # without rows nothing counts
-            results = (output.data_ptr(), *states(final), records, counted, capacity.tape)
-            events = capacity.tape or capacity.arrivals
+            results = (output.data_ptr(), *states(final), records, counted, capacity.tape, unit, address(exchange))
             for crowded, *between in self.ways(events, capacity):
                 self.run("forward", events, capacity.most, crowded, *inputs, *results, *between)
         return output, final, tape
@@ -223,6 +232,12 @@ def is_dense(problem: Problem) -> bool:
 def tape_dtype_of(problem: Problem) -> torch.dtype | None:
     """The autocast dtype that numbers on the tape are rounded to; None if they are not rounded."""
     return problem.autocast if problem.input.dtype == torch.float32 and problem.autocast in TAPE_MACRO else None
+
+
+def unwritten(memory: Tensor) -> Tensor:
+    """Set all bits: kernels whose blocks exchange numbers wait until a number has others."""
+    memory.view(torch.uint8).fill_(255)
+    return memory
 
 
 def copy_state(to: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:

@@ -23,7 +23,14 @@ from phased.ops.cuda.constants import (
     PASS,
     PRODUCTS,
     ROUNDS,
+    SEEN_BYTES,
     SMALL,
+    SORTING_WARPS,
+    SPREAD,
+    SPREAD_HALVES,
+    SPREAD_SEQUENCES,
+    SPREAD_THREADS,
+    SPREAD_UNITS,
     SUM_COLUMNS,
     SUM_UNIT_BYTES,
     SUM_WARPS,
@@ -37,6 +44,7 @@ CROWDED = 12  # a step with at least this many open units is crowded
 MOST_TEAMS = 8  # sequences of a group
 WARPS = {"forward": (2, 4, 8), "backward": (2, 4)}  # of a sequence
 WARPS_OF_GROUP = 8  # of all its sequences together, if their number allows it
+SPREAD_FROM = 512  # units, from which they are spread over the multiprocessors (spread.h)
 HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
 
 
@@ -45,7 +53,7 @@ class Plan:
     """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed.
 
     With weights in registers a block is one team for `ring` sequences. Where sequences are grouped, the first `ring` units have
-    their weights in shared memory.
+    their weights in shared memory. Where units are spread over the multiprocessors, `ring` blocks compute the same sequences.
     """
 
     name: str
@@ -56,13 +64,18 @@ class Plan:
     ring: int  # events of a team in shared memory
     most: int  # events of a step, at most
     shared: int  # bytes of a block
-    blocks: int = 0  # of 16 columns in a row of weights, where sequences are grouped
+    blocks: int = 0  # of columns in a row of weights: of 16 where sequences are grouped, of 256 where units are spread
     beyond: bool = False  # whether some weights are not in shared memory there
 
     @property
     def block(self) -> int:
         """Threads of a block."""
         return self.teams * (self.warps + self.helpers) * LANES
+
+    @property
+    def together(self) -> bool:
+        """Whether blocks wait for each other, so that all have to run at once."""
+        return self.name.startswith("spread")
 
     @property
     def source(self) -> str:
@@ -103,6 +116,9 @@ def plan(
             grouped = _grouped(name, units, batch, structs, limit, processors)
             if grouped is not None:
                 return grouped
+        spread = _spread(name, units, batch, structs, limit, processors) if size == 4 else None
+        if spread is not None:
+            return spread
         for fewer in range(teams, 0, -1):
             held = _held(name, units, batch, busy, most, size, structs, fewer, limit)
             if held is not None:
@@ -116,7 +132,8 @@ def too_large(units: int, size: int, index: int | None) -> bool:
     device = torch.cuda.current_device() if index is None else index
     try:
         for name in ("forward", "backward"):
-            plan(name, int(units), 1, int(units), -(-int(units) // 8) * 8, size, device)  # a traced size is made a number
+            # For too many sequences to spread units. A traced size is made a number.
+            plan(name, int(units), SPREAD_SEQUENCES + 1, int(units), -(-int(units) // 8) * 8, size, device)
     except ValueError:
         return True
     return False
@@ -186,6 +203,22 @@ def _grouped(name: str, units: int, batch: int, structs: Structs, limit: int, pr
     return None
 
 
+def _spread(name: str, units: int, batch: int, structs: Structs, limit: int, processors: int) -> Plan | None:
+    """With the units spread over the multiprocessors (spread.h); None if not all blocks would run at once.
+
+    None, too, where it was not faster on an H200: for fewer units, and for more sequences, each of which otherwise has a
+    multiprocessor of its own.
+    """
+    of_group, columns = -(-units // SPREAD_UNITS), -(-padded(units) // (SPREAD_HALVES * COLUMNS))
+    rows = units * structs["spread_unit"] if name == "backward" else columns * structs["spread_rows"]
+    shared = structs[f"spread_{name}"] + rows
+    if units < SPREAD_FROM or batch > SPREAD_SEQUENCES or columns > SPREAD or of_group > processors or shared > limit:
+        return None
+    groups = max(1, min(processors // of_group, batch))
+    warps = SPREAD_THREADS // LANES
+    return Plan(f"spread_{name}", groups * of_group, warps, 0, 1, of_group, units, shared, columns)
+
+
 def _team_bytes(name: str, warps: int, structs: Structs) -> int:
     """Shared memory of a sequence in a group; with many warps there are twice as many events."""
     if name == "forward":
@@ -248,11 +281,14 @@ def _by_units(
     return Plan(f"{'held' if held else 'streamed'}_{name}", -(-batch // teams), warps, helpers, teams, ring, units, shared)
 
 
+LEAST_SORTED, MOST_SORTED = 4096, (1 << 16) - 1  # events that a block sorts by unit at a time; its counts have 16 bits
+
+
 @dataclass(frozen=True)
 class SumPlan:
     """How sums over events are laid out: a kernel, its blocks and threads, and bytes of shared memory of a block.
 
-    `ring`: tiles of rows in shared memory.
+    `ring`: tiles of rows in shared memory, or events that are sorted at a time.
     """
 
     name: str
@@ -267,9 +303,7 @@ def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> S
     """For the gradients to weights (EventSums in sums.cu): blocks of units, of columns, and splits of the rows."""
     limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     own, words = SUM_UNIT_BYTES // size, -(-units // LANES)
-    # An event costs its multiply-adds, four for a column, and about twelve other instructions in each block of columns.
-    all_columns = units + features + 1
-    of_lane = min((SUM_COLUMNS, SUM_COLUMNS + 1), key=lambda c: -(-all_columns // (c * LANES)) * (PRODUCTS * c + 12))
+    of_lane, columns = sum_columns(units + features + 1)
     pitch = of_lane * LANES
 
     def bytes_of(warps: int, ring: int) -> int:  # tiles of LANES rows
@@ -282,12 +316,39 @@ def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> S
     groups = -(-units // (own * most))
     warps = -(-units // (own * groups))
     ring = 3 if bytes_of(warps, 3) <= limit else 2
-    shared, columns = bytes_of(warps, ring), -(-all_columns // pitch)
+    shared = bytes_of(warps, ring)
     together = max(1, min(SUM_WARPS // warps, limit // shared))  # blocks of a processor
     tiles = -(-rows // LANES)
     splits = max(1, min(processors * together // (groups * columns), tiles // 4))
     name = "event_sums" if of_lane == SUM_COLUMNS else "wide_event_sums"
     return SumPlan(name, (groups, columns, splits), warps * LANES, shared, ring)
+
+
+@lru_cache(maxsize=256)  # batches may differ in rows
+def sorted_sums_plan(rows: int, units: int, features: int, size: int, device: int) -> SumPlan:
+    """For the same where few units are open (SortedSums in sorted_sums.cu): blocks of columns, and splits of the rows."""
+    limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    of_lane, columns = sum_columns(units + features + 1)
+
+    def bytes_of(warps: int, events: int) -> int:
+        return warps * LANES * SEEN_BYTES + 4 * events + 4 * (units + 1) + 2 * warps * units
+
+    warps = SORTING_WARPS * 4 // size
+    while warps > 1 and bytes_of(warps, LEAST_SORTED) > limit:
+        warps //= 2
+    splits = max(1, min(processors // columns, -(-rows // (4 * LANES))))
+    events = max(1, min(MOST_SORTED, (limit - bytes_of(warps, 0)) // 4, -(-rows // splits) * units))
+    name = "sorted_sums" if of_lane == SUM_COLUMNS else "wide_sorted_sums"
+    return SumPlan(name, (1, columns, splits), warps * LANES, bytes_of(warps, events), events)
+
+
+def sum_columns(columns: int) -> tuple[int, int]:
+    """Columns of a lane that sums, and how many blocks of them there are.
+
+    An event costs its multiply-adds, four for a column, and about twelve other instructions in each block of columns.
+    """
+    of_lane = min((SUM_COLUMNS, SUM_COLUMNS + 1), key=lambda c: -(-columns // (c * LANES)) * (PRODUCTS * c + 12))
+    return of_lane, -(-columns // (of_lane * LANES))
 
 
 @lru_cache(maxsize=256)  # batches may differ in rows

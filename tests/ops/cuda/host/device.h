@@ -85,6 +85,35 @@ void wait_for_copies() {
 }
 #endif
 inline void bring_near(const void*) {}
+
+// Numbers that blocks exchange: a thread that looks one up gives way, so that others write.
+inline float unwritten() {
+  const unsigned bits = 0xffffffffu;
+  float number;
+  std::memcpy(&number, &bits, 4);
+  return number;
+}
+inline bool is_written(float number) {
+  unsigned bits;
+  std::memcpy(&bits, &number, 4);
+  return bits != 0xffffffffu;
+}
+inline void publish(float* to, float number) { __atomic_store(to, &number, __ATOMIC_RELAXED); }
+inline void publish_four(float* to, const float v[4]) {
+  for (int i = 3; i >= 0; i--) publish(to + i, v[i]);
+}
+#ifdef COPIES_ARE_LATE
+inline float look_up(const float* from) {
+  float number;
+  __atomic_load(from, &number, __ATOMIC_RELAXED);
+  if (!is_written(number)) sched_yield();
+  give_way();
+  return number;
+}
+inline void look_up_four(float to[4], const float* from) {
+  for (int i = 0; i < 4; i++) to[i] = look_up(from + i);
+}
+#endif
 template <class T>
 T* fixed(T* in_shared) {
   return in_shared;

@@ -4,7 +4,11 @@
 #pragma once
 
 #include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -75,6 +79,10 @@ auto exchanged(T value, const Read& read) {
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int apart) {
   return exchanged(value, [&](const T* of, int lane) { return of[lane ^ apart]; });
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int from) {
+  return exchanged(value, [&](const T* of, int) { return of[from]; });
 }
 template <class T>
 T __shfl_up_sync(unsigned, T value, int apart) {
@@ -149,37 +157,66 @@ inline void thread_entry() {
   swapcontext(&threads[running].context, &scheduler);
 }
 
-// Runs a kernel block by block; before each, dynamic shared memory, if there is any, is NaN.
+// Runs the threads of the block that blockIdx names; before it, dynamic shared memory, if there is any, is NaN.
+inline void run_block(unsigned count, unsigned char* memory, size_t bytes) {
+  if (memory) std::memset(memory, 0xff, bytes);
+  block_meeting = {count};
+  for (Meeting& each : warp_meetings) each = {32};
+  std::vector<unsigned> order(count);
+  for (unsigned i = 0; i < count; i++) {
+    Thread& each = threads[i];
+    getcontext(&each.context);
+    each.context.uc_stack.ss_sp = each.stack.data(), each.context.uc_stack.ss_size = each.stack.size();
+    each.context.uc_link = nullptr, each.done = false;
+    makecontext(&each.context, thread_entry, 0);
+    order[i] = i;
+  }
+  while (!order.empty()) {
+    std::shuffle(order.begin(), order.end(), generator);
+    for (const unsigned i : order) {
+      running = i, threadIdx.x = i;
+      swapcontext(&scheduler, &threads[i].context);
+    }
+    order.erase(std::remove_if(order.begin(), order.end(), [](unsigned i) { return threads[i].done; }), order.end());
+  }
+}
+
 template <class Kernel>
-void run_grid(Place3 grid, unsigned count, const Kernel& kernel, unsigned char* memory = nullptr, size_t bytes = 0) {
+void prepare(Place3 grid, unsigned count, const Kernel& kernel) {
   static const Kernel* current;
   current = &kernel, start_of_thread = [] { (*current)(); };
   gridDim = grid, blockDim = {count, 1, 1};
   threads.resize(std::max<size_t>(threads.size(), count));
   for (Thread& each : threads) each.stack.resize(1 << 16);
+}
+
+// Runs a kernel block by block.
+template <class Kernel>
+void run_grid(Place3 grid, unsigned count, const Kernel& kernel, unsigned char* memory = nullptr, size_t bytes = 0) {
+  prepare(grid, count, kernel);
   for (unsigned block = 0; block < grid.x * grid.y * grid.z; block++) {
     blockIdx = {block % grid.x, block / grid.x % grid.y, block / grid.x / grid.y};
-    if (memory) std::memset(memory, 0xff, bytes);
-    block_meeting = {count};
-    for (Meeting& each : warp_meetings) each = {32};
-    std::vector<unsigned> order(count);
-    for (unsigned i = 0; i < count; i++) {
-      Thread& each = threads[i];
-      getcontext(&each.context);
-      each.context.uc_stack.ss_sp = each.stack.data(), each.context.uc_stack.ss_size = each.stack.size();
-      each.context.uc_link = nullptr, each.done = false;
-      makecontext(&each.context, thread_entry, 0);
-      order[i] = i;
-    }
-    while (!order.empty()) {
-      std::shuffle(order.begin(), order.end(), generator);
-      for (const unsigned i : order) {
-        running = i, threadIdx.x = i;
-        swapcontext(&scheduler, &threads[i].context);
-      }
-      order.erase(std::remove_if(order.begin(), order.end(), [](unsigned i) { return threads[i].done; }), order.end());
-    }
+    run_block(count, memory, bytes);
   }
+}
+
+// Runs all blocks at once, each in a process of its own; they share the memory that `visible` gave.
+template <class Kernel>
+void run_together(unsigned blocks, unsigned count, const Kernel& kernel, unsigned char* memory, size_t bytes) {
+  prepare({blocks, 1, 1}, count, kernel);
+  for (unsigned block = 0; block < blocks; block++)
+    if (!fork()) {
+      generator.seed(block), blockIdx = {block, 0, 0};
+      run_block(count, memory, bytes);
+      _exit(0);
+    }
+  for (unsigned block = 0; block < blocks; block++) wait(nullptr);
+}
+template <class T>
+T* visible(size_t count, int byte = 0xff) {
+  void* const found = mmap(nullptr, count * sizeof(T) + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  std::memset(found, byte, count * sizeof(T));
+  return static_cast<T*>(found);
 }
 
 static int wrong = 0;

@@ -1,9 +1,10 @@
-// The kernels of sums.cu, and what adds up their sums, against plain loops. Arguments: units, sequences, steps, features, splits of the
+// The kernels of sums.cu and sorted_sums.cu, and what adds up their sums, against plain loops. Arguments: units, sequences, steps, features, splits of the
 // rows, warps of a block.
 #define SHARED
 #include "grid.h"
 
 #include "sums.cu"
+#include "sorted_sums.cu"
 #include "weights.cu"
 
 using namespace phased;
@@ -50,27 +51,29 @@ int main(int, char** arguments) {
   const Numbers to_products = drawn<Real>(4 * events + 4), initial = drawn<Real>(size_t(batch) * units + 1), zeros(units + 1, 0);
   const Numbers output = drawn<Real>(size_t(rows) * units + 1);
 
-  for (int kind = 0; kind < 8; kind++) {
+  for (int kind = 0; kind < 16; kind++) {
     const bool wide = kind & 1, peephole = kind & 2;
+    const bool sorts = kind & 8;
     late = kind & 4;
-    const int ring = 2 + (kind % 3 != 0);
+    const int ring = !sorts ? 2 + (kind % 3 != 0) : kind % 3 ? int(events) + 1 : 37;  // all events at once, or a few
     const int pitch = (PHASED_SUM_COLUMNS + wide) * 32, others = peephole ? 4 : 1, odd = peephole;  // an initial state that is not aligned
     const Real* const first_h = wide ? initial.data() + odd : zeros.data();
     const Index initial_batch = wide ? units : 0;
-    const unsigned groups = (units + warps * kOwn - 1) / (warps * kOwn);
+    const unsigned groups = sorts ? 1 : (units + warps * kOwn - 1) / (warps * kOwn);
     const int of_blocks = 3;
     Numbers sums(size_t(splits) * units * 4 * columns, NAN);
     Summing p{};
-    p.to_products = to_products.data(), p.mask = mask.data(), p.start = start.data(), p.output = output.data();
+    p.to_products = to_products.data(), p.unit = unit_of.data(), p.row = row_of.data(), p.mask = mask.data(), p.start = start.data(), p.output = output.data();
     p.initial_h = first_h, p.initial_batch = initial_batch, p.x = x.data(), p.x_step = features, p.x_batch = Index(steps) * features;
     p.features = features, p.batch = batch, p.steps = steps, p.units = units, p.ring = ring, p.sums = sums.data();
     const unsigned of_columns = (columns + pitch - 1) / pitch;
-    const size_t bytes = ring * (32 * pitch * sizeof(Real) + warps * kOwn * 32 * sizeof(Four) + 33 * 8 + 32 * words * 4);
+    const size_t of_tile = 32 * pitch * sizeof(Real) + warps * kOwn * 32 * sizeof(Four) + 33 * 8 + 32 * words * 4;
+    const size_t bytes = sorts ? warps * 32 * 24 + 4 * ring + 4 * (units + 1) + 2 * warps * units : ring * of_tile;
     run_grid(
         {groups, of_columns, unsigned(splits)}, warps * 32,
         [&] {
-          if (wide) wide_event_sums(p);
-          else event_sums(p);
+          if (sorts) wide ? wide_sorted_sums(p) : sorted_sums(p);
+          else wide ? wide_event_sums(p) : event_sums(p);
         },
         shared, sizeof(shared));
     if (bytes > sizeof(shared)) wrong++;
