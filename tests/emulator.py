@@ -61,12 +61,16 @@ class Emulator:
 
     def launch(self, name, device, grid, block, arguments, shared=0, together=False):
         assert together == name.startswith("spread")
-        self.together = together
+        self.name, self.together = name, together
         name = re.sub(r"^(held|grouped|streamed|spread|small|wide)_", "", name)
         kinds = "".join("d" if isinstance(value, float) else "q" for value in arguments)
         assert kinds == "".join(kind for _, kind in parameters(name)), f"{name} was given {kinds}"
         self.grid = (grid, 1, 1) if isinstance(grid, int) else grid
         getattr(self, name)(*arguments)
+
+    def is_called(self, found, least, below):
+        """Whether a batch is not another kernel's."""
+        return not found or least <= at(found, 2, dtype=np.int64)[1] < below
 
     def numbers(self, address, *shape, strides=None):
         return at(address, *shape, dtype=self.real, strides=strides)
@@ -218,7 +222,7 @@ class Emulator:
         self, batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h,
         final_c, tape, found, room, unit, exchange, least, below, ring, most,
     ):  # fmt: skip
-        if found and not least <= at(found, 2, dtype=np.int64)[1] < below:  # another kernel's batch
+        if not self.is_called(found, least, below):
             return
         out, weights = self.numbers(output, steps, batch, units), self.numbers(wh, units, 4, pitch)[..., :units]
         out[:] = 0
@@ -376,9 +380,11 @@ class Emulator:
 
     def event_sums(
         self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
-        units, ring, sums,
+        units, ring, sums, found, least, below,
     ):  # fmt: skip
         assert ring in (2, 3)
+        if not self.is_called(found, least, below):
+            return
         self.sum_events(
             to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
             units, sums,
@@ -386,9 +392,11 @@ class Emulator:
 
     def sorted_sums(
         self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
-        units, ring, sums,
+        units, ring, sums, found, least, below,
     ):  # fmt: skip
         assert 1 <= ring < 1 << 16
+        if not self.is_called(found, least, below):
+            return
         self.sum_events(
             to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
             units, sums,
@@ -443,8 +451,10 @@ class Emulator:
 
     def unpack(
         self, sums, splits, gate_sums, stretches, units, features, ih, hh, bias_ih, bias_hh, gates, period, shift, ratio_on,
-        peephole,
+        peephole, found, least, below,
     ):  # fmt: skip
+        if not self.is_called(found, least, below):
+            return
         all_sums = self.numbers(sums, splits, units, 4, units + features + 1)
         self.put(units, features, all_sums.sum(0), ih, hh, bias_ih, bias_hh)
         total = at(gate_sums, stretches, GATE_SUMS, units, dtype=np.float64).sum(0)

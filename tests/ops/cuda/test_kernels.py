@@ -48,7 +48,7 @@ def test_a_recurrence_compiles(source, cell, peephole, real, half):
 @pytest.mark.parametrize("cell", ["Lstm", "Gru"])
 def test_the_kernels_around_it_compile(cell, real):
     code = compiler.compiled(ARCHITECTURE, compiler.AROUND, macros(cell, real, *SMALLEST))
-    sums = ("event_sums", "wide_event_sums", "gate_sums", "dense_gate_sums", "input_gradient")
+    sums = ("event_sums", "wide_event_sums", "sorted_sums", "wide_sorted_sums", "gate_sums", "dense_gate_sums", "input_gradient")
     for kernel in ("pack", "find_open", "add_up", "fill", *sums, "unpack"):
         assert f"\0.text.{kernel}\0".encode() in code
 

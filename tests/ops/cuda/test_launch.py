@@ -126,6 +126,16 @@ def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed
     assert {is_crowded for name, is_crowded in used if name == "backward"} == {crowded and not capturing}
 
 
+@pytest.mark.parametrize("capturing", [False, True])
+@pytest.mark.parametrize("ratio, kernel", [((0.3, 1.0), "event_sums"), ((0.005, 0.02), "sorted_sums")])
+def test_events_of_few_open_units_are_sorted_also_while_a_graph_is_recorded(monkeypatch, capturing, ratio, kernel):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    used, original = [], Emulator.sum_events
+    monkeypatch.setattr(Emulator, "sum_events", lambda self, *given: used.append(self.name) or original(self, *given))
+    assert_contract(Case("lstm", steps=60, hidden=30, ratio=ratio), "cuda")
+    assert {name.removeprefix("wide_") for name in used} == {kernel}
+
+
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 @pytest.mark.parametrize("hidden, ratio, at_once", [(130, (0.3, 0.9), True), (130, (0.01, 0.05), False), (20, (0.3, 0.9), False)])
 def test_wide_input_is_multiplied_at_once_where_many_units_are_open(monkeypatch, leak, hidden, ratio, at_once):

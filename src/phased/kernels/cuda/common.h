@@ -34,6 +34,12 @@ __device__ __forceinline__ Four operator+(Four a, Four b) {
 __device__ __forceinline__ Four load_four(const Real* from) { return *reinterpret_cast<const Four*>(from); }
 __device__ __forceinline__ void store_four(Real* to, Four value) { *reinterpret_cast<Four*>(to) = value; }
 
+// Whether a kernel computes batches of so many events: found[1], or any if `found` is null. Two kernels may be launched, one for few
+// events and one for many: then the data alone select the one that runs, and the CPU does not wait for their number.
+__device__ __forceinline__ bool is_called(const Index* found, Index least, Index below) {
+  return !found || (least <= found[1] && found[1] < below);
+}
+
 // A unit's gate: `offset` is what rest_of leaves of the shift; rate and lag are for a rough phase (see find_open). A layer's are
 // stored as (PHASED_GATE, units).
 struct Gate {

@@ -159,13 +159,13 @@ constexpr int kSortingThreads = PHASED_SORTING_WARPS * kLanes;
 
 extern "C" __global__ void __launch_bounds__(kSortingThreads) sorted_sums(const Summing summing) {
   extern __shared__ __align__(16) unsigned char shared[];
-  SortedSums<PHASED_SUM_COLUMNS>(summing, shared).run();
+  if (is_called(summing.found, summing.least, summing.below)) SortedSums<PHASED_SUM_COLUMNS>(summing, shared).run();
 }
 
 // The same with a column a lane more: where that leaves fewer lanes without a column.
 extern "C" __global__ void __launch_bounds__(kSortingThreads) wide_sorted_sums(const Summing summing) {
   extern __shared__ __align__(16) unsigned char shared[];
-  SortedSums<PHASED_SUM_COLUMNS + 1>(summing, shared).run();
+  if (is_called(summing.found, summing.least, summing.below)) SortedSums<PHASED_SUM_COLUMNS + 1>(summing, shared).run();
 }
 
 }  // namespace phased

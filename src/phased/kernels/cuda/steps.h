@@ -21,9 +21,7 @@ struct Forward {
   Real* exchange;
   Index least, below, ring, most;
 
-  // Whether the kernel computes batches of so many events. Two kernels may be launched, one for few events and one for many: then
-  // which of them runs depends on the data alone, and the CPU does not wait for their number.
-  __device__ __forceinline__ bool is_called() const { return !found || (least <= found[1] && found[1] < below); }
+  __device__ __forceinline__ bool is_called() const { return phased::is_called(found, least, below); }
 
   // Whether there is a tape with capacity for all events.
   __device__ __forceinline__ bool keeps() const { return tape && (!found || found[1] <= room); }

@@ -246,13 +246,13 @@ constexpr int kSumThreads = PHASED_SUM_WARPS * kLanes;
 
 extern "C" __global__ void __launch_bounds__(kSumThreads) event_sums(const Summing summing) {
   extern __shared__ __align__(16) unsigned char shared[];
-  EventSums<PHASED_SUM_COLUMNS>(summing, shared).run();
+  if (is_called(summing.found, summing.least, summing.below)) EventSums<PHASED_SUM_COLUMNS>(summing, shared).run();
 }
 
 // The same with a column a lane more: where that leaves fewer lanes without a column.
 extern "C" __global__ void __launch_bounds__(kSumThreads) wide_event_sums(const Summing summing) {
   extern __shared__ __align__(16) unsigned char shared[];
-  EventSums<PHASED_SUM_COLUMNS + 1>(summing, shared).run();
+  if (is_called(summing.found, summing.least, summing.below)) EventSums<PHASED_SUM_COLUMNS + 1>(summing, shared).run();
 }
 
 // The gates' sums over open events, in their order, a share of them a warp. A lane evaluates an event. Where several of a warp's

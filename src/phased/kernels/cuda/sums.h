@@ -17,6 +17,8 @@ struct Summing {
   const Real* x;
   Index x_step, x_batch, features, batch, steps, units, ring;
   Real* sums;
+  const Index* found;  // the number of events and for which numbers the kernel is called, as is_called has them
+  Index least, below;
 };
 
 }  // namespace phased

@@ -9,9 +9,10 @@ extern "C" __global__ void pack(const Packing packing) {
 }
 
 // From sums (splits, units, 4, units + features + 1), and the gates' sums of `stretches` blocks, (stretches, kGateSums, units).
-// Both are added up in a fixed order. A warp has one of a unit's sums for its gate.
+// Both are added up in a fixed order. A warp has one of a unit's sums for its gate. It is called as is_called has it.
 extern "C" __global__ void unpack(const Real* sums, Index splits, const double* gate_sums, Index stretches,
-                                  const Unpacking unpacking) {
+                                  const Unpacking unpacking, const Index* found, Index least, Index below) {
+  if (!is_called(found, least, below)) return;
   const Index units = unpacking.units, columns = units + unpacking.features + 1, all = units * 4 * columns;
   const Index thread = blockIdx.x * Index(blockDim.x) + threadIdx.x, threads = Index(gridDim.x) * blockDim.x;
   for (Index i = thread; i < all; i += threads) {

@@ -10,14 +10,17 @@ from torch import Tensor
 
 from phased.cell import Weights
 from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS
-from phased.ops.cuda.launch import Call, copy_state, parts_of_tape, states, unwritten
-from phased.ops.cuda.layout import gate_sums_plan, sorted_sums_plan, sums_plan
+from phased.ops.cuda.launch import EVERY, Call, copy_state, parts_of_tape, states, unwritten
+from phased.ops.cuda.layout import SumPlan, gate_sums_plan, sorted_sums_plan, sums_plan
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.schedule import valid_steps
 
 FEW = 0.08
 """A share of open units below which it is faster to sort events by unit: between 0.05, where it is, and 0.25, where it is not."""
+
+ALWAYS = (0, 0, 0)
+"""For batches of any number of events."""
 
 
 class Backward:
@@ -73,24 +76,35 @@ class Backward:
         matrices = [address(to) for to in (ih, hh, bias_ih, bias_hh)]
         return call.units, call.features, *matrices, call.gates, *[address(to) for to in (*self.to_gate, peephole)]
 
-    def unpack(self, sums: int, splits: int, gate_sums: int, stretches: int) -> None:
-        """Add up the sums of all blocks, and write them as gradients in torch's layout."""
+    def unpack(self, sums: int, splits: int, gate_sums: int, stretches: int, to: Sequence[int], of: Sequence[int]) -> None:
+        """Add up the sums of all blocks, and write them as gradients in torch's layout, if there are so many events."""
         call = self.call
         grid = min(-(-call.units * PRODUCTS * (call.units + call.features + 1) // 256), 4096)
-        call.launch("unpack", grid, 256, sums, splits, gate_sums, stretches, *self.allocate())
+        call.launch("unpack", grid, 256, sums, splits, gate_sums, stretches, *to, *of)
+
+    def ways(self) -> list[tuple[SumPlan, tuple[int, int, int]]]:
+        """How to sum gradients to weights, and which batches each way is for: where their number of events is, and its bounds.
+
+        While a graph is recorded, the number is not known. All kernels are launched then, and the one for the number runs.
+        """
+        call = self.call
+        given = call.rows, call.units, call.features, call.size, call.device
+        bound = int(FEW * call.rows * call.units)
+        if torch.cuda.is_current_stream_capturing() and call.rows:
+            few, many = (call.found, 0, bound), (call.found, bound, EVERY)
+            return [(sorted_sums_plan(*given), few), (sums_plan(*given), many)]
+        return [((sorted_sums_plan if self.count < bound else sums_plan)(*given), ALWAYS)]
 
     def sparse(self, with_input: bool) -> Tensor | None:
         """All gradients, over open events; returns the one to the input, if it is wanted."""
         call, units, features = self.call, self.call.units, self.call.features
-        # While a graph is recorded, `count` is that of all units being open.
-        few = self.count < FEW * call.rows * units
-        plan = (sorted_sums_plan if few else sums_plan)(call.rows, units, features, call.size, call.device)
+        ways = self.ways()
         of_gates = gate_sums_plan(call.rows, units, call.peephole, call.device)
         sizes = (
             self.count * PRODUCTS * call.size,  # to each event's products
             self.count * (4 if call.peephole else 1) * call.size,  # to its openness and peepholes
             of_gates.grid[0] * GATE_SUMS * units * 8,  # sums for the gates
-            plan.grid[2] * units * PRODUCTS * (units + features + 1) * call.size,  # sums for the weights
+            max(plan.grid[2] for plan, _ in ways) * units * PRODUCTS * (units + features + 1) * call.size,  # sums for the weights
         )
         parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
         memory = call.bytes(parts[-1])
@@ -100,12 +114,15 @@ class Backward:
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
         seen = (self.unit, self.row, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input)
-        summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums)
-        call.launch(plan.name, plan.grid, plan.block, *summed, shared=plan.shared)
+        for plan, of in ways:
+            summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums, *of)
+            call.launch(plan.name, plan.grid, plan.block, *summed, shared=plan.shared)
         events = (to_others, call.start, self.unit, self.row, *call.clock, call.gates, call.batch, call.steps, units)
         gates = (*events, call.square, call.peephole, gate_sums)
         call.launch(of_gates.name, of_gates.grid, of_gates.block, *gates, shared=of_gates.shared)
-        self.unpack(sums, plan.grid[2], gate_sums, of_gates.grid[0])
+        to = self.allocate()
+        for plan, of in ways:
+            self.unpack(sums, plan.grid[2], gate_sums, of_gates.grid[0], to, of)
         if not with_input:
             return None
         to_x = call.empty(call.steps, call.batch, features)
@@ -136,7 +153,7 @@ class Backward:
         sizes = (batch, steps, units, float(call.problem.gate.leak), call.square, call.peephole)
         given = (to_others.data_ptr(), *call.clock, address(call.lengths), call.gates, *sizes)
         call.launch("dense_gate_sums", stretches, min(256, -(-units // LANES) * LANES), *given, gate_sums.data_ptr())
-        self.unpack(sums.data_ptr(), 1, gate_sums.data_ptr(), stretches)
+        self.unpack(sums.data_ptr(), 1, gate_sums.data_ptr(), stretches, self.allocate(), ALWAYS)
         if not with_input:
             return None
         return (to_products @ call.input_weights()).view(batch, steps, features).transpose(0, 1).contiguous()
