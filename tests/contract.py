@@ -101,6 +101,12 @@ class Case:
         self.time = self.time.masked_fill(padding, worst)
         return self
 
+    def round_matrices(self, low: torch.dtype) -> "Case":
+        """Matrices as autocast rounds them."""
+        for name in ("weight_ih", "weight_hh"):
+            self.leaves[name] = self.leaves[name].to(low).to(self.dtype)
+        return self
+
     def problem(self, backend: str, leaves: dict[str, Tensor]) -> Problem:
         """What is to be computed, on the backend's device."""
         device = device_of(backend)

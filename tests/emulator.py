@@ -91,6 +91,12 @@ class Emulator:
             bits = torch.from_numpy(record).to(self.tape_dtype).view(torch.int16).numpy()
             at(tape, begin + len(record), RECORD, dtype=np.int16)[begin:] = bits
 
+    def factors(self, weights):
+        """Weights as they are multiplied, rounded under autocast."""
+        if self.tape_dtype is None:
+            return weights
+        return torch.from_numpy(weights.copy()).to(self.tape_dtype).to(torch.float32).numpy()
+
     def gate(self, gates, units, leak=0.0, square=0):
         period, shift, ratio_on = (torch.tensor(row) for row in at(gates, GATE, units, dtype=np.float64)[:3])
         return TimeGate(period, shift, ratio_on, leak, "square" if square else "triangle")
@@ -113,10 +119,10 @@ class Emulator:
         for g in range(4):
             from_x, from_h = self.gate_rows(units, g)
             if from_x is not None:
-                to_x[..., g] = self.numbers(ih, stacked, features)[from_x]
+                to_x[..., g] = self.factors(self.numbers(ih, stacked, features)[from_x])
                 to_bias[:, g] += self.numbers(bias_ih, stacked)[from_x] if bias_ih else 0
             if from_h is not None:
-                to_h[:, g, :units] = self.numbers(hh, stacked, units)[from_h]
+                to_h[:, g, :units] = self.factors(self.numbers(hh, stacked, units)[from_h])
                 to_bias[:, g] += self.numbers(bias_hh, stacked)[from_h] if bias_hh else 0
         tau = at(period, units, dtype=np.float64).clip(shortest, longest)
         s, r_on = at(shift, units, dtype=np.float64), at(ratio_on, units, dtype=np.float64).clip(smallest, 1)

@@ -246,11 +246,6 @@ class PhasedRNN(SavedModule):
         working: torch.dtype,
     ) -> tuple[Tensor, State]:
         """All layers and directions, one after another. Under autocast only the operands of products are rounded."""
-
-        def operand(value: Tensor) -> Tensor:
-            rounded = value if low is None else value.to(low)
-            return rounded if rounded.dtype == working else rounded.to(working)
-
         gates, weights = operands
         backend = self._backend(x)
         if tracing.in_forward_mode():
@@ -260,13 +255,13 @@ class PhasedRNN(SavedModule):
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 x = nn.functional.dropout(x, self.dropout, self.training)
-            x = operand(x)
+            x = x.to(working) if low is None else x.to(low).to(working)
             outputs = []
             for direction in range(self._directions):
                 index = len(finals)
                 w = weights[index]
-                if low is not None or w.ih.dtype != working:
-                    w = w.map(operand, lambda value: value.to(working))
+                if w.ih.dtype != working:
+                    w = w.map(lambda value: value.to(working), lambda value: value.to(working))
                 state = None if initial is None else tuple(s[index].to(working) for s in initial)
                 inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
                 output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, low, backend=backend)

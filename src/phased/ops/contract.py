@@ -23,8 +23,8 @@ class Problem(NamedTuple):
 
     A state without tensors is all zeros. Only backends that accept an empty state receive one.
     The gate's numbers are as an optimiser left them: a backend bounds them before it computes with them (TimeGate.bounded).
-    `autocast` is the dtype of the autocast region around the call, or None. The operands of products are rounded to it already; a
-    backend may also round to it what it saves for a backward pass.
+    `autocast` is the dtype of the autocast region around the call, or None. The input is rounded to it already, and so are the
+    matrices, except those in float32 for a backend that takes it: it rounds them, and what it saves for a backward pass.
     """
 
     cell: Cell
@@ -167,7 +167,7 @@ class Backend:
     missing: Missing = never_missing
     refuses: Callable[[Problem], str | None] = refuses_nothing
     accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
-    takes_autocast: bool = False  # whether it saves in the dtype of the autocast region, and `run` takes it
+    takes_autocast: bool = False  # whether it rounds to the dtype of the autocast region, and `run` takes it
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"
 

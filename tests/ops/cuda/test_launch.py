@@ -26,7 +26,7 @@ class H200:
 @pytest.fixture(scope="module", autouse=True)
 def _a_gpu_in_numpy():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "common", lambda device, cell, real: Emulator(cell, real))
+        patch.setattr(kernels, "common", lambda device, cell, real, low=None: Emulator(cell, real, tape_dtype=low))
         patch.setattr(kernels, "recurrence", lambda device, *given: Emulator(*given[:2], peephole=given[4], tape_dtype=given[2]))
         patch.setattr(driver, "shared_memory", lambda device: 232_448)
         patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
@@ -279,7 +279,9 @@ def test_under_autocast_the_tape_is_half_as_large_and_rounded(monkeypatch, low, 
     case = Case(cell, hidden=40, leak=leak, dtype=torch.float32, autocast=low, lengths=[11, 0, 4], peephole=cell == "lstm")
     assert_contract(case.poison_padding(), "cuda")
     problem = case.problem("cuda", case.on("cuda"))
-    full, half = (passes.forward(problem._replace(autocast=dtype), keep=True) for dtype in (None, low))
+    weights = problem.weights.map(lambda matrix: matrix.to(low).float(), lambda vector: vector)
+    full = passes.forward(problem._replace(autocast=None, weights=weights), keep=True)
+    half = passes.forward(problem, keep=True)
     assert torch.equal(full.output, half.output)
     records, rounded = full.saved[1], half.saved[1]
     assert len(records) == len(rounded)

@@ -18,6 +18,15 @@ __device__ __forceinline__ double bounded(double value, double low, double high)
   return value < low ? low : value > high ? high : value;
 }
 
+// A weight as it is multiplied: with PHASED_TAPE rounded to 16 bits, as autocast rounds the factors of products.
+__device__ __forceinline__ Real factor(Real weight) {
+#if PHASED_TAPE
+  return widened(rounded(weight));
+#else
+  return weight;
+#endif
+}
+
 // Weights and gates in torch's layout, and as the units read them: wh (units, 4, pitch), wx (units, features, 4), bias (units,
 // 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units).
 struct Packing {
@@ -41,10 +50,10 @@ struct Packing {
       const Index column = i % columns, g = i / columns % 4, unit = i / columns / 4, which = unit * 4 + g;
       const Index from_x = gate_row(g, true, unit, units), from_h = gate_row(g, false, unit, units);
       if (column < pitch) {
-        wh[which * pitch + column] = from_h < 0 || column >= units ? Real(0) : hh[from_h * units + column];
+        wh[which * pitch + column] = from_h < 0 || column >= units ? Real(0) : factor(hh[from_h * units + column]);
       } else if (column < pitch + features) {
         const Index d = column - pitch;
-        wx[(unit * features + d) * 4 + g] = from_x < 0 ? Real(0) : ih[from_x * features + d];
+        wx[(unit * features + d) * 4 + g] = from_x < 0 ? Real(0) : factor(ih[from_x * features + d]);
       } else {
         bias[which] = (bias_ih && from_x >= 0 ? bias_ih[from_x] : Real(0)) + (bias_hh && from_h >= 0 ? bias_hh[from_h] : Real(0));
       }

@@ -84,7 +84,7 @@ class Call:
         self.added_up = False
         self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
         self.tape_dtype = tape_dtype_of(problem)
-        self._common = kernels.common(*self.kind)
+        self._common = kernels.common(*self.kind, self.tape_dtype)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
         base = address(self.schedule)
@@ -230,7 +230,7 @@ def is_dense(problem: Problem) -> bool:
 
 
 def tape_dtype_of(problem: Problem) -> torch.dtype | None:
-    """The autocast dtype that numbers on the tape are rounded to; None if they are not rounded."""
+    """The autocast dtype that weights and numbers on the tape are rounded to; None if they are not rounded."""
     return problem.autocast if problem.input.dtype == torch.float32 and problem.autocast in TAPE_MACRO else None
 
 
