@@ -25,6 +25,58 @@ def test_the_weights_are_those_of_the_epoch_with_the_lowest_held_out_loss():
     assert report.scores["log_loss"] == pytest.approx(min(losses), rel=1e-4)
 
 
+def weights(model):
+    return [value.clone() for value in model.network_.state_dict().values() if isinstance(value, torch.Tensor)]
+
+
+def test_the_model_is_trained_on_all_sequences_for_as_many_epochs_as_were_best(monkeypatch):
+    asked, original = [], training.train
+
+    def train(network, task, *given):
+        asked.append((task, given))
+        return original(network, task, *given)
+
+    monkeypatch.setattr(training, "train", train)
+    options = {**QUICK, "epochs": 12, "learning_rate": 0.05, "patience": 2}
+    once, twice = (PhasedClassifier(**options, refit=refit).fit(X, Y) for refit in (False, True))
+    assert (once.report_.refitted, twice.report_.refitted) == (False, True)
+    (first, _), (again, _), (whole, given) = asked
+    assert np.array_equal(first.train, again.train)
+    assert sorted(whole.train) == list(range(len(X)))
+    settings, patience = given[2], given[3]
+    assert (settings.epochs, settings.train, patience) == (twice.report_.best, len(X), None)
+    # What is reported was measured without the sequences held out.
+    assert twice.report_.scores == once.report_.scores
+    assert not any(torch.equal(a, b) for a, b in zip(weights(once), weights(twice), strict=True) if a.dim() == 2)
+
+
+def test_sequences_that_are_given_for_validation_are_not_trained_on():
+    model = PhasedClassifier(**QUICK).fit(X[:40], Y[:40], validation=(X[40:], Y[40:]))
+    assert not model.report_.refitted
+    assert "on all sequences" not in str(model.report_)
+
+
+def test_an_interrupt_of_the_training_on_all_sequences_keeps_the_model_before_it(monkeypatch, tmp_path):
+    options = {**QUICK, "checkpoint": tmp_path / "one"}
+    once = PhasedClassifier(**QUICK, refit=False).fit(X, Y)
+    shown, epochs = training.described, []
+
+    def stop(epoch):
+        epochs.append(epoch.epoch)
+        if epochs.count(1) == 2:  # the first of the second training
+            raise KeyboardInterrupt
+        return shown(epoch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "described", stop)
+        model = PhasedClassifier(verbose=True, **options).fit(X, Y)
+    assert (model.report_.interrupted, model.report_.refitted) == (True, False)
+    assert np.array_equal(model.predict_proba(X), once.predict_proba(X))
+    whole, resumed = PhasedClassifier(**QUICK).fit(X, Y), PhasedClassifier(**options).fit(X, Y)
+    assert resumed.report_.refitted
+    assert np.array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
 def test_an_interrupt_keeps_the_best_epoch_so_far(monkeypatch):
     shown = training.described
 
@@ -103,7 +155,8 @@ def test_periods_are_those_of_the_data():
 
 def test_the_report_says_what_was_chosen_and_measured(classifier):
     text = str(classifier.report_)
-    for part in ("54 to train on, 6 held out", "periods", "updates", "units never open", "auroc", "s each", "<- kept"):
+    parts = ("54 to train on, 6 held out", "periods", "updates", "units never open", "auroc", "s each", "<- best")
+    for part in (*parts, "the best is 4, then as many on all sequences"):
         assert part in text
     assert len(classifier.report_.curve) == 4
     assert classifier.report_.seconds_per_epoch > 0

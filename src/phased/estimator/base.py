@@ -36,6 +36,8 @@ CLIP = 1.0
 """Largest norm of the gradients."""
 AVERAGE = 0.99
 """Decay of the moving average of the weights, which is tested and kept."""
+ALL = "all"
+"""The folder, in that of the checkpoint, of the training on all sequences."""
 MEASURED = 256
 """Sequences of which inputs are measured together."""
 
@@ -55,6 +57,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     epochs: int
     patience: int
     validation: float
+    refit: bool
     device: str
     random_state: Any
     checkpoint: Any
@@ -76,7 +79,8 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             y: One target for each sequence; or one for each step, as one array for each sequence or one aligned with `X.time`.
                 NaN is a step without a target.
             validation: (X, y) of other sequences for early stopping. Default: the share `validation` of X, drawn at random;
-                sequences with the same id stay together.
+                sequences with the same id stay together. With `refit` another network is then trained on all of X, for as
+                many epochs as were best.
 
         Shape:
             - y: (n,), or (steps,).
@@ -134,41 +138,26 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         spans = checks.spans(learned)
         self.longest_ = float(spans.max()) if len(spans) else 0.0
         data = self._sequences(whole, encoded, both.counts)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.network_ = self._network(both.counts is not None)
-            data = replace(data, step_first=not isinstance(self.network_.rnn, PhasedRNN))
-            if both.counts is None:
-                data = data.summarised(self.network_.summaries)
-            gates.open_all(self.network_, data, train)
-            self.network_.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
+        network, data = self._begin(seed, data, train)
         batch = batch_size(self.batch_size, len(train))
+        folder = None if self.checkpoint is None else Path(self.checkpoint)
         task = EventTask(data, train, test, batch)
-        budget = None if self.updates is None else float(self.updates)
-        fitted = training.train(
-            self.network_,
-            task,
-            self._objective(encoded, both.counts, train, whole),
-            Optimiser(float(self.learning_rate), float(self.weight_decay), budget=budget),
-            Training(
-                self.epochs,
-                len(train),
-                len(test),
-                batch,
-                float(self.learning_rate),
-                CLIP,
-                openness_cost=1.0,  # the factor of the network's penalty
-                seed=seed,
-                average=AVERAGE,
-            ),
-            self.patience,
-            self.device,
-            None if self.checkpoint is None else Path(self.checkpoint),
-            bool(self.verbose),
-        )
-        self.network_.requires_grad_(False)
-        share = training.keep_budget(self.network_, task, budget)
-        answer = self._answer(training.answers(self.network_, data, test))
+        objective = self._objective(encoded, both.counts, train, whole)
+        fitted = self._train(network, task, objective, seed, self.epochs, self.patience, folder)
+        share = training.keep_budget(network, task, self._budget())
+        answer = self._answer(training.answers(network, data, test))
+        interrupted, refitted = fitted.interrupted, False
+        if self.refit and validation is None and fitted.best and not interrupted:
+            everyone = np.concatenate([train, test])
+            again, _ = self._begin(seed, data, everyone)
+            task_of_all = EventTask(data, everyone, test, batch)
+            objective = self._objective(encoded, both.counts, everyone, whole)
+            apart = None if folder is None else folder / ALL
+            interrupted = self._train(again, task_of_all, objective, seed, fitted.best, None, apart).interrupted
+            if not interrupted:
+                network, task, refitted = again, task_of_all, True
+                share = training.keep_budget(network, task, self._budget())
+        self.network_ = network.requires_grad_(False)
         self.report_ = Report(
             len(train),
             len(test),
@@ -181,10 +170,54 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self._scores(*self._chosen(encoded, both.counts, whole, test), answer),
             fitted.best,
             fitted.curve,
-            fitted.interrupted,
+            interrupted,
+            refitted,
         )
         checks.warn_never_open(self.report_.never_open, self.units)
         return self
+
+    def _begin(self, seed: int, data: Sequences, train: NDArray[np.int64]) -> tuple[Network, Sequences]:
+        """The network before its training, with what it measures on these sequences; and the data as it reads them."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = self._network(data.counts is not None)
+            data = replace(data, step_first=not isinstance(network.rnn, PhasedRNN))
+            if data.counts is None and data.summary is None:
+                data = data.summarised(network.summaries)
+            gates.open_all(network, data, train)
+            network.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
+        return network, data
+
+    def _train(
+        self,
+        network: Network,
+        task: EventTask,
+        objective: Objective,
+        seed: int,
+        epochs: int,
+        patience: int | None,
+        checkpoint: Path | None,
+    ) -> training.Fitted:
+        """Train a network in place; without patience, for all epochs."""
+        rate = float(self.learning_rate)
+        settings = Training(
+            epochs,
+            len(task.train),
+            len(task.test),
+            task.size,
+            rate,
+            CLIP,
+            openness_cost=1.0,  # the factor of the network's penalty
+            seed=seed,
+            average=AVERAGE,
+        )
+        optimiser = Optimiser(rate, float(self.weight_decay), budget=self._budget())
+        where = self.device, checkpoint, bool(self.verbose)
+        return training.train(network, task, objective, optimiser, settings, patience, *where)
+
+    def _budget(self) -> float | None:
+        """The share of updates that is allowed, if there is a bound."""
+        return None if self.updates is None else float(self.updates)
 
     def _joined(self, X: Any, events: Events, found: Targets, validation: Any) -> Any:
         """Training and validation sequences as one, and which is which."""
@@ -217,7 +250,6 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _network(self, every_step: bool) -> Network:
         """The network with its initial weights."""
         phased = self.cell.startswith("phased")
-        budget = None if self.updates is None else float(self.updates)
         return Network(
             len(self.columns_.variables),
             self.scaling_.static_features,
@@ -226,7 +258,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             every_step,
             self.cell,
             float(self.dropout),
-            **(gates.settings(self.scaling_.span_in_gaps, budget) if phased else {}),
+            **(gates.settings(self.scaling_.span_in_gaps, self._budget()) if phased else {}),
         )
 
     def _events(self, X: Any) -> Events:
@@ -290,6 +322,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             check.number("updates", self.updates, low=0.0, low_open=True, high=1.0)
             if not self.cell.startswith("phased"):
                 raise ValueError(f"updates must be None for cell={self.cell!r}, whose units are always open, got {self.updates}.")
+        check.flag("refit", self.refit)
         check_device(self.device)
 
     @abstractmethod

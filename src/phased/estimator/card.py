@@ -33,9 +33,12 @@ def card(fields: dict[str, Any], report: Report) -> str:
         f"{unit}; the training sequences have a median gap of {report.gap:.4g} and a median span of {report.span:.4g}, at most "
         f"{fields['longest']:.4g}."
     )
-    trained = (
-        f"{report.train:,} sequences; {report.held_out:,} others were held out for early stopping. The weights are those of "
-        f"epoch {report.best} of {len(report.curve)}."
+    trained = f"{report.train:,} sequences; {report.held_out:,} others were held out for early stopping. "
+    trained += (
+        f"Epoch {report.best} of {len(report.curve)} was best; the model was then trained on all of them for as many. The scores "
+        "below are those of the network that had not seen the sequences held out."
+        if report.refitted
+        else f"The weights are those of epoch {report.best} of {len(report.curve)}."
     )
     updates = f" An event updates {report.updates:.1%} of the units on average." if report.periods else ""
     versions = ", ".join(f"{name} {version}" for name, version in fields["versions"].items())

@@ -37,6 +37,7 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
         patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of epochs before
             this one are kept only if training ends there: a network that has hardly been trained may do well by chance.
         validation: Share of the sequences to hold out.
+        refit: Whether to train the model that is kept on all sequences, also those held out, for as many epochs as were best.
         device: "auto", "cpu", "cuda" or "cuda:1".
         random_state: Seed, or numpy's RandomState; None for another result in every fit.
         checkpoint: A folder. A training that was interrupted continues from there.
@@ -73,6 +74,7 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
         epochs: int = EPOCHS,
         patience: int = PATIENCE,
         validation: float = VALIDATION,
+        refit: bool = True,
         device: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -89,6 +91,7 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
         self.epochs = epochs
         self.patience = patience
         self.validation = validation
+        self.refit = refit
         self.device = device
         self.random_state = random_state
         self.checkpoint = checkpoint

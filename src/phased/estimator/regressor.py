@@ -34,6 +34,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of epochs before
             this one are kept only if training ends there: a network that has hardly been trained may do well by chance.
         validation: Share of the sequences to hold out.
+        refit: Whether to train the model that is kept on all sequences, also those held out, for as many epochs as were best.
         device: "auto", "cpu", "cuda" or "cuda:1".
         random_state: Seed, or numpy's RandomState; None for another result in every fit.
         checkpoint: A folder. A training that was interrupted continues from there.
@@ -70,6 +71,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         epochs: int = EPOCHS,
         patience: int = PATIENCE,
         validation: float = VALIDATION,
+        refit: bool = True,
         device: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -85,6 +87,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         self.epochs = epochs
         self.patience = patience
         self.validation = validation
+        self.refit = refit
         self.device = device
         self.random_state = random_state
         self.checkpoint = checkpoint

@@ -21,10 +21,11 @@ class Report:
         periods: smallest, median and largest period of the units after training; empty for a layer without gates.
         updates: share of the updates of units that the training sequences take; 1 for a layer without gates.
         never_open: units that open at no step of the training sequences.
-        scores: on the held-out sequences, with the weights that are kept.
-        best: the epoch whose weights are kept.
+        scores: on the held-out sequences, with the weights of the best epoch.
+        best: the epoch with the lowest loss on the held-out sequences.
         curve: loss on training and held-out sequences, seconds, and share of updates of each epoch.
         interrupted: whether the training was stopped by an interrupt.
+        refitted: whether the model was then trained on all sequences, also those held out, for as many epochs as were best.
     """
 
     train: int
@@ -39,6 +40,7 @@ class Report:
     best: int
     curve: list[Epoch] = field(default_factory=list)
     interrupted: bool = False
+    refitted: bool = False
 
     @property
     def seconds_per_epoch(self) -> float:
@@ -58,6 +60,7 @@ class Report:
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
         stopped = ", interrupted" if self.interrupted else ""
+        kept, again = ("best", ", then as many on all sequences") if self.refitted else ("kept", "")
         lines = [
             f"sequences        {self.train:,} to train on, {self.held_out:,} held out",
             f"times            median gap {self.gap:.3g}{unit}, median span {self.span:.3g}{unit}",
@@ -72,11 +75,11 @@ class Report:
         scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
         lines += [
             f"held-out         {scores}",
-            f"epochs           {len(self.curve)}, the best is {self.best}{stopped}; {self.seconds_per_epoch:.2f} s each",
+            f"epochs           {len(self.curve)}, the best is {self.best}{again}{stopped}; {self.seconds_per_epoch:.2f} s each",
             "epoch   loss  held out",
         ]
         lines += [
-            f"{point.epoch:5d}  {point.loss:.3f}  {point.test:.3f}{' <- kept' if point.epoch == self.best else ''}"
+            f"{point.epoch:5d}  {point.loss:.3f}  {point.test:.3f}{f' <- {kept}' if point.epoch == self.best else ''}"
             for point in self.curve
         ]
         return "\n".join(lines)

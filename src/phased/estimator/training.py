@@ -43,15 +43,19 @@ def train(
     objective: Objective,
     optimiser: Optimiser,
     settings: Training,
-    patience: int,
+    patience: int | None,
     device: str,
     checkpoint: Path | None,
     verbose: bool,
 ) -> Fitted:
-    """Train a network in place; it has the weights of its best epoch in the end, also after an interrupt."""
-    best, curve, interrupted = Best(patience), [], False
+    """Train a network in place; it has the weights of its best epoch in the end, also after an interrupt.
+
+    Without patience no epoch is better than another: it is trained for all epochs, and after an interrupt it is of no use.
+    """
+    best = None if patience is None else Best(patience)
+    curve, interrupted, what = [], False, "training" if best else "training on all sequences"
     fabric = make_fabric(device)
-    with place(checkpoint) as folder, progress(settings.epochs, verbose) as show, torch.random.fork_rng():
+    with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng():
 
         def after(epoch: Epoch) -> None:
             curve.append(epoch)
@@ -60,12 +64,13 @@ def train(
         try:
             curve = fit(task, network, settings, folder, fabric, after, objective=objective, optimizer=optimiser, best=best).curve
         except KeyboardInterrupt:
-            if not best.epoch:
-                raise
-            best.restore(network)
+            if best is not None:
+                if not best.epoch:
+                    raise
+                best.restore(network)
             interrupted = True
     network.to("cpu").eval()
-    return Fitted(curve, best.epoch, interrupted)
+    return Fitted(curve, settings.epochs if best is None else best.epoch, interrupted)
 
 
 def keep_budget(network: Network, task: EventTask, budget: float | None) -> float:
@@ -108,18 +113,18 @@ def place(checkpoint: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def progress(epochs: int, verbose: bool) -> Iterator[Callable[[Epoch], None]]:
+def progress(epochs: int, verbose: bool, what: str) -> Iterator[Callable[[Epoch], None]]:
     """Shows every epoch: a bar where rich is installed, else lines; nothing unless verbose."""
     if not verbose:
         yield lambda epoch: None
     elif find_spec("rich") is None:
-        yield lambda epoch: print(described(epoch), flush=True)
+        yield lambda epoch: print(f"{what}, {described(epoch)}", flush=True)
     else:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         with Progress(
-            TextColumn("training"),
+            TextColumn(what),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.description}"),
