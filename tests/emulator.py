@@ -164,7 +164,7 @@ class Emulator:
 
     def fill(
         self, time, time_batch, time_step, all_gates, batch, steps, units, leak, square, mask, start, found, x, x_step, x_batch,
-        features, wx, bias, products, lanes, unit_of, row_of, room, arrivals, added_up, to, mark,
+        features, wx, bias, products, lanes, unit_of, row_of, room, arrivals, capacity, added_up, to, mark,
     ):  # fmt: skip
         rows, blocks = batch * steps, -(-batch * steps // STRETCH)
         is_open = np.ones((rows, units), bool)
@@ -177,6 +177,8 @@ class Emulator:
                 numbers = at(found, 2, dtype=np.int64)
                 numbers[:] = own[:, 1].max(), own[:, 0].sum()
                 report(to, mark, *numbers)
+            if at(found, 2, dtype=np.int64)[1] > capacity:
+                return
             at(start, rows + 1, dtype=np.int64)[1:] += before.repeat(STRETCH)[:rows]
         row, unit = is_open.nonzero()
         b, j = row // steps, row % steps
@@ -226,9 +228,9 @@ class Emulator:
 
     def forward(
         self, batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h,
-        final_c, tape, found, room, unit, exchange, least, below, ring, most,
+        final_c, tape, found, room, unit, exchange, least, below, largest, ring, most,
     ):  # fmt: skip
-        if not self.is_called(found, least, below):
+        if not self.is_called(found, least, below) or (found and at(found, 2, dtype=np.int64)[0] > largest):
             return
         out, weights = self.numbers(output, steps, batch, units), self.numbers(wh, units, 4, pitch)[..., :units]
         out[:] = 0

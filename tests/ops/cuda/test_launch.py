@@ -80,10 +80,41 @@ def test_empty_and_tiny_batches(monkeypatch, leak, steps, batch, guess):
     assert_contract(Case(steps=steps, batch=batch, leak=leak), "cuda")
 
 
-@pytest.mark.parametrize("hidden", [119, 200])  # weights that are streamed
-def test_layers_that_are_too_large_to_guess_wait(monkeypatch, hidden):
-    monkeypatch.setattr(count.Count, "expected", 1)
-    assert_contract(Case(steps=9, hidden=hidden, ratio=(0.05, 0.3)), "cuda")
+# What is guessed of a batch that is not small: the number of its events, the most of a step, and how many decide on the kernels.
+LIKELY = {
+    "nothing": (None, None),
+    "enough": (10**9, (10**9, 9)),
+    "too few in all": (1, (10**9, 9)),
+    "too few in a step": (10**9, (1, 9)),
+    "that other kernels are needed": (10**9, (10**9, 10**9)),
+    "that it is not clear which kernels are needed": (10**9, (10**9, layout.CROWDED * 27)),
+}
+
+
+@pytest.mark.parametrize("hidden", [20, 119, 200])  # from 119 on weights are streamed
+@pytest.mark.parametrize("inputs", [1, passes.WIDE])
+@pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
+@pytest.mark.parametrize("guess", LIKELY)
+def test_batches_that_are_not_small_wait_after_all_launches_or_launch_again(monkeypatch, hidden, inputs, many, guess):
+    monkeypatch.setattr(passes, "small", lambda call: False)
+    monkeypatch.setattr(passes, "MANY", many)
+    case = Case(steps=9, batch=3, inputs=inputs, hidden=hidden, ratio=(0.01, 0.05), dtype=torch.float32)
+    expected = case.gradients("cuda")  # the first batch of a layer waits for the number of its events
+    monkeypatch.setattr(count.Count, "expected", LIKELY[guess][0])
+    monkeypatch.setattr(count.Count, "likely", LIKELY[guess][1])
+    made, run_forward = [], passes.Call.run_forward
+
+    def run(self, capacity, *ticket):
+        made.append(capacity)
+        return run_forward(self, capacity, *ticket)
+
+    monkeypatch.setattr(passes.Call, "run_forward", run)
+    with poisoned():
+        found = case.gradients("cuda")
+    for kind, same in zip(found, expected, strict=True):
+        assert all(torch.equal(kind[name], same[name]) for name in same)
+    once = guess in ("nothing", "enough", "that it is not clear which kernels are needed")
+    assert len(made) == (1 if once else 2)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -114,7 +145,8 @@ def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed
 
     def run(self, name, events, most, is_crowded, *arguments):
         found = None if self.dense else at(self.found, 2, dtype=np.int64)[1]
-        if name == "backward" or arguments[-2] <= found < arguments[-1]:
+        least, below, _ = arguments[-3:]
+        if name == "backward" or least <= found < below:
             used.append((name, is_crowded))
         original(self, name, events, most, is_crowded, *arguments)
 
@@ -200,7 +232,7 @@ def test_a_second_batch_does_not_wait(monkeypatch):
 def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch):
     rnn, x, time = layer_and_batch()
     expected = gradients(rnn, x, time)
-    monkeypatch.setattr(pinned.Ring, "wait", lambda self, ticket: None)
+    monkeypatch.setattr(pinned.Ring, "wait", lambda self, ticket, patience: None)
     assert all(torch.equal(a, b) for a, b in zip(gradients(rnn, x, time), expected, strict=True))
 
 
@@ -222,9 +254,11 @@ def test_the_fullest_of_the_last_batches_is_expected(monkeypatch):
     count.EXPECTED.clear()
     gradients(rnn, x, time)
     full = count.EXPECTED[layer]
+    assert 0 < full.last == full.of_row <= full.most
     for _ in range(3):
         gradients(rnn, x, time, lengths=[0] * 4)  # no unit is open
-    assert count.EXPECTED[layer] == pytest.approx(full * count.DECAY**3)
+    less = count.DECAY**3
+    assert count.EXPECTED[layer] == pytest.approx((full.of_row * less, full.most * less, 0.0))
     gradients(rnn, x, time)
     assert count.EXPECTED[layer] == full
     monkeypatch.setattr(count, "LAYERS", 1)

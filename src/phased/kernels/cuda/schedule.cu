@@ -227,13 +227,13 @@ extern "C" __global__ void add_up(Found* found, Index blocks, const Slot slot) {
 // rows as in find_open, and finishes their `start`. It lists its events first, in the order of rows and units. Then a thread
 // computes the openness of an event, and `lanes` threads, a power of two up to 8, its products with the input; or these are read
 // from `products` (steps, batch, units, 4), if they are given. Without mask, start and found every unit has an event in every
-// row. Unit and row are written to the tape only if it has capacity for all. Unless `added_up`, every block computes the prefix
-// sum for itself, and the first one reports to the CPU.
+// row. Unit and row are written to the tape only if it has capacity for all, and nothing is written unless `arrivals` has. Unless
+// `added_up`, every block computes the prefix sum for itself, and the first one reports to the CPU.
 extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch,
                                 Index steps, Index units, double leak, Index square, const unsigned* mask, Index* start,
                                 Found* found, const Real* x, Index x_step, Index x_batch, Index features, const Real* wx,
                                 const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of, Index room,
-                                Arrival* arrivals, Index added_up, const Slot slot) {
+                                Arrival* arrivals, Index capacity, Index added_up, const Slot slot) {
   constexpr int kListed = 1024, kRowBits = 6;
   static_assert(kStretch == 1 << kRowBits);
   __shared__ unsigned listed[kListed];  // an event's unit << kRowBits | its row of the block's
@@ -265,6 +265,7 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
     first = Scan(before).all, all = first + Scan(others).all, most = largest_of(most);
     if (blockIdx.x == 0 && threadIdx.x == 0) found->most = most, found->all = all, slot.report(most, all);
   }
+  if (found && all > capacity) return;
   const bool listing = unit_of && all <= room;
   __syncthreads();
   for (int i = threadIdx.x + 1; start && i <= rows; i += blockDim.x) start[first_row + i] = first + starts[i];

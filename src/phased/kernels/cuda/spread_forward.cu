@@ -117,6 +117,7 @@ __device__ __forceinline__ void receive(const Forward& p, Ahead& ahead, Real (*h
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) spread_forward(const Forward p) {
   extern __shared__ __align__(16) unsigned char shared[];
+  if (!p.is_called()) return;
   SpreadForwardMemory& memory = *reinterpret_cast<SpreadForwardMemory*>(shared);
   const Spread at(p);
   const int own = threadIdx.x % kOwn, unit = at.unit, steps = int(p.steps);

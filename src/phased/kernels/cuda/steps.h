@@ -19,9 +19,13 @@ struct Forward {
   // Where blocks compute the same sequences (spread.h), else null: the events' units, and their h, all bits of which are set.
   const int* unit;
   Real* exchange;
-  Index least, below, ring, most;
+  Index least, below, largest, ring, most;
 
-  __device__ __forceinline__ bool is_called() const { return phased::is_called(found, least, below); }
+  // Whether the kernel computes this batch. The host may have guessed how many events there are in all, and at most in a step; if
+  // there are more, it launches kernels again.
+  __device__ __forceinline__ bool is_called() const {
+    return phased::is_called(found, least, below) && (!found || found[0] <= largest);
+  }
 
   // Whether there is a tape with capacity for all events.
   __device__ __forceinline__ bool keeps() const { return tape && (!found || found[1] <= room); }

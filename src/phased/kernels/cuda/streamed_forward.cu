@@ -114,6 +114,7 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_forward(const Forward p) {
   extern __shared__ __align__(16) unsigned char shared[];
+  if (!p.is_called()) return;
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
   const ForwardMemory memory(reinterpret_cast<Real*>(shared), p, team.number);

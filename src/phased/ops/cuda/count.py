@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from phased.ops.cuda.constants import FOUND_BYTES
 from phased.ops.cuda.launch import Call
-from phased.ops.cuda.pinned import ring
+from phased.ops.cuda.pinned import PATIENCE, ring
 
-# The most events per row in a layer's last batches, by the address of the gate's periods. A guess: code that uses it checks
-# afterwards whether it was too low.
-EXPECTED: dict[int, float] = {}
+
+class Seen(NamedTuple):
+    """What a layer's last batches had: the most events per row, the most events of a row, and the last one's events per row."""
+
+    of_row: float
+    most: float
+    last: float
+
+
+# By the address of the gate's periods. A guess: code that uses it checks afterwards whether it was too low.
+EXPECTED: dict[int, Seen] = {}
+NONE = Seen(0.0, 0.0, 0.0)
 LAYERS = 4096  # entries, at most
 DECAY = 0.98  # of an entry, with each batch
 
@@ -27,14 +38,22 @@ class Count:
     @property
     def expected(self) -> int | None:
         """A guess by the last batches, an eighth more than they had; None for a first batch."""
-        of_row = EXPECTED.get(self._layer)
-        return None if of_row is None else int(1.125 * of_row * self._rows) // 1024 * 1024 + 2048
+        seen = EXPECTED.get(self._layer)
+        return None if seen is None else int(1.125 * seen.of_row * self._rows) // 1024 * 1024 + 2048
 
-    def wait(self, schedule: Tensor) -> Tensor:
-        """The two numbers. If no kernel has reported them, they are read from the schedule."""
+    @property
+    def likely(self) -> tuple[int, int] | None:
+        """A guess by the last batches of the most events of a row, an eighth more than they had, and of all events."""
+        seen = EXPECTED.get(self._layer)
+        return None if seen is None else (int(1.125 * seen.most) + 8, int(seen.last * self._rows))
+
+    def wait(self, schedule: Tensor, patience: float = PATIENCE) -> Tensor:
+        """The two numbers. If no kernel has reported them after so many seconds, they are read from the schedule."""
         found = schedule[self._found : self._found + FOUND_BYTES]
-        reported = ring(self._device).wait(self.ticket) or found.view(torch.int64).tolist()
+        reported = ring(self._device).wait(self.ticket, patience) or found.view(torch.int64).tolist()
         if self._layer not in EXPECTED and len(EXPECTED) >= LAYERS:
             EXPECTED.clear()
-        EXPECTED[self._layer] = max(reported[1] / max(1, self._rows), DECAY * EXPECTED.get(self._layer, 0.0))
+        most, of_row = reported[0], reported[1] / max(1, self._rows)
+        before = EXPECTED.get(self._layer, NONE)
+        EXPECTED[self._layer] = Seen(max(of_row, DECAY * before.of_row), max(most, DECAY * before.most), of_row)
         return torch.tensor(reported, device="cpu")

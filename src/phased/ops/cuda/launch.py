@@ -132,7 +132,7 @@ class Call:
         """Whether blocks of a forward pass compute the same sequences, and exchange numbers (spread.h)."""
         return not self.dense and self.plan("forward", events, capacity.most, bool(capacity.crowded)).together
 
-    def is_crowded(self, events: int) -> bool:
+    def is_crowded(self, events: float) -> bool:
         """Whether steps have many events, if all steps together have so many."""
         return events >= CROWDED * self.rows
 
@@ -185,8 +185,9 @@ class Call:
     def run_forward(self, capacity: Capacity, ticket: Ticket | None = None) -> tuple[Tensor, list[Tensor], Tensor]:
         """All steps: the output, the final state, and the tape.
 
-        If there are more events than the tape's capacity, the tape is not written; the other results are right all the same.
-        Events are counted here unless `add_up` has counted them.
+        If there are more events than the tape's capacity, the tape is not written; the other results are right all the same. If
+        there are more than the capacity for the batch or for a step, nothing is written. Events are counted here unless `add_up`
+        has counted them.
         """
         if capacity.arrivals > LARGEST:
             raise ValueError(f"a batch may have {LARGEST} open events in all, got {capacity.arrivals}. Split the batch.")
@@ -208,7 +209,7 @@ class Call:
         products = self.input_products() if capacity.most_open else None
         weights = (self.wx, self.bias, address(products))
         given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, room)
-        counting = (arrivals.data_ptr(), int(self.added_up), *reported_to(ticket))
+        counting = (arrivals.data_ptr(), capacity.arrivals, int(self.added_up), *reported_to(ticket))
         self.launch("fill", self.blocks, 128, *self.clock, self.gates, *sizes, *given, *counting)
         if self.by_steps:
             copy_state(final, self.state)
@@ -218,8 +219,9 @@ class Call:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             counted = self.found if self.rows else 0  # without rows nothing counts
             results = (output.data_ptr(), *states(final), records, counted, capacity.tape, unit, address(exchange))
-            for crowded, *between in self.ways(events, capacity):
-                self.run("forward", events, capacity.most, crowded, *inputs, *results, *between)
+            for crowded, least, below in self.ways(events, capacity):
+                called = (least, min(below, capacity.arrivals + 1), capacity.most)
+                self.run("forward", events, capacity.most, crowded, *inputs, *results, *called)
         return output, final, tape
 
 

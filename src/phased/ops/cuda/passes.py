@@ -23,6 +23,7 @@ MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
 # One matrix product of the input with the weights of all units is faster than products with those of open units alone: from WIDE
 # features on, if more than a share of OPEN units are open; from WIDE_DENSE on, if all units have events.
 WIDE, OPEN, WIDE_DENSE = 32, 0.1, 8
+LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
 # A batch whose events take at most this share of a GPU's memory with all units open allocates for all, without their number.
 SMALL = 1 / 256
 
@@ -45,7 +46,8 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
     Memory for events is allocated by their number, which the GPU must count first. While a CUDA graph is recorded this would
     block, so the capacity is that of all units being open. A small batch allocates that much for its run, and does not block if
     nothing is kept, or with `guess`: then the tape's capacity is a guess by the last batches. If it is too small, the backward
-    pass repeats the forward pass.
+    pass repeats the forward pass. Other batches have their number guessed, and wait for it when all kernels are launched, so that
+    the GPU need not; if it is not as guessed, they are launched again.
     """
     with on(problem.input.device):
         call = Call(problem)
@@ -60,15 +62,45 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
                 capacity = Capacity(events, min(events, expected), most, crowded=None)
                 output, final, tape = call.run_forward(capacity, count.ticket)
                 return Result(output, tuple(final), [call.schedule, tape], count.wait)
+            guessed = likely(call, count, keep) if guess or not keep else None
+            if guessed is not None:
+                if call.blocks > MANY:
+                    call.add_up(count.ticket)
+                output, final, tape = call.run_forward(guessed, None if call.added_up else count.ticket)
+                numbers = count.wait(call.schedule, LONG)
+                most, events = numbers.tolist()
+                if events <= guessed.arrivals and most <= guessed.most and kernels_for(call, events) == guessed[3:]:
+                    return Result(output, tuple(final), [call.schedule, tape, numbers] if keep else [])
+                call = Call(problem)  # the first one's schedule has been filled in
+                call.prepare()
+                count = Count(call)
             call.add_up(count.ticket)
             most, events = count.wait(call.schedule).tolist()
-            # A small batch may also be run without the number of events, and then has to give the same bits.
-            most_open = call.features >= WIDE and events > OPEN * call.rows * call.units and not small(call)
-            capacity = Capacity(events, events if keep else 0, most, most_open, call.is_crowded(events))
+            capacity = Capacity(events, events if keep else 0, most, *kernels_for(call, events))
         elif not call.dense and call.blocks > MANY:
             call.add_up()
         output, final, tape = call.run_forward(capacity)
         return Result(output, tuple(final), [call.schedule, tape, torch.tensor([most, events], device="cpu")] if keep else [])
+
+
+def likely(call: Call, count: Count, keep: bool) -> Capacity | None:
+    """The capacity for a batch by the last ones; None if there were none, or if it is not clear which kernels it needs."""
+    expected, seen = count.expected, count.likely
+    if expected is None or seen is None:
+        return None
+    (most, events), all_open = seen, call.rows * call.units
+    fewer, more = (kernels_for(call, part * events) for part in (0.9, 1.1))
+    if fewer != more:
+        return None
+    room = min(expected, all_open)
+    return Capacity(room, room if keep else 0, min(most, call.units), *fewer)
+
+
+def kernels_for(call: Call, events: float) -> tuple[bool, bool]:
+    """What `Capacity` says of the kernels for so many events."""
+    # A small batch may also be run without the number of events, and then has to give the same bits.
+    most_open = call.features >= WIDE and events > OPEN * call.rows * call.units and not small(call)
+    return most_open, call.is_crowded(events)
 
 
 def begin(problem: Problem) -> Result:

@@ -49,8 +49,8 @@ class Ring:
             number = self._last
         return Ticket(number, self._memory.data_ptr() + 8 * WIDTH * (number % SLOTS))
 
-    def wait(self, ticket: Ticket) -> tuple[int, int] | None:
-        """The two numbers; None if they are late, or if the slot belongs to another ticket by now."""
+    def wait(self, ticket: Ticket, patience: float = PATIENCE) -> tuple[int, int] | None:
+        """The two numbers; None if they are not there after so many seconds, or if the slot belongs to another ticket by now."""
         first, mark = WIDTH * (ticket.number % SLOTS), ticket.mark >> BITS
         deadline = 0.0
         while True:
@@ -58,7 +58,7 @@ class Ring:
             if one >> BITS == mark == two >> BITS:
                 return one & (1 << BITS) - 1, two & (1 << BITS) - 1
             now = time.perf_counter()
-            deadline = deadline or now + PATIENCE
+            deadline = deadline or now + patience
             if now > deadline or self._last >= ticket.number + SLOTS:
                 return None
             time.sleep(0)  # lets other threads run

@@ -117,7 +117,7 @@ int main(int, char** arguments) {
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = given.lengths.data();
   p.start = given.start.data(), p.arrivals = arrivals.data(), p.wh = weights.data(), p.peephole = peephole;
   p.output = output.data(), p.final_h = final_h.data(), p.final_c = Cell::has_c ? final_c.data() : nullptr;
-  p.tape = tape.data(), p.found = found, p.room = Index(events) - null, p.ring = rows, p.most = units;
+  p.tape = tape.data(), p.found = found, p.room = Index(events) - null, p.ring = rows, p.most = p.largest = units;
   if (!null) p.initial_h = h0.data(), p.initial_c = Cell::has_c ? c0.data() : nullptr;
   p.least = Index(events) + 1, p.below = Index(events) + 2;  // another kernel's batch
   run(grid, teams_of_block * kTeam, kTeam, [&] { grouped_forward(p); });

@@ -115,11 +115,19 @@ int main(int, char** arguments) {
       std::vector<int> unit_of(events.size() + 1, -1), row_of(events.size() + 1, -1);
       const Index room = Index(events.size()) - !fits;
       const int group = features >= 5 ? 8 : features >= 3 ? 4 : features == 2 ? 2 : 1;
-      run_grid({unsigned(blocks), 1, 1}, 128, [&] {
-        fill(time.data(), time_batch, time_step, gates.data(), batch, steps, units, 0.0, 0, mask.data(), own_start.data(), own,
-             x.data(), batch * features, features, features, wx.data(), bias.data(), multiplied ? products.data() : nullptr, group,
-             unit_of.data(), row_of.data(), room, arrivals.data(), added, report);
-      });
+      const auto fill_up_to = [&](Index capacity) {
+        run_grid({unsigned(blocks), 1, 1}, 128, [&] {
+          fill(time.data(), time_batch, time_step, gates.data(), batch, steps, units, 0.0, 0, mask.data(), own_start.data(), own,
+               x.data(), batch * features, features, features, wx.data(), bias.data(), multiplied ? products.data() : nullptr, group,
+               unit_of.data(), row_of.data(), room, arrivals.data(), capacity, added, report);
+        });
+      };
+      const auto start_before = own_start;
+      if (!events.empty()) fill_up_to(Index(events.size()) - 1);  // too few: nothing but the numbers is written
+      for (const Arrival& each : arrivals) expect(each.head.unit, -1, "an event beyond the capacity");
+      for (const int unit : unit_of) expect(unit, -1, "a unit beyond the capacity");
+      wrong += own_start != start_before;
+      fill_up_to(Index(events.size()));
       for (int row = 0; row <= rows; row++) expect(double(own_start[row]), double(starts[row]), "start");
       expect(double(own->most), double(most), "most"), expect(double(own->all), double(events.size()), "all");
       expect(double(slot[0] - report.mark), double(most), "reported most");
@@ -146,7 +154,7 @@ int main(int, char** arguments) {
     run_grid({unsigned(blocks), 1, 1}, 128, [&] {
       fill(time.data(), time_batch, time_step, gates.data(), batch, steps, units, 0.01, 1, nullptr, nullptr, nullptr, x.data(),
            batch * features, features, features, wx.data(), bias.data(), nullptr, features > 1 ? 2 : 1, nullptr, nullptr, 0,
-           arrivals.data(), 0, none);
+           arrivals.data(), 0, 0, none);
     });
     for (int row = 0; row < rows; row++)
       for (int unit = 0; unit < units; unit++) {

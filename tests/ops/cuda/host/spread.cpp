@@ -104,7 +104,7 @@ int main(int, char** arguments) {
   }
   const Index found[2] = {units, Index(events)};
   Forward p{};
-  describe(p), p.arrivals = arrivals.data(), p.found = found, p.room = Index(events) - null, p.below = Index(events) + 1;
+  describe(p), p.arrivals = arrivals.data(), p.found = found, p.room = Index(events) - null, p.below = Index(events) + 1, p.largest = units;
   p.output = visible<float>(states * steps), p.final_h = visible<float>(states), p.exchange = visible<float>(events);
   p.final_c = Cell::has_c ? visible<float>(states) : nullptr, p.tape = visible<Record>(events);
   if (!null) p.initial_h = h0.data(), p.initial_c = Cell::has_c ? c0.data() : nullptr;
