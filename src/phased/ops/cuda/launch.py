@@ -16,6 +16,7 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import (
     FOUND_BYTES,
     GATE,
+    GROUPED,
     LANES,
     OF_BLOCK_BYTES,
     PRODUCTS,
@@ -133,8 +134,8 @@ class Call:
         return not self.dense and self.plan("forward", events, capacity.most, bool(capacity.crowded)).together
 
     def is_crowded(self, events: float) -> bool:
-        """Whether steps have many events, if all steps together have so many."""
-        return events >= CROWDED * self.rows
+        """Whether steps have so many events, if all steps together have these, that a small layer has other kernels for them."""
+        return self.units <= GROUPED and events >= CROWDED * self.rows
 
     def empty(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
         """Memory on the GPU."""
