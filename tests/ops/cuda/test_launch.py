@@ -113,8 +113,10 @@ def test_batches_that_are_not_small_wait_after_all_launches_or_launch_again(monk
         found = case.gradients("cuda")
     for kind, same in zip(found, expected, strict=True):
         assert all(torch.equal(kind[name], same[name]) for name in same)
-    once = guess in ("nothing", "enough", "that it is not clear which kernels are needed")
-    assert len(made) == (1 if once else 2)
+    again = guess in ("too few in all", "too few in a step")
+    if guess == "that other kernels are needed":  # which only small layers and wide inputs have
+        again = hidden <= layout.GROUPED or inputs >= passes.WIDE
+    assert len(made) == (2 if again else 1)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -15,7 +15,7 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import GROUPED, HELD, struct_bytes
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward
-from phased.ops.cuda.launch import Call, Capacity, is_dense, known_parts, parts_of_schedule, tape_dtype_of, taped
+from phased.ops.cuda.launch import LARGEST, Call, Capacity, is_dense, known_parts, parts_of_schedule, tape_dtype_of, taped
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.operator import operator
 
@@ -92,7 +92,7 @@ def likely(call: Call, count: Count, keep: bool) -> Capacity | None:
     fewer, more = (kernels_for(call, part * events) for part in (0.9, 1.1))
     if fewer != more:
         return None
-    room = min(expected, all_open)
+    room = min(expected, all_open, LARGEST)
     return Capacity(room, room if keep else 0, min(most, call.units), *fewer)
 
 
