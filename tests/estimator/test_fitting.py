@@ -1,5 +1,7 @@
 """Training: the best epoch is kept, interrupts and checkpoints, the budget of updates, and the report."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,21 @@ def test_the_model_is_trained_on_all_sequences_for_as_many_epochs_as_were_best(m
     # What is reported was measured without the sequences held out.
     assert twice.report_.scores == once.report_.scores
     assert not any(torch.equal(a, b) for a, b in zip(weights(once), weights(twice), strict=True) if a.dim() == 2)
+
+
+def test_a_second_training_that_learned_less_is_not_kept(monkeypatch):
+    once = PhasedClassifier(**QUICK, refit=False).fit(X, Y)
+    original = training.train
+
+    def train(network, task, objective, optimiser, settings, patience, *given):
+        if patience is None:  # the second one learns nothing
+            optimiser = replace(optimiser, rate=1e-9)
+        return original(network, task, objective, optimiser, settings, patience, *given)
+
+    monkeypatch.setattr(training, "train", train)
+    model = PhasedClassifier(**QUICK).fit(X, Y)
+    assert (model.report_.refitted, model.report_.interrupted) == (False, False)
+    assert np.array_equal(model.predict_proba(X), once.predict_proba(X))
 
 
 def test_sequences_that_are_given_for_validation_are_not_trained_on():

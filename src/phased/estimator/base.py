@@ -153,9 +153,13 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             task_of_all = EventTask(data, everyone, test, batch)
             objective = self._objective(encoded, both.counts, everyone, whole)
             apart = None if folder is None else folder / ALL
-            interrupted = self._train(again, task_of_all, objective, seed, fitted.best, None, apart).interrupted
-            if not interrupted:
-                network, task, refitted = again, task_of_all, True
+            second = self._train(again, task_of_all, objective, seed, fitted.best, None, apart)
+            interrupted = second.interrupted
+            # It has been trained on the sequences held out. If it is worse on them all the same, it has not learned in time what
+            # the first one learned late and by chance, as networks do that learn nothing for many epochs.
+            refitted = not interrupted and second.curve[-1].test <= fitted.curve[fitted.best - 1].test
+            if refitted:
+                network, task = again, task_of_all
                 share = training.keep_budget(network, task, self._budget())
         self.network_ = network.requires_grad_(False)
         self.report_ = Report(
