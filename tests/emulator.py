@@ -7,17 +7,17 @@ which order) and its use of their results are tested without a GPU; the kernels 
 import ctypes
 import inspect
 import re
+from typing import ClassVar
 
 import numpy as np
 import torch
 
 from phased.cell import CELLS
 from phased.gate import TimeGate
-from phased.ops.cuda import compiler
 from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, PLACE, RECORD, STRETCH, struct_bytes
+from signatures import parameters, struct
 
 UNWRITTEN = 0xFFFFFFFF  # all bits of a number that one block will write and others wait for
-COMMENT = re.compile(r"//[^\n]*")
 
 
 def at(address, *shape, dtype, strides=None):
@@ -49,6 +49,8 @@ def weighted_sum(weights, shares):
 
 class Emulator:
     """The kernels for a cell and a number type."""
+
+    summed_by: ClassVar[list[str]] = []  # the kernels that have summed gradients to weights
 
     def __init__(self, cell, real, peephole=0, tape_dtype=None):
         self.cell, self.peepholes, self.tape_dtype = CELLS[cell.lower()], peephole, tape_dtype
@@ -390,30 +392,11 @@ class Emulator:
         self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
         units, ring, sums, found, least, below,
     ):  # fmt: skip
-        assert ring in (2, 3)
+        assert 1 <= ring < 1 << 16 if "sorted" in self.name else ring in (2, 3)
         if not self.is_called(found, least, below):
             return
-        self.sum_events(
-            to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
-            units, sums,
-        )  # fmt: skip
-
-    def sorted_sums(
-        self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
-        units, ring, sums, found, least, below,
-    ):  # fmt: skip
-        assert 1 <= ring < 1 << 16
-        if not self.is_called(found, least, below):
-            return
-        self.sum_events(
-            to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
-            units, sums,
-        )  # fmt: skip
-
-    def sum_events(
-        self, to_products, units_of, rows_of, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch,
-        steps, units, sums,
-    ):  # fmt: skip
+        self.summed_by.append(self.name)
+        units_of, rows_of = unit, row
         columns, splits, rows = units + features + 1, self.grid[2], batch * steps
         row, unit = self.open_units(mask, rows, units).nonzero()
         assert at(start, rows + 1, dtype=np.int64)[-1] == len(row)
@@ -429,6 +412,8 @@ class Emulator:
         total[:] = 0
         split = np.arange(len(row)) % splits  # each sums some of the events
         np.add.at(total, (split, unit), np.einsum("eg,ec->egc", self.numbers(to_products, len(row), 4), z))
+
+    sorted_sums = event_sums  # in another order
 
     def gate_sums(
         self, to_others, start, unit_of, row_of, time, time_batch, time_step, all_gates, batch, steps, units, square, peephole,
@@ -485,54 +470,6 @@ KERNELS = (
     *(*AROUND, "forward", "dense_forward", "backward", "dense_backward"),
     *("place_steps", "step_forward", "step_backward"),
 )
-
-
-def source(name):
-    return COMMENT.sub("", (compiler.KERNELS / "cuda" / name).read_text(encoding="utf-8"))
-
-
-def declared(text):
-    """Names and kinds, q or d, of declarations such as "const Real *a, *b; double c"."""
-    found = []
-    for declaration in filter(None, (part.strip() for part in text.split(";"))):
-        head, *more = declaration.split(",")
-        kind = "d" if re.match(r"(const )?double [^*]*$", head) else "q"
-        found += [(re.search(r"(\w+)$", name.strip())[1], kind) for name in (head, *more)]
-    return found
-
-
-def struct(name):
-    """The numbers a struct is made of, up to its first function."""
-    text = next(filter(None, (re.search(rf"struct {name} {{(.*?)\n}};", source(file), re.S) for file in STRUCTS)))[1]
-    return declared(re.split(r"__device__|static", text)[0])
-
-
-STRUCTS = ("steps.h", "weights.h", "schedule.cu", "sums.h", "stepwise.cu")
-FILES = (
-    "schedule.cu",
-    "weights.cu",
-    "sums.cu",
-    "sorted_sums.cu",
-    "held_forward.cu",
-    "held_backward.cu",
-    "streamed_forward.cu",
-    "dense.cu",
-    "stepwise.cu",
-)
-
-
-def parameters(name):
-    """The parameters of a kernel as its source has them, structs taken apart: (name, kind)."""
-    for file in FILES:
-        bounds = r"(?:__launch_bounds__\([^)]*\)\s*)?"
-        kernel = re.search(rf'extern "C" __global__ void\s+{bounds}(?:\w+_)?{name}\(\s*(.*?)\) {{', source(file), re.S)
-        if kernel:
-            break
-    found = []
-    for parameter in re.split(r",\s*", kernel[1]):
-        whole = re.fullmatch(r"const (Packing|Unpacking|Summing|Slot|Forward|Backward|Place) \w+", parameter)
-        found += struct(whole[1]) if whole else declared(parameter)
-    return found
 
 
 def emulated(name):

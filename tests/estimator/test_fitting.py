@@ -67,6 +67,19 @@ def test_a_second_training_that_learned_less_is_not_kept(monkeypatch):
     assert np.array_equal(model.predict_proba(X), once.predict_proba(X))
 
 
+def test_torchs_default_dtype_does_not_matter(tmp_path):
+    expected = PhasedClassifier(**QUICK).fit(X, Y).predict_proba(X)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        model = PhasedClassifier(**QUICK, refit=np.True_).fit(X, Y)
+        model.save(tmp_path / "model")
+        found = PhasedClassifier.load(tmp_path / "model").predict_proba(X)
+    finally:
+        torch.set_default_dtype(before)
+    assert np.allclose(found, expected, atol=1e-5)
+
+
 def test_sequences_that_are_given_for_validation_are_not_trained_on():
     model = PhasedClassifier(**QUICK).fit(X[:40], Y[:40], validation=(X[40:], Y[40:]))
     assert not model.report_.refitted

@@ -57,7 +57,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     epochs: int
     patience: int
     validation: float
-    refit: bool
+    refit: bool | np.bool_
     device: str
     random_state: Any
     checkpoint: Any
@@ -326,7 +326,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             check.number("updates", self.updates, low=0.0, low_open=True, high=1.0)
             if not self.cell.startswith("phased"):
                 raise ValueError(f"updates must be None for cell={self.cell!r}, whose units are always open, got {self.updates}.")
-        check.flag("refit", self.refit)
+        check.flag("refit", bool(self.refit) if isinstance(self.refit, np.bool_) else self.refit)
         check_device(self.device)
 
     @abstractmethod

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from phased.estimator.inputs import width
 from phased.estimator.pooling import pool_every_step
 from phased.estimator.readout import read_out, two_products
-from phased.estimator.summary import PIECES, PIECES_OF_STEPS, SPREAD, Pieces, columns, summaries
+from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
 from phased.learn.model import Model
@@ -32,7 +32,7 @@ class Plain(nn.Module):
 
     def __init__(self, cell: str, features: int, units: int) -> None:
         super().__init__()
-        self.rnn = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](features, units)
+        self.rnn = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](features, units, dtype=REAL)
         self.hidden_size = units
 
     def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, None]:
@@ -73,7 +73,7 @@ class Network(Model):
         features = width(variables)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
         self.rnn: PhasedRNN | Plain = (
-            phased(features + static, units, learn_ratio_on=True, **gate)
+            phased(features + static, units, learn_ratio_on=True, dtype=REAL, **gate)
             if phased is not None
             else Plain(cell, features + static, units)
         )
@@ -81,7 +81,7 @@ class Network(Model):
         self.sizes = Sizes(units, features, variables, static)
         pieces = PIECES_OF_STEPS if every_step else PIECES
         self.pieces = Pieces(columns(features, variables, static), pieces)
-        self.head = nn.Linear(self.sizes.states + self.pieces.start.numel(), outputs)
+        self.head = nn.Linear(self.sizes.states + self.pieces.start.numel(), outputs, dtype=REAL)
         nn.init.zeros_(self.head.weight[:, self.sizes.states :].detach())
         self.decay = 0.0  # of the pieces' weights; `measure` sets it
         self.every_step, self.outputs = every_step, outputs

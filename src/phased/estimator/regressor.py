@@ -34,7 +34,8 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         patience: Epochs without a lower loss on held-out sequences after which training stops. The weights of epochs before
             this one are kept only if training ends there: a network that has hardly been trained may do well by chance.
         validation: Share of the sequences to hold out.
-        refit: Whether to train the model that is kept on all sequences, also those held out, for as many epochs as were best.
+        refit: Whether to train another network on all sequences, also those held out, for as many epochs as were best. It is kept
+            if it is not worse on these.
         device: "auto", "cpu", "cuda" or "cuda:1".
         random_state: Seed, or numpy's RandomState; None for another result in every fit.
         checkpoint: A folder. A training that was interrupted continues from there.

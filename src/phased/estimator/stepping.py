@@ -56,7 +56,7 @@ class Memory:
     __slots__ = ("c", "h", "tensors")
 
     def __init__(self, states: int, units: int) -> None:
-        self.tensors = tuple(torch.zeros(1, units) for _ in range(states))
+        self.tensors = tuple(torch.zeros(1, units, dtype=torch.float32) for _ in range(states))
         self.h, self.c = address(self.tensors[0]), address(self.tensors[-1])
 
     def arrays(self) -> NDArray[np.float32]:

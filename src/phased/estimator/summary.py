@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from phased.estimator.pooling import pool_every_step, pool_last
 from phased.schedule import valid_steps
 
+REAL = torch.float32
+"""Of inputs and network, whatever torch's default is."""
 PIECES = 8
 """Pieces of a summary where a sequence has one target."""
 PIECES_OF_STEPS = 1
@@ -67,7 +69,7 @@ class Pieces(nn.Module):
     def __init__(self, columns: int, count: int) -> None:
         super().__init__()
         for name in ("start", "slope", "center", "factor"):
-            self.register_buffer(name, torch.zeros(count, columns))
+            self.register_buffer(name, torch.zeros(count, columns, dtype=REAL))
 
     def forward(self, rows: Tensor) -> Tensor:
         """The pieces of summaries."""

@@ -9,10 +9,11 @@ from numpy.lib.stride_tricks import as_strided
 
 import contract
 from contract import Case, assert_contract, assert_same
-from emulator import KERNELS, Emulator, at, emulated, parameters, weighted_sum
+from emulator import KERNELS, Emulator, at, emulated, weighted_sum
 from phased import PhasedLSTM, ops
 from phased.init import LogUniform
 from phased.ops.cuda import count, driver, kernels, launch, layout, passes, pinned, stepwise
+from signatures import parameters
 from strategies import clocks, poisoned, seeds
 
 GUESSES = {"none": None, "too low": 1, "too high": 10**9}
@@ -170,10 +171,9 @@ def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed
 @pytest.mark.parametrize("ratio, kernel", [((0.3, 1.0), "event_sums"), ((0.005, 0.02), "sorted_sums")])
 def test_events_of_few_open_units_are_sorted_also_while_a_graph_is_recorded(monkeypatch, capturing, ratio, kernel):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
-    used, original = [], Emulator.sum_events
-    monkeypatch.setattr(Emulator, "sum_events", lambda self, *given: used.append(self.name) or original(self, *given))
+    monkeypatch.setattr(Emulator, "summed_by", [])
     assert_contract(Case("lstm", steps=60, hidden=30, ratio=ratio), "cuda")
-    assert {name.removeprefix("wide_") for name in used} == {kernel}
+    assert {name.removeprefix("wide_") for name in Emulator.summed_by} == {kernel}
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.01])

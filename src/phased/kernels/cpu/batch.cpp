@@ -1,7 +1,6 @@
 #include "batch.h"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -117,24 +116,6 @@ Buffer<double> bounded_gates(int64_t units, const double* period, const double* 
     gates[2 * units + n] = within(ratio_on[n], bounds.smallest_ratio, 1.0);
   }
   return gates;
-}
-
-bool is_clock(const double* time, int64_t steps, int64_t batch, int64_t of_step, int64_t of_sequence, const int64_t* lengths) {
-  bool rising = true;
-  for (int64_t b = 0; b < batch; b++) {
-    const double* own = time + b * of_sequence;
-    const int64_t count = lengths ? lengths[b] : steps;
-    if (!count) continue;
-    double before = own[0];
-    // From a finite time to a finite time without a step back, all are finite.
-    rising &= std::isfinite(before) && std::isfinite(own[(count - 1) * of_step]);
-    for (int64_t j = 1; j < count; j++) {
-      const double now = own[j * of_step];
-      rising &= now >= before;
-      before = now;
-    }
-  }
-  return rising;
 }
 
 void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps) {

@@ -39,10 +39,6 @@ struct GateBounds {
 Buffer<double> bounded_gates(int64_t units, const double* period, const double* shift, const double* ratio_on,
                              const GateBounds& bounds);
 
-// Whether the times of every sequence are finite and never decrease; element (step, sequence) at the sum of their strides.
-// Without lengths, all steps count.
-bool is_clock(const double* time, int64_t steps, int64_t batch, int64_t of_step, int64_t of_sequence, const int64_t* lengths);
-
 // The open events of every sequence.
 template <class T>
 struct Schedule {

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "batch.h"
+#include "clock.h"
 #ifdef PHASED_X86
 #include "cpu_features.h"
 #endif

@@ -61,7 +61,8 @@ struct Lookup {
   }
 };
 
-// The events of a sequence in a step, kRound at a time: lane l has the l-th of each 32.
+// The events of a sequence in a step, kRound at a time: lane l has the l-th of each 32. Lanes beyond the last have its unit, not
+// another one: what they multiply with zero may not be finite.
 constexpr int kEach = kSequences / kTeams;  // sequences whose events a warp reads
 constexpr int kRound = 2 * kLanes, kTurns = kRound / kLanes;
 
@@ -76,7 +77,10 @@ struct Events {
   template <class P>
   __device__ __forceinline__ void load(const P& p, int lane) {
 #pragma unroll
-    for (int i = 0; i < kTurns; i++) unit[i] = i * kLanes + lane < count ? p.unit[begin + i * kLanes + lane] : 0;
+    for (int i = 0; i < kTurns; i++) {
+      const int e = i * kLanes + lane;
+      unit[i] = count > 0 ? p.unit[begin + (e < count ? e : count - 1)] : 0;
+    }
   }
   // To the next round.
   __device__ __forceinline__ void go_on() { begin += kRound, count -= kRound; }

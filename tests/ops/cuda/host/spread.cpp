@@ -21,7 +21,9 @@ int main(int, char** arguments) {
   const size_t states = size_t(batch) * units;
   generator.seed(units * 1000 + batch);
 
-  // Open units: none, few, or all of a step. Sequences may have no step, or fewer than others.
+  // Open units: none, few, or all of a step except the first, which never opens if there are others. Sequences may have no step, or
+  // fewer than others.
+  const int never = units > 1 ? 0 : -1;
   std::vector<Index> start{0}, lengths;
   std::vector<unsigned> mask(size_t(batch) * steps * words, 0);
   std::vector<int> unit, row;
@@ -30,7 +32,7 @@ int main(int, char** arguments) {
     for (int j = 0; j < steps; j++) {
       const double chances[] = {0, 0.05, 0.15, 0.4, 1}, chance = chances[generator() % 5];
       for (int u = 0; u < units && j < lengths[b]; u++)
-        if (uniform(0, 1) < chance) {
+        if (u != never && uniform(0, 1) < chance) {
           unit.push_back(u), row.push_back(b * steps + j);
           mask[size_t(b * steps + j) * words + u / 32] |= 1u << u % 32;
         }
@@ -39,8 +41,9 @@ int main(int, char** arguments) {
   }
   const size_t events = unit.size();
   Numbers weights(size_t(units) * 4 * pitch, 0);
-  for (int r = 0; r < 4 * units; r++)
-    for (int column = 0; column < units; column++) weights[r * pitch + column] = float(uniform(-1, 1) / std::sqrt(units));
+  for (int r = 0; r < 4 * units; r++)  // those of a unit that never opens are not used
+    for (int column = 0; column < units; column++)
+      weights[r * pitch + column] = r / 4 == never ? NAN : float(uniform(-1, 1) / std::sqrt(units));
   const Numbers own = drawn<float>(3 * units);
   const float* const peephole = kPeephole ? own.data() : nullptr;
   const auto describe = [&](auto& p) {
