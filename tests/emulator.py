@@ -4,7 +4,6 @@ Each method has a kernel's name and parameters. So the arguments that Python pas
 which order) and its use of their results are tested without a GPU; the kernels themselves are not.
 """
 
-import ctypes
 import inspect
 import re
 from typing import ClassVar
@@ -12,25 +11,14 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from emulated_steps import EmulatedSteps
 from phased.cell import CELLS
 from phased.gate import TimeGate
-from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, PLACE, RECORD, STRETCH, struct_bytes
-from signatures import parameters, struct
+from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, RECORD, STRETCH, struct_bytes
+from raw_memory import at
+from signatures import parameters
 
 UNWRITTEN = 0xFFFFFFFF  # all bits of a number that one block will write and others wait for
-
-
-def at(address, *shape, dtype, strides=None):
-    """Memory at an address, as an array; strides are in entries."""
-    kind = np.dtype(dtype)
-    if 0 in shape:
-        return np.empty(shape, kind)
-    assert address, "a null pointer was followed"
-    assert address % kind.alignment == 0, "a pointer is not aligned"
-    first = np.frombuffer((ctypes.c_char * kind.itemsize).from_address(int(address)), kind)
-    if strides is None:
-        strides = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
-    return np.lib.stride_tricks.as_strided(first, shape, [stride * kind.itemsize for stride in strides])
 
 
 def report(to, mark, most, count):
@@ -47,7 +35,7 @@ def weighted_sum(weights, shares):
     return (weights * shares[..., None]).sum((0, 1))
 
 
-class Emulator:
+class Emulator(EmulatedSteps):
     """The kernels for a cell and a number type."""
 
     summed_by: ClassVar[list[str]] = []  # the kernels that have summed gradients to weights
@@ -303,60 +291,6 @@ class Emulator:
 
     dense_backward = backward
 
-    def place_steps(
-        self, to, first, steps, lengths, arrivals, output, tape, to_output, output_step, output_batch, to_products, to_others
-    ):
-        place = (first, steps, lengths, arrivals, output, tape, to_output, output_step, output_batch, to_products, to_others)
-        at(to, PLACE, dtype=np.int64)[:] = place
-
-    def of_step(self, place, forward, offset, batch, units, peephole):
-        """The place, the step, and for each sequence that has it: its number and its events; and the peepholes."""
-        found = dict(zip([name for name, _ in struct("Place")], at(place, PLACE, dtype=np.int64).tolist(), strict=True))
-        j, steps = found["first"] + (offset if forward else -offset), found["steps"]
-        own = at(found["lengths"], batch, dtype=np.int64).clip(0, steps) if found["lengths"] else np.full(batch, steps)
-        there = [(b, slice((b * steps + j) * units, (b * steps + j + 1) * units)) for b in range(batch) if 0 <= j < own[b]]
-        w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
-        return found, j, there, torch.tensor(w)
-
-    def step_forward(self, place, offset, batch, units, products, peephole, h, c):
-        found, j, there, w = self.of_step(place, True, offset, batch, units, peephole)
-        if j >= found["steps"]:
-            return
-        out = self.numbers(found["output"], found["steps"], batch, units)[j]
-        out[:] = 0
-        all_h, all_c = self.numbers(h, batch, units), self.numbers(c, batch, units) if c else np.zeros((batch, units), self.real)
-        for b, events in there:
-            arrivals = at(found["arrivals"], events.stop, dtype=self.arrival)[events]
-            assert (arrivals["unit"] == np.arange(units)).all()
-            assert (arrivals["row"] == b * found["steps"] + j).all()
-            a, k = arrivals["terms"] + self.numbers(products, batch, units, 4)[b], torch.tensor(arrivals["k"])
-            old = torch.tensor(all_h[b]), torch.tensor(all_c[b])
-            new = (*self.propose(torch.tensor(a), *old, w).state, old[1])[:2]
-            if found["tape"]:
-                self.write_records(found["tape"], events.start, a, all_c[b], all_h[b], arrivals["k"])
-            all_h[b], all_c[b] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
-            out[b] = all_h[b]
-
-    def step_backward(self, place, offset, batch, units, peephole, to_h, to_c, shares):
-        found, j, there, w = self.of_step(place, False, offset, batch, units, peephole)
-        own_shares = self.numbers(shares, batch, units, 4)
-        own_shares[:] = 0
-        all_h = self.numbers(to_h, batch, units)
-        all_c = self.numbers(to_c, batch, units) if to_c else np.zeros((batch, units), self.real)
-        for b, events in there:
-            if found["to_output"]:
-                strides = found["output_step"], found["output_batch"], 1
-                all_h[b] += self.numbers(found["to_output"], found["steps"], batch, units, strides=strides)[j, b]
-            record = self.records(found["tape"], events.start, events.stop)
-            a, c, h, k = record[:, :4], record[:, 4], record[:, 6], record[:, 7]
-            grads = self.adjoint((torch.tensor(all_h[b]), torch.tensor(all_c[b])), a, k, (h, c), w)
-            own_shares[b], to_k, all_h[b], all_c[b], to_w = (grad.numpy() for grad in grads)
-            self.numbers(found["to_products"], events.stop, 4)[events] = own_shares[b]
-            others = self.numbers(found["to_others"], events.stop, 4 if self.peepholes else 1)[events]
-            others[:, 0] = to_k
-            if self.peepholes:
-                others[:, 1:] = to_w
-
     def put(self, units, features, sums, ih, hh, bias_ih, bias_hh):
         """Sums (units, 4, columns) as gradients to torch's weights."""
         stacked = self.cell.gates * units
@@ -415,6 +349,32 @@ class Emulator:
 
     sorted_sums = event_sums  # in another order
 
+    def unit_sums(
+        self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
+        units, ring, sums, found, least, below, sorted, first,
+    ):  # fmt: skip
+        count = at(start, batch * steps + 1, dtype=np.int64)[-1]
+        of = at(unit, count, dtype=np.int32)
+        assert (at(sorted, count, dtype=np.int64) == of.argsort(kind="stable")).all()
+        assert (at(first, units + 1, dtype=np.int64) == np.searchsorted(np.sort(of), np.arange(units + 1))).all()
+        given = (
+            to_products,
+            unit,
+            row,
+            mask,
+            start,
+            output,
+            initial_h,
+            initial_batch,
+            x,
+            x_step,
+            x_batch,
+            features,
+            batch,
+            steps,
+        )
+        self.event_sums(*given, units, 2, sums, found, least, below)
+
     def gate_sums(
         self, to_others, start, unit_of, row_of, time, time_batch, time_step, all_gates, batch, steps, units, square, peephole,
         partial,
@@ -463,12 +423,12 @@ class Emulator:
 
 
 AROUND = (
-    *("pack", "find_open", "add_up", "fill", "event_sums", "sorted_sums", "gate_sums", "dense_gate_sums"),
-    *("unpack", "input_gradient"),
+    *("pack", "find_open", "add_up", "fill", "event_sums", "sorted_sums", "unit_sums", "gate_sums"),
+    *("dense_gate_sums", "unpack", "input_gradient"),
 )
 KERNELS = (
     *(*AROUND, "forward", "dense_forward", "backward", "dense_backward"),
-    *("place_steps", "step_forward", "step_backward"),
+    *("place_steps", "step_forward", "step_backward", "open_step_forward", "open_step_cells", "open_step_sums"),
 )
 
 

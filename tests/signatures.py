@@ -33,11 +33,14 @@ FILES = (
     "weights.cu",
     "sums.cu",
     "sorted_sums.cu",
+    "unit_sums.cu",
     "held_forward.cu",
     "held_backward.cu",
     "streamed_forward.cu",
     "dense.cu",
     "stepwise.cu",
+    "open_step_forward.cu",
+    "open_step_backward.cu",
 )
 
 

@@ -7,36 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-import contract
 from contract import Case, assert_contract, assert_same
 from emulator import KERNELS, Emulator, at, emulated, weighted_sum
-from phased import PhasedLSTM, ops
+from phased import PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count, driver, kernels, launch, layout, passes, pinned, stepwise
+from phased.ops.cuda import count, launch, layout, passes, pinned
 from signatures import parameters
 from strategies import clocks, poisoned, seeds
 
 GUESSES = {"none": None, "too low": 1, "too high": 10**9}
 
-
-class H200:
-    multi_processor_count = 132
-    total_memory = 150 * 10**9
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_gpu_in_numpy():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "common", lambda device, cell, real, low=None: Emulator(cell, real, tape_dtype=low))
-        patch.setattr(kernels, "recurrence", lambda device, *given: Emulator(*given[:2], peephole=given[4], tape_dtype=given[2]))
-        patch.setattr(driver, "shared_memory", lambda device: 232_448)
-        patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
-        patch.setattr(torch.cuda, "current_device", lambda: None)
-        patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-        patch.setattr(ops, "choose", lambda name, device, problem: ops.backends()[name])
-        patch.setattr(ops, "require", lambda name: None)
-        patch.setattr(contract, "device_of", lambda backend: torch.device("cpu"))
-        yield
+pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
 
 
 @pytest.fixture(autouse=True)
@@ -336,17 +317,6 @@ def test_under_autocast_layers_in_float64_keep_what_they_compute(low):
     assert_same(*(case.gradients(backend)[1] for backend in ("cuda", "reference")), torch.float64, "gradient to")
 
 
-class Replayed:
-    """A CUDA graph, without CUDA: its work is done again."""
-
-    def __init__(self, work):
-        self.replay = work
-
-
-class Stream:
-    cuda_stream = 0
-
-
 @pytest.mark.parametrize("cell, peephole", [("lstm", False), ("lstm", True), ("gru", False)])
 def test_a_small_layer_has_its_weights_in_registers(monkeypatch, cell, peephole):
     monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
@@ -356,72 +326,3 @@ def test_a_small_layer_has_its_weights_in_registers(monkeypatch, cell, peephole)
     case = Case(cell, leak=0.01, dtype=torch.float32, lengths=[11, 0, 4], peephole=peephole)
     assert_contract(case.poison_padding(), "cuda")
     assert {"small_dense_forward", "small_dense_backward"} <= set(launched)
-
-
-@pytest.fixture(params=[False, True], ids=["first run", "recorded"])
-def by_steps(request, monkeypatch):
-    monkeypatch.setattr(launch, "MANY_UNITS", 1)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: not request.param)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream)
-    monkeypatch.setattr(stepwise, "CHUNK", 4)  # so that the last chunk has fewer steps
-    monkeypatch.setattr(stepwise, "record", Replayed)
-    monkeypatch.setattr(stepwise, "GRAPHS", EverythingRecorded())
-
-
-class EverythingRecorded(stepwise.Graphs):
-    """From the first run on."""
-
-    def of(self, *given):
-        return super().of(*given) or super().of(*given)
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize("shape", ["triangle", "square"])
-@pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
-@pytest.mark.parametrize("inputs", [3, passes.WIDE])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape, extras, inputs, dtype):
-    options = extras | {"peephole": cell == "lstm" and bool(extras)}
-    case = Case(cell, inputs=inputs, leak=0.01, shape=shape, dtype=dtype, lengths=[11, 0, 4], **options)
-    assert_contract(case.poison_padding(), "cuda")
-
-
-def test_steps_recorded_in_inference_mode_serve_training(by_steps):
-    case = Case("lstm", leak=0.01, lengths=[11, 0, 4])
-    with torch.inference_mode():
-        case.run("cuda")
-    assert_contract(case, "cuda")
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2])
-@pytest.mark.parametrize("batch", [0, 1, 4])
-def test_empty_and_tiny_batches_step_by_step(by_steps, steps, batch):
-    assert_contract(Case(steps=steps, batch=batch, leak=0.01), "cuda")
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-@pytest.mark.parametrize("lengths", [[11, 11, 11], [11, 0, 4]])
-def test_a_layer_too_large_for_the_kernels_of_open_units_is_computed_step_by_step(by_steps, monkeypatch, cell, lengths):
-    monkeypatch.setattr(launch, "too_large", lambda units, size, index: True)
-    assert_contract(Case(cell, leak=0.0, lengths=lengths, ratio=(0.1, 0.4)).poison_padding(), "cuda")
-
-
-@pytest.mark.parametrize(
-    "units, dtype, large", [(1800, torch.float32, False), (5000, torch.float32, True), (1800, torch.float64, True)]
-)
-def test_which_layers_are_too_large_depends_on_units_and_dtype(units, dtype, large):
-    assert layout.too_large(units, torch.finfo(dtype).bits // 8, None) == large
-
-
-@pytest.mark.parametrize("name", ["forward", "backward"])
-def test_every_layer_that_is_not_too_large_has_room_for_all_of_its_units_at_once(name):
-    for units in range(1000, 2600, 7):
-        if not layout.too_large(units, 4, None):
-            layout.plan(name, units, 32, units, -(-units // 8) * 8, 4, 0)
-            layout.plan(name, units, 32, units // 20, -(-units // 8) * 8, 4, 0)
-
-
-@pytest.mark.parametrize("low", HALVES)
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_under_autocast_single_steps_round_what_they_keep(by_steps, low, cell):
-    assert_contract(Case(cell, leak=0.01, dtype=torch.float32, autocast=low, lengths=[11, 0, 4]).poison_padding(), "cuda")

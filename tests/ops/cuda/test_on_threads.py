@@ -66,10 +66,26 @@ SPREAD = ["5 3 4 1", "24 32 3 1", "70 5 5 2", "40 2 9 2"]
 @pytest.mark.parametrize("way", ["forward", "backward"])
 @pytest.mark.parametrize("cell, peephole, half", KINDS)
 def test_units_that_are_spread_over_blocks(way, cell, peephole, half, tmp_path):
-    defined = macros(cell, "float", half, peephole, 1, 16, 0, SPREAD_THREADS) | {"way": int(way == "backward")}
-    program = built("spread", tmp_path, defined)
+    defined = macros(cell, "float", half, peephole, 1, 16, 0, SPREAD_THREADS) | {"way": int(way == "backward"), "single": 0}
+    program = built("large", tmp_path, defined)
     for size in SPREAD:
         for null in (0, 1):  # whether initial states, the tape and gradients are missing
+            assert_right(program, *size.split(), null)
+
+
+# Units, sequences, steps, splits of the units.
+SINGLE = ["5 3 4 1", "24 45 3 1", "70 5 3 2", "530 2 1 2"]
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("number", range(4))
+def test_single_steps_of_open_units(way, number, tmp_path):
+    cell, peephole, half = [*KINDS, ("Lstm", 1, None)][number]
+    warps = 4 if number % 2 else 2
+    defined = macros(cell, "float", half, peephole, 1, warps, 0, 32 * warps) | {"way": int(way == "backward"), "single": 1}
+    program = built("large", tmp_path, defined)
+    for size in SINGLE:
+        for null in (0, 1):
             assert_right(program, *size.split(), null)
 
 

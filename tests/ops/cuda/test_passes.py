@@ -53,8 +53,13 @@ def test_layers_that_do_not_fit_shared_memory_may_have_every_unit_open(hidden, d
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_a_layer_too_large_for_the_kernels_of_open_units_is_computed_step_by_step(cell):
+def test_a_layer_too_large_for_one_launch_is_computed_step_by_step(cell):
     assert_contract(Case(cell, steps=9, batch=2, hidden=3000, ratio=(0.05, 0.3), lengths=[9, 4], dtype=torch.float32), "cuda")
+
+
+def test_a_layer_too_large_for_the_kernels_of_open_units_computes_every_unit():
+    case = Case("lstm", steps=5, batch=2, hidden=4900, peephole=True, ratio=(0.05, 0.3), lengths=[5, 2], dtype=torch.float32)
+    assert_contract(case, "cuda")
 
 
 @pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])

@@ -1,4 +1,5 @@
 // The schedule, built on the GPU. A row is one step of one sequence, b * steps + j; its events are start[row] to start[row + 1].
+#include "bits.h"
 #include "weights.h"
 
 namespace phased {
@@ -44,18 +45,6 @@ struct FixedGate {
     closed = there ? last + 2 * kMargin : 0;
   }
 };
-
-// The transpose of 32 by 32 bits, a word a lane: bit i of lane j becomes bit j of lane i.
-__device__ __forceinline__ unsigned transposed(unsigned bits) {
-  const int lane = threadIdx.x % kLanes;
-  unsigned kept = 0x0000ffffu;  // bits that stay in lanes without `apart`
-#pragma unroll
-  for (int apart = kLanes / 2; apart; apart /= 2, kept ^= kept << apart) {
-    const unsigned other = __shfl_xor_sync(kAll, bits, apart);
-    bits = lane & apart ? (bits & ~kept) | (other & ~kept) >> apart : (bits & kept) | (other & kept) << apart;
-  }
-  return bits;
-}
 
 constexpr int kStretch = PHASED_STRETCH;  // rows of a block
 static_assert(kStretch == 2 * kLanes);  // find_open counts two rows a lane

@@ -1,5 +1,5 @@
 // Gradients to weights, where few units are open: the events of a unit are sorted out, and summed by one warp.
-#include "sums.h"
+#include "row_sums.h"
 
 namespace phased {
 
@@ -8,10 +8,6 @@ namespace phased {
 // the L2 cache. Events of a unit keep their order, so the sums have the same bits every time.
 template <int kColumns>
 struct SortedSums {
-  struct Seen {  // an event's rows of h and x, and the gradients to its products
-    const Real *h, *x, *share;
-  };
-  static_assert(sizeof(Seen) == PHASED_SEEN_BYTES);
   const Summing& p;
   const int lane, warp, warps, units, features, columns, column;  // column: the block's first
   // In shared memory: what each warp is about to read (warps, 32); the sorted events, as numbers from a round's first (room); where
@@ -87,69 +83,17 @@ struct SortedSums {
     __syncthreads();
   }
 
-  // Where an event's row and the gradients to its products are.
-  __device__ __forceinline__ Seen find(Index event) const {
-    const unsigned row = p.row[event], b = row / unsigned(p.steps), j = row % unsigned(p.steps);
-    const Real* const h = j ? p.output + ((j - 1) * p.batch + b) * units : p.initial_h + b * p.initial_batch;
-    return {h, p.x + j * p.x_step + b * p.x_batch, p.to_products + 4 * event};
-  }
-
-  // Adds N events: all of their numbers are loaded before the first is added.
-  static constexpr int kAtOnce = 4;
-  template <int N>
-  __device__ __forceinline__ void add_events(int i, Real sum[4][kColumns]) const {
-    Four share[N];
-    Real z[N][kColumns];
-#pragma unroll
-    for (int n = 0; n < N; n++) {
-      const Seen event = seen[i + n];
-      share[n] = load_four(event.share);
-#pragma unroll
-      for (int c = 0; c < kColumns; c++) {
-        const int own = column + c * kLanes + lane;
-        const Real* const from = own < units ? event.h + own : event.x + (own - units);
-        z[n][c] = own < columns - 1 ? *from : Real(1);
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-      for (int c = 0; c < kColumns; c++)
-#pragma unroll
-        for (int g = 0; g < 4; g++) sum[g][c] += share[n].v[g] * z[n][c];
-  }
-
-  // Adds the sums of a unit's events in this round to those of the rounds before.
-  __device__ __forceinline__ void add_up(int unit, Index from, bool is_first) const {
-    Real sum[4][kColumns] = {};
-    const int end = first[unit + 1];
-    for (int base = first[unit]; base < end; base += kLanes) {
-      const int count = end - base < kLanes ? end - base : kLanes;
-      if (lane < count) seen[lane] = find(from + sorted[base + lane]);
-      __syncwarp();
-      int i = 0;
-      for (; i + kAtOnce <= count; i += kAtOnce) add_events<kAtOnce>(i, sum);
-      for (; i < count; i++) add_events<1>(i, sum);
-      __syncwarp();
-    }
-    Real* const to = p.sums + (Index(blockIdx.z) * units + unit) * 4 * columns;
-#pragma unroll
-    for (int c = 0; c < kColumns; c++) {
-      const int own = column + c * kLanes + lane;
-      for (int g = 0; own < columns && g < 4; g++) {
-        Real& here = to[Index(g) * columns + own];
-        here = is_first ? sum[g][c] : here + sum[g][c];
-      }
-    }
-  }
-
   __device__ __forceinline__ void run() const {
     const Index rows = p.batch * p.steps, share = (rows + gridDim.z - 1) / gridDim.z, begin_row = blockIdx.z * share;
     const Index end_row = begin_row + share;
     const Index begin = p.start[begin_row < rows ? begin_row : rows], end = p.start[end_row < rows ? end_row : rows];
     for (Index from = begin; from < end || from == begin; from += p.ring) {  // without events, a round that writes zeros
       sort(from, int(end - from < p.ring ? end - from : p.ring));
-      for (int unit = warp; unit < units; unit += warps) add_up(unit, from, from == begin);
+      for (int unit = warp; unit < units; unit += warps) {
+        RowSums<kColumns> sums(p, column, seen);
+        sums.add(first[unit], first[unit + 1], [&](Index i) { return from + sorted[i]; });
+        sums.write(p.sums + Index(blockIdx.z) * units * 4 * columns, unit, from != begin);
+      }
       __syncthreads();
     }
   }

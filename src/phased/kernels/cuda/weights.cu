@@ -9,18 +9,21 @@ extern "C" __global__ void pack(const Packing packing) {
 }
 
 // From sums (splits, units, 4, units + features + 1), and the gates' sums of `stretches` blocks, (stretches, kGateSums, units).
-// Both are added up in a fixed order. A warp has one of a unit's sums for its gate. It is called as is_called has it.
+// Both are added up in a fixed order. A block has rows of the weights' sums in turn; a warp has one of a unit's sums for its gate. It
+// is called as is_called has it.
 extern "C" __global__ void unpack(const Real* sums, Index splits, const double* gate_sums, Index stretches,
                                   const Unpacking unpacking, const Index* found, Index least, Index below) {
   if (!is_called(found, least, below)) return;
   const Index units = unpacking.units, columns = units + unpacking.features + 1, all = units * 4 * columns;
   const Index thread = blockIdx.x * Index(blockDim.x) + threadIdx.x, threads = Index(gridDim.x) * blockDim.x;
-  for (Index i = thread; i < all; i += threads) {
-    Real total = 0;
+  for (Index row = blockIdx.x; row < 4 * units; row += gridDim.x)
+    for (Index column = threadIdx.x; column < columns; column += blockDim.x) {
+      const Real* const own = sums + row * columns + column;
+      Real total = 0;
 #pragma unroll 16
-    for (Index split = 0; split < splits; split++) total += sums[split * all + i];
-    unpacking.put(i / columns / 4, int(i / columns % 4), i % columns, total);
-  }
+      for (Index split = 0; split < splits; split++) total += own[split * all];
+      unpacking.put(row / 4, int(row % 4), column, total);
+    }
   const Index gate_all = kGateSums * units, wanted = unpacking.peephole ? gate_all : 3 * units;
   const int lane = threadIdx.x % kLanes;
   for (Index i = thread / kLanes; i < wanted; i += threads / kLanes) {

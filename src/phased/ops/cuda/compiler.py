@@ -13,7 +13,7 @@ import torch
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FOLDERS = (KERNELS / "cuda", KERNELS / "shared")
-AROUND = ("schedule.cu", "weights.cu", "sums.cu", "sorted_sums.cu")  # the kernels around the recurrence
+AROUND = ("schedule.cu", "weights.cu", "sums.cu", "sorted_sums.cu", "unit_sums.cu")  # the kernels around the recurrence
 
 
 @cache

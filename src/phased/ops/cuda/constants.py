@@ -19,6 +19,7 @@ GATE_SUMS = 6  # sums over a unit's events: for period, shift and ratio_on, and 
 STRETCH = 64  # rows for which one block finds the open units
 SUM_WARPS = 16  # of a block that sums gradients to weights, at most
 SUM_UNIT_BYTES = 16  # of a number of each of a warp's units there: so many units that their sums fit into registers
+UNIT_WARPS = 8  # of a block in which a warp sums all events of a unit
 SORTING_WARPS = 24  # of a block that sorts events by unit before it sums them, at most
 SUM_COLUMNS = 4  # of a lane there; or one more
 RECORD = 8  # numbers of an event on the tape
@@ -46,6 +47,11 @@ SPREAD_THREADS = SPREAD_UNITS * SPREAD_HALVES * LANES  # of a block there
 SPREAD_SEQUENCES = 32  # of a block there, at most
 SPREAD = 4  # blocks of columns of a warp there, at most: as many as fit into registers
 
+OPEN_WARPS = 4  # of a block that computes a step of an open unit, forwards
+OPEN_BLOCKS = 4  # of those on a multiprocessor, at least: more hide the latency of memory
+OPEN_SUM_WARPS = 8  # of a block that sums what a step gives to gradients, at most
+OPEN_SEQUENCE_BYTES = 128  # of a number of each sequence whose gradients such a block sums: so many that they fit
+
 SMALL = 128  # units of a layer whose weights are in registers and shared memory, at most: four threads each
 HELD_FOURS = 16  # fours of a row of its weights in registers
 
@@ -65,6 +71,8 @@ SHARED = {
     "sum_warps": SUM_WARPS,
     "sum_unit_bytes": SUM_UNIT_BYTES,
     "sorting_warps": SORTING_WARPS,
+    "unit_warps": UNIT_WARPS,
+    "open_blocks": OPEN_BLOCKS,
     "seen_bytes": SEEN_BYTES,
     "sum_columns": SUM_COLUMNS,
     "record": RECORD,
@@ -112,6 +120,7 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
         "spread_rows": SPREAD_SEQUENCES * SPREAD_HALVES * COLUMNS * size,  # of h, for each block of columns
         "spread_backward": SPREAD_SEQUENCES * (2 * SPREAD_UNITS + 2 * LANES * PRODUCTS) * size,  # sums of two steps; gradients
         "spread_unit": SPREAD_UNITS * PRODUCTS * size,  # a unit's weights on those of a block
+        "open_sums": OPEN_SEQUENCE_BYTES // size * COLUMNS * size,  # of a warp
         "grouped_backward": 6 * GROUPED * size + 8 * GROUPED,  # gradients to h, to c and to products; places of weights
     }
 
@@ -129,5 +138,7 @@ def macros(
 ) -> dict[str, str | int]:
     """The macros that kernels are compiled with: for a cell, number types and the sizes of the recurrence."""
     sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads, "beyond": beyond}
-    structs = {f"{name}_bytes": count for name, count in struct_bytes({"float": 4, "double": 8}[real], tape_dtype).items()}
+    size = {"float": 4, "double": 8}[real]
+    sizes["open_sequences"] = OPEN_SEQUENCE_BYTES // size
+    structs = {f"{name}_bytes": count for name, count in struct_bytes(size, tape_dtype).items()}
     return {"cell": f"phased::{cell}", "real": real, "tape": TAPE_MACRO[tape_dtype], **sizes, **SHARED, **structs}

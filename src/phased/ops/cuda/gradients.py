@@ -11,13 +11,14 @@ from torch import Tensor
 from phased.cell import Weights
 from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS
 from phased.ops.cuda.launch import EVERY, Call, copy_state, parts_of_tape, states, unwritten
-from phased.ops.cuda.layout import SumPlan, gate_sums_plan, sorted_sums_plan, sums_plan
+from phased.ops.cuda.layout import SumPlan, gate_sums_plan, sorted_before, sorted_sums_plan, sums_plan, unit_sums_plan
+from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.schedule import valid_steps
 
 FEW = 0.08
-"""A share of open units below which it is faster to sort events by unit: between 0.05, where it is, and 0.25, where it is not."""
+"""A share of open units below which blocks sort events by unit: that is faster at 0.05, and slower at 0.25."""
 
 ALWAYS = (0, 0, 0)
 """For batches of any number of events."""
@@ -37,6 +38,7 @@ class Backward:
         to_final: Sequence[Tensor | None],
     ) -> None:
         self.call, self.output, self.most, self.count = call, output, most, count
+        self.tape = tape
         self.unit, self.row, self.records = parts_of_tape(tape, call.size, call.dense, call.tape_dtype)
         self.to_output = None if to_output is None else contiguous_rows(to_output)
         self.to_final = [None if d is None else contiguous(d) for d in to_final]
@@ -52,14 +54,25 @@ class Backward:
         elif call.batch:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
-            results = (to_products, to_others, *states(self.to_state))
-            call.run("backward", self.count, self.most, self.crowded, *given, *wanted, *results)
+            if call.step is None:
+                results = (to_products, to_others, *states(self.to_state))
+                call.run("backward", self.count, self.most, self.crowded, *given, *wanted, *results)
+            else:
+                to_state = self.running_state()
+                results = (to_products, to_others, *states(to_state))
+                OpenSteps(call, call.step).backward((*given, *wanted, *results), whole=bool(self.to_state))
+
+    def running_state(self) -> Sequence[Tensor]:
+        """Memory for the gradients to the state, which hold those to the final state before the steps."""
+        call = self.call
+        to_state = self.to_state or tuple(call.empty(call.batch, call.units) for _ in self.to_final)
+        copy_state(to_state, self.to_final)
+        return to_state
 
     def run_stepwise(self, to_products: int, to_others: int) -> None:
         """The same for many units: a matrix product at every step."""
         call, to = self.call, self.to_output
-        to_state = self.to_state or tuple(call.empty(call.batch, call.units) for _ in self.to_final)
-        copy_state(to_state, self.to_final)
+        to_state = self.running_state()
         strides = (0, 0) if to is None else (to.stride(0), to.stride(1))
         seen = Place(call.steps - 1, call.steps, address(call.lengths), tape=self.records)
         wanted = seen._replace(to_output=address(to), output_step=strides[0], output_batch=strides[1])
@@ -79,7 +92,7 @@ class Backward:
     def unpack(self, sums: int, splits: int, gate_sums: int, stretches: int, to: Sequence[int], of: Sequence[int]) -> None:
         """Add up the sums of all blocks, and write them as gradients in torch's layout, if there are so many events."""
         call = self.call
-        grid = min(-(-call.units * PRODUCTS * (call.units + call.features + 1) // 256), 4096)
+        grid = min(call.units * PRODUCTS, 4096)
         call.launch("unpack", grid, 256, sums, splits, gate_sums, stretches, *to, *of)
 
     def ways(self) -> list[tuple[SumPlan, tuple[int, int, int]]]:
@@ -88,12 +101,24 @@ class Backward:
         While a graph is recorded, the number is not known. All kernels are launched then, and the one for the number runs.
         """
         call = self.call
+        if sorted_before(call.units):
+            return [(unit_sums_plan(call.units, call.features), ALWAYS)]
         given = call.rows, call.units, call.features, call.size, call.device
         bound = int(FEW * call.rows * call.units)
         if torch.cuda.is_current_stream_capturing() and call.rows:
             few, many = (call.found, 0, bound), (call.found, bound, EVERY)
             return [(sorted_sums_plan(*given), few), (sums_plan(*given), many)]
         return [((sorted_sums_plan if self.count < bound else sums_plan)(*given), ALWAYS)]
+
+    def sorted_events(self) -> tuple[Tensor, Tensor]:
+        """The numbers of events by unit, those of a unit in their order, and where those of each unit begin (units + 1).
+
+        While a graph is recorded, `count` is that of all units being open, and what follows the last event has no unit.
+        """
+        first = self.unit - self.tape.data_ptr()
+        units = self.tape.view(-1)[first : first + 4 * self.count].view(torch.int32)
+        found, events = torch.sort(units, stable=True)
+        return events, torch.searchsorted(found, torch.arange(self.call.units + 1, dtype=torch.int32, device=found.device))
 
     def sparse(self, with_input: bool) -> Tensor | None:
         """All gradients, over open events; returns the one to the input, if it is wanted."""
@@ -109,13 +134,14 @@ class Backward:
         parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
         memory = call.bytes(parts[-1])
         to_products, to_others, gate_sums, sums = [memory.data_ptr() + part for part in parts[:-1]]
-        if call.plan("backward", self.count, self.most, self.crowded).together:
+        if call.step is None and call.plan("backward", self.count, self.most, self.crowded).together:
             unwritten(memory[: sizes[0]])
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
         seen = (self.unit, self.row, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input)
         for plan, of in ways:
-            summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums, *of)
+            by_unit = self.sorted_events() if sorted_before(units) else ()
+            summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums, *of, *map(address, by_unit))
             call.launch(plan.name, plan.grid, plan.block, *summed, shared=plan.shared)
         events = (to_others, call.start, self.unit, self.row, *call.clock, call.gates, call.batch, call.steps, units)
         gates = (*events, call.square, call.peephole, gate_sums)

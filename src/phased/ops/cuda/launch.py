@@ -24,7 +24,8 @@ from phased.ops.cuda.constants import (
     TAPE_MACRO,
     struct_bytes,
 )
-from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, too_large
+from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, sorted_before, step_plan, too_large
+from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.pinned import Ticket
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.stepwise import Place, Steps
@@ -86,6 +87,7 @@ class Call:
         self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
         self.tape_dtype = tape_dtype_of(problem)
         self._common = kernels.common(*self.kind, self.tape_dtype)
+        self.step = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
         base = address(self.schedule)
@@ -123,15 +125,17 @@ class Call:
 
     def ways(self, events: int, capacity: Capacity) -> list[tuple[bool, int, int]]:
         """Forward passes to launch: whether for crowded steps, and from how many to below how many events they are computed."""
-        if capacity.crowded is not None:
-            return [(capacity.crowded, 0, EVERY)]
+        if capacity.crowded is not None or self.step is not None:
+            return [(bool(capacity.crowded), 0, EVERY)]
         few, many = (self.plan("forward", events, capacity.most, crowded) for crowded in (False, True))
         bound = CROWDED * self.rows
         return [(False, 0, EVERY)] if few == many else [(False, 0, bound), (True, bound, EVERY)]
 
     def together(self, events: int, capacity: Capacity) -> bool:
         """Whether blocks of a forward pass compute the same sequences, and exchange numbers (spread.h)."""
-        return not self.dense and self.plan("forward", events, capacity.most, bool(capacity.crowded)).together
+        if self.dense or self.step is not None:
+            return False
+        return self.plan("forward", events, capacity.most, bool(capacity.crowded)).together
 
     def is_crowded(self, events: float) -> bool:
         """Whether steps have so many events, if all steps together have these, that a small layer has other kernels for them."""
@@ -198,6 +202,8 @@ class Call:
         tape = self.bytes(capacity.tape, taped(self.size, self.dense, self.tape_dtype))
         if self.dense and self.lengths is not None:
             tape.zero_()  # padding has events too, which no step writes
+        if not self.dense and sorted_before(self.units) and torch.cuda.is_current_stream_capturing():
+            tape.fill_(127)  # where there is no event, no unit: see Backward.sorted_events
         unit, row, records = parts_of_tape(tape, self.size, self.dense, self.tape_dtype)
         events, room, exchange = capacity.tape or capacity.arrivals, capacity.tape, None
         if self.together(events, capacity):
@@ -216,20 +222,25 @@ class Call:
             copy_state(final, self.state)
             place = Place(0, self.steps, address(self.lengths), arrivals.data_ptr(), output.data_ptr(), records)
             Steps(self).forward(place, final)
+        elif self.batch and self.step is not None and not self.steps:
+            copy_state(final, self.state)
         elif self.batch:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             counted = self.found if self.rows else 0  # without rows nothing counts
             results = (output.data_ptr(), *states(final), records, counted, capacity.tape, unit, address(exchange))
             for crowded, least, below in self.ways(events, capacity):
                 called = (least, min(below, capacity.arrivals + 1), capacity.most)
-                self.run("forward", events, capacity.most, crowded, *inputs, *results, *called)
+                if self.step is not None:
+                    OpenSteps(self, self.step).forward((*inputs, *results, *called))
+                else:
+                    self.run("forward", events, capacity.most, crowded, *inputs, *results, *called)
         return output, final, tape
 
 
 def is_dense(problem: Problem) -> bool:
     """Whether every unit has an event at every step: with a leak, or in a layer too large for the kernels of open units."""
-    x = problem.input
-    return problem.gate.leak > 0 or too_large(problem.weights.hh.shape[1], x.element_size(), x.device.index)
+    weights = problem.weights
+    return problem.gate.leak > 0 or too_large(weights.hh.shape[1], weights.peephole is not None, problem.input.device.index)
 
 
 def tape_dtype_of(problem: Problem) -> torch.dtype | None:

@@ -20,6 +20,8 @@ from phased.ops.cuda.constants import (
     HELD,
     HELD_FOURS,
     LANES,
+    OPEN_SEQUENCE_BYTES,
+    OPEN_SUM_WARPS,
     PASS,
     PRODUCTS,
     ROUNDS,
@@ -34,6 +36,7 @@ from phased.ops.cuda.constants import (
     SUM_COLUMNS,
     SUM_UNIT_BYTES,
     SUM_WARPS,
+    UNIT_WARPS,
     struct_bytes,
 )
 
@@ -127,16 +130,46 @@ def plan(
 
 
 @constant
-def too_large(units: int, size: int, index: int | None) -> bool:
-    """Whether the kernels of open units cannot compute a layer of numbers of `size` bytes with all of its units open at once."""
+def too_large(units: int, peephole: bool, index: int | None) -> bool:
+    """Whether a layer has too many units for the kernels of open ones, so that it computes every unit."""
     device = torch.cuda.current_device() if index is None else index
+    # The sums of its gates have to fit. A traced size is made a number.
+    return gate_sums_plan(1, int(units), int(peephole), device).shared > driver.shared_memory(device)
+
+
+@cache
+def streamable(units: int, size: int, device: int) -> bool:
+    """Whether there are kernels that compute all steps of a sequence in one launch, with all units of the layer open at once."""
     try:
         for name in ("forward", "backward"):
-            # For too many sequences to spread units. A traced size is made a number.
-            plan(name, int(units), SPREAD_SEQUENCES + 1, int(units), -(-int(units) // 8) * 8, size, device)
+            # For too many sequences to spread units.
+            plan(name, units, SPREAD_SEQUENCES + 1, units, -(-units // 8) * 8, size, device)
     except ValueError:
-        return True
-    return False
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """How `open_step_sums` is laid out: warps of a block, blocks, and bytes of shared memory of a block."""
+
+    warps: int
+    grid: tuple[int, int, int]  # of columns, splits of the units, and groups of sequences
+    shared: int
+
+
+@cache
+def step_plan(units: int, batch: int, size: int, device: int) -> StepPlan | None:
+    """The layout of a step of open units, if a launch is to compute one; None where one launch computes all steps."""
+    if streamable(units, size, device):
+        return None
+    limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    of_warp, warps = struct_bytes(size)["open_sums"], OPEN_SUM_WARPS
+    while warps * of_warp > limit:
+        warps //= 2
+    columns, groups = -(-units // COLUMNS), -(-batch // (OPEN_SEQUENCE_BYTES // size))
+    splits = max(1, min(processors // (columns * groups), -(-units // (LANES * warps))))
+    return StepPlan(warps, (columns, splits, groups), warps * of_warp)
 
 
 def _small(name: str, units: int, batch: int, size: int, sequences: int) -> Plan:
@@ -281,6 +314,7 @@ def _by_units(
     return Plan(f"{'held' if held else 'streamed'}_{name}", -(-batch // teams), warps, helpers, teams, ring, units, shared)
 
 
+SORTED_FROM = 512  # units, from which the events are sorted before they are summed
 LEAST_SORTED, MOST_SORTED = 4096, (1 << 16) - 1  # events that a block sorts by unit at a time; its counts have 16 bits
 
 
@@ -340,6 +374,19 @@ def sorted_sums_plan(rows: int, units: int, features: int, size: int, device: in
     events = max(1, min(MOST_SORTED, (limit - bytes_of(warps, 0)) // 4, -(-rows // splits) * units))
     name = "sorted_sums" if of_lane == SUM_COLUMNS else "wide_sorted_sums"
     return SumPlan(name, (1, columns, splits), warps * LANES, bytes_of(warps, events), events)
+
+
+@cache
+def unit_sums_plan(units: int, features: int) -> SumPlan:
+    """For the same in layers with many units (unit_sums.cu): a warp for each unit, in each block of columns."""
+    of_lane, columns = sum_columns(units + features + 1)
+    name, shared = "unit_sums" if of_lane == SUM_COLUMNS else "wide_unit_sums", UNIT_WARPS * LANES * SEEN_BYTES
+    return SumPlan(name, (-(-units // UNIT_WARPS), columns, 1), UNIT_WARPS * LANES, shared)
+
+
+def sorted_before(units: int) -> bool:
+    """Whether a layer has so many units that its events are sorted by one operation for all blocks that sum them."""
+    return units >= SORTED_FROM
 
 
 def sum_columns(columns: int) -> tuple[int, int]:

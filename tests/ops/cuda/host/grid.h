@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <type_traits>
 #include <vector>
@@ -105,6 +106,10 @@ inline unsigned __ballot_sync(unsigned, int value) {
 template <class T>
 T __reduce_max_sync(unsigned, T value) {
   return exchanged(value, [](const T* of, int) { return *std::max_element(of, of + 32); });
+}
+template <class T>
+T __reduce_add_sync(unsigned, T value) {
+  return exchanged(value, [](const T* of, int) { return std::accumulate(of, of + 32, T(0)); });
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }

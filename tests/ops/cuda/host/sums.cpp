@@ -1,10 +1,11 @@
-// The kernels of sums.cu and sorted_sums.cu, and what adds up their sums, against plain loops. Arguments: units, sequences, steps,
-// features, splits of the rows, warps of a block.
+// The kernels of sums.cu, sorted_sums.cu and unit_sums.cu, and what adds up their sums, against plain loops. Arguments: units, sequences,
+// steps, features, splits of the rows, warps of a block.
 #define SHARED
 #include "grid.h"
 
 #include "sums.cu"
 #include "sorted_sums.cu"
+#include "unit_sums.cu"
 #include "weights.cu"
 
 using namespace phased;
@@ -116,6 +117,20 @@ int main(int, char** arguments) {
       of_gates[2 * units + unit] += to_k * slope_to_ratio(phi, k, gate.ratio_on, !wide);
       for (int i = 0; peephole && i < 3; i++) of_gates[(3 + i) * units + unit] += to_others[4 * e + 1 + i];
     }
+    // A warp for each unit, whose events are sorted before.
+    std::vector<Index> by_unit(events), first_of(units + 1, 0);
+    std::iota(by_unit.begin(), by_unit.end(), Index(0));
+    std::stable_sort(by_unit.begin(), by_unit.end(), [&](Index a, Index b) { return unit_of[a] < unit_of[b]; });
+    for (const int unit : unit_of) first_of[unit + 1]++;
+    std::partial_sum(first_of.begin(), first_of.end(), first_of.begin());
+    Numbers of_units(want.size(), NAN);
+    p.sums = of_units.data();
+    const auto of_unit = [&] {
+      wide ? wide_unit_sums(p, by_unit.data(), first_of.data()) : unit_sums(p, by_unit.data(), first_of.data());
+    };
+    const unsigned blocks = (units + kUnitWarps - 1) / kUnitWarps;
+    run_grid({blocks, of_columns, 1}, kUnitWarps * 32, of_unit, shared, sizeof(shared));
+    expect_all(of_units, want, "sums of a unit", kError);
     for (int unit = 0; unit < units; unit++) {
       for (int g = 0; g < 4; g++) {
         const double* const own = &want[(unit * 4 + g) * columns];

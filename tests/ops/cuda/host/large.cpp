@@ -1,9 +1,18 @@
-// A kernel of spread_forward.cu or, with PHASED_WAY 1, spread_backward.cu, its blocks at once in processes of their own, against plain
-// loops. Arguments: units, sequences, steps, groups of blocks, and whether all that may be null is.
+// Kernels of large layers against plain loops, forwards or, with PHASED_WAY 1, backwards: those of spread_*.cu, whose blocks are at once
+// in processes of their own, or, with PHASED_SINGLE 1, those of open_step_*.cu, a launch or two for each step. Arguments: units,
+// sequences, steps, groups of blocks or splits of the units, and whether all that may be null is.
+#if PHASED_SINGLE && !PHASED_WAY
+#define SHARED static
+#else
 #define SHARED
+#endif
 #include "grid.h"
 
-#if PHASED_WAY
+#if PHASED_SINGLE && PHASED_WAY
+#include "open_step_backward.cu"
+#elif PHASED_SINGLE
+#include "open_step_forward.cu"
+#elif PHASED_WAY
 #include "spread_backward.cu"
 #else
 #include "spread_forward.cu"
@@ -17,7 +26,12 @@ constexpr double kError = 1e-4, kTape = PHASED_TAPE == 1 ? 4e-3 : PHASED_TAPE ==
 int main(int, char** arguments) {
   const int units = std::atoi(arguments[1]), batch = std::atoi(arguments[2]), steps = std::atoi(arguments[3]),
             groups = std::atoi(arguments[4]), null = std::atoi(arguments[5]);
-  const int pitch = (units + 3) / 4 * 4, blocks = (units + kOwn - 1) / kOwn, words = (units + 31) / 32;
+#if PHASED_SINGLE
+  const int blocks = units;
+#else
+  const int blocks = (units + kOwn - 1) / kOwn;
+#endif
+  const int pitch = (units + 3) / 4 * 4, words = (units + 31) / 32;
   const size_t states = size_t(batch) * units;
   generator.seed(units * 1000 + batch);
 
@@ -70,7 +84,22 @@ int main(int, char** arguments) {
     p.to_final_h = to_final_h.data(), p.to_final_c = Cell::has_c ? to_final_c.data() : nullptr;
     p.to_h = to_h, p.to_c = Cell::has_c ? to_c : nullptr;
   }
+#if PHASED_SINGLE
+  p.to_h = to_h, p.to_c = Cell::has_c ? to_c : nullptr;
+  for (size_t i = 0; i < states; i++) to_h[i] = null ? 0 : to_final_h[i], to_c[i] = null ? 0 : to_final_c[i];
+  float *const shares = visible<float>(4 * states), *const given = visible<float>(groups * states);
+  const Place3 of_sums = {unsigned(units + 127) / 128, unsigned(groups), unsigned(batch + kTogether - 1) / kTogether};
+  const Place3 of_cells = {unsigned(units + PHASED_THREADS - 1) / PHASED_THREADS, unsigned(batch) / 2 + 1, 1};
+  for (int j = steps - 1; j >= (null ? 0 : -1); j--) {
+    const float* const before = j == steps - 1 ? nullptr : given;
+    run_grid(of_cells, PHASED_THREADS, [&] { open_step_cells(p, j, before, groups, shares); });
+    std::fill(given, given + groups * states, NAN);
+    if (j >= 0) run_grid(of_sums, PHASED_THREADS, [&] { open_step_sums(p, j, shares, given); }, shared, sizeof(shared));
+    std::fill(shares, shares + 4 * states, NAN);
+  }
+#else
   run_together(groups * blocks, PHASED_THREADS, [&] { spread_backward(p); }, shared, sizeof(shared));
+#endif
   for (int b = 0; b < batch; b++) {
     std::vector<double> h(units, 0);
     Numbers c(units, 0);
@@ -111,7 +140,11 @@ int main(int, char** arguments) {
   p.output = visible<float>(states * steps), p.final_h = visible<float>(states), p.exchange = visible<float>(events);
   p.final_c = Cell::has_c ? visible<float>(states) : nullptr, p.tape = visible<Record>(events);
   if (!null) p.initial_h = h0.data(), p.initial_c = Cell::has_c ? c0.data() : nullptr;
+#if PHASED_SINGLE
+  for (int j = 0; j < steps; j++) run_grid({unsigned(blocks), 1, 1}, PHASED_THREADS, [&] { open_step_forward(p, j); });
+#else
   run_together(groups * blocks, PHASED_THREADS, [&] { spread_forward(p); }, shared, sizeof(shared));
+#endif
   for (int b = 0; b < batch; b++) {
     Numbers h(units, 0), c(units, 0);
     for (int u = 0; u < units && !null; u++) h[u] = h0[b * units + u], c[u] = Cell::has_c ? c0[b * units + u] : 0;

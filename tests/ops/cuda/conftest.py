@@ -1,0 +1,29 @@
+"""A GPU whose kernels are in NumPy, for tests of what Python passes to them."""
+
+import pytest
+import torch
+
+import contract
+from emulator import Emulator
+from phased import ops
+from phased.ops.cuda import driver, kernels
+
+
+class H200:
+    multi_processor_count = 132
+    total_memory = 150 * 10**9
+
+
+@pytest.fixture(scope="module")
+def a_gpu_in_numpy():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "common", lambda device, cell, real, low=None: Emulator(cell, real, tape_dtype=low))
+        patch.setattr(kernels, "recurrence", lambda device, *given: Emulator(*given[:2], peephole=given[4], tape_dtype=given[2]))
+        patch.setattr(driver, "shared_memory", lambda device: 232_448)
+        patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+        patch.setattr(torch.cuda, "current_device", lambda: None)
+        patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+        patch.setattr(ops, "choose", lambda name, device, problem: ops.backends()[name])
+        patch.setattr(ops, "require", lambda name: None)
+        patch.setattr(contract, "device_of", lambda backend: torch.device("cpu"))
+        yield

@@ -1,0 +1,168 @@
+"""Layers with many units: steps that are launched one by one, of all units or of those that are open."""
+
+import pytest
+import torch
+
+from contract import Case, assert_contract
+from emulator import Emulator
+from phased.ops.cuda import count, launch, layout, passes, stepwise
+from strategies import poisoned
+
+pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
+
+HALVES = [torch.bfloat16, torch.float16]
+
+
+class Replayed:
+    """A CUDA graph, without CUDA: its work is done again."""
+
+    def __init__(self, work):
+        self.replay = work
+
+
+class Stream:
+    cuda_stream = 0
+
+
+@pytest.fixture(params=[False, True], ids=["first run", "recorded"])
+def by_steps(request, monkeypatch):
+    monkeypatch.setattr(launch, "MANY_UNITS", 1)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: not request.param)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream)
+    monkeypatch.setattr(stepwise, "CHUNK", 4)  # so that the last chunk has fewer steps
+    monkeypatch.setattr(stepwise, "record", Replayed)
+    monkeypatch.setattr(stepwise, "GRAPHS", EverythingRecorded())
+
+
+class EverythingRecorded(stepwise.Graphs):
+    """From the first run on."""
+
+    def of(self, *given):
+        return super().of(*given) or super().of(*given)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("shape", ["triangle", "square"])
+@pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
+@pytest.mark.parametrize("inputs", [3, passes.WIDE])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape, extras, inputs, dtype):
+    options = extras | {"peephole": cell == "lstm" and bool(extras)}
+    case = Case(cell, inputs=inputs, leak=0.01, shape=shape, dtype=dtype, lengths=[11, 0, 4], **options)
+    assert_contract(case.poison_padding(), "cuda")
+
+
+def test_steps_recorded_in_inference_mode_serve_training(by_steps):
+    case = Case("lstm", leak=0.01, lengths=[11, 0, 4])
+    with torch.inference_mode():
+        case.run("cuda")
+    assert_contract(case, "cuda")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+@pytest.mark.parametrize("batch", [0, 1, 4])
+def test_empty_and_tiny_batches_step_by_step(by_steps, steps, batch):
+    assert_contract(Case(steps=steps, batch=batch, leak=0.01), "cuda")
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("lengths", [[11, 11, 11], [11, 0, 4]])
+def test_a_layer_too_large_for_the_kernels_of_open_units_is_computed_step_by_step(by_steps, monkeypatch, cell, lengths):
+    monkeypatch.setattr(launch, "too_large", lambda *given: True)
+    assert_contract(Case(cell, leak=0.0, lengths=lengths, ratio=(0.1, 0.4)).poison_padding(), "cuda")
+
+
+@pytest.mark.parametrize(
+    "units, peephole, large",
+    [
+        (1800, False, False),
+        (4096, False, False),
+        (9600, False, False),
+        (9700, False, True),
+        (4800, True, False),
+        (4900, True, True),
+    ],
+)
+def test_which_layers_are_too_large(units, peephole, large):
+    assert layout.too_large(units, peephole, None) == large
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+def test_layers_whose_steps_one_launch_computes_have_room_for_all_of_their_units_at_once(name):
+    for units in range(1000, 2600, 7):
+        if layout.step_plan(units, 32, 4, 0) is None:
+            layout.plan(name, units, 32, units, -(-units // 8) * 8, 4, 0)
+            layout.plan(name, units, 32, units // 20, -(-units // 8) * 8, 4, 0)
+
+
+@pytest.mark.parametrize("low", HALVES)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_under_autocast_single_steps_round_what_they_keep(by_steps, low, cell):
+    assert_contract(Case(cell, leak=0.01, dtype=torch.float32, autocast=low, lengths=[11, 0, 4]).poison_padding(), "cuda")
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The names of kernels, where every layer computes its open units step by step."""
+    names, run = [], Emulator.launch
+    monkeypatch.setattr(layout, "SORTED_FROM", 1)
+    monkeypatch.setattr(
+        launch, "step_plan", lambda *given: layout.StepPlan(4, (-(-given[0] // 128), 2, -(-given[1] // 16)), 65536)
+    )
+    monkeypatch.setattr(Emulator, "launch", lambda self, name, *given: (names.append(name), run(self, name, *given)))
+    count.EXPECTED.clear()
+    return names
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("shape", ["triangle", "square"])
+@pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_open_units_are_computed_step_by_step(launched, cell, shape, extras, dtype):
+    options = extras | {"peephole": cell == "lstm" and bool(extras)}
+    case = Case(cell, shape=shape, dtype=dtype, lengths=[11, 0, 4], ratio=(0.1, 0.5), **options).poison_padding()
+    for _ in range(2):  # the second time the number of events is guessed
+        assert_contract(case, "cuda")
+    assert {"open_step_forward", "open_step_cells", "open_step_sums", "unit_sums"} <= set(launched)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+@pytest.mark.parametrize("batch", [0, 1, 4])
+@pytest.mark.parametrize("capturing", [False, True])
+def test_empty_and_tiny_batches_of_open_units_step_by_step(launched, monkeypatch, steps, batch, capturing):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    assert_contract(Case(steps=steps, batch=batch), "cuda")
+
+
+@pytest.mark.parametrize("expected, likely", [(1, (10**9, 9)), (10**9, (1, 9)), (10**9, (10**9, 9))])
+def test_open_units_step_by_step_whatever_is_guessed(launched, monkeypatch, expected, likely):
+    monkeypatch.setattr(passes, "small", lambda call: False)
+    monkeypatch.setattr(count.Count, "expected", expected)
+    monkeypatch.setattr(count.Count, "likely", likely)
+    with poisoned():
+        assert_contract(Case(steps=9, lengths=[9, 0, 4], ratio=(0.1, 0.5)), "cuda")
+
+
+@pytest.mark.parametrize("low", HALVES)
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_under_autocast_open_units_step_by_step_round_what_they_keep(launched, low, cell):
+    assert_contract(Case(cell, dtype=torch.float32, autocast=low, lengths=[11, 0, 4]).poison_padding(), "cuda")
+
+
+@pytest.mark.parametrize("units", [1024, 1881, 4096, 9000])
+@pytest.mark.parametrize("batch", [1, 32, 33, 512])
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("limit", [101_376, 232_448])
+def test_a_step_fits_the_gpu_and_has_a_place_for_every_column_and_sequence(monkeypatch, units, batch, size, limit):
+    monkeypatch.setattr(layout.driver, "shared_memory", lambda device: limit)
+    plan = layout.step_plan.__wrapped__(units, batch, size, 0)
+    if plan is None:
+        assert layout.streamable(units, size, 0)
+        return
+    columns, splits, groups = plan.grid
+    assert plan.warps in (2, 4, 8)
+    assert plan.shared == plan.warps * 128 * 128 <= limit
+    assert columns * 128 >= units
+    assert groups * (128 // size) >= batch
+    assert 1 <= splits <= max(1, units // (32 * plan.warps) + 1)
+    assert columns * splits * groups <= max(132, columns * groups)
