@@ -59,17 +59,18 @@ class Problem(NamedTuple):
 class Result(NamedTuple):
     """The result of a forward pass: output (T, B, H), the final state, each (B, H), and what the backward pass needs.
 
-    If set, `later(saved[0])` blocks until the last saved tensor is ready, and returns it.
+    That are tensors and, in some backends, integers. If set, `later(saved[0])` blocks until these are known, and returns them.
     """
 
     output: Tensor
     final: State
     saved: list[Tensor]
-    later: Callable[[Tensor], Tensor] | None = None
+    numbers: tuple[int, ...] = ()
+    later: Callable[[Tensor], tuple[int, ...]] | None = None
 
-    def complete(self) -> list[Tensor]:
-        """Every saved tensor; blocks until the last one is ready."""
-        return self.saved if self.later is None else [*self.saved, self.later(self.saved[0])]
+    def complete(self) -> tuple[int, ...]:
+        """The integers; blocks until they are known."""
+        return self.numbers if self.later is None else self.later(self.saved[0])
 
     def check(self, problem: Problem) -> None:
         """The output and the final state have the shapes, dtype and device of the problem's."""

@@ -84,15 +84,16 @@ def operator(
     saved_like: SavedLike,
     begin: Callable[[Problem], Result] | None = None,
     empty_state: bool = False,
+    numbers: int = 0,
 ) -> Recurrence:
     """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
 
     `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data determine.
-    `begin`, if given, is the forward pass of training: it may return before all that it saves is ready.
+    `numbers`: how many integers it saves. `begin`, if given, is the forward pass of training: it may return before it knows them.
     With `empty_state`, a state without tensors stands for zeros.
     Outputs and gradients are contiguous, whatever the layout of the arguments.
     """
-    forward_op = register(name, forward, backward, saved_like, empty_state)
+    forward_op = register(name, forward, backward, saved_like, empty_state, numbers)
     eager = eager_function(forward, backward, begin)
 
     def recurrence(
@@ -127,23 +128,37 @@ def operator(
     return recurrence
 
 
-def register(name: str, forward: Forward, backward: Backward, saved_like: SavedLike, empty_state: bool) -> Any:
-    """The torch operator phased::<name>, with its autograd formula phased::<name>_backward and shapes for tracing."""
+def register(name: str, forward: Forward, backward: Backward, saved_like: SavedLike, empty_state: bool, numbers: int) -> Any:
+    """The torch operator phased::<name>, with its autograd formula phased::<name>_backward and shapes for tracing.
+
+    An operator returns tensors only, so the integers that a forward pass saves are the last of them, on the CPU.
+    """
+
+    def like_saved(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
+        known = [torch.empty(numbers, dtype=torch.int64, device="cpu")] if numbers else []
+        return [*saved_like(problem, unknown), *known]
 
     def run_forward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         problem = unpack(*args[:-1])
         problem.check(empty_state)
         result = forward(problem, args[-1])
-        return result.output, list(result.final), result.saved
+        known = [torch.tensor(result.numbers, device="cpu")] if numbers and args[-1] else []
+        return result.output, list(result.final), [*result.saved, *known]
 
     def run_backward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
         output, final, saved, to_output, to_final = args[-5:]
-        problem, result = unpack(*args[:-5]), Result(output, tuple(final), saved)
+        problem = unpack(*args[:-5])
         problem.check(empty_state)
+        meta = problem._replace(input=problem.input.to("meta"))  # so that nothing is allocated
+        check_saved(saved, like_saved(meta, lambda: 0), problem.input.device)
+        tensors, known = (saved[:-1], tuple(saved[-1].tolist())) if numbers else (saved, ())
+        if len(known) != numbers:
+            raise ValueError(
+                f"the last tensor of saved must have {numbers} numbers, got {len(known)}. Pass what was saved, as it is."
+            )
+        result = Result(output, tuple(final), tensors, known)
         result.check(problem)
         check_gradients(result, to_output, to_final)
-        meta = problem._replace(input=problem.input.to("meta"))  # so that nothing is allocated
-        check_saved(saved, saved_like(meta, lambda: 0), problem.input.device)
         gradients = backward(problem, result, to_output, tuple(to_final), True)
         assert gradients.input is not None
         return gradients.input, list(gradients.state), gradients.weights.present(), list(gradients.gate)
@@ -156,7 +171,7 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
         problem, keep = unpack(*args[:-1]), args[-1]
         steps, batch, _ = problem.input.shape
         output = problem.input.new_empty(steps, batch, problem.weights.hh.shape[1])
-        saved = saved_like(problem, lambda: torch.library.get_ctx().new_dynamic_size()) if keep else []
+        saved = like_saved(problem, lambda: torch.library.get_ctx().new_dynamic_size()) if keep else []
         return output, [_like(s) for s in problem.state], saved
 
     @backward_op.register_fake  # type: ignore[untyped-decorator]
@@ -201,7 +216,7 @@ def eager_function(
         @staticmethod
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
             result = forward(problem, True) if begin is None or saving_is_hooked() else begin(problem)
-            ctx.cell, ctx.gate, ctx.autocast, ctx.later = problem.cell, problem.gate[3:], problem.autocast, result.later
+            ctx.cell, ctx.gate, ctx.autocast, ctx.known = problem.cell, problem.gate[3:], problem.autocast, result[3:]
             ctx.counts = len(problem.state), len(problem.weights.present()), len(result.final)
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
@@ -218,8 +233,8 @@ def eager_function(
             state, matrices, gate = tuple(given[:states]), given[states:-3], TimeGate(*given[-3:], *ctx.gate)
             problem = Problem(ctx.cell, gate, input, time, state, Weights.from_present(matrices), lengths, ctx.autocast)
             with torch.no_grad():
-                saved = Result(output, tuple(final), saved, ctx.later).complete()
-                gradients = backward(problem, Result(output, tuple(final), saved), to_output, to_final, ctx.needs_input_grad[1])
+                result = Result(output, tuple(final), saved, *ctx.known)
+                gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[1])
             results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)
             if torch.is_grad_enabled():  # create_graph=True
                 depends_on = [tensor for tensor in (*inputs, to_output, *to_final) if tensor is not None]

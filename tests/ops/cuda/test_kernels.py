@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.ops.cuda import compiler
-from phased.ops.cuda.constants import SPREAD_THREADS, macros, struct_bytes
+from phased.ops.cuda.constants import OPEN_WARPS, SPREAD_THREADS, macros, struct_bytes
 from phased.ops.cuda.kernels import OLDEST
 
 core, _, absent = compiler.cuda_core()
@@ -67,6 +67,14 @@ def test_units_that_are_spread_over_multiprocessors_compile(blocks, cell, half, 
         assert compiler.compiled(ARCHITECTURE, (source,), macros(cell, "float", half, peephole, blocks, 16, 0, SPREAD_THREADS))
 
 
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("cell, half, peephole", [("Lstm", None, 0), ("Lstm", torch.bfloat16, 1), ("Gru", torch.float16, 0)])
+def test_single_steps_of_open_units_compile(real, cell, half, peephole):
+    for source, warps in (("open_step_forward.cu", OPEN_WARPS), ("open_step_backward.cu", 8), ("open_step_backward.cu", 2)):
+        given = macros(cell, real, half if real == "float" else None, peephole, 1, warps, 0, 32 * warps)
+        assert compiler.compiled(ARCHITECTURE, (source,), given)
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8])
 def test_rows_of_any_length_compile(blocks):
     for source in ("streamed_forward.cu", "streamed_backward.cu", "dense.cu"):
@@ -94,6 +102,8 @@ def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, r
     if name.startswith("spread"):
         way = "forward" if name in ("spread_forward", "spread_rows") else "backward"
         sources, given = (f"spread_{way}.cu",), macros("Lstm", real, None, 0, 2, 16, 0, SPREAD_THREADS)
+    if name == "open_sums":
+        sources, given = ("open_step_backward.cu",), macros("Lstm", real, None, 0, 1, 8, 0, 256)
     wrong = given | {f"{name}_bytes": struct_bytes(size)[name] + 4}
     with pytest.raises(RuntimeError, match="static assertion failed"):
         compiler.compiled(ARCHITECTURE, sources, wrong)

@@ -47,13 +47,15 @@ class Count:
         seen = EXPECTED.get(self._layer)
         return None if seen is None else (int(1.125 * seen.most) + 8, int(seen.last * self._rows))
 
-    def wait(self, schedule: Tensor, patience: float = PATIENCE) -> Tensor:
+    def wait(self, schedule: Tensor, patience: float = PATIENCE) -> tuple[int, int]:
         """The two numbers. If no kernel has reported them after so many seconds, they are read from the schedule."""
-        found = schedule[self._found : self._found + FOUND_BYTES]
-        reported = ring(self._device).wait(self.ticket, patience) or found.view(torch.int64).tolist()
+        reported = ring(self._device).wait(self.ticket, patience)
+        if reported is None:
+            most, events = schedule[self._found : self._found + FOUND_BYTES].view(torch.int64).tolist()
+            reported = most, events
         if self._layer not in EXPECTED and len(EXPECTED) >= LAYERS:
             EXPECTED.clear()
         most, of_row = reported[0], reported[1] / max(1, self._rows)
         before = EXPECTED.get(self._layer, NONE)
         EXPECTED[self._layer] = Seen(max(of_row, DECAY * before.of_row), max(most, DECAY * before.most), of_row)
-        return torch.tensor(reported, device="cpu")
+        return reported

@@ -43,8 +43,11 @@ class Backward:
         self.to_output = None if to_output is None else contiguous_rows(to_output)
         self.to_final = [None if d is None else contiguous(d) for d in to_final]
         self.to_state = tuple(torch.empty_like(s) for s in call.state)
-        # While a graph is recorded, `count` is that of all units being open.
-        self.crowded = call.is_crowded(count) and not torch.cuda.is_current_stream_capturing()
+        self.layout = None
+        if call.step is None and not call.by_steps:
+            # While a graph is recorded, `count` is that of all units being open.
+            crowded = call.is_crowded(count) and not torch.cuda.is_current_stream_capturing()
+            self.layout = call.plan("backward", count, most, crowded)
 
     def run_steps(self, to_products: int, to_others: int) -> None:
         """All steps in reverse: the gradients to every event's products, and to its openness and peepholes."""
@@ -54,13 +57,12 @@ class Backward:
         elif call.batch:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
-            if call.step is None:
-                results = (to_products, to_others, *states(self.to_state))
-                call.run("backward", self.count, self.most, self.crowded, *given, *wanted, *results)
-            else:
-                to_state = self.running_state()
-                results = (to_products, to_others, *states(to_state))
+            if call.step is not None:
+                results = (to_products, to_others, *states(self.running_state()))
                 OpenSteps(call, call.step).backward((*given, *wanted, *results), whole=bool(self.to_state))
+            else:
+                assert self.layout is not None
+                call.run(self.layout, *given, *wanted, to_products, to_others, *states(self.to_state))
 
     def running_state(self) -> Sequence[Tensor]:
         """Memory for the gradients to the state, which hold those to the final state before the steps."""
@@ -134,7 +136,7 @@ class Backward:
         parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
         memory = call.bytes(parts[-1])
         to_products, to_others, gate_sums, sums = [memory.data_ptr() + part for part in parts[:-1]]
-        if call.step is None and call.plan("backward", self.count, self.most, self.crowded).together:
+        if self.layout is not None and self.layout.together:
             unwritten(memory[: sizes[0]])
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -89,6 +89,7 @@ class Call:
         self._common = kernels.common(*self.kind, self.tape_dtype)
         self.step = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
+        self.bytes_of_schedule = parts[-1]
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
         base = address(self.schedule)
         # Of each unit: weights on h (4, pitch), biases (4), weights on x (features, 4), gate (of (GATE, units)). The schedule:
@@ -108,34 +109,27 @@ class Call:
         if (grid if isinstance(grid, int) else min(grid)) > 0:
             self._common.launch(name, self.device, grid, block, arguments, shared)
 
-    def run(self, name: str, events: int, most: int, crowded: bool, *arguments: float) -> None:
-        """Run the recurrence over so many events, at most so many in a step."""
-        layout = self.plan(name, events, most, crowded)
-        threads = -(-layout.block // (4 * LANES)) * 4 * LANES
-        sizes = (self.peephole, layout.blocks or blocks(self.units), layout.warps, layout.helpers, threads, int(layout.beyond))
-        compiled = kernels.recurrence(*self.kind, self.tape_dtype, layout.source, *sizes)
+    def run(self, layout: Plan, *arguments: float) -> None:
+        """Run the recurrence."""
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
+        compiled = compiled_for(layout, self.units, self.peephole, *self.kind, self.tape_dtype)
         compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared, layout.together)
 
     def plan(self, name: str, events: int, most: int, crowded: bool = False) -> Plan:
-        """The layout of the recurrence."""
+        """The layout of the recurrence over so many events, at most so many in a step."""
         busy = round(events / max(1, self.rows))
         kernel = f"dense_{name}" if self.dense else name
         return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.tape_dtype, crowded)
 
-    def ways(self, events: int, capacity: Capacity) -> list[tuple[bool, int, int]]:
-        """Forward passes to launch: whether for crowded steps, and from how many to below how many events they are computed."""
-        if capacity.crowded is not None or self.step is not None:
-            return [(bool(capacity.crowded), 0, EVERY)]
+    def ways(self, events: int, capacity: Capacity) -> list[tuple[Plan, int, int]]:
+        """Forward passes to launch, and from how many to below how many events each is computed."""
+        if self.by_steps or self.step is not None:
+            return []
+        if capacity.crowded is not None:
+            return [(self.plan("forward", events, capacity.most, capacity.crowded), 0, EVERY)]
         few, many = (self.plan("forward", events, capacity.most, crowded) for crowded in (False, True))
         bound = CROWDED * self.rows
-        return [(False, 0, EVERY)] if few == many else [(False, 0, bound), (True, bound, EVERY)]
-
-    def together(self, events: int, capacity: Capacity) -> bool:
-        """Whether blocks of a forward pass compute the same sequences, and exchange numbers (spread.h)."""
-        if self.dense or self.step is not None:
-            return False
-        return self.plan("forward", events, capacity.most, bool(capacity.crowded)).together
+        return [(few, 0, EVERY)] if few == many else [(few, 0, bound), (many, bound, EVERY)]
 
     def is_crowded(self, events: float) -> bool:
         """Whether steps have so many events, if all steps together have these, that a small layer has other kernels for them."""
@@ -205,8 +199,8 @@ class Call:
         if not self.dense and sorted_before(self.units) and torch.cuda.is_current_stream_capturing():
             tape.fill_(127)  # where there is no event, no unit: see Backward.sorted_events
         unit, row, records = parts_of_tape(tape, self.size, self.dense, self.tape_dtype)
-        events, room, exchange = capacity.tape or capacity.arrivals, capacity.tape, None
-        if self.together(events, capacity):
+        room, exchange, ways = capacity.tape, None, self.ways(capacity.tape or capacity.arrivals, capacity)
+        if any(layout.together for layout, _, _ in ways):
             exchange = unwritten(self.empty(capacity.arrivals))
             if not room:  # such blocks read which units have events, which is on the tape if there is one
                 room, listed = capacity.arrivals, self.empty(2, capacity.arrivals, dtype=torch.int32)
@@ -228,13 +222,21 @@ class Call:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             counted = self.found if self.rows else 0  # without rows nothing counts
             results = (output.data_ptr(), *states(final), records, counted, capacity.tape, unit, address(exchange))
-            for crowded, least, below in self.ways(events, capacity):
-                called = (least, min(below, capacity.arrivals + 1), capacity.most)
-                if self.step is not None:
-                    OpenSteps(self, self.step).forward((*inputs, *results, *called))
-                else:
-                    self.run("forward", events, capacity.most, crowded, *inputs, *results, *called)
+            if self.step is not None:
+                OpenSteps(self, self.step).forward((*inputs, *results, 0, capacity.arrivals + 1, capacity.most))
+            for layout, least, below in ways:
+                self.run(layout, *inputs, *results, least, min(below, capacity.arrivals + 1), capacity.most)
         return output, final, tape
+
+
+@cache
+def compiled_for(
+    layout: Plan, units: int, peephole: int, device: int, cell: str, real: str, tape_dtype: torch.dtype | None
+) -> kernels.Kernels:
+    """The kernel that a layout is for."""
+    threads = -(-layout.block // (4 * LANES)) * 4 * LANES
+    sizes = (peephole, layout.blocks or blocks(units), layout.warps, layout.helpers, threads, int(layout.beyond))
+    return kernels.recurrence(device, cell, real, tape_dtype, layout.source, *sizes)
 
 
 def is_dense(problem: Problem) -> bool:

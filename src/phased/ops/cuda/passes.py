@@ -15,7 +15,8 @@ from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import GROUPED, HELD, struct_bytes
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward
-from phased.ops.cuda.launch import LARGEST, Call, Capacity, is_dense, known_parts, parts_of_schedule, tape_dtype_of, taped
+from phased.ops.cuda.launch import LARGEST, Call, Capacity, is_dense, parts_of_schedule, tape_dtype_of, taped
+from phased.ops.cuda.layout import plan
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.operator import operator
 
@@ -61,26 +62,25 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
             if expected is not None:
                 capacity = Capacity(events, min(events, expected), most, crowded=None)
                 output, final, tape = call.run_forward(capacity, count.ticket)
-                return Result(output, tuple(final), [call.schedule, tape], count.wait)
+                return Result(output, tuple(final), [call.schedule, tape], later=count.wait)
             guessed = likely(call, count, keep) if guess or not keep else None
             if guessed is not None:
                 if call.blocks > MANY:
                     call.add_up(count.ticket)
                 output, final, tape = call.run_forward(guessed, None if call.added_up else count.ticket)
-                numbers = count.wait(call.schedule, LONG)
-                most, events = numbers.tolist()
+                most, events = count.wait(call.schedule, LONG)
                 if events <= guessed.arrivals and most <= guessed.most and kernels_for(call, events) == guessed[3:]:
-                    return Result(output, tuple(final), [call.schedule, tape, numbers] if keep else [])
+                    return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
                 call = Call(problem)  # the first one's schedule has been filled in
                 call.prepare()
                 count = Count(call)
             call.add_up(count.ticket)
-            most, events = count.wait(call.schedule).tolist()
+            most, events = count.wait(call.schedule)
             capacity = Capacity(events, events if keep else 0, most, *kernels_for(call, events))
         elif not call.dense and call.blocks > MANY:
             call.add_up()
         output, final, tape = call.run_forward(capacity)
-        return Result(output, tuple(final), [call.schedule, tape, torch.tensor([most, events], device="cpu")] if keep else [])
+        return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
 
 
 def likely(call: Call, count: Count, keep: bool) -> Capacity | None:
@@ -125,8 +125,15 @@ def guessable(call: Call) -> bool:
     """Whether the forward passes of batches of this many sequences have kernels that run without the number of events."""
     if call.dense or call.units > max(HELD, GROUPED):
         return False
-    plans = [call.plan("forward", call.rows * call.units, call.units, crowded) for crowded in (False, True)]
-    return all(plan.name in ("held_forward", "grouped_forward") for plan in plans)
+    return fits_all_open(call.units, call.batch, call.size, call.device, call.tape_dtype)
+
+
+@cache
+def fits_all_open(units: int, batch: int, size: int, device: int, tape_dtype: torch.dtype | None) -> bool:
+    """Whether small layers of this size have their kernels even with all units open at once."""
+    most = -(-units // 8) * 8
+    plans = [plan("forward", units, batch, units, most, size, device, tape_dtype, crowded) for crowded in (False, True)]
+    return all(layout.name in ("held_forward", "grouped_forward") for layout in plans)
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
@@ -139,28 +146,25 @@ def backward(
 ) -> Gradients:
     """All gradients from those to the output and the final state; the one to the input only `with_input`."""
     with on(problem.input.device), without_autocast():
-        schedule, tape, numbers = result.saved
-        check_sizes(problem, schedule, tape, numbers)
+        schedule, tape = result.saved
+        most, count = result.complete()
         call = Call(problem, schedule)
-        most, count = numbers.tolist()
+        check_saved(call, tape, most, count)
         if count > tape.shape[0]:  # the guess was too low: the forward pass is repeated with the true number
-            schedule, tape, numbers = forward(problem, keep=True).saved
+            result = forward(problem, keep=True)
+            schedule, tape = result.saved
+            most, count = result.numbers
             call = Call(problem, schedule)
-            most, count = numbers.tolist()
         back = Backward(call, result.output, tape, most, count, to_output, to_final)
         to_x = (back.dense if call.dense else back.sparse)(with_input)
         return Gradients(to_x, back.to_state, back.to_weights, back.to_gate)
 
 
-def check_sizes(problem: Problem, schedule: Tensor, tape: Tensor, numbers: Tensor) -> None:
-    """Raise unless the saved tensors have the sizes of this problem's; GPU memory is not read."""
-    steps, batch, features = problem.input.shape
-    units, dense, size = problem.weights.hh.shape[1], is_dense(problem), problem.input.element_size()
-    rows = steps * batch
-    expected = known_parts(rows, units, features, size, dense)[-1], taped(size, dense, tape_dtype_of(problem)), 2
-    if (schedule.numel(), tape.shape[1], numbers.numel()) != expected or not (
-        0 <= int(numbers[0]) <= units and 0 <= int(numbers[1]) <= rows * units
-    ):
+def check_saved(call: Call, tape: Tensor, most: int, count: int) -> None:
+    """Raise unless what was saved has the sizes of this problem's; GPU memory is not read."""
+    expected = call.bytes_of_schedule, taped(call.size, call.dense, call.tape_dtype)
+    fits = (call.schedule.numel(), tape.shape[1]) == expected and 0 <= most <= call.units and 0 <= count <= call.rows * call.units
+    if not fits:
         raise ValueError("saved must be what the forward pass of the same problem saved, got other sizes.")
 
 
@@ -174,8 +178,7 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     return [
         x.new_empty(schedule, dtype=torch.uint8),
         x.new_empty(events, taped(size, dense, tape_dtype_of(problem)), dtype=torch.uint8),
-        torch.empty(2, dtype=torch.int64, device="cpu"),
     ]
 
 
-recurrence = operator("cuda", forward, backward, saved_like, begin, empty_state=True)
+recurrence = operator("cuda", forward, backward, saved_like, begin, empty_state=True, numbers=2)
