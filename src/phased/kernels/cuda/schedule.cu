@@ -212,20 +212,26 @@ extern "C" __global__ void add_up(Found* found, Index blocks, const Slot slot) {
   slot.report(most, scan.all);
 }
 
+// Bytes that a thread writes at once.
+struct alignas(16) Sixteen {
+  unsigned words[4];
+};
+
 // The Arrival of every event: unit, row and openness, and what bias and input add to its unit's products. A block has the same
 // rows as in find_open, and finishes their `start`. It lists its events first, in the order of rows and units. Then a thread
 // computes the openness of an event, and `lanes` threads, a power of two up to 8, its products with the input; or these are read
 // from `products` (steps, batch, units, 4), if they are given. Without mask, start and found every unit has an event in every
 // row. Unit and row are written to the tape only if it has capacity for all, and nothing is written unless `arrivals` has. Unless
 // `added_up`, every block computes the prefix sum for itself, and the first one reports to the CPU.
-extern "C" __global__ void fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch,
-                                Index steps, Index units, double leak, Index square, const unsigned* mask, Index* start,
-                                Found* found, const Real* x, Index x_step, Index x_batch, Index features, const Real* wx,
-                                const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of, Index room,
-                                Arrival* arrivals, Index capacity, Index added_up, const Slot slot) {
-  constexpr int kListed = 1024, kRowBits = 6;
+extern "C" __global__ void __launch_bounds__(128)
+    fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch, Index steps, Index units,
+         double leak, Index square, const unsigned* mask, Index* start, Found* found, const Real* x, Index x_step, Index x_batch,
+         Index features, const Real* wx, const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of,
+         Index room, Arrival* arrivals, Index capacity, Index added_up, const Slot slot) {
+  constexpr int kListed = 512, kRowBits = 6, kParts = sizeof(Arrival) / sizeof(Sixteen);
   static_assert(kStretch == 1 << kRowBits);
   __shared__ unsigned listed[kListed];  // an event's unit << kRowBits | its row of the block's
+  __shared__ Arrival made[kListed];  // written to memory together, so that each of a warp's stores fills whole sectors
   __shared__ int starts[kStretch + 1];  // counted from the block's first
   __shared__ double moments[kStretch];
   __shared__ const Real* seen[kStretch];  // a row's input, or its `products`
@@ -275,19 +281,26 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
     for (int i = threadIdx.x; !mask && i < here; i += blockDim.x)
       listed[i] = unsigned((from + i) % width) << kRowBits | (from + i) / width;
     __syncthreads();
-    Arrival* const to = arrivals + first + from;
     for (int i = threadIdx.x; i < here; i += blockDim.x) {
       const int unit = int(listed[i] >> kRowBits), r = int(listed[i] % kStretch), row = first_row + r;
       const double* const gate = all_gates + unit;
       const double period = gate[0], ratio_on = gate[2 * units], offset = gate[3 * units];
       const double k = openness(phase(moments[r], period, offset), ratio_on, leak, square != 0);
-      to[i].head = {unit, row, static_cast<Real>(k)};
+      made[i].head = {unit, row, static_cast<Real>(k)};
       if (listing) unit_of[first + from + i] = unit, row_of[first + from + i] = row;
-      if (products) store_four(to[i].terms, load_four(seen[r] + 4 * unit) + load_four(bias + 4 * unit));
+      if (products) store_four(made[i].terms, load_four(seen[r] + 4 * unit) + load_four(bias + 4 * unit));
+      if (!products && lanes == 1) {  // there is at most one feature
+        Four sums = {};
+        if (inputs) {
+          const Four weight = load_four(wx + Index(unit) * 4);
+          for (int g = 0; g < 4; g++) sums.v[g] = weight.v[g] * seen[r][0];
+        }
+        store_four(made[i].terms, sums + load_four(bias + 4 * unit));
+      }
     }
-    if (products) continue;
     const int group = int(lanes), part = threadIdx.x % group, groups = blockDim.x / group;
-    for (int base = 0; base < here; base += groups) {  // whole warps, to the end
+    const int rest = products || lanes == 1 ? 0 : here;  // events whose products with the input are left
+    for (int base = 0; base < rest; base += groups) {  // whole warps, to the end
       const int i = base + threadIdx.x / group;
       const bool there = i < here;
       const unsigned event = listed[there ? i : 0];
@@ -302,8 +315,12 @@ extern "C" __global__ void fill(const double* time, Index time_batch, Index time
       }
       for (int apart = group / 2; apart; apart /= 2)
         for (int g = 0; g < 4; g++) sums.v[g] += __shfl_xor_sync(kAll, sums.v[g], apart);
-      if (there && !part) store_four(to[i].terms, sums + load_four(bias + 4 * unit));
+      if (there && !part) store_four(made[i].terms, sums + load_four(bias + 4 * unit));
     }
+    __syncthreads();
+    const Sixteen* const parts = reinterpret_cast<const Sixteen*>(made);
+    Sixteen* const to = reinterpret_cast<Sixteen*>(arrivals + first + from);
+    for (int i = threadIdx.x; i < here * kParts; i += blockDim.x) to[i] = parts[i];
   }
 }
 
