@@ -1,10 +1,14 @@
 """Layers with many units: steps that are launched one by one, of all units or of those that are open."""
 
+import copy
+
 import pytest
 import torch
 
 from contract import Case, assert_contract
 from emulator import Emulator
+from phased import PhasedGRU, PhasedLSTM
+from phased.init import LogUniform
 from phased.ops.cuda import count, launch, layout, passes, stepwise
 from strategies import poisoned
 
@@ -166,3 +170,23 @@ def test_a_step_fits_the_gpu_and_has_a_place_for_every_column_and_sequence(monke
     assert groups * (128 // size) >= batch
     assert 1 <= splits <= max(1, units // (32 * plan.warps) + 1)
     assert columns * splits * groups <= max(132, columns * groups)
+
+
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("units", [30, 300])
+def test_open_units_step_by_step_without_an_initial_state(launched, cls, units):
+    """The gradients to the state are then in memory of their own, which nothing else may use before the last launch."""
+    torch.manual_seed(0)
+    x, time = torch.randn(9, 20, 3), torch.rand(9, 20, dtype=torch.float64).cumsum(0)
+    ours = cls(3, units, leak=0.0, period=LogUniform(1, 4), ratio_on=0.3, backend="cuda")
+    theirs = copy.deepcopy(ours)
+    theirs.backend = "reference"
+    found = []
+    for rnn in (ours, theirs):
+        rnn._openings.active = False
+        output, _ = rnn(x, time)
+        output.square().sum().backward()
+        found.append([output.detach(), *(p.grad for p in rnn.parameters())])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    assert "open_step_sums" in launched

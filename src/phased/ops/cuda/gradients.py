@@ -58,7 +58,8 @@ class Backward:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
             if call.step is not None:
-                results = (to_products, to_others, *states(self.running_state()))
+                to_state = self.running_state()  # in use until all launches are made
+                results = (to_products, to_others, *states(to_state))
                 OpenSteps(call, call.step).backward((*given, *wanted, *results), whole=bool(self.to_state))
             else:
                 assert self.layout is not None
