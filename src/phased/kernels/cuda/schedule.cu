@@ -223,7 +223,7 @@ struct alignas(16) Sixteen {
 // from `products` (steps, batch, units, 4), if they are given. Without mask, start and found every unit has an event in every
 // row. Unit and row are written to the tape only if it has capacity for all, and nothing is written unless `arrivals` has. Unless
 // `added_up`, every block computes the prefix sum for itself, and the first one reports to the CPU.
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 8)
     fill(const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch, Index steps, Index units,
          double leak, Index square, const unsigned* mask, Index* start, Found* found, const Real* x, Index x_step, Index x_batch,
          Index features, const Real* wx, const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of,
