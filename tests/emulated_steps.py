@@ -60,10 +60,7 @@ class EmulatedSteps:
             grads = self.adjoint((torch.tensor(all_h[b]), torch.tensor(all_c[b])), a, k, (h, c), w)
             own_shares[b], to_k, all_h[b], all_c[b], to_w = (grad.numpy() for grad in grads)
             self.numbers(found["to_products"], events.stop, 4)[events] = own_shares[b]
-            others = self.numbers(found["to_others"], events.stop, 4 if self.peepholes else 1)[events]
-            others[:, 0] = to_k
-            if self.peepholes:
-                others[:, 1:] = to_w
+            self.write_others(found["to_others"], events.start, to_k, to_w)
 
     def open_step_forward(
         self, batch, steps, units, pitch, lengths, start, mask, arrivals, wh, peephole, initial_h, initial_c, output, final_h,
@@ -127,10 +124,7 @@ class EmulatedSteps:
             grads = self.adjoint(to, a, k, (h, c), torch.tensor(w[own]))
             products, to_k, back_h[b, own], back_c[b, own], to_w = (grad.numpy() for grad in grads)
             self.numbers(shares, batch, units, 4)[b, own] = self.numbers(to_products, end, 4)[begin:] = products
-            others = self.numbers(to_others, end, 4 if self.peepholes else 1)[begin:]
-            others[:, 0] = to_k
-            if self.peepholes:
-                others[:, 1:] = to_w
+            self.write_others(to_others, begin, to_k, to_w)
 
     def open_step_sums(
         self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,

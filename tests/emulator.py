@@ -6,15 +6,15 @@ which order) and its use of their results are tested without a GPU; the kernels 
 
 import inspect
 import re
-from typing import ClassVar
 
 import numpy as np
 import torch
 
 from emulated_steps import EmulatedSteps
+from emulated_sums import EmulatedSums, weighted_sum
 from phased.cell import CELLS
 from phased.gate import TimeGate
-from phased.ops.cuda.constants import FOUND_BYTES, GATE, GATE_SUMS, RECORD, STRETCH, struct_bytes
+from phased.ops.cuda.constants import FOUND_BYTES, GATE, RECORD, STRETCH, struct_bytes
 from raw_memory import at
 from signatures import parameters
 
@@ -26,19 +26,8 @@ def report(to, mark, most, count):
         at(to, 2, dtype=np.int64)[:] = mark | int(most), mark | int(count)
 
 
-def weighted_sum(weights, shares):
-    """The sum over events and products, (n,), of weights (events, 4, n) with shares (events, 4); zeros without events.
-
-    Not by np.einsum: without events its inner loop still reads one weight, from memory that nothing has written, and multiplies
-    it by zero (NumPy 2.4). If that is NaN, so is the sum.
-    """
-    return (weights * shares[..., None]).sum((0, 1))
-
-
-class Emulator(EmulatedSteps):
+class Emulator(EmulatedSteps, EmulatedSums):
     """The kernels for a cell and a number type."""
-
-    summed_by: ClassVar[list[str]] = []  # the kernels that have summed gradients to weights
 
     def __init__(self, cell, real, peephole=0, tape_dtype=None):
         self.cell, self.peepholes, self.tape_dtype = CELLS[cell.lower()], peephole, tape_dtype
@@ -80,6 +69,13 @@ class Emulator(EmulatedSteps):
         else:
             bits = torch.from_numpy(record).to(self.tape_dtype).view(torch.int16).numpy()
             at(tape, begin + len(record), RECORD, dtype=np.int16)[begin:] = bits
+
+    def write_others(self, to_others, begin, to_k, to_w):
+        """Gradients to the openness and the peepholes of events, from number `begin` on."""
+        others = self.numbers(to_others, begin + len(to_k), 4 if self.peepholes else 1)[begin:]
+        others[:, 0] = to_k
+        if self.peepholes:
+            others[:, 1:] = to_w
 
     def factors(self, weights):
         """Weights as they are multiplied, rounded under autocast."""
@@ -259,7 +255,6 @@ class Emulator(EmulatedSteps):
     ):  # fmt: skip
         weights = self.numbers(wh, units, 4, pitch)[..., :units]
         w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
-        width = 4 if self.peepholes else 1
         if self.together:  # blocks exchange the gradients to products
             count = at(start, batch * steps + 1, dtype=np.int64)[-1]
             assert (at(to_products, 4 * count, dtype=np.uint32) == UNWRITTEN).all()
@@ -278,10 +273,7 @@ class Emulator(EmulatedSteps):
                 grads = self.adjoint(to, a, k, (h, c), torch.tensor(w[own]))
                 shares, to_k, before_h, before_c, to_w = (grad.numpy() for grad in grads)
                 self.numbers(to_products, end, 4)[begin:] = shares
-                others = self.numbers(to_others, end, width)[begin:]
-                others[:, 0] = to_k
-                if self.peepholes:
-                    others[:, 1:] = to_w
+                self.write_others(to_others, begin, to_k, to_w)
                 back_h = back_h.copy()
                 back_h[own], back_c[own] = before_h, before_c
                 back_h += weighted_sum(weights[own], shares)
@@ -290,136 +282,6 @@ class Emulator(EmulatedSteps):
                     self.numbers(to_state, batch, units)[b] = back
 
     dense_backward = backward
-
-    def put(self, units, features, sums, ih, hh, bias_ih, bias_hh):
-        """Sums (units, 4, columns) as gradients to torch's weights."""
-        stacked = self.cell.gates * units
-        for g in range(4):
-            from_x, from_h = self.gate_rows(units, g)
-            if from_x is not None:
-                self.numbers(ih, stacked, features)[from_x] = sums[:, g, units:-1]
-                if bias_ih:
-                    self.numbers(bias_ih, stacked)[from_x] = sums[:, g, -1]
-            if from_h is not None:
-                self.numbers(hh, stacked, units)[from_h] = sums[:, g, :units]
-                if bias_hh:
-                    self.numbers(bias_hh, stacked)[from_h] = sums[:, g, -1]
-
-    def gate_gradients(self, to_others, unit, moment, gate, units, peephole):
-        """To period, shift, ratio_on and the peepholes: (GATE_SUMS, units), from events in any order."""
-        others = self.numbers(to_others, len(unit), 4 if peephole else 1)
-        total = np.zeros((GATE_SUMS, units))
-        to_gate = gate.of(torch.tensor(unit)).gradients(torch.tensor(moment), torch.tensor(others[:, 0]))
-        for i, grad in enumerate(to_gate):
-            np.add.at(total[i], unit, grad.numpy())
-        for i in range(3 if peephole else 0):
-            np.add.at(total[3 + i], unit, others[:, 1 + i])
-        return total
-
-    def put_gates(self, units, total, period, shift, ratio_on, peephole):
-        for to, values in zip((period, shift, ratio_on), total[:3], strict=True):
-            at(to, units, dtype=np.float64)[:] = values
-        if peephole:
-            self.numbers(peephole, 3, units)[:] = total[3:]
-
-    def event_sums(
-        self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
-        units, ring, sums, found, least, below,
-    ):  # fmt: skip
-        assert 1 <= ring < 1 << 16 if "sorted" in self.name else ring in (2, 3)
-        if not self.is_called(found, least, below):
-            return
-        self.summed_by.append(self.name)
-        units_of, rows_of = unit, row
-        columns, splits, rows = units + features + 1, self.grid[2], batch * steps
-        row, unit = self.open_units(mask, rows, units).nonzero()
-        assert at(start, rows + 1, dtype=np.int64)[-1] == len(row)
-        assert (at(units_of, len(row), dtype=np.int32) == unit).all()
-        assert (at(rows_of, len(row), dtype=np.int32) == row).all()
-        b, j = row // steps, row % steps
-        out = self.numbers(output, steps, batch, units)
-        first = self.numbers(initial_h, batch, units, strides=(initial_batch, 1))
-        h = np.where(j[:, None] > 0, out[j - 1, b], first[b]) if len(row) else np.empty((0, units), self.real)
-        seen = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[j, b]
-        z = np.concatenate([h, seen, np.ones((len(row), 1), self.real)], 1)
-        total = self.numbers(sums, splits, units, 4, columns)
-        total[:] = 0
-        split = np.arange(len(row)) % splits  # each sums some of the events
-        np.add.at(total, (split, unit), np.einsum("eg,ec->egc", self.numbers(to_products, len(row), 4), z))
-
-    sorted_sums = event_sums  # in another order
-
-    def unit_sums(
-        self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
-        units, ring, sums, found, least, below, sorted, first,
-    ):  # fmt: skip
-        count = at(start, batch * steps + 1, dtype=np.int64)[-1]
-        of = at(unit, count, dtype=np.int32)
-        assert (at(sorted, count, dtype=np.int64) == of.argsort(kind="stable")).all()
-        assert (at(first, units + 1, dtype=np.int64) == np.searchsorted(np.sort(of), np.arange(units + 1))).all()
-        given = (
-            to_products,
-            unit,
-            row,
-            mask,
-            start,
-            output,
-            initial_h,
-            initial_batch,
-            x,
-            x_step,
-            x_batch,
-            features,
-            batch,
-            steps,
-        )
-        self.event_sums(*given, units, 2, sums, found, least, below)
-
-    def gate_sums(
-        self, to_others, start, unit_of, row_of, time, time_batch, time_step, all_gates, batch, steps, units, square, peephole,
-        partial,
-    ):  # fmt: skip
-        count = at(start, batch * steps + 1, dtype=np.int64)[-1]
-        unit, row = at(unit_of, count, dtype=np.int32).astype(np.int64), at(row_of, count, dtype=np.int32)
-        moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step)).reshape(-1)[row]
-        gate = self.gate(all_gates, units, 0.0, square)
-        left = at(partial, self.grid[0], GATE_SUMS, units, dtype=np.float64)
-        left[:, :] = np.nan
-        kinds = GATE_SUMS if peephole else 3
-        left[:, :kinds] = 0
-        left[-1, :kinds] = self.gate_gradients(to_others, unit, moment, gate, units, peephole)[:kinds]
-
-    def dense_gate_sums(
-        self, to_others, time, time_batch, time_step, lengths, all_gates, batch, steps, units, leak, square, peephole, partial
-    ):
-        width = 4 if peephole else 1
-        own = at(lengths, batch, 1, dtype=np.int64) if lengths else np.full((batch, 1), steps)
-        row, unit = np.repeat((np.arange(steps) < own).reshape(-1, 1), units, 1).nonzero()
-        others = np.ascontiguousarray(self.numbers(to_others, batch * steps, units, width)[row, unit])
-        moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step)).reshape(-1)[row]
-        gate = self.gate(all_gates, units, leak, square)
-        left = at(partial, self.grid[0], GATE_SUMS, units, dtype=np.float64)
-        left[:] = 0
-        left[0] = self.gate_gradients(others.ctypes.data, unit, moment, gate, units, peephole)
-
-    def unpack(
-        self, sums, splits, gate_sums, stretches, units, features, ih, hh, bias_ih, bias_hh, gates, period, shift, ratio_on,
-        peephole, found, least, below,
-    ):  # fmt: skip
-        if not self.is_called(found, least, below):
-            return
-        all_sums = self.numbers(sums, splits, units, 4, units + features + 1)
-        self.put(units, features, all_sums.sum(0), ih, hh, bias_ih, bias_hh)
-        total = at(gate_sums, stretches, GATE_SUMS, units, dtype=np.float64).sum(0)
-        self.put_gates(units, total, period, shift, ratio_on, peephole)
-
-    def input_gradient(self, to_products, start, unit_of, wx, batch, steps, features, to_input):
-        begins = at(start, batch * steps + 1, dtype=np.int64)
-        shares, unit = self.numbers(to_products, begins[-1], 4), at(unit_of, begins[-1], dtype=np.int32)
-        to_x, through = self.numbers(to_input, steps, batch, features), self.numbers(wx, unit.max(initial=0) + 1, features, 4)
-        for row in range(batch * steps):
-            own = slice(begins[row], begins[row + 1])
-            to_x[row % steps, row // steps] = weighted_sum(through[unit[own]].swapaxes(1, 2), shares[own])
 
 
 AROUND = (

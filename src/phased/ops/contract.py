@@ -59,7 +59,7 @@ class Problem(NamedTuple):
 class Result(NamedTuple):
     """The result of a forward pass: output (T, B, H), the final state, each (B, H), and what the backward pass needs.
 
-    That are tensors and, in some backends, integers. If set, `later(saved[0])` blocks until these are known, and returns them.
+    It needs tensors and, in some backends, integers. If set, `later(saved[0])` blocks until these are known, and returns them.
     """
 
     output: Tensor

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from phased.ops.cuda import driver
+from phased.ops.cuda import driver, sum_layout
 from phased.ops.cuda import layout as layout_of
 
 
@@ -141,22 +141,27 @@ def test_a_gpu_with_less_shared_memory_has_fewer_small_layers(monkeypatch):
 def test_sums_fit_and_have_a_place_for_every_unit_and_column(monkeypatch, units, features, rows, size, limit):
     monkeypatch.setattr(driver, "shared_memory", lambda device: limit)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
-    sums = layout_of.sums_plan.__wrapped__(rows, units, features, size, 0)
+    sums = sum_layout.sums_plan.__wrapped__(rows, units, features, size, 0)
     assert sums.shared <= limit
     assert sums.block <= 512
     groups, columns, splits = sums.grid
     assert groups * sums.block // 32 * (16 // size) >= units
     assert columns * 32 * (5 if sums.name.startswith("wide") else 4) > units + features
     assert groups * columns * splits <= max(groups * columns, 132 * 512 // sums.block)
-    by_unit = layout_of.sorted_sums_plan.__wrapped__(rows, units, features, size, 0)
+    by_unit = sum_layout.sorted_sums_plan.__wrapped__(rows, units, features, size, 0)
     assert by_unit.shared <= limit
     assert by_unit.block <= 768
     assert 1 <= by_unit.ring < 1 << 16
     _, columns, splits = by_unit.grid
     assert columns * 32 * (5 if by_unit.name.startswith("wide") else 4) > units + features
     assert columns * splits <= max(columns, 132)
+    sorted_once = sum_layout.unit_sums_plan(units, features)
+    assert sorted_once.shared <= limit
+    assert sorted_once.grid[0] * sorted_once.block // 32 >= units
+    assert sorted_once.grid[1] * 32 * (5 if sorted_once.name.startswith("wide") else 4) > units + features
+    assert sorted_once.grid[2] == 1
     for peephole in (0, 1):
-        gates = layout_of.gate_sums_plan(rows * units // 20, units, peephole, 0)
+        gates = sum_layout.gate_sums_plan(rows * units // 20, units, peephole, 0)
         assert gates.shared <= limit
         assert gates.block <= 256
         assert gates.shared * 32 == gates.block * (6 if peephole else 3) * units * 8

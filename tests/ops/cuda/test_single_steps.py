@@ -9,7 +9,8 @@ from contract import Case, assert_contract
 from emulator import Emulator
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count, launch, layout, passes, stepwise
+from phased.ops.cuda import count, launch, layout, passes, stepwise, sum_layout
+from phased.ops.operator import pack
 from strategies import poisoned
 
 pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
@@ -109,7 +110,7 @@ def test_under_autocast_single_steps_round_what_they_keep(by_steps, low, cell):
 def launched(monkeypatch):
     """The names of kernels, where every layer computes its open units step by step."""
     names, run = [], Emulator.launch
-    monkeypatch.setattr(layout, "SORTED_FROM", 1)
+    monkeypatch.setattr(sum_layout, "SORTED_FROM", 1)
     monkeypatch.setattr(
         launch, "step_plan", lambda *given: layout.StepPlan(4, (-(-given[0] // 128), 2, -(-given[1] // 16)), 65536)
     )
@@ -190,3 +191,14 @@ def test_open_units_step_by_step_without_an_initial_state(launched, cls, units):
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
     assert "open_step_sums" in launched
+
+
+@pytest.mark.parametrize("numbers", [[1], [1, 2, 3], [-1, 0], [10**6, 0], [1, 10**9]])
+def test_the_operator_refuses_numbers_of_another_forward_pass(numbers):
+    case = Case("lstm")
+    problem = case.problem("cuda", case.on("cuda"))
+    output, final, saved = torch.ops.phased.cuda(*pack(problem), True)
+    ends = [torch.zeros_like(state) for state in final]
+    for wrong in ([*saved[:-1], torch.tensor(numbers)], saved[:-1], [*saved[:-1], saved[-1].double()]):
+        with pytest.raises(ValueError, match="saved"):
+            torch.ops.phased.cuda_backward(*pack(problem), output, final, wrong, output, ends)

@@ -11,9 +11,9 @@ from torch import Tensor
 from phased.cell import Weights
 from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS
 from phased.ops.cuda.launch import EVERY, Call, copy_state, parts_of_tape, states, unwritten
-from phased.ops.cuda.layout import SumPlan, gate_sums_plan, sorted_before, sorted_sums_plan, sums_plan, unit_sums_plan
 from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.stepwise import Place, Steps
+from phased.ops.cuda.sum_layout import SumPlan, gate_sums_plan, sorted_before, sorted_sums_plan, sums_plan, unit_sums_plan
 from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.schedule import valid_steps
 
@@ -44,7 +44,7 @@ class Backward:
         self.to_final = [None if d is None else contiguous(d) for d in to_final]
         self.to_state = tuple(torch.empty_like(s) for s in call.state)
         self.layout = None
-        if call.step is None and not call.by_steps:
+        if call.step_plan is None and not call.by_steps:
             # While a graph is recorded, `count` is that of all units being open.
             crowded = call.is_crowded(count) and not torch.cuda.is_current_stream_capturing()
             self.layout = call.plan("backward", count, most, crowded)
@@ -57,10 +57,10 @@ class Backward:
         elif call.batch:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
-            if call.step is not None:
+            if call.step_plan is not None:
                 to_state = self.running_state()  # in use until all launches are made
                 results = (to_products, to_others, *states(to_state))
-                OpenSteps(call, call.step).backward((*given, *wanted, *results), whole=bool(self.to_state))
+                OpenSteps(call, call.step_plan).backward((*given, *wanted, *results), whole=bool(self.to_state))
             else:
                 assert self.layout is not None
                 call.run(self.layout, *given, *wanted, to_products, to_others, *states(self.to_state))

@@ -24,19 +24,19 @@ from phased.ops.cuda.constants import (
     TAPE_MACRO,
     struct_bytes,
 )
-from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, sorted_before, step_plan, too_large
+from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, step_plan, too_large
 from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.pinned import Ticket
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.stepwise import Place, Steps
+from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows
 
 LANES_OF_EVENT = 8  # threads that multiply the input of an event
 LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in whole tiles and groups
 
-MANY_UNITS = (
-    129  # from which dense layers have one matrix product a step (stepwise.py): faster at all sizes measured, from 136 on
-)
+# Units from which dense layers have one matrix product a step (stepwise.py): faster at all sizes measured, from 136 on.
+MANY_UNITS = 129
 
 REALS = {torch.float32: "float", torch.float64: "double"}
 
@@ -87,7 +87,7 @@ class Call:
         self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
         self.tape_dtype = tape_dtype_of(problem)
         self._common = kernels.common(*self.kind, self.tape_dtype)
-        self.step = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)
+        self.step_plan = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.bytes_of_schedule = parts[-1]
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
@@ -123,7 +123,7 @@ class Call:
 
     def ways(self, events: int, capacity: Capacity) -> list[tuple[Plan, int, int]]:
         """Forward passes to launch, and from how many to below how many events each is computed."""
-        if self.by_steps or self.step is not None:
+        if self.by_steps or self.step_plan is not None:
             return []
         if capacity.crowded is not None:
             return [(self.plan("forward", events, capacity.most, capacity.crowded), 0, EVERY)]
@@ -216,14 +216,14 @@ class Call:
             copy_state(final, self.state)
             place = Place(0, self.steps, address(self.lengths), arrivals.data_ptr(), output.data_ptr(), records)
             Steps(self).forward(place, final)
-        elif self.batch and self.step is not None and not self.steps:
-            copy_state(final, self.state)
+        elif self.batch and self.step_plan is not None and not self.steps:
+            copy_state(final, self.state)  # no launch does
         elif self.batch:
             inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
             counted = self.found if self.rows else 0  # without rows nothing counts
             results = (output.data_ptr(), *states(final), records, counted, capacity.tape, unit, address(exchange))
-            if self.step is not None:
-                OpenSteps(self, self.step).forward((*inputs, *results, 0, capacity.arrivals + 1, capacity.most))
+            if self.step_plan is not None:
+                OpenSteps(self, self.step_plan).forward((*inputs, *results, 0, capacity.arrivals + 1, capacity.most))
             for layout, least, below in ways:
                 self.run(layout, *inputs, *results, least, min(below, capacity.arrivals + 1), capacity.most)
         return output, final, tape
