@@ -79,7 +79,15 @@ class EmulatedSums:
         split = np.arange(len(row)) % splits  # each sums some of the events
         np.add.at(total, (split, unit), np.einsum("eg,ec->egc", self.numbers(to_products, len(row), 4), z))
 
-    sorted_sums = event_sums  # in another order
+    def sorted_sums(
+        self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
+        units, ring, sums, found, least, below, to_others, time, time_batch, time_step, gates, square, peephole, partial,
+    ):  # fmt: skip
+        rows = (to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps)
+        of = found, least, below
+        self.event_sums(*rows, units, ring, sums, *of)
+        gating = (to_others, time, time_batch, time_step, gates, square, peephole, partial)
+        self.gate_sums(*gating, start, unit, row, batch, steps, units, *of)
 
     def unit_sums(
         self, to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps,
@@ -89,33 +97,20 @@ class EmulatedSums:
         of = at(unit, count, dtype=np.int32)
         assert (at(sorted, count, dtype=np.int64) == of.argsort(kind="stable")).all()
         assert (at(first, units + 1, dtype=np.int64) == np.searchsorted(np.sort(of), np.arange(units + 1))).all()
-        given = (
-            to_products,
-            unit,
-            row,
-            mask,
-            start,
-            output,
-            initial_h,
-            initial_batch,
-            x,
-            x_step,
-            x_batch,
-            features,
-            batch,
-            steps,
-        )
-        self.event_sums(*given, units, 2, sums, found, least, below)
+        rows = (to_products, unit, row, mask, start, output, initial_h, initial_batch, x, x_step, x_batch, features, batch, steps)
+        self.event_sums(*rows, units, 2, sums, found, least, below)
 
     def gate_sums(
-        self, to_others, start, unit_of, row_of, time, time_batch, time_step, all_gates, batch, steps, units, square, peephole,
-        partial,
+        self, to_others, time, time_batch, time_step, gates, square, peephole, partial, start, unit_of, row_of, batch, steps,
+        units, found, least, below,
     ):  # fmt: skip
+        if not self.is_called(found, least, below):
+            return
         count = at(start, batch * steps + 1, dtype=np.int64)[-1]
         unit, row = at(unit_of, count, dtype=np.int32).astype(np.int64), at(row_of, count, dtype=np.int32)
         moment = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step)).reshape(-1)[row]
-        gate = self.gate(all_gates, units, 0.0, square)
-        left = at(partial, self.grid[0], GATE_SUMS, units, dtype=np.float64)
+        gate = self.gate(gates, units, 0.0, square)
+        left = at(partial, self.grid[0] * self.grid[2], GATE_SUMS, units, dtype=np.float64)  # of blocks or splits
         left[:, :] = np.nan
         kinds = GATE_SUMS if peephole else 3
         left[:, :kinds] = 0

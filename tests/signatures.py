@@ -27,7 +27,7 @@ def struct(name):
     return declared(re.split(r"__device__|static", text)[0])
 
 
-STRUCTS = ("steps.h", "weights.h", "schedule.cu", "sums.h", "stepwise.cu")
+STRUCTS = ("steps.h", "weights.h", "schedule.cu", "sums.h", "gate_sums.h", "stepwise.cu")
 FILES = (
     "schedule.cu",
     "weights.cu",
@@ -53,6 +53,6 @@ def parameters(name):
             break
     found = []
     for parameter in re.split(r",\s*", kernel[1]):
-        whole = re.fullmatch(r"const (Packing|Unpacking|Summing|Slot|Forward|Backward|Place) \w+", parameter)
+        whole = re.fullmatch(r"const (Packing|Unpacking|Summing|GateSumming|Slot|Forward|Backward|Place) \w+", parameter)
         found += struct(whole[1]) if whole else declared(parameter)
     return found

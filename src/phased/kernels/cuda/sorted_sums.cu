@@ -5,19 +5,22 @@ namespace phased {
 
 // A block has kColumns * 32 columns and a split of the rows. It sorts the split's events by unit, as many at a time as its shared
 // memory has room for. Then a warp sums those of a unit, four products in registers, for kColumns columns a lane; the rows come from
-// the L2 cache. Events of a unit keep their order, so the sums have the same bits every time.
+// the L2 cache. Events of a unit keep their order, so the sums have the same bits every time. Blocks with the first columns also sum
+// for the gates.
 template <int kColumns>
 struct SortedSums {
   const Summing& p;
+  const GateSumming& of;
   const int lane, warp, warps, units, features, columns, column;  // column: the block's first
-  // In shared memory: what each warp is about to read (warps, 32); the sorted events, as numbers from a round's first (room); where
-  // those of a unit start (units + 1); and how many of a unit's events are before those of a warp (warps, units).
+  // In shared memory: what each warp is about to read (warps, 32); where a unit's sorted events start (units + 1); those events, as
+  // numbers from a round's first (ring); and how many of a unit's events are before those of a warp (warps, units).
   Seen* const seen;
-  int *const sorted, *const first;
-  unsigned short* const before;
+  int* const first;
+  unsigned short *const sorted, *const before;
 
-  __device__ __forceinline__ SortedSums(const Summing& p, unsigned char* shared)
+  __device__ __forceinline__ SortedSums(const Summing& p, const GateSumming& of, unsigned char* shared)
       : p(p),
+        of(of),
         lane(threadIdx.x % kLanes),
         warp(threadIdx.x / kLanes),
         warps(blockDim.x / kLanes),
@@ -26,9 +29,9 @@ struct SortedSums {
         columns(units + features + 1),
         column(blockIdx.y * kColumns * kLanes),
         seen(reinterpret_cast<Seen*>(shared) + warp * kLanes),
-        sorted(reinterpret_cast<int*>(reinterpret_cast<Seen*>(shared) + warps * kLanes)),
-        first(sorted + p.ring),
-        before(reinterpret_cast<unsigned short*>(first + units + 1)) {}
+        first(reinterpret_cast<int*>(reinterpret_cast<Seen*>(shared) + warps * kLanes)),
+        sorted(reinterpret_cast<unsigned short*>(first + units + 1)),
+        before(sorted + p.ring) {}
 
   // Calls place(event, its unit, how many of the warp's 32 events before it have this unit) for the warp's share of a round's
   // events, in their order, and counts them in `own`.
@@ -79,8 +82,30 @@ struct SortedSums {
       if (lane == 0) first[0] = 0;
     }
     __syncthreads();
-    each_event(from, count, own, [&](int event, int unit, int rank) { sorted[first[unit] + own[unit] + rank] = event; });
+    each_event(from, count, own, [&](int event, int unit, int rank) {
+      sorted[first[unit] + own[unit] + rank] = static_cast<unsigned short>(event);
+    });
     __syncthreads();
+  }
+
+  // The sums for a unit's gate, a lane an event.
+  __device__ __forceinline__ void sum_gate(int unit, Index from, bool adds) const {
+    const Gate gate = Gate::load(of.gates, units, unit);
+    GateSums sum;
+#pragma unroll 2
+    for (int i = first[unit] + lane; i < first[unit + 1]; i += kLanes) {
+      const Index e = from + sorted[i];
+      const unsigned row = p.row[e], b = row / unsigned(p.steps), j = row % unsigned(p.steps);
+      sum.add(of.to_others, e, of.peephole, of.time[b * of.time_batch + j * of.time_step], gate, 0.0, of.square);
+    }
+#pragma unroll
+    for (int s = 0; s < kGateSums; s++) {
+      if (s >= of.kinds()) break;
+      double all = sum.v[s];
+      for (int apart = kLanes / 2; apart; apart /= 2) all += __shfl_xor_sync(kAll, all, apart);
+      double& here = of.partial[(Index(blockIdx.z) * kGateSums + s) * units + unit];
+      if (lane == 0) here = adds ? here + all : all;
+    }
   }
 
   __device__ __forceinline__ void run() const {
@@ -93,6 +118,7 @@ struct SortedSums {
         RowSums<kColumns> sums(p, column, seen);
         sums.add(first[unit], first[unit + 1], [&](Index i) { return from + sorted[i]; });
         sums.write(p.sums + Index(blockIdx.z) * units * 4 * columns, unit, from != begin);
+        if (column == 0) sum_gate(unit, from, from != begin);
       }
       __syncthreads();
     }
@@ -101,15 +127,15 @@ struct SortedSums {
 
 constexpr int kSortingThreads = PHASED_SORTING_WARPS * kLanes;
 
-extern "C" __global__ void __launch_bounds__(kSortingThreads) sorted_sums(const Summing summing) {
+extern "C" __global__ void __launch_bounds__(kSortingThreads) sorted_sums(const Summing summing, const GateSumming gates) {
   extern __shared__ __align__(16) unsigned char shared[];
-  if (is_called(summing.found, summing.least, summing.below)) SortedSums<PHASED_SUM_COLUMNS>(summing, shared).run();
+  if (is_called(summing.found, summing.least, summing.below)) SortedSums<PHASED_SUM_COLUMNS>(summing, gates, shared).run();
 }
 
 // The same with a column a lane more: where that leaves fewer lanes without a column.
-extern "C" __global__ void __launch_bounds__(kSortingThreads) wide_sorted_sums(const Summing summing) {
+extern "C" __global__ void __launch_bounds__(kSortingThreads) wide_sorted_sums(const Summing summing, const GateSumming gates) {
   extern __shared__ __align__(16) unsigned char shared[];
-  if (is_called(summing.found, summing.least, summing.below)) SortedSums<PHASED_SUM_COLUMNS + 1>(summing, shared).run();
+  if (is_called(summing.found, summing.least, summing.below)) SortedSums<PHASED_SUM_COLUMNS + 1>(summing, gates, shared).run();
 }
 
 }  // namespace phased

@@ -1,22 +1,7 @@
 // Gradients to weights, input and gates: sums over all open events, in no order of time.
 #include "sums.h"
-#include "weights.h"
 
 namespace phased {
-
-// What an event adds to the sums that become gradients to period, shift, ratio_on and the peepholes.
-struct GateSums {
-  double v[kGateSums] = {};
-
-  __device__ __forceinline__ void add(const Real* to_others, Index e, bool peephole, double t, const Gate& gate, double leak,
-                                      bool square) {
-    const double phi = phase(t, gate.period, gate.offset), r_on = gate.ratio_on;
-    const double to_k = to_others[peephole ? 4 * e : e], k = openness(phi, r_on, leak, square);
-    const double to_phase = to_k * slope_to_phase(phi, r_on, leak, square);
-    v[0] += to_phase * (t - gate.shift), v[1] += to_phase, v[2] += to_k * slope_to_ratio(phi, k, r_on, square);
-    for (int p = 0; peephole && p < 3; p++) v[3 + p] += to_others[4 * e + 1 + p];
-  }
-};
 
 // The gradients to weights, where many units are open: several are open in a row, so a block has many units, and reads a row once
 // for all of them. It has kColumns * 32 columns and a split of the rows, which it processes in tiles of 32: their rows, and the
@@ -256,14 +241,13 @@ extern "C" __global__ void __launch_bounds__(kSumThreads) wide_event_sums(const 
 }
 
 // The gates' sums over open events, in their order, a share of them a warp. A lane evaluates an event. Where several of a warp's
-// events are those of one unit, they are added one after another. Partial: (blocks, kGateSums, units), of which the peepholes'
-// are written only with a peephole.
-extern "C" __global__ void gate_sums(const Real* to_others, const Index* start, const int* unit_of, const int* row_of,
-                                     const double* time, Index time_batch, Index time_step, const double* all_gates, Index batch,
-                                     Index steps, Index units, Index square, Index peephole, double* partial) {
+// events are those of one unit, they are added one after another. It is called as is_called has it.
+extern "C" __global__ void gate_sums(const GateSumming p, const Index* start, const int* unit_of, const int* row_of, Index batch,
+                                     Index steps, Index units, const Index* found, Index least, Index below) {
+  if (!is_called(found, least, below)) return;
   extern __shared__ __align__(16) unsigned char shared[];
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
-  const int kinds = peephole ? kGateSums : 3, each = kinds * int(units);
+  const int kinds = p.kinds(), each = kinds * int(units);
   double* const all = reinterpret_cast<double*>(shared);  // (warps, kinds, units)
   double* const own = all + warp * each;
   for (int i = threadIdx.x; i < warps * each; i += blockDim.x) all[i] = 0;
@@ -279,7 +263,8 @@ extern "C" __global__ void gate_sums(const Real* to_others, const Index* start, 
     GateSums sum;
     if (there) {
       const unsigned row = unsigned(row_of[e]), b = row / unsigned(steps), j = row % unsigned(steps);
-      sum.add(to_others, e, peephole, time[b * time_batch + j * time_step], Gate::load(all_gates, units, unit), 0.0, square);
+      const double t = p.time[b * p.time_batch + j * p.time_step];
+      sum.add(p.to_others, e, p.peephole, t, Gate::load(p.gates, units, unit), 0.0, p.square);
     }
     const int before = __popc(__match_any_sync(kAll, unit) & ((1u << lane) - 1));
     const int most = __reduce_max_sync(kAll, before);
@@ -296,7 +281,7 @@ extern "C" __global__ void gate_sums(const Real* to_others, const Index* start, 
   for (int i = threadIdx.x; i < each; i += blockDim.x) {
     double total = 0;
     for (int w = 0; w < warps; w++) total += all[w * each + i];
-    partial[blockIdx.x * Index(kGateSums) * units + i] = total;
+    p.partial[blockIdx.x * Index(kGateSums) * units + i] = total;
   }
 }
 

@@ -1,7 +1,7 @@
 // The gradients to weights as sums over events: of the gradients to a unit's products times the event's row [h before | x | 1].
 #pragma once
 
-#include "common.h"
+#include "gate_sums.h"
 
 namespace phased {
 

@@ -13,12 +13,17 @@ from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS
 from phased.ops.cuda.launch import EVERY, Call, copy_state, parts_of_tape, states, unwritten
 from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.stepwise import Place, Steps
-from phased.ops.cuda.sum_layout import SumPlan, gate_sums_plan, sorted_before, sorted_sums_plan, sums_plan, unit_sums_plan
+from phased.ops.cuda.sum_layout import (
+    FEW,
+    SumPlan,
+    gate_sums_plan,
+    sorted_before,
+    sorted_sums_plan,
+    sums_plan,
+    unit_sums_plan,
+)
 from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.schedule import valid_steps
-
-FEW = 0.08
-"""A share of open units below which blocks sort events by unit: that is faster at 0.05, and slower at 0.25."""
 
 ALWAYS = (0, 0, 0)
 """For batches of any number of events."""
@@ -128,10 +133,11 @@ class Backward:
         call, units, features = self.call, self.call.units, self.call.features
         ways = self.ways()
         of_gates = gate_sums_plan(call.rows, units, call.peephole, call.device)
+        stretches = [plan.grid[2] if plan.gates else of_gates.grid[0] for plan, _ in ways]
         sizes = (
             self.count * PRODUCTS * call.size,  # to each event's products
             self.count * (4 if call.peephole else 1) * call.size,  # to its openness and peepholes
-            of_gates.grid[0] * GATE_SUMS * units * 8,  # sums for the gates
+            max(stretches) * GATE_SUMS * units * 8,  # sums for the gates
             max(plan.grid[2] for plan, _ in ways) * units * PRODUCTS * (units + features + 1) * call.size,  # sums for the weights
         )
         parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
@@ -142,16 +148,18 @@ class Backward:
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
         seen = (self.unit, self.row, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input)
+        gating = (to_others, *call.clock, call.gates, call.square, call.peephole, gate_sums)
         for plan, of in ways:
             by_unit = self.sorted_events() if sorted_before(units) else ()
-            summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums, *of, *map(address, by_unit))
+            more = gating if plan.gates else map(address, by_unit)
+            summed = (to_products, *seen, call.batch, call.steps, units, plan.ring, sums, *of, *more)
             call.launch(plan.name, plan.grid, plan.block, *summed, shared=plan.shared)
-        events = (to_others, call.start, self.unit, self.row, *call.clock, call.gates, call.batch, call.steps, units)
-        gates = (*events, call.square, call.peephole, gate_sums)
-        call.launch(of_gates.name, of_gates.grid, of_gates.block, *gates, shared=of_gates.shared)
+            if not plan.gates:
+                events = (call.start, self.unit, self.row, call.batch, call.steps, units, *of)
+                call.launch(of_gates.name, of_gates.grid, of_gates.block, *gating, *events, shared=of_gates.shared)
         to = self.allocate()
-        for plan, of in ways:
-            self.unpack(sums, plan.grid[2], gate_sums, of_gates.grid[0], to, of)
+        for (plan, of), many in zip(ways, stretches, strict=True):
+            self.unpack(sums, plan.grid[2], gate_sums, many, to, of)
         if not with_input:
             return None
         to_x = call.empty(call.steps, call.batch, features)

@@ -61,19 +61,22 @@ int main(int, char** arguments) {
     const Real* const first_h = wide ? initial.data() + odd : zeros.data();
     const Index initial_batch = wide ? units : 0;
     const unsigned groups = sorts ? 1 : (units + warps * kOwn - 1) / (warps * kOwn);
-    const int of_blocks = 3;
+    const int of_blocks = 3, gate_blocks = sorts ? splits : of_blocks;
     Numbers sums(size_t(splits) * units * 4 * columns, NAN);
     Summing p{};
     p.to_products = to_products.data(), p.unit = unit_of.data(), p.row = row_of.data(), p.mask = mask.data(), p.start = start.data(), p.output = output.data();
     p.initial_h = first_h, p.initial_batch = initial_batch, p.x = x.data(), p.x_step = features, p.x_batch = Index(steps) * features;
     p.features = features, p.batch = batch, p.steps = steps, p.units = units, p.ring = ring, p.sums = sums.data();
+    const Numbers to_others = drawn<Real>(others * events + 1);
+    std::vector<double> partial(size_t(gate_blocks) * kGateSums * units, NAN);
+    const GateSumming gating{to_others.data(), time.data(), steps, 1, gates.data(), !wide, peephole, partial.data()};
     const unsigned of_columns = (columns + pitch - 1) / pitch;
     const size_t of_tile = 32 * pitch * sizeof(Real) + warps * kOwn * 32 * sizeof(Four) + 33 * 8 + 32 * words * 4;
-    const size_t bytes = sorts ? warps * 32 * 24 + 4 * ring + 4 * (units + 1) + 2 * warps * units : ring * of_tile;
+    const size_t bytes = sorts ? warps * 32 * 24 + 2 * ring + 4 * (units + 1) + 2 * warps * units : ring * of_tile;
     const Index found[2] = {0, events};
     p.found = found, p.least = events + 1, p.below = events + 2;  // another kernel's batch
     const auto work = [&] {
-      if (sorts) wide ? wide_sorted_sums(p) : sorted_sums(p);
+      if (sorts) wide ? wide_sorted_sums(p, gating) : sorted_sums(p, gating);
       else wide ? wide_event_sums(p) : event_sums(p);
     };
     run_grid({groups, of_columns, unsigned(splits)}, warps * 32, work, shared, sizeof(shared));
@@ -85,22 +88,19 @@ int main(int, char** arguments) {
     if (bytes > sizeof(shared)) wrong++;
     for (size_t i = bytes; i < sizeof(shared); i++) wrong += shared[i] != 0xff;  // beyond what the host side allocates
 
-    const Numbers to_others = drawn<Real>(others * events + 1);
-    std::vector<double> partial(size_t(of_blocks) * kGateSums * units, NAN);
-    run_grid(
-        {unsigned(of_blocks), 1, 1}, 2 * 32,
-        [&] {
-          gate_sums(to_others.data(), start.data(), unit_of.data(), row_of.data(), time.data(), steps, 1, gates.data(), batch, steps,
-                    units, !wide, peephole, partial.data());
-        },
-        shared, sizeof(shared));
+    if (!sorts) {
+      run_grid(
+          {unsigned(of_blocks), 1, 1}, 2 * 32,
+          [&] { gate_sums(gating, start.data(), unit_of.data(), row_of.data(), batch, steps, units, found, events, events + 1); },
+          shared, sizeof(shared));
+    }
 
     Numbers ih(size_t(kGates) * units * features + 1, NAN), hh(size_t(kGates) * units * units, NAN), bias_ih(kGates * units, NAN),
         bias_hh(kGates * units, NAN), of_peephole(3 * units, NAN);
     std::vector<double> period(units, NAN), shift(units, NAN), ratio(units, NAN);
     const Unpacking unpacking{units,         features,     ih.data(),    hh.data(),    bias_ih.data(), bias_hh.data(), gates.data(),
                               period.data(), shift.data(), ratio.data(), peephole ? of_peephole.data() : nullptr};
-    run_grid({3, 1, 1}, 64, [&] { unpack(sums.data(), splits, partial.data(), of_blocks, unpacking, nullptr, 0, 0); });
+    run_grid({3, 1, 1}, 64, [&] { unpack(sums.data(), splits, partial.data(), gate_blocks, unpacking, nullptr, 0, 0); });
 
     std::vector<double> want(size_t(units) * 4 * columns, 0), of_gates(kGateSums * units, 0);
     for (Index e = 0; e < events; e++) {
