@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.ops.cuda import compiler
-from phased.ops.cuda.constants import OPEN_WARPS, SPREAD_THREADS, macros, struct_bytes
+from phased.ops.cuda.constants import OPEN_WARPS, SPREAD_WARPS, macros, struct_bytes
 from phased.ops.cuda.kernels import OLDEST
 
 core, _, absent = compiler.cuda_core()
@@ -21,8 +21,8 @@ ARCHITECTURE = "sm_{}{}".format(*OLDEST)
 SOURCES = {
     "held_forward.cu": [(14, 4, 640), (4, 1, 640)],
     "held_backward.cu": [(2, 4, 256), (2, 2, 512)],
-    "grouped_forward.cu": [(1, 0, 256), (2, 0, 512), (8, 0, 256)],
-    "grouped_backward.cu": [(1, 0, 256), (4, 0, 512)],
+    "grouped_forward.cu": [(2, 1, 384), (8, 1, 288)],
+    "grouped_backward.cu": [(1, 1, 256), (4, 1, 640)],
     "streamed_forward.cu": [(8, 4, 384)],
     "streamed_backward.cu": [(8, 4, 384)],
     "dense.cu": [(8, 4, 384)],
@@ -53,18 +53,19 @@ def test_the_kernels_around_it_compile(cell, real):
         assert f"\0.text.{kernel}\0".encode() in code
 
 
-@pytest.mark.parametrize("beyond", [0, 1])
+@pytest.mark.parametrize("beyond", [0, 1, 24, 32])
 @pytest.mark.parametrize("sixteens", [4, 7, 8])
 def test_grouped_sequences_compile_for_layers_of_any_size(sixteens, beyond):
     for source in ("grouped_forward.cu", "grouped_backward.cu"):
-        assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", None, 0, sixteens, 2, 0, 512, beyond))
+        assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", None, 0, sixteens, 4, 1, 320, beyond))
 
 
-@pytest.mark.parametrize("blocks", [2, 3, 4])
+@pytest.mark.parametrize("blocks, warps", [(3, 2), (4, 2), (3, 1), (4, 1)])
 @pytest.mark.parametrize("cell, half, peephole", [("Lstm", None, 0), ("Lstm", torch.bfloat16, 1), ("Gru", torch.float16, 0)])
-def test_units_that_are_spread_over_multiprocessors_compile(blocks, cell, half, peephole):
+def test_units_that_are_spread_over_multiprocessors_compile(blocks, warps, cell, half, peephole):
+    given = macros(cell, "float", half, peephole, blocks, warps, 0, 32 * SPREAD_WARPS)
     for source in ("spread_forward.cu", "spread_backward.cu"):
-        assert compiler.compiled(ARCHITECTURE, (source,), macros(cell, "float", half, peephole, blocks, 16, 0, SPREAD_THREADS))
+        assert compiler.compiled(ARCHITECTURE, (source,), given)
 
 
 @pytest.mark.parametrize("real", ["float", "double"])
@@ -98,10 +99,10 @@ def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, r
     sources: tuple[str, ...] = (*compiler.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
     given = macros("Lstm", real, None, 0, 1, 4, 4, 256)
     if name.startswith("grouped"):
-        sources, given = (f"{name}.cu",), macros("Lstm", real, None, 0, 1, 4, 0, 256)
+        sources, given = (f"{name}.cu",), macros("Lstm", real, None, 0, 1, 4, 1, 256)
     if name.startswith("spread"):
-        way = "forward" if name in ("spread_forward", "spread_rows") else "backward"
-        sources, given = (f"spread_{way}.cu",), macros("Lstm", real, None, 0, 2, 16, 0, SPREAD_THREADS)
+        way = "forward" if name in ("spread_forward", "spread_rows", "spread_bits") else "backward"
+        sources, given = (f"spread_{way}.cu",), macros("Lstm", real, None, 0, 2, 2, 0, 32 * SPREAD_WARPS)
     if name == "open_sums":
         sources, given = ("open_step_backward.cu",), macros("Lstm", real, None, 0, 1, 8, 0, 256)
     wrong = given | {f"{name}_bytes": struct_bytes(size)[name] + 4}

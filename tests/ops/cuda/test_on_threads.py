@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from phased.ops.cuda.compiler import FOLDERS
-from phased.ops.cuda.constants import SPREAD_THREADS, macros
+from phased.ops.cuda.constants import SPREAD_WARPS, macros
 
 HOST = Path(__file__).parent / "host"
 SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
@@ -26,7 +26,7 @@ KINDS = [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float1
 # Units, warps of a sequence, sequences of a block, and how many units have their weights in shared memory.
 GROUPS = {
     "forward": [(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 8, 1, 60), (33, 8, 1, 33), (10, 2, 4, 10)],
-    "backward": [(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 2, 2, 60), (33, 4, 1, 33), (10, 2, 4, 10)],
+    "backward": [(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 2, 2, 90), (33, 4, 1, 33), (10, 2, 4, 10)],
 }
 
 
@@ -64,9 +64,10 @@ SPREAD = ["5 3 4 1", "24 32 3 1", "70 5 5 2", "40 2 9 2"]
 
 
 @pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("warps", [1, 2])  # of a unit
 @pytest.mark.parametrize("cell, peephole, half", KINDS)
-def test_units_that_are_spread_over_blocks(way, cell, peephole, half, tmp_path):
-    defined = macros(cell, "float", half, peephole, 1, 16, 0, SPREAD_THREADS) | {"way": int(way == "backward"), "single": 0}
+def test_units_that_are_spread_over_blocks(way, warps, cell, peephole, half, tmp_path):
+    defined = macros(cell, "float", half, peephole, 1, warps, 0, 32 * SPREAD_WARPS) | {"way": int(way == "backward"), "single": 0}
     program = built("large", tmp_path, defined)
     for size in SPREAD:
         for null in (0, 1):  # whether initial states, the tape and gradients are missing
@@ -94,7 +95,7 @@ def test_single_steps_of_open_units(way, number, tmp_path):
 def test_grouped_sequences(way, number, tmp_path):
     units, warps, teams, rows = GROUPS[way][number]
     cell, peephole, half = KINDS[number % 3]
-    defined = macros(cell, "float", half, peephole, -(-units // 16), warps, 0, 512, int(rows < units))
+    defined = macros(cell, "float", half, peephole, -(-units // 16), warps, 1, 32 * teams * (warps + 1), units - rows)
     program = built("grouped", tmp_path, defined | {"way": int(way == "backward")})
     steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
     for null in (0, 1):  # whether initial states, the tape and gradients are missing

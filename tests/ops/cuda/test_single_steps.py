@@ -92,12 +92,30 @@ def test_which_layers_are_too_large(units, peephole, large):
     assert layout.too_large(units, peephole, None) == large
 
 
+@pytest.mark.parametrize(
+    "units, batch, stepped",
+    [
+        (1024, 1, False),
+        (1099, 8, False),
+        (1100, 8, True),
+        (1100, 9, False),
+        (1499, 32, False),
+        (1500, 32, True),
+        (1880, 33, False),
+        (1900, 33, True),
+        (1900, 512, True),
+    ],
+)
+def test_which_layers_have_launches_for_every_step(units, batch, stepped):
+    assert (layout.step_plan(units, batch, 4, 0) is not None) == stepped
+
+
 @pytest.mark.parametrize("name", ["forward", "backward"])
 def test_layers_whose_steps_one_launch_computes_have_room_for_all_of_their_units_at_once(name):
     for units in range(1000, 2600, 7):
-        if layout.step_plan(units, 32, 4, 0) is None:
-            layout.plan(name, units, 32, units, -(-units // 8) * 8, 4, 0)
-            layout.plan(name, units, 32, units // 20, -(-units // 8) * 8, 4, 0)
+        if layout.step_plan(units, 33, 4, 0) is None:
+            layout.plan(name, units, 33, units, -(-units // 8) * 8, 4, 0)
+            layout.plan(name, units, 33, units // 20, -(-units // 8) * 8, 4, 0)
 
 
 @pytest.mark.parametrize("low", HALVES)

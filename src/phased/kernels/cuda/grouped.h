@@ -1,9 +1,9 @@
-// What the two kernels share that compute several sequences in a block, with few instructions for each: for small layers (to 128
-// units in float32), where there are more sequences than multiprocessors, or many units are open at once.
+// What the two kernels share that compute several sequences in a block: for small layers (to 128 units in float32), where there
+// are more sequences than multiprocessors, or many units are open at once.
 //
-// A multiprocessor is then busy with issuing instructions, and the latency of one sequence's step is hidden by the other
-// sequences. So a sequence has a small team of warps, all of which do the same, and nothing is computed ahead. The weights of as
-// many units as fit are in shared memory, for all teams of a block; those of the last units may be in the L2 cache.
+// The sequences share the issue slots of a multiprocessor. So each has a small team of warps, and nothing is computed ahead. One
+// more warp, the helper, does what need not wait for the chain of dependent instructions from step to step. The weights of as many
+// units as fit are in shared memory, for all teams of a block; those of the last units are in registers or in the L2 cache.
 #pragma once
 
 #include "steps.h"
@@ -13,23 +13,8 @@ namespace phased {
 constexpr int kWide = PHASED_GROUPED;              // slots for units
 constexpr int kSixteens = PHASED_BLOCKS;           // here: blocks of 16 columns
 constexpr int kWords = (kSixteens + 1) / 2;        // words of 32 units
-constexpr bool kBeyond = PHASED_BEYOND;            // whether the weights of some units are not in shared memory
-static_assert(16 * kSixteens <= kWide && kHelpers == 0);
-
-// Waits for all warps of a team.
-__device__ __forceinline__ void sync(const Team& team) {
-  if (kWarps == 1) {
-    __syncwarp();
-  } else {
-    team.sync();
-  }
-}
-
-// A warp's number in its team, turned so that the first warps of a block's teams do not share a scheduler: there are four, and
-// warp n belongs to scheduler n % 4.
-__device__ __forceinline__ int rank_of(const Team& team) {
-  return (team.warp + kWarps - team.number * kWarps / 4 % kWarps) % kWarps;
-}
+constexpr int kBeyond = PHASED_BEYOND;             // units whose weights are not in shared memory
+static_assert(16 * kSixteens <= kWide);
 
 __device__ __forceinline__ int smaller(int a, int b) { return a < b ? a : b; }
 

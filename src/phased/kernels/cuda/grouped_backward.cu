@@ -1,74 +1,50 @@
 // Backwards over open events, several sequences in a block; see grouped.h. Steps are counted from the last: step s is the
 // sequence's j-th, j = length - 1 - s.
 //
-// A step has two parts. Threads of one or two warps compute the cells, one event each, and replace the gradient to h and c of
-// their units; then all threads of the team, with one or more columns each, add what the events contribute to the gradient to h.
+// A step has two parts. One warp, the team's helper, computes the cells, a lane for an event, and replaces the gradients to h and
+// c of their units; meanwhile the other warps load the weights of the first events. Then these warps, each thread with one or more
+// columns, add what the events contribute to the gradient to h, while the helper fetches the next step's events.
 #include "grouped.h"
 
 namespace phased {
 
-constexpr int kLarge = kWarps < 4 ? 1 : 2;
-constexpr int kPass = kLarge * PHASED_PASS;            // events whose cells a team computes at once
-constexpr int kRing = kLarge * PHASED_EVENTS;          // events in shared memory
-constexpr int kOwn = (kWords + kWarps - 1) / kWarps;   // columns of a thread
-constexpr int kNear = kOwn > 2 ? 4 : 8;                // events of a step whose weights a thread loads before the cells are known
-constexpr int kFar = 8;                                // steps by which rows of the output's gradient come to the L2 cache before
-constexpr int kLine = 128 / sizeof(Real);              // numbers of a line of the cache
-static_assert(kPass <= kTeam && kTeam <= kWide && kNear <= kPass);
-static_assert(2 * kPass + kLanes <= kRing);  // the events of this pass and of the next, and 32 that do not fit yet
+constexpr int kColumnThreads = kWarps * kLanes;
+constexpr int kRing = PHASED_EVENTS;                  // events in shared memory
+constexpr int kOwn = (kWords + kWarps - 1) / kWarps;  // columns of a thread
+constexpr int kNear = kOwn > 2 ? 4 : 8;               // events of a step whose weights a thread loads before the cells are known
+constexpr int kFar = 8;                               // steps by which rows of the output's gradient come to the L2 cache before
+constexpr int kLine = 128 / sizeof(Real);             // numbers of a line of the cache
+// Whether a thread has the weights of units beyond shared memory in registers; otherwise they come from global memory.
+constexpr bool kKept = kOwn == 1 && kBeyond > 0 && kBeyond <= PHASED_KEPT && PHASED_THREADS <= PHASED_KEPT_THREADS;
+static_assert(kHelpers == 1 && kColumnThreads <= kWide && kBeyond <= kLanes);
+static_assert(3 * kLanes <= kRing);  // the events of this pass and of the next, and 32 that do not fit yet
+
+struct alignas(16) FourPlaces {
+  int v[4];
+};
+
+// A step's events: how many have their weights in shared memory, and where; and how many have not, and which units they are.
+// Units of a step come in descending order, so the latter come first.
+struct StepEvents {
+  FourPlaces places[kWide / 4];
+  unsigned char others[kLanes];
+  int many, beyond, unused[2];
+};
 
 // A team's shared memory.
 struct alignas(16) GroupedBackwardMemory {
   Real to_h[kWide], to_c[kWide];
   Four shares[kWide];   // of a step's events: the gradients to their products
-  int rows[2][kWide];   // where their weights are, of odd and even steps
+  StepEvents steps[2];  // even and odd ones
   Record tape[kRing];   // of the next events, the last first
   int unit[kRing];
 };
 static_assert(sizeof(GroupedBackwardMemory) ==
-              PHASED_GROUPED_BACKWARD_BYTES + kLarge * PHASED_EVENTS * (sizeof(Record) + sizeof(int)));
+              PHASED_GROUPED_BACKWARD_BYTES + PHASED_EVENTS * (sizeof(Record) + sizeof(int)));
 
-// Where a unit's weights are: in shared memory, or (negative) in global memory.
-__device__ __forceinline__ int row_of(int unit, const Backward& p) {
-  return kBeyond && unit >= p.ring ? ~unit : unit * int(p.units);
-}
-
-// A thread's columns: every kTeam-th from its first. Where the last one does not exist, it is another that does.
-struct Columns {
-  const Four* held;  // from its first column on
-  int first, last;   // `last`: from the first
-
-  __device__ __forceinline__ Columns(const Four* held, int thread, int units)
-      : held(fixed(held + smaller(thread, units - 1))),
-        first(smaller(thread, units - 1)),
-        last(smaller(thread + (kOwn - 1) * kTeam, units - 1) - first) {}
-
-  __device__ __forceinline__ int at(int n) const { return n < kOwn - 1 ? n * kTeam : last; }
-
-  // Its weights of an event.
-  __device__ __forceinline__ void load(const Backward& p, int row, Four weights[kOwn]) const {
-    if (kBeyond && row < 0) {
-      const Real* const from = p.wh + Index(~row) * 4 * p.pitch + first;
-#pragma unroll
-      for (int n = 0; n < kOwn; n++)
-        weights[n] = Four{from[at(n)], from[at(n) + p.pitch], from[at(n) + 2 * p.pitch], from[at(n) + 3 * p.pitch]};
-      return;
-    }
-    const Four* const from = held + row;
-#pragma unroll
-    for (int n = 0; n < kOwn; n++) weights[n] = from[at(n)];
-  }
-};
-
-__device__ __forceinline__ void add_through(Four& sum, const Four& weights, const Four& share) {
-#pragma unroll
-  for (int g = 0; g < 4; g++) sum.v[g] += weights.v[g] * share.v[g];
-}
-
-__device__ __forceinline__ void run_backward(const Backward& p, const Team& team, GroupedBackwardMemory& memory, const Four* held,
-                                             Index b) {
-  const int units = int(p.units), length = length_of(p, b), lane = team.lane, warp = rank_of(team);
-  const int thread = kLanes * warp + lane;  // in the turned order: the first thread has the first event
+// The helper: cells of all events.
+__device__ __forceinline__ void compute_cells(const Backward& p, const Team& team, GroupedBackwardMemory& memory, Index b) {
+  const int units = int(p.units), length = length_of(p, b), lane = team.lane;
   const Index* const start = p.start + b * p.steps;
   const Index last = start[length] - 1;
   Counts<true> counts(start, length, lane);
@@ -78,7 +54,114 @@ __device__ __forceinline__ void run_backward(const Backward& p, const Team& team
     copy_ahead(memory.unit + slot, p.unit + last - event, 4);
     copy_struct(memory.tape + slot, p.tape + last - event);
   };
-  if (warp == 0) fetched.issue(0, copy), fetched.settle(smaller(end, kPass));
+  int unit = 0, beyond = 0;  // of the lane's event; events of a step whose weights are not in shared memory
+  Real record[kRecord] = {};
+  // The lane's event of those from `from` on, in step s, whose events are those from `begin` to `end`; before `from` all have
+  // been read.
+  const auto look = [&](int from, int s) {
+    fetched.issue(from, copy);
+    fetched.settle(smaller(end, from + kLanes));
+    __syncwarp();
+    const bool there = from + lane < end;
+    if (there) {
+      unit = memory.unit[fetched.slot(from + lane)];
+      memory.tape[fetched.slot(from + lane)].read(record);
+    }
+    StepEvents& step = memory.steps[s & 1];
+    const int other = unit - int(p.ring);  // which of the units beyond shared memory, if it is one
+    if (from == begin) {
+      beyond = kBeyond ? __popc(__ballot_sync(kAll, there && other >= 0)) : 0;
+      step.many = end - begin - beyond, step.beyond = beyond;  // all lanes alike
+    }
+    const int number = from + lane - begin, place = number - beyond;
+    if (kBeyond && there && other >= 0) {
+      step.others[number] = static_cast<unsigned char>(other);
+    } else if (there) {
+      step.places[place / 4].v[place % 4] = unit * units;
+    }
+  };
+  const auto take = [&](int event) {
+    Real to_h = memory.to_h[unit], to_c = memory.to_c[unit], w[3] = {};
+    peepholes(p.peephole, units, unit, w);
+    const Shares share(record, w, to_h, to_c);
+    memory.shares[event - begin] = share.products;
+    memory.to_h[unit] = to_h, memory.to_c[unit] = to_c;
+    share.write(p, last - event);
+  };
+  look(0, 0);
+  team.sync();
+  for (int s = 0; s < length; s++) {
+    if (begin + lane < end) take(begin + lane);
+    for (int from = begin + kLanes; from < end; from += kLanes) {  // more events than lanes
+      __syncwarp();
+      look(from, s);
+      if (from + lane < end) take(from + lane);
+    }
+    team.sync();
+    begin = end, end = soon;
+    look(begin, s + 1);
+    soon = counts.to_end_of(s + 2);
+    team.sync();
+  }
+  wait_for_copies<0>();
+}
+
+// A thread's columns: every kColumnThreads-th from its first. Where the last one does not exist, it is another that does.
+struct Columns {
+  const Four* held;  // from its first column on
+  int first, last;   // `last`: from the first
+
+  __device__ __forceinline__ Columns(const Four* held, int thread, int units)
+      : held(fixed(held + smaller(thread, units - 1))),
+        first(smaller(thread, units - 1)),
+        last(smaller(thread + (kOwn - 1) * kColumnThreads, units - 1) - first) {}
+
+  __device__ __forceinline__ int at(int n) const { return n == 0 ? 0 : n < kOwn - 1 ? n * kColumnThreads : last; }
+
+  // Its weights of an event, from shared memory.
+  __device__ __forceinline__ void load(int place, Four weights[kOwn]) const {
+#pragma unroll
+    for (int n = 0; n < kOwn; n++) weights[n] = held[place + at(n)];
+  }
+  // Those of one of the units beyond, from global memory.
+  __device__ __forceinline__ void load_other(const Backward& p, int other, Four weights[kOwn]) const {
+    const Real* const from = p.wh + (p.ring + other) * 4 * p.pitch + first;
+#pragma unroll
+    for (int n = 0; n < kOwn; n++)
+      weights[n] = Four{from[at(n)], from[at(n) + p.pitch], from[at(n) + 2 * p.pitch], from[at(n) + 3 * p.pitch]};
+  }
+};
+
+__device__ __forceinline__ void add_through(Four& sum, const Four& weights, const Four& share) {
+#pragma unroll
+  for (int g = 0; g < 4; g++) sum.v[g] += weights.v[g] * share.v[g];
+}
+
+// The weights of a thread's column and all units beyond shared memory, in registers. Registers have no addresses, so the unit is
+// found by halves; all threads of a warp look for the same.
+struct Kept {
+  Four w[kKept ? kBeyond : 1];
+
+  __device__ __forceinline__ Kept(const Backward& p, const Columns& columns) : w{} {
+#pragma unroll
+    for (int i = 0; i < (kKept ? kBeyond : 0); i++) columns.load_other(p, i, w + i);
+  }
+  template <int From = 0, int To = sizeof(w) / sizeof(Four)>
+  __device__ __forceinline__ void add(Four& sum, int other, const Four& share) const {
+    if constexpr (To - From == 1) {
+      add_through(sum, w[From], share);
+    } else if (other < (From + To) / 2) {
+      add<From, (From + To) / 2>(sum, other, share);
+    } else {
+      add<(From + To) / 2, To>(sum, other, share);
+    }
+  }
+};
+
+// The other warps: the gradient to h.
+__device__ __forceinline__ void add_columns(const Backward& p, const Team& team, GroupedBackwardMemory& memory, const Four* held,
+                                            Index b) {
+  const int units = int(p.units), length = length_of(p, b), thread = threadIdx.x % kTeam;
   // Rows of the output's gradient, from the thread's first column on; and a line of one that will come.
   const Columns columns(held, thread, units);
   const bool brings = p.to_output && thread * kLine < units + kLine - 1;
@@ -88,34 +171,26 @@ __device__ __forceinline__ void run_backward(const Backward& p, const Team& team
     if (brings && s < length) bring_near(line);
 #pragma unroll
   for (int n = 0; n < kOwn; n++) {
-    const int q = thread + n * kTeam;
+    const int q = thread + n * kColumnThreads;
     if (q < units) {
       memory.to_h[q] = (p.to_final_h ? p.to_final_h[b * units + q] : Real(0)) + (p.to_output && length ? last_row[q] : Real(0));
       memory.to_c[q] = Cell::has_c && p.to_final_c ? p.to_final_c[b * units + q] : Real(0);
     }
   }
-  sync(team);
-  // The thread's event: of this step, if it has one.
-  int unit = 0;
-  Real record[kRecord] = {};
-  const auto look = [&](int event) {
-    unit = memory.unit[fetched.slot(event)];
-    memory.tape[fetched.slot(event)].read(record);
-  };
-  const auto take = [&](int event, int place) {
-    Real to_h = memory.to_h[unit], to_c = memory.to_c[unit], w[3] = {};
-    peepholes(p.peephole, units, unit, w);
-    const Shares share(record, w, to_h, to_c);
-    memory.shares[place] = share.products;
-    memory.to_h[unit] = to_h, memory.to_c[unit] = to_c;
-    share.write(p, last - event);
-  };
-  const bool computes = thread < kPass;
-  if (computes && thread < end) look(thread), memory.rows[0][thread] = row_of(unit, p);
-  sync(team);
+  const Kept kept(p, columns);
+  team.sync();
   for (int s = 0; s < length; s++) {
-    const int many = end - begin;
-    int* const rows = memory.rows[s & 1];
+    const StepEvents& step = memory.steps[s & 1];
+    const int many = step.many, beyond = kBeyond ? step.beyond : 0;
+    const int known = kBeyond + kNear > kLanes ? smaller(many, kLanes - beyond) : many;  // whose places are there already
+    Four near[kNear][kOwn];
+#pragma unroll
+    for (int i = 0; i < kNear; i += 4) {
+      const FourPlaces places = step.places[i / 4];
+#pragma unroll
+      for (int k = 0; k < 4; k++)
+        if (i + k < known) columns.load(places.v[k], near[i + k]);
+    }
     Real next[kOwn] = {};
     if (p.to_output) {
       if (brings && s + kFar < length) bring_near(line);
@@ -124,54 +199,48 @@ __device__ __forceinline__ void run_backward(const Backward& p, const Team& team
 #pragma unroll
         for (int n = 0; n < kOwn; n++) next[n] = gradient[columns.at(n)];
     }
-    Four near[kNear][kOwn];
-#pragma unroll
-    for (int i = 0; i < kNear; i++)
-      if (i < many) columns.load(p, rows[i], near[i]);
-    if (computes && thread < many) take(begin + thread, thread);
-    int from = begin;
-    while (from + kPass < end) {  // more events than threads that compute them
-      if (warp == 0) fetched.issue(from, copy), fetched.settle(smaller(end, from + 2 * kPass));
-      from += kPass;
-      sync(team);
-      if (computes && from + thread < end) {
-        look(from + thread);
-        rows[from + thread - begin] = row_of(unit, p);
-        take(from + thread, from + thread - begin);
-      }
-    }
-    if (warp == 0) fetched.issue(from, copy), fetched.settle(smaller(soon, end + kPass));
-    sync(team);
+    Four other[kOwn] = {};
+    if (kBeyond && !kKept && beyond) columns.load_other(p, step.others[0], other);
+    team.sync();  // the cells are computed
     Four sums[kOwn];
 #pragma unroll
-    for (int n = 0; n < kOwn; n++) sums[n] = Four{memory.to_h[thread + n * kTeam]};
-    if (computes && end + thread < soon) look(end + thread), memory.rows[1 - (s & 1)][thread] = row_of(unit, p);
+    for (int n = 0; n < kOwn; n++) sums[n] = Four{memory.to_h[thread + n * kColumnThreads]};
+    const Four* const shares = memory.shares + beyond;
 #pragma unroll
     for (int i = 0; i < kNear; i++)
-      if (i < many) {
-        const Four share = memory.shares[i];
+      if (i < known) {
+        const Four share = shares[i];
 #pragma unroll
         for (int n = 0; n < kOwn; n++) add_through(sums[n], near[i][n], share);
       }
 #pragma unroll 2
-    for (int i = kNear; i < many; i++) {
-      const Four share = memory.shares[i];
+    for (int i = kBeyond + kNear > kLanes ? smaller(kNear, known) : kNear; i < many; i++) {
+      const Four share = shares[i];
       Four weights[kOwn];
-      columns.load(p, rows[i], weights);
+      columns.load(step.places[i / 4].v[i % 4], weights);
 #pragma unroll
       for (int n = 0; n < kOwn; n++) add_through(sums[n], weights[n], share);
     }
+    for (int i = 0; i < beyond; i++) {
+      const Four share = memory.shares[i];
+      if (kKept) {
+        kept.add(sums[0], step.others[i], share);
+        continue;
+      }
+      if (i) columns.load_other(p, step.others[i], other);
+#pragma unroll
+      for (int n = 0; n < kOwn; n++) add_through(sums[n], other[n], share);
+    }
 #pragma unroll
     for (int n = 0; n < kOwn; n++)
-      if (thread + n * kTeam < units)
-        memory.to_h[thread + n * kTeam] = ((sums[n].v[0] + sums[n].v[1]) + (sums[n].v[2] + sums[n].v[3])) + next[n];
-    sync(team);
-    begin = end, end = soon, soon = counts.to_end_of(s + 2);
+      if (thread + n * kColumnThreads < units)
+        memory.to_h[thread + n * kColumnThreads] =
+            ((sums[n].v[0] + sums[n].v[1]) + (sums[n].v[2] + sums[n].v[3])) + next[n];
+    team.sync();
   }
-  wait_for_copies<0>();
 #pragma unroll
   for (int n = 0; n < kOwn; n++) {
-    const int q = thread + n * kTeam;
+    const int q = thread + n * kColumnThreads;
     if (q < units && p.to_h) p.to_h[b * units + q] = memory.to_h[q];
     if (q < units && p.to_c) p.to_c[b * units + q] = memory.to_c[q];
   }
@@ -190,7 +259,12 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) grouped_backward(co
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
   GroupedBackwardMemory& memory = reinterpret_cast<GroupedBackwardMemory*>(held + count * units)[team.number];
   __syncthreads();
-  if (b < p.batch) run_backward(p, team, *fixed(&memory), held, b);
+  if (b >= p.batch) return;
+  if (team.warp == kWarps) {
+    compute_cells(p, team, *fixed(&memory), b);
+  } else {
+    add_columns(p, team, *fixed(&memory), held, b);
+  }
 }
 
 }  // namespace phased

@@ -2,7 +2,8 @@
 //
 // A warp multiplies a few events at once, with kSpan lanes for each. The weights of its next events are loaded into registers
 // before their step: the schedule says which they are. A step reads h, computes, waits until all warps of the team have read h,
-// and writes what it has changed. The sums have an order of their own, whatever the number of warps.
+// and writes what it has changed. The team's helper fetches events and writes the output. The sums have an order of their own,
+// whatever the number of warps.
 #include "grouped.h"
 
 namespace phased {
@@ -14,15 +15,16 @@ constexpr int kPairs = (16 * kSixteens + 2 * kSpan - 1) / (2 * kSpan);  // pairs
 constexpr int kLarge = kWarps < 8 ? 1 : 2;
 constexpr int kPass = kLarge * PHASED_PASS;                     // events whose cells a team computes at once
 constexpr int kRing = kLarge * PHASED_EVENTS;                   // events in shared memory
-constexpr int kOwn = (kWords * kLanes + kTeam - 1) / kTeam;     // columns of the output that a thread writes
-static_assert(kSpan >= 8 && kPass % kAtOnce == 0 && kPass / kWarps <= kLanes);
-// At the end of a pass: the events of this one, of the next, those multiplied after it, and 32 that do not fit yet.
-static_assert(2 * kPass + kAtOnce + kLanes <= kRing);
+constexpr int kEnds = 4;                                        // steps whose last events the helper says
+static_assert(kHelpers == 1 && kSpan >= 8 && kPass % kAtOnce == 0 && kPass / kWarps <= kLanes);
+// At the end of a pass: the events of this one, of the two that follow, and 32 that do not fit yet.
+static_assert(3 * kPass + kLanes <= kRing && kAtOnce <= kPass);
 
 // A team's shared memory.
 struct alignas(16) GroupedForwardMemory {
   Real h[kWide], c[kWide];  // h ends in zeros
   Four sums[kPass];         // of the events of a pass: their products with h
+  int ends[kEnds];          // how many events there are to the end of a step
   Arrival ring[kRing];
 };
 static_assert(sizeof(GroupedForwardMemory) ==
@@ -116,47 +118,73 @@ __device__ __forceinline__ Real sum_of_span(const Four& sum, int part) {
   return all;
 }
 
-__device__ __forceinline__ void run_forward(const Forward& p, const Team& team, GroupedForwardMemory& memory, const Four* held,
-                                            Index b) {
-  const int units = int(p.units), length = length_of(p, b), lane = team.lane, warp = rank_of(team), part = lane % kSpan;
-  const int thread = threadIdx.x % kTeam;
+// The helper: fetches events, and writes the output.
+__device__ __forceinline__ void help_forward(const Forward& p, const Team& team, GroupedForwardMemory& memory, Index b,
+                                             int length) {
+  const int units = int(p.units), lane = team.lane;
   const Index* const start = p.start + b * p.steps;
-  const Index first = start[0];
+  const Index first = start[0], step = p.batch * units;
   const int count = int(start[length] - first);
-  Record* const tape = p.keeps() ? p.tape + first : nullptr;
   Counts<false> counts(start, length, lane);
   int begin = 0, end = counts.to_end_of(0), soon = counts.to_end_of(1);  // of this step's events, and of the next one's
   Fetched<kRing> fetched(count, lane);
   const auto copy = [&](int event, int slot) { copy_struct(memory.ring + slot, p.arrivals + first + event); };
-  if (warp == 0) fetched.issue(0, copy), fetched.settle(smaller(count, smaller(end, kPass) + kAtOnce));
-  sync(team);
-  // An event of a group has kSpan lanes for its products; later a lane for its cell: the r-th four of a warp are r-th four lanes.
+  fetched.issue(0, copy), fetched.settle(smaller(soon, 2 * kPass));
+  memory.ends[0] = end, memory.ends[1] = soon;  // all lanes alike
+  team.sync();
+  Real* out = p.output + b * units + lane - step;  // of the step before
+  for (int j = 0; j < length; j++, out += step) {
+    Real done[kWords];
+#pragma unroll
+    for (int n = 0; n < kWords; n++) done[n] = memory.h[lane + n * kLanes];
+    team.sync();  // all have read h
+    if (j)
+#pragma unroll
+      for (int n = 0; n < kWords; n++)
+        if (lane + n * kLanes < units) out[n * kLanes] = done[n];
+    const int later = counts.to_end_of(j + 2);
+    int from = begin;
+    do {
+      const int until = smaller(end, from + kPass);
+      fetched.issue(from, copy);
+      fetched.settle(smaller(later, until + 2 * kPass));  // the next pass reads its events before its own barrier
+      memory.ends[(j + 2) % kEnds] = later;
+      from = until;
+      team.sync();
+    } while (from < end);
+    begin = end, end = soon, soon = later;
+  }
+  wait_for_copies<0>();
+}
+
+// The other warps: products and cells.
+__device__ __forceinline__ void work_forward(const Forward& p, const Team& team, GroupedForwardMemory& memory, const Four* held,
+                                             Index b, int length) {
+  const int units = int(p.units), lane = team.lane, warp = team.warp, part = lane % kSpan;
+  const Index first = p.start[b * p.steps];
+  Record* const tape = p.keeps() ? p.tape + first : nullptr;
+  const auto slot = [](int event) { return Fetched<kRing>::slot(event); };
+  team.sync();
+  int begin = 0, end = memory.ends[0], soon = memory.ends[1];
+  // An event of a group has kSpan lanes for its products; later a lane for its cell: a warp's events of the r-th group have the
+  // r-th few lanes.
   const int of_group = kGroup * warp + lane / kSpan;
   const int of_cell = lane < kPass / kWarps ? kAtOnce * (lane / kGroup) + kGroup * warp + lane % kGroup : kPass;
   Weights weights(p, held, lane);
   if (of_group < end) weights.load(memory.ring[of_group].head.unit);
-  const Index step = p.batch * units;
-  Real* out = p.output + b * units + thread - step;  // of the step before
-  for (int j = 0; j < length; j++, out += step) {
+  Arrival arrival;  // the event whose cell the lane computes, if it is there
+  bool there = of_cell < smaller(end, kPass);
+  if (there) arrival = memory.ring[of_cell];
+  for (int j = 0; j < length; j++) {
     Two x[kPairs];
-    Real done[kOwn];
 #pragma unroll
     for (int i = 0; i < kPairs; i++) x[i] = *reinterpret_cast<const Two*>(memory.h + 2 * kSpan * i + 2 * part);
-#pragma unroll
-    for (int n = 0; n < kOwn; n++) done[n] = memory.h[(thread + n * kTeam) % kWide];
-    if (kWarps > 1) sync(team);  // all have read h
-    if (j)
-#pragma unroll
-      for (int n = 0; n < kOwn; n++)
-        if (thread + n * kTeam < units) out[n * kTeam] = done[n];
+    team.sync();  // all have read h
     int from = begin;
     do {
-      const int until = smaller(end, from + kPass), bound = until < end ? end : soon, event = from + of_cell;
-      const bool there = event < until;
-      Arrival arrival;
+      const int until = smaller(end, from + kPass), bound = until < end ? end : soon;
       Real h, c = 0, w[3] = {};
       if (there) {
-        arrival = memory.ring[fetched.slot(event)];
         h = memory.h[arrival.head.unit], c = Cell::has_c ? memory.c[arrival.head.unit] : Real(0);
         peepholes(p.peephole, units, arrival.head.unit, w);
       }
@@ -165,7 +193,7 @@ __device__ __forceinline__ void run_forward(const Forward& p, const Team& team, 
         const int next = more ? group + kAtOnce : until;
         // The warp's next events, of this pass or of the next one.
         const bool coming = next + of_group < (more ? until : bound);
-        const int unit = coming ? memory.ring[fetched.slot(next + of_group)].head.unit : 0;
+        const int unit = coming ? memory.ring[slot(next + of_group)].head.unit : 0;
         Four sum = {};
         if (now) sum = weights.times(x);
         if (coming) weights.load(unit);
@@ -184,24 +212,14 @@ __device__ __forceinline__ void run_forward(const Forward& p, const Team& team, 
         for (int g = 0; g < 4; g++) a[g] = sum.v[g] + arrival.terms[g];
         memory.h[arrival.head.unit] = accept(a, arrival.head.k, h, c, w, new_c, record);
         if (Cell::has_c) memory.c[arrival.head.unit] = new_c;
-        if (tape) tape[event].write(record);
+        if (tape) tape[from + of_cell].write(record);
       }
-      if (warp == 0) {
-        fetched.issue(from, copy);
-        fetched.settle(smaller(count, smaller(bound, until + kPass) + kAtOnce));
-      }
+      there = until + of_cell < smaller(bound, until + kPass);
+      if (there) arrival = memory.ring[slot(until + of_cell)];
       from = until;
-      sync(team);
+      team.sync();
     } while (from < end);
-    begin = end, end = soon, soon = counts.to_end_of(j + 2);
-  }
-  wait_for_copies<0>();
-  for (int q = thread; q < units; q += kTeam) {
-    const Real h = memory.h[q];
-    if (length) out[q - thread] = h;
-    p.final_h[b * units + q] = h;
-    if (Cell::has_c) p.final_c[b * units + q] = memory.c[q];
-    for (Index j = length; j < p.steps; j++) p.output[j * step + b * units + q] = 0;
+    begin = end, end = soon, soon = memory.ends[(j + 2) % kEnds];
   }
 }
 
@@ -221,7 +239,20 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) grouped_forward(con
       memory.c[q] = p.initial_c && q < units ? p.initial_c[b * units + q] : Real(0);
     }
   __syncthreads();
-  if (b < p.batch) run_forward(p, team, *fixed(&memory), held, b);
+  if (b >= p.batch) return;
+  const int length = length_of(p, b);
+  if (team.warp == kWarps) {
+    help_forward(p, team, *fixed(&memory), b, length);
+  } else {
+    work_forward(p, team, *fixed(&memory), held, b, length);
+  }
+  for (int q = threadIdx.x % kTeam; q < units; q += kTeam) {
+    const Real h = memory.h[q];
+    if (length) p.output[((length - 1) * p.batch + b) * units + q] = h;
+    p.final_h[b * units + q] = h;
+    if (Cell::has_c) p.final_c[b * units + q] = memory.c[q];
+    for (Index j = length; j < p.steps; j++) p.output[(j * p.batch + b) * units + q] = 0;
+  }
 }
 
 }  // namespace phased

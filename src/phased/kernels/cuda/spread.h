@@ -4,15 +4,18 @@
 // A block has kOwn units and up to kSequences sequences: a thread for each unit in each sequence has its state. Blocks of the same
 // sequences run at once, and in every step each reads what the others have computed, from GPU memory that had all bits set before:
 // a number with other bits has been written. So no block waits for more than it needs. Several groups of blocks have sequences of
-// their own.
+// their own: the fewer blocks a layer needs, the more groups there are, and the fewer sequences each has.
 #pragma once
 
 #include "steps.h"
 
 namespace phased {
 
-constexpr int kOwn = PHASED_SPREAD_UNITS, kSequences = PHASED_SPREAD_SEQUENCES, kTeams = PHASED_THREADS / kLanes;
-static_assert(kOwn == 8 && kSequences == kLanes);  // eight lanes have a sequence's units, which are bits of one word of the mask
+constexpr int kTeams = PHASED_THREADS / kLanes, kHalves = kWarps, kOwn = kTeams / kHalves;  // warps; of a unit; units
+constexpr int kSequences = PHASED_SPREAD_SEQUENCES;
+constexpr int kSlice = kBlocks * 128;  // columns of a warp
+// A sequence's units have 8 or 16 lanes of a warp, and are bits of one word of the mask.
+static_assert(kTeams == kOwn * kHalves && (kOwn == 8 || kOwn == 16) && kHelpers == 0 && kSequences == kLanes);
 
 // Where a thread is: which unit it has, and in which of its group's sequences, first to end.
 struct Spread {
@@ -33,9 +36,9 @@ struct Spread {
 };
 
 // Looks up, some steps ahead, the number of the event of a thread's unit in a row; -1 if the unit is closed. Of the words of the
-// mask that come before its own, each of the eight lanes of a sequence counts every eighth.
+// mask that come before its own, each of a sequence's kOwn lanes counts every kOwn-th.
 struct Lookup {
-  static constexpr int kWords = kBlocks;  // of a lane, if a layer has at most kBlocks times 256 units
+  static constexpr int kWords = (kHalves * kSlice / 32 + kOwn - 1) / kOwn;  // of a lane
   unsigned before[kWords], own;
   int start;
 
@@ -45,7 +48,7 @@ struct Lookup {
     own = 0, start = 0;
 #pragma unroll
     for (int i = 0; i < kWords; i++) {
-      const int w = i * 8 + threadIdx.x % 8;
+      const int w = i * kOwn + threadIdx.x % kOwn;
       before[i] = there && w < word ? p.mask[Index(row) * words + w] : 0;
     }
     if (there && word < words) own = p.mask[Index(row) * words + word], start = int(p.start[row]);
@@ -55,7 +58,7 @@ struct Lookup {
     int count = 0;
 #pragma unroll
     for (int i = 0; i < kWords; i++) count += __popc(before[i]);
-    for (int apart = 4; apart; apart /= 2) count += __shfl_xor_sync(kAll, count, apart);
+    for (int apart = kOwn / 2; apart; apart /= 2) count += __shfl_xor_sync(kAll, count, apart);
     const unsigned bit = 1u << unit % 32;
     return own & bit ? start + count + __popc(own & (bit - 1)) : -1;
   }

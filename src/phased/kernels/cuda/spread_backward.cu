@@ -16,14 +16,17 @@ struct SpreadBackwardMemory {
 struct OnOwn {
   Four weight[kOwn];
 };
-static_assert(sizeof(SpreadBackwardMemory) == PHASED_SPREAD_BACKWARD_BYTES && sizeof(OnOwn) == PHASED_SPREAD_UNIT_BYTES);
+static_assert(sizeof(SpreadBackwardMemory) == PHASED_SPREAD_BACKWARD_BYTES + kOwn * PHASED_SPREAD_SUMS_BYTES &&
+              sizeof(OnOwn) == kOwn * sizeof(Four));
 
 __device__ __forceinline__ bool are_written(const Four& four) {
   return is_written(four.v[0]) && is_written(four.v[1]) && is_written(four.v[2]) && is_written(four.v[3]);
 }
 
-// What the events of some sequences in a step add to the gradients to h of the block's units: sums[n] in lanes 0 to 7. Lane 8 i + u
-// has every fourth event from i on, and unit u.
+// What the events of some sequences in a step add to the gradients to h of the block's units: sums[n] in the first kOwn lanes. Lane
+// kOwn i + u has every kParts-th event from i on, and unit u.
+constexpr int kParts = kLanes / kOwn;
+
 __device__ __forceinline__ void sum_up(const Backward& p, Ahead& ahead, Four (*shares)[kRound], const OnOwn* weights, Real sums[kEach],
                                        int lane) {
   const int part = lane / kOwn, own = lane % kOwn;
@@ -67,7 +70,7 @@ __device__ __forceinline__ void sum_up(const Backward& p, Ahead& ahead, Four (*s
       for (int i = 0; i < kTurns; i++)
         for (int first = 0; first < kLanes && i * kLanes + first < events[n].count; first += 8) {  // the last may be zeros
 #pragma unroll
-          for (int e = first; e < first + 8; e += 4) {
+          for (int e = first; e < first + 8; e += kParts) {
             const Four weight = weights[__shfl_sync(kAll, events[n].unit[i], e + part)].weight[own];
             const Four by = shares[n][i * kLanes + e + part];
 #pragma unroll

@@ -1,24 +1,22 @@
 // Forwards over open events of large layers, whose units are spread over the multiprocessors (spread.h).
 //
-// Two warps have a unit, each with half of the columns of its weights in registers. In a step they multiply them with h of every
-// sequence in which the unit is open; then the threads of these sequences compute the cell, and publish the new h. A block has h of
-// all units in shared memory, and before the next step it reads what has changed.
+// One or two warps have a unit, each with its part of the columns of its weights in registers. In a step they multiply them with h
+// of every sequence in which the unit is open; then the threads of these sequences compute the cell, and publish the new h. A block
+// has h of all units in shared memory, and before the next step it reads what has changed.
 #include "spread.h"
 
 namespace phased {
-
-constexpr int kHalves = 2, kSlice = kBlocks * 128;  // columns of a warp
-static_assert(kTeams == kOwn * kHalves);
 
 // The shared memory of a block.
 struct SpreadForwardMemory {
   Four products[kHalves][kSequences][kOwn];
   Real h[kSequences][kHalves * kSlice];
-  unsigned open[2][kSequences / 4];  // by steps: a bit for each unit of four sequences
+  unsigned open[2][kSequences * kOwn / 32];  // by steps: a bit for each unit in each sequence
 };
-static_assert(sizeof(SpreadForwardMemory) == PHASED_SPREAD_FORWARD_BYTES + kBlocks * PHASED_SPREAD_ROWS_BYTES);
+static_assert(sizeof(SpreadForwardMemory) ==
+              PHASED_SPREAD_FORWARD_BYTES + kHalves * kBlocks * PHASED_SPREAD_ROWS_BYTES + kOwn * PHASED_SPREAD_BITS_BYTES);
 
-// A warp's half of a unit's rows of weights.
+// A warp's part of a unit's rows of weights.
 struct Half {
   Four w[4][kBlocks];
 
@@ -62,7 +60,7 @@ __device__ __forceinline__ Real sums_of(const Real one[4], const Real two[4], in
 __device__ __forceinline__ void multiply(SpreadForwardMemory& memory, const Half& half, int step, int warp, int lane) {
   const int own = warp / kHalves, side = warp % kHalves;
   // A lane looks up whether the unit is open in its sequence.
-  unsigned left = __ballot_sync(kAll, memory.open[step % 2][lane / 4] >> (lane % 4 * kOwn + own) & 1);
+  unsigned left = __ballot_sync(kAll, memory.open[step % 2][lane * kOwn / 32] >> (lane * kOwn % 32 + own) & 1);
   while (left) {
     const int one = __ffs(left) - 1;
     left &= left - 1;
@@ -159,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) spread_forward(cons
     __syncthreads();
     Real record[kRecord];
     if (event >= 0) {
-      const Four sums = memory.products[0][at.sequence][own] + memory.products[1][at.sequence][own];
+      Four sums = memory.products[0][at.sequence][own];
+      if (kHalves == 2) sums = sums + memory.products[kHalves - 1][at.sequence][own];
       Real a[4], new_c;
       for (int g = 0; g < 4; g++) a[g] = sums.v[g] + arrival.terms[g];
       h = accept(a, arrival.head.k, h, c, w, new_c, record), c = new_c;

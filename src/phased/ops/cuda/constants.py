@@ -38,12 +38,13 @@ LISTED = 4  # steps whose first events are listed
 
 GROUPED = 128  # units of a layer whose sequences are computed in groups, at most
 SPAN = 8  # lanes that multiply an event there
-PASS = 32  # events there whose cells are computed at once; twice as many where a sequence has many warps
-EVENTS = 128  # events there that a sequence has in shared memory, a power of two; twice as many likewise
+PASS = 32  # events there whose cells are computed at once, forwards; twice as many where a sequence has many warps
+EVENTS = 128  # events there that a sequence has in shared memory, a power of two; forwards twice as many likewise
+# Backwards, where not all weights fit into shared memory there: units whose weights are in registers, and threads of a block, at
+# most. More would not fit.
+KEPT, KEPT_THREADS = 24, 384
 
-SPREAD_UNITS = 8  # units of a block where a layer's units are spread over the multiprocessors
-SPREAD_HALVES = 2  # warps of a unit there
-SPREAD_THREADS = SPREAD_UNITS * SPREAD_HALVES * LANES  # of a block there
+SPREAD_WARPS = 16  # of a block where a layer's units are spread over the multiprocessors: one or two for a unit
 SPREAD_SEQUENCES = 32  # of a block there, at most
 SPREAD = 4  # blocks of columns of a warp there, at most: as many as fit into registers
 
@@ -88,7 +89,8 @@ SHARED = {
     "span": SPAN,
     "pass": PASS,
     "events": EVENTS,
-    "spread_units": SPREAD_UNITS,
+    "kept": KEPT,
+    "kept_threads": KEPT_THREADS,
     "spread_sequences": SPREAD_SEQUENCES,
     "small": SMALL,
     "held_fours": HELD_FOURS,
@@ -115,13 +117,15 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
         "held_head": 8 if size == 4 else 16,  # unit and openness
         "held_forward_memory": 5 * WIDE * size + listed,  # two copies of h and of its changes, and c
         "held_backward_memory": (2 + HELD_AHEAD) * WIDE * size + listed,  # gradients to h, to c, and rows of the output's
-        "grouped_forward": 2 * GROUPED * size,  # h and c
-        "spread_forward": SPREAD_SEQUENCES * (SPREAD_HALVES * SPREAD_UNITS * PRODUCTS * size + 2),  # products; bits of open units
-        "spread_rows": SPREAD_SEQUENCES * SPREAD_HALVES * COLUMNS * size,  # of h, for each block of columns
-        "spread_backward": SPREAD_SEQUENCES * (2 * SPREAD_UNITS + 2 * LANES * PRODUCTS) * size,  # sums of two steps; gradients
-        "spread_unit": SPREAD_UNITS * PRODUCTS * size,  # a unit's weights on those of a block
+        "grouped_forward": 2 * GROUPED * size + 16,  # h, c, and where steps end
+        "spread_forward": SPREAD_SEQUENCES * SPREAD_WARPS * PRODUCTS * size,  # products
+        "spread_rows": SPREAD_SEQUENCES * COLUMNS * size,  # of h, for each block of columns of a warp
+        "spread_bits": SPREAD_SEQUENCES // 4,  # whether a unit is open, in two steps
+        "spread_backward": SPREAD_SEQUENCES * 2 * LANES * PRODUCTS * size,  # gradients to products
+        "spread_sums": SPREAD_SEQUENCES * 2 * size,  # of a unit, in two steps
         "open_sums": OPEN_SEQUENCE_BYTES // size * COLUMNS * size,  # of a warp
-        "grouped_backward": 6 * GROUPED * size + 8 * GROUPED,  # gradients to h, to c and to products; places of weights
+        # Gradients to h, to c and to products; of two steps, where their events' weights are.
+        "grouped_backward": 6 * GROUPED * size + 2 * (4 * GROUPED + LANES + 16),
     }
 
 

@@ -235,7 +235,7 @@ def compiled_for(
 ) -> kernels.Kernels:
     """The kernel that a layout is for."""
     threads = -(-layout.block // (4 * LANES)) * 4 * LANES
-    sizes = (peephole, layout.blocks or blocks(units), layout.warps, layout.helpers, threads, int(layout.beyond))
+    sizes = (peephole, layout.blocks or blocks(units), layout.warps, layout.helpers, threads, layout.beyond)
     return kernels.recurrence(device, cell, real, tape_dtype, layout.source, *sizes)
 
 

@@ -26,10 +26,8 @@ from phased.ops.cuda.constants import (
     ROUNDS,
     SMALL,
     SPREAD,
-    SPREAD_HALVES,
     SPREAD_SEQUENCES,
-    SPREAD_THREADS,
-    SPREAD_UNITS,
+    SPREAD_WARPS,
     struct_bytes,
 )
 from phased.ops.cuda.sum_layout import gate_sums_plan
@@ -39,9 +37,11 @@ Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 # Groups of sequences (grouped.h).
 CROWDED = 12  # a step with at least this many open units is crowded
 MOST_TEAMS = 8  # sequences of a group
-WARPS = {"forward": (2, 4, 8), "backward": (2, 4)}  # of a sequence
-WARPS_OF_GROUP = 8  # of all its sequences together, if their number allows it
+MOST_WARPS = 32  # of a block
+WARPS = {"forward": (2, 4, 8), "backward": (1, 2, 4)}  # of a sequence, beside a helper
+WARPS_OF_GROUP = 8  # of all its sequences together, forwards, if their number allows it
 SPREAD_FROM = 512  # units, from which they are spread over the multiprocessors (spread.h)
+STEPS_FROM = {8: 1100, 32: 1500}  # units, from which up to so many sequences have launches for every step (open_steps.py)
 HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
 
 
@@ -50,7 +50,8 @@ class Plan:
     """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed.
 
     With weights in registers a block is one team for `ring` sequences. Where sequences are grouped, the first `ring` units have
-    their weights in shared memory. Where units are spread over the multiprocessors, `ring` blocks compute the same sequences.
+    their weights in shared memory. Where units are spread over the multiprocessors, a team has a unit, and `ring` blocks compute
+    the same sequences.
     """
 
     name: str
@@ -61,8 +62,8 @@ class Plan:
     ring: int  # events of a team in shared memory
     most: int  # events of a step, at most
     shared: int  # bytes of a block
-    blocks: int = 0  # of columns in a row of weights: of 16 where sequences are grouped, of 256 where units are spread
-    beyond: bool = False  # whether some weights are not in shared memory there
+    blocks: int = 0  # of columns in a row of weights: of 16 where sequences are grouped
+    beyond: int = 0  # units whose weights are not in shared memory there
 
     @property
     def block(self) -> int:
@@ -109,7 +110,7 @@ def plan(
             return small
     if not name.startswith("dense"):
         fits = _held("forward", units, 1, units, -(-units // 8) * 8, size, structs, 1, limit) is not None
-        if size == 4 and _is_grouped(name, units, fits, batch > processors, crowded):
+        if size == 4 and _is_grouped(name, units, fits, -(-batch // processors), crowded):
             grouped = _grouped(name, units, batch, structs, limit, processors)
             if grouped is not None:
                 return grouped
@@ -154,8 +155,8 @@ class StepPlan:
 
 @cache
 def step_plan(units: int, batch: int, size: int, device: int) -> StepPlan | None:
-    """The layout of a step of open units where one launch cannot compute all steps; None where it can."""
-    if streamable(units, size, device):
+    """The layout of a step of open units where one launch cannot compute all steps, or is slower; None where it is not."""
+    if streamable(units, size, device) and not _is_stepped(units, batch):
         return None
     limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     of_warp, warps = struct_bytes(size)["open_sums"], OPEN_SUM_WARPS
@@ -164,6 +165,11 @@ def step_plan(units: int, batch: int, size: int, device: int) -> StepPlan | None
     columns, groups = -(-units // COLUMNS), -(-batch // (OPEN_SEQUENCE_BYTES // size))
     splits = max(1, min(processors // (columns * groups), -(-units // (LANES * warps))))
     return StepPlan(warps, (columns, splits, groups), warps * of_warp)
+
+
+def _is_stepped(units: int, batch: int) -> bool:
+    """Whether launches for every step were faster on an H200 than one for all."""
+    return any(batch <= sequences and units >= least for sequences, least in STEPS_FROM.items())
 
 
 def _small(name: str, units: int, batch: int, size: int, sequences: int) -> Plan:
@@ -207,27 +213,35 @@ def _held(
     return Plan(f"held_{name}", -(-batch // teams), warps, helpers, teams, ring, capacity, bytes_of(ring))
 
 
-def _is_grouped(name: str, units: int, fits: bool, many: bool, crowded: bool) -> bool:
+def _is_grouped(name: str, units: int, fits: bool, sequences: int, crowded: bool) -> bool:
     """Whether sequences are computed in groups: where that was faster on an H200.
 
-    `fits`: whether all weights fit into shared memory. `many`: whether there are more sequences than processors.
+    `fits`: whether all weights fit into shared memory. `sequences`: of a multiprocessor.
     """
     if fits or units > GROUPED:
-        return fits and (many or crowded)
-    return many and crowded == (name == "forward")
+        return fits and (sequences > 1 or crowded)
+    return name == "backward" or sequences > 2 or (sequences > 1 and crowded)
 
 
 def _grouped(name: str, units: int, batch: int, structs: Structs, limit: int, processors: int) -> Plan | None:
     """With a few warps for a sequence, and weights of as many units as fit in shared memory (grouped.h); None if too few do."""
     of_row = _row_bytes(name, units, structs)
     for teams in range(max(1, min(-(-batch // processors), MOST_TEAMS)), 0, -1):
-        warps = next((w for w in WARPS[name] if teams * w >= WARPS_OF_GROUP), WARPS[name][-1])
+        warps = _warps(name, units, teams)
         of_teams = teams * _team_bytes(name, warps, structs)
         rows = min(units, (limit - of_teams) // of_row)
         if rows >= HELD_SHARE * units:
             shared, columns = of_teams + rows * of_row, -(-units // 16)
-            return Plan(f"grouped_{name}", -(-batch // teams), warps, 0, teams, rows, units, shared, columns, rows < units)
+            return Plan(f"grouped_{name}", -(-batch // teams), warps, 1, teams, rows, units, shared, columns, units - rows)
     return None
+
+
+def _warps(name: str, units: int, teams: int) -> int:
+    """Warps of a sequence beside its helper: backwards, one for 32 columns, if a block has enough threads for all sequences."""
+    if name == "forward":
+        return next((w for w in WARPS[name] if teams * w >= WARPS_OF_GROUP), WARPS[name][-1])
+    possible = [w for w in WARPS[name] if teams * (w + 1) <= MOST_WARPS]
+    return next((w for w in possible if w * LANES >= units), possible[-1])
 
 
 def _spread(name: str, units: int, batch: int, structs: Structs, limit: int, processors: int) -> Plan | None:
@@ -236,14 +250,18 @@ def _spread(name: str, units: int, batch: int, structs: Structs, limit: int, pro
     None, too, where it was not faster on an H200: for fewer units, and for more sequences, each of which otherwise has a
     multiprocessor of its own.
     """
-    of_group, columns = -(-units // SPREAD_UNITS), -(-padded(units) // (SPREAD_HALVES * COLUMNS))
-    rows = units * structs["spread_unit"] if name == "backward" else columns * structs["spread_rows"]
-    shared = structs[f"spread_{name}"] + rows
+    of_warp = COLUMNS * SPREAD  # columns of a warp, at most
+    warps = 1 if name == "forward" and units <= of_warp else 2  # of a unit; backwards one was slower
+    own = SPREAD_WARPS // warps
+    of_group, columns = -(-units // own), -(-padded(units) // (warps * COLUMNS))
+    if name == "backward":
+        shared = structs["spread_backward"] + own * (structs["spread_sums"] + units * structs["four"])
+    else:
+        shared = structs["spread_forward"] + warps * columns * structs["spread_rows"] + own * structs["spread_bits"]
     if units < SPREAD_FROM or batch > SPREAD_SEQUENCES or columns > SPREAD or of_group > processors or shared > limit:
         return None
     groups = max(1, min(processors // of_group, batch))
-    warps = SPREAD_THREADS // LANES
-    return Plan(f"spread_{name}", groups * of_group, warps, 0, 1, of_group, units, shared, columns)
+    return Plan(f"spread_{name}", groups * of_group, warps, 0, own, of_group, units, shared, columns)
 
 
 def _team_bytes(name: str, warps: int, structs: Structs) -> int:
@@ -251,7 +269,7 @@ def _team_bytes(name: str, warps: int, structs: Structs) -> int:
     if name == "forward":
         of_events = PASS * structs["four"] + EVENTS * structs["arrival"]
         return structs["grouped_forward"] + (1 if warps < 8 else 2) * of_events
-    return structs["grouped_backward"] + (1 if warps < 4 else 2) * EVENTS * (structs["record"] + 4)
+    return structs["grouped_backward"] + EVENTS * (structs["record"] + 4)
 
 
 def _row_bytes(name: str, units: int, structs: Structs) -> int:

@@ -39,3 +39,9 @@ template <class T>
 T __shfl_sync(unsigned, T value, int from) {
   return exchanged(value, from);
 }
+inline unsigned __ballot_sync(unsigned, bool value) {
+  unsigned bits = 0;
+  for (int lane = 0; lane < 32; lane++) bits |= unsigned(exchanged(value, lane)) << lane;
+  return bits;
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
