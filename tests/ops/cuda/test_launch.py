@@ -79,7 +79,7 @@ LIKELY = {
 }
 
 
-@pytest.mark.parametrize("hidden", [20, 119, 200])  # from 119 on weights are streamed
+@pytest.mark.parametrize("hidden", [20, 129, 200])  # from 129 on weights are streamed
 @pytest.mark.parametrize("inputs", [1, passes.WIDE])
 @pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
 @pytest.mark.parametrize("guess", LIKELY)

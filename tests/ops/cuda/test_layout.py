@@ -1,5 +1,7 @@
 """How the recurrence is laid out on a GPU: it fits, and every sequence has a team."""
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -66,6 +68,31 @@ def test_many_sequences_and_crowded_steps_are_grouped(monkeypatch, name, units, 
     assert layout.ring + layout.beyond == units
     assert layout.beyond <= 0.25 * units
     assert layout.blocks == -(-units // 16)
+
+
+@pytest.mark.parametrize("name", ["forward", "backward"])
+@pytest.mark.parametrize("limit", [101_376, 166_912, 232_448])
+@pytest.mark.parametrize("tape_dtype", [None, torch.bfloat16])
+def test_groups_fit_every_gpu(monkeypatch, name, limit, tape_dtype):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: limit)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    found = 0
+    for units in range(1, 129):
+        for batch, crowded in product((1, 132, 133, 264, 265, 700, 5000), (False, True)):
+            layout = layout_of.plan.__wrapped__(name, units, batch, units // 20, units, 4, 0, tape_dtype, crowded)
+            assert layout.shared <= limit
+            assert layout.block <= 1024
+            assert layout.beyond <= 32
+            found += layout.source.startswith("grouped")
+    assert found > 100
+
+
+@pytest.mark.parametrize("units, source", [(110, "held"), (118, "held"), (119, "grouped"), (128, "grouped")])
+def test_few_sequences_of_a_layer_that_just_fits_are_not_grouped(monkeypatch, units, source):
+    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
+    layout = layout_of.plan.__wrapped__("backward", units, 32, units // 20, 16, 4, 0)
+    assert layout.source == f"{source}_backward.cu"
 
 
 @pytest.mark.parametrize("name", ["forward", "backward"])
@@ -157,7 +184,11 @@ def test_sums_fit_and_have_a_place_for_every_unit_and_column(monkeypatch, units,
     assert by_unit.shared <= limit
     assert by_unit.block <= 768
     assert 1 <= by_unit.ring < 1 << 16
+    assert by_unit.gates
+    assert not sums.gates
     _, columns, splits = by_unit.grid
+    # All events of a split at once, up to the share of open units for which this kernel is, if they fit.
+    assert by_unit.ring >= min(65535, 0.08 * rows / splits * units) or by_unit.shared > limit - 2
     assert columns * 32 * (5 if by_unit.name.startswith("wide") else 4) > units + features
     assert columns * splits <= max(columns, 132)
     sorted_once = sum_layout.unit_sums_plan(units, features)

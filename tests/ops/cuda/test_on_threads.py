@@ -25,8 +25,15 @@ SUMS = ["1 3 5 1 1 1", "5 1 1 3 3 2", "33 4 50 5 3 4", "64 3 33 32 1 16", "65 40
 KINDS = [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)]  # cell, peepholes, numbers on the tape
 # Units, warps of a sequence, sequences of a block, and how many units have their weights in shared memory.
 GROUPS = {
-    "forward": [(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 8, 1, 60), (33, 8, 1, 33), (10, 2, 4, 10)],
-    "backward": [(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 2, 2, 90), (33, 4, 1, 33), (10, 2, 4, 10)],
+    "forward": [
+        *[(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 8, 1, 60), (33, 8, 1, 33), (10, 2, 4, 10)],
+        *[(128, 2, 4, 97), (64, 2, 5, 64), (1, 4, 2, 1)],
+    ],
+    "backward": [
+        *[(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 2, 2, 90), (33, 4, 1, 33), (10, 2, 4, 10)],
+        *[(128, 4, 2, 104), (120, 4, 1, 119), (10, 1, 4, 10)],  # the first two with weights in registers
+        *[(121, 4, 2, 104), (125, 4, 1, 109), (1, 1, 2, 1)],
+    ],
 }
 
 
@@ -90,8 +97,7 @@ def test_single_steps_of_open_units(way, number, tmp_path):
             assert_right(program, *size.split(), null)
 
 
-@pytest.mark.parametrize("way", GROUPS)
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("way, number", [(way, number) for way in GROUPS for number in range(len(GROUPS[way]))])
 def test_grouped_sequences(way, number, tmp_path):
     units, warps, teams, rows = GROUPS[way][number]
     cell, peephole, half = KINDS[number % 3]

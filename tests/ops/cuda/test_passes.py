@@ -46,10 +46,20 @@ def test_wide_input_may_be_multiplied_for_all_units_at_once(cell, leak, inputs, 
     assert_contract(replace(case, dtype=torch.float32, lengths=None), "cuda")
 
 
-@pytest.mark.parametrize("hidden", [116, 200, 256])
+@pytest.mark.parametrize("hidden", [116, 119, 128, 200, 256])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_layers_that_do_not_fit_shared_memory_may_have_every_unit_open(hidden, dtype):
     assert_contract(Case(steps=40, batch=3, hidden=hidden, ratio=(1.0, 1.0), dtype=dtype), "cuda")
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("hidden", [116, 119, 124, 128])
+@pytest.mark.parametrize("batch", [5, 140, 280, 600])  # sequences of a multiprocessor: one, two, three, five
+@pytest.mark.parametrize("ratio", [(0.02, 0.1), (0.1, 0.6)])
+def test_layers_whose_last_units_have_weights_beyond_shared_memory(cell, hidden, batch, ratio):
+    lengths = [(7 * b) % 30 for b in range(batch)]
+    options = {"peephole": cell == "lstm", "dtype": torch.float32, "ratio": ratio, "lengths": lengths}
+    assert_contract(Case(cell, steps=29, batch=batch, inputs=3, hidden=hidden, **options).poison_padding(), "cuda")
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])

@@ -172,8 +172,8 @@ def test_under_autocast_open_units_step_by_step_round_what_they_keep(launched, l
     assert_contract(Case(cell, dtype=torch.float32, autocast=low, lengths=[11, 0, 4]).poison_padding(), "cuda")
 
 
-@pytest.mark.parametrize("units", [1024, 1881, 4096, 9000])
-@pytest.mark.parametrize("batch", [1, 32, 33, 512])
+@pytest.mark.parametrize("units", [1024, 1100, 1881, 4096, 9000])
+@pytest.mark.parametrize("batch", [0, 1, 32, 33, 512])
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("limit", [101_376, 232_448])
 def test_a_step_fits_the_gpu_and_has_a_place_for_every_column_and_sequence(monkeypatch, units, batch, size, limit):

@@ -64,8 +64,8 @@ struct Input {
   __device__ __forceinline__ const Real* row(Index r, Index steps) const { return x + r % steps * step + r / steps * batch; }
 };
 
-// The threads of a block that share a sequence: `kWarps` warps compute its events, `kHelpers` warps move data. Each team has a
-// barrier of its own.
+// The threads of a block that share a sequence: `kWarps` warps compute its events, `kHelpers` warps move data (where sequences are
+// grouped, see grouped.h). Each team has a barrier of its own. Where units are spread (spread.h), a team shares a unit.
 constexpr int kWarps = PHASED_WARPS, kHelpers = PHASED_HELPERS, kTeam = (kWarps + kHelpers) * kLanes;
 
 struct Team {

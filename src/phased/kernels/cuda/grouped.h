@@ -1,9 +1,10 @@
 // What the two kernels share that compute several sequences in a block: for small layers (to 128 units in float32), where there
-// are more sequences than multiprocessors, or many units are open at once.
+// are more sequences than multiprocessors, or many units are open at once, or not all weights fit into shared memory.
 //
 // The sequences share the issue slots of a multiprocessor. So each has a small team of warps, and nothing is computed ahead. One
-// more warp, the helper, does what need not wait for the chain of dependent instructions from step to step. The weights of as many
-// units as fit are in shared memory, for all teams of a block; those of the last units are in registers or in the L2 cache.
+// more warp, the helper, takes work from the others: forwards it fetches events and writes the output, backwards it fetches events
+// and computes their cells. The weights of as many units as fit are in shared memory, for all teams of a block; those of the last
+// units are in registers or in the L2 cache.
 #pragma once
 
 #include "steps.h"

@@ -11,12 +11,12 @@ namespace phased {
 constexpr int kColumnThreads = kWarps * kLanes;
 constexpr int kRing = PHASED_EVENTS;                  // events in shared memory
 constexpr int kOwn = (kWords + kWarps - 1) / kWarps;  // columns of a thread
-constexpr int kNear = kOwn > 2 ? 4 : 8;               // events of a step whose weights a thread loads before the cells are known
+constexpr int kNear = 8;                              // events of a step whose weights a thread loads before the cells are known
 constexpr int kFar = 8;                               // steps by which rows of the output's gradient come to the L2 cache before
 constexpr int kLine = 128 / sizeof(Real);             // numbers of a line of the cache
 // Whether a thread has the weights of units beyond shared memory in registers; otherwise they come from global memory.
 constexpr bool kKept = kOwn == 1 && kBeyond > 0 && kBeyond <= PHASED_KEPT && PHASED_THREADS <= PHASED_KEPT_THREADS;
-static_assert(kHelpers == 1 && kColumnThreads <= kWide && kBeyond <= kLanes);
+static_assert(kHelpers == 1 && kColumnThreads <= kWide && kOwn <= 2 && kBeyond <= kLanes);
 static_assert(3 * kLanes <= kRing);  // the events of this pass and of the next, and 32 that do not fit yet
 
 struct alignas(16) FourPlaces {

@@ -1,11 +1,11 @@
-// Gradients to weights, where few units are open: the events of a unit are sorted out, and summed by one warp.
+// Gradients to weights and gates, where few units are open: the events of a unit are sorted out, and summed by one warp.
 #include "row_sums.h"
 
 namespace phased {
 
 // A block has kColumns * 32 columns and a split of the rows. It sorts the split's events by unit, as many at a time as its shared
 // memory has room for. Then a warp sums those of a unit, four products in registers, for kColumns columns a lane; the rows come from
-// the L2 cache. Events of a unit keep their order, so the sums have the same bits every time. Blocks with the first columns also sum
+// the caches. Events of a unit keep their order, so the sums have the same bits every time. Blocks with the first columns also sum
 // for the gates.
 template <int kColumns>
 struct SortedSums {

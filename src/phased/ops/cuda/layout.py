@@ -57,12 +57,12 @@ class Plan:
     name: str
     grid: int
     warps: int  # of a team
-    helpers: int  # warps of a team that only move data
+    helpers: int  # warps of a team that move data; in groups, backwards, the one that computes cells
     teams: int
     ring: int  # events of a team in shared memory
     most: int  # events of a step, at most
     shared: int  # bytes of a block
-    blocks: int = 0  # of columns in a row of weights: of 16 where sequences are grouped
+    blocks: int = 0  # of columns in a row of weights: of 16 where sequences are grouped; in a warp's part where spread
     beyond: int = 0  # units whose weights are not in shared memory there
 
     @property
@@ -110,7 +110,9 @@ def plan(
             return small
     if not name.startswith("dense"):
         fits = _held("forward", units, 1, units, -(-units // 8) * 8, size, structs, 1, limit) is not None
-        if size == 4 and _is_grouped(name, units, fits, -(-batch // processors), crowded):
+        alone = batch <= processors and not crowded  # a multiprocessor for each sequence, and few open units
+        held = _held(name, units, batch, busy, most, size, structs, 1, limit) if alone else None
+        if size == 4 and held is None and _is_grouped(name, units, fits, -(-batch // processors), crowded):
             grouped = _grouped(name, units, batch, structs, limit, processors)
             if grouped is not None:
                 return grouped
@@ -162,7 +164,7 @@ def step_plan(units: int, batch: int, size: int, device: int) -> StepPlan | None
     of_warp, warps = struct_bytes(size)["open_sums"], OPEN_SUM_WARPS
     while warps * of_warp > limit:
         warps //= 2
-    columns, groups = -(-units // COLUMNS), -(-batch // (OPEN_SEQUENCE_BYTES // size))
+    columns, groups = -(-units // COLUMNS), max(1, -(-batch // (OPEN_SEQUENCE_BYTES // size)))
     splits = max(1, min(processors // (columns * groups), -(-units // (LANES * warps))))
     return StepPlan(warps, (columns, splits, groups), warps * of_warp)
 
@@ -265,7 +267,7 @@ def _spread(name: str, units: int, batch: int, structs: Structs, limit: int, pro
 
 
 def _team_bytes(name: str, warps: int, structs: Structs) -> int:
-    """Shared memory of a sequence in a group; with many warps there are twice as many events."""
+    """Shared memory of a sequence in a group; forwards with many warps there are twice as many events."""
     if name == "forward":
         of_events = PASS * structs["four"] + EVENTS * structs["arrival"]
         return structs["grouped_forward"] + (1 if warps < 8 else 2) * of_events

@@ -80,7 +80,8 @@ def sorted_sums_plan(rows: int, units: int, features: int, size: int, device: in
     while warps > 1 and bytes_of(warps, LEAST_SORTED) > limit:
         warps //= 2
     splits = max(1, min(processors // columns, -(-rows // (4 * LANES))))
-    # Enough for all events of a split, where they are spread evenly; what is not shared memory is a cache of the rows.
+    # Enough for all events of a split, if all splits have the same share of open units. The rest of the memory is the L1 cache,
+    # from which rows are read.
     wanted = int(FEW * -(-rows // splits) * units) + 1
     events = max(1, min(MOST_SORTED, (limit - bytes_of(warps, 0)) // 2, wanted))
     name = "sorted_sums" if of_lane == SUM_COLUMNS else "wide_sorted_sums"
