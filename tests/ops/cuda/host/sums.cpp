@@ -56,7 +56,7 @@ int main(int, char** arguments) {
     const bool wide = kind & 1, peephole = kind & 2;
     const bool sorts = kind & 8;
     late = kind & 4;
-    const int ring = !sorts ? 2 + (kind % 3 != 0) : kind % 3 ? int(events) + 1 : 37;  // all events at once, or a few
+    const int ring = !sorts ? 2 + (kind % 3 != 0) : kind % 3 ? int(events) + 1 : 37 + int(events) / 6;  // all events at once, or some
     const int pitch = (PHASED_SUM_COLUMNS + wide) * 32, others = peephole ? 4 : 1, odd = peephole;  // an initial state that is not aligned
     const Real* const first_h = wide ? initial.data() + odd : zeros.data();
     const Index initial_batch = wide ? units : 0;
