@@ -191,6 +191,12 @@ def test_a_step_fits_the_gpu_and_has_a_place_for_every_column_and_sequence(monke
     assert columns * splits * groups <= max(132, columns * groups)
 
 
+@pytest.mark.parametrize("steps, batch", [(3, 0), (0, 2), (0, 0), (2, 1)])
+def test_empty_and_tiny_batches_of_a_layer_with_launches_for_every_step(steps, batch):
+    assert layout.step_plan(1100, batch, 4, 0) is not None
+    assert_contract(Case(steps=steps, batch=batch, hidden=1100, ratio=(0.01, 0.05), dtype=torch.float32), "cuda")
+
+
 @pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
 @pytest.mark.parametrize("units", [30, 300])
 def test_open_units_step_by_step_without_an_initial_state(launched, cls, units):

@@ -15,7 +15,7 @@ constexpr int kPairs = (16 * kSixteens + 2 * kSpan - 1) / (2 * kSpan);  // pairs
 constexpr int kLarge = kWarps < 8 ? 1 : 2;
 constexpr int kPass = kLarge * PHASED_PASS;                     // events whose cells a team computes at once
 constexpr int kRing = kLarge * PHASED_EVENTS;                   // events in shared memory
-constexpr int kEnds = 4;                                        // steps whose last events the helper says
+constexpr int kEnds = 4;                                        // steps of which the helper publishes where their events end
 static_assert(kHelpers == 1 && kSpan >= 8 && kPass % kAtOnce == 0 && kPass / kWarps <= kLanes);
 // At the end of a pass: the events of this one, of the two that follow, and 32 that do not fit yet.
 static_assert(3 * kPass + kLanes <= kRing && kAtOnce <= kPass);

@@ -10,7 +10,7 @@ namespace phased {
 template <int kColumns>
 struct SortedSums {
   const Summing& p;
-  const GateSumming& of;
+  const GateSumming& gates;
   const int lane, warp, warps, units, features, columns, column;  // column: the block's first
   // In shared memory: what each warp is about to read (warps, 32); where a unit's sorted events start (units + 1); those events, as
   // numbers from a round's first (ring); and how many of a unit's events are before those of a warp (warps, units).
@@ -18,9 +18,9 @@ struct SortedSums {
   int* const first;
   unsigned short *const sorted, *const before;
 
-  __device__ __forceinline__ SortedSums(const Summing& p, const GateSumming& of, unsigned char* shared)
+  __device__ __forceinline__ SortedSums(const Summing& p, const GateSumming& gates, unsigned char* shared)
       : p(p),
-        of(of),
+        gates(gates),
         lane(threadIdx.x % kLanes),
         warp(threadIdx.x / kLanes),
         warps(blockDim.x / kLanes),
@@ -90,20 +90,20 @@ struct SortedSums {
 
   // The sums for a unit's gate, a lane an event.
   __device__ __forceinline__ void sum_gate(int unit, Index from, bool adds) const {
-    const Gate gate = Gate::load(of.gates, units, unit);
+    const Gate gate = Gate::load(gates.gates, units, unit);
     GateSums sum;
 #pragma unroll 2
     for (int i = first[unit] + lane; i < first[unit + 1]; i += kLanes) {
       const Index e = from + sorted[i];
       const unsigned row = p.row[e], b = row / unsigned(p.steps), j = row % unsigned(p.steps);
-      sum.add(of.to_others, e, of.peephole, of.time[b * of.time_batch + j * of.time_step], gate, 0.0, of.square);
+      sum.add(gates.to_others, e, gates.peephole, gates.time[b * gates.time_batch + j * gates.time_step], gate, 0.0, gates.square);
     }
 #pragma unroll
     for (int s = 0; s < kGateSums; s++) {
-      if (s >= of.kinds()) break;
+      if (s >= gates.kinds()) break;
       double all = sum.v[s];
       for (int apart = kLanes / 2; apart; apart /= 2) all += __shfl_xor_sync(kAll, all, apart);
-      double& here = of.partial[(Index(blockIdx.z) * kGateSums + s) * units + unit];
+      double& here = gates.partial[(Index(blockIdx.z) * kGateSums + s) * units + unit];
       if (lane == 0) here = adds ? here + all : all;
     }
   }

@@ -11,6 +11,7 @@
 #endif
 
 #include "checks.h"
+#include "plain.h"
 
 // A sequence's open units, step by step: none, few, more than a pass has, or all.
 struct Events {
@@ -133,16 +134,11 @@ int main(int, char** arguments) {
       const auto [from, to] = of_step(b, j);
       for (Index e = from; e < to; e++) {
         const int u = given.unit[e];
-        float a[4], w[3] = {}, record[kRecord], kept[kRecord], new_c;
-        for (int g = 0; g < 4; g++) {
-          double sum = arrivals[e].terms[g];
-          for (int column = 0; column < units; column++) sum += double(weights[(u * 4 + g) * pitch + column]) * before[column];
-          a[g] = float(sum);
-        }
-        peepholes(peephole, units, u, w);
-        h[u] = accept(a, arrivals[e].head.k, before[u], c[u], w, new_c, record), c[u] = new_c;
+        const PlainEvent plain(weights, pitch, peephole, arrivals[e], before, c[u]);
+        float kept[kRecord];
+        h[u] = plain.h, c[u] = plain.c;
         tape[e].read(kept);
-        for (int i = 0; i < kRecord && !null; i++) expect(kept[i], record[i], "tape", kTape + 1e-4f);
+        for (int i = 0; i < kRecord && !null; i++) expect(kept[i], plain.record[i], "tape", kTape + 1e-4f);
       }
       const bool there = j < given.lengths[b];
       for (int u = 0; u < units; u++) expect(output[j * states + b * units + u], there ? h[u] : 0, "output", 1e-4f);

@@ -18,6 +18,8 @@
 #include "spread_forward.cu"
 #endif
 
+#include "plain.h"
+
 using namespace phased;
 using Numbers = std::vector<float>;
 
@@ -152,16 +154,11 @@ int main(int, char** arguments) {
       const Numbers before = h;
       for (Index e = start[b * steps + j]; e < start[b * steps + j + 1]; e++) {
         const int u = unit[e];
-        float a[4], w[3] = {}, record[kRecord], kept[kRecord], new_c;
-        for (int g = 0; g < 4; g++) {
-          double sum = arrivals[e].terms[g];
-          for (int column = 0; column < units; column++) sum += double(weights[(u * 4 + g) * pitch + column]) * before[column];
-          a[g] = float(sum);
-        }
-        peepholes(peephole, units, u, w);
-        h[u] = accept(a, arrivals[e].head.k, before[u], c[u], w, new_c, record), c[u] = new_c;
+        const PlainEvent plain(weights, pitch, peephole, arrivals[e], before, c[u]);
+        float kept[kRecord];
+        h[u] = plain.h, c[u] = plain.c;
         p.tape[e].read(kept);
-        for (int i = 0; i < kRecord && !null; i++) expect(kept[i], record[i], "tape", kTape + kError);
+        for (int i = 0; i < kRecord && !null; i++) expect(kept[i], plain.record[i], "tape", kTape + kError);
         unsigned char clean[sizeof(Record)];
         std::memset(clean, 0xff, sizeof(clean));
         if (null) wrong += std::memcmp(&p.tape[e], clean, sizeof(clean)) != 0;  // no room: not written
