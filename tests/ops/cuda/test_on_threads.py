@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from phased.ops.cuda import layout
 from phased.ops.cuda.compiler import FOLDERS
-from phased.ops.cuda.constants import SPREAD_WARPS, macros
+from phased.ops.cuda.constants import SPREAD_WARPS, macros, struct_bytes
 
 HOST = Path(__file__).parent / "host"
 SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
@@ -102,7 +103,25 @@ def test_grouped_sequences(way, number, tmp_path):
     units, warps, teams, rows = GROUPS[way][number]
     cell, peephole, half = KINDS[number % 3]
     defined = macros(cell, "float", half, peephole, -(-units // 16), warps, 1, 32 * teams * (warps + 1), units - rows)
-    program = built("grouped", tmp_path, defined | {"way": int(way == "backward")})
+    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "held": 0})
     steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
     for null in (0, 1):  # whether initial states, the tape and gradients are missing
         assert_right(program, units, 4, steps, teams, rows, null)
+
+
+# Units and sequences of a block.
+HELD_SIZES = [(110, 1), (33, 2), (1, 3), (64, 1), (20, 4)]
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("number", range(len(HELD_SIZES)))
+def test_sequences_with_all_weights_in_shared_memory(way, number, tmp_path):
+    units, teams = HELD_SIZES[number]
+    cell, peephole, half = KINDS[number % 3]
+    most, structs = -(-units // 8) * 8, struct_bytes(4, half)
+    plan = layout._held(way, units, 4, min(units, 5), most, 4, structs, teams, 232_448)
+    defined = macros(cell, "float", half, peephole, 1, plan.warps, plan.helpers, plan.block)
+    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "held": 1})
+    steps = 140 if units < 64 else 9  # the ends of 128 steps are in a ring
+    for null in (0, 1):
+        assert_right(program, units, 4, steps, teams, plan.ring, null)

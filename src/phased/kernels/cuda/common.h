@@ -158,33 +158,45 @@ __device__ __forceinline__ void copy_rows(T* to, const T* from, int count, int t
 // each fetched as soon as all its old events are done.
 struct Staging {
   static constexpr int kLate = PHASED_LATE;  // groups of copies that may be in flight: one is issued every step
+  static constexpr int kNever = 0x7fffffff;
   const int count, ring, part;
-  // Issued: events whose copies were issued; late: the same up to the last group, the one before it, ...
-  int issued, slot, ready, late[kLate];
+  // Issued: events whose copies were issued; due: how many events are done when the next may be; late: as `issued`, up to the last
+  // group, the one before it, ...
+  int issued, slot, due, late[kLate];
 
-  __device__ Staging(int count, int ring) : count(count), ring(ring), part(ring / 8), issued(0), slot(0), ready(0), late{} {}
+  __device__ Staging(int count, int ring)
+      : count(count), ring(ring), part(ring / 8), issued(0), slot(0), due(count ? part - ring : kNever), late{} {}
 
   // With `done` events done: issues copies for all that fit, by copy(first, slot, how many).
   template <class Copy>
   __device__ __forceinline__ void issue(int done, const Copy& copy) {
-    while (issued < count && issued + part - ring <= done) {
+    while (due <= done) {
       copy(issued, slot, issued + part < count ? part : count - issued);
       issued += part, slot = slot + part < ring ? slot + part : 0;
+      due = issued < count ? issued + part - ring : kNever;
     }
   }
   // Ends a group of copies. After the next barrier the first `needed` events are in shared memory.
   __device__ __forceinline__ void settle(int needed) {
     end_of_copies();
     wait_for_copies<kLate>();
-    ready = late[kLate - 1];
+    const int ready = late[kLate - 1];
 #pragma unroll
     for (int i = kLate - 1; i > 0; i--) late[i] = late[i - 1];
     late[0] = issued;
-    if ((needed < count ? needed : count) > ready) {
-      wait_for_copies<0>();
+    if ((needed < count ? needed : count) > ready) wait_for_all();
+  }
+  // The same for all copies that were issued.
+  __device__ __forceinline__ void settle_all() {
+    end_of_copies();
+    wait_for_all();
+  }
+
+ private:
+  __device__ __forceinline__ void wait_for_all() {
+    wait_for_copies<0>();
 #pragma unroll
-      for (int i = 0; i < kLate; i++) late[i] = issued;
-    }
+    for (int i = 0; i < kLate; i++) late[i] = issued;
   }
 };
 

@@ -2,9 +2,10 @@
 // in float32).
 //
 // A step depends on the one before it, and only on what that one changed, a few units; everything older can be added up
-// beforehand. So one warp, a lane an event, computes the steps one after another, with as few instructions as possible: each
-// takes about four cycles. Other warps do the rest, a step ahead of it or behind: products, columns of h or of its gradient, and
-// one warp that fetches.
+// beforehand. So one warp, a lane an event, computes a step with as few instructions as possible: each takes about four cycles. Two
+// warps take turns: while one computes a step, the other loads what the next one needs and is known already. Other warps do the rest,
+// a step ahead or behind: products, columns of h or of its gradient, and fetching. No warp should have more instructions in a step
+// than the one that computes it.
 #pragma once
 
 #include "steps.h"
@@ -25,47 +26,53 @@ struct Held {
 
   // From (units, 4, pitch), by all threads of a block.
   static __device__ __forceinline__ Held load(Four* to, const Real* from, int units, int from_pitch) {
-    const int pitch = units | 1;
-    for (int unit = threadIdx.x / kLanes; unit < units; unit += blockDim.x / kLanes)
-      for (int column = threadIdx.x % kLanes; column < units; column += kLanes) {
-        const Real* rows = from + Index(unit) * 4 * from_pitch + column;
-        to[unit * pitch + column] = Four{rows[0], rows[from_pitch], rows[2 * from_pitch], rows[3 * from_pitch]};
-      }
+    const int pitch = units | 1, lane = threadIdx.x % kLanes;
+    for (int unit = threadIdx.x / kLanes; unit < units; unit += blockDim.x / kLanes) {
+      const Real* const rows = from + Index(unit) * 4 * from_pitch;
+      Four loaded[kParts];  // all before the first is stored
+#pragma unroll
+      for (int i = 0; i < kParts; i++)
+        for (int g = 0; g < 4; g++) loaded[i].v[g] = i * kLanes + lane < units ? rows[g * from_pitch + i * kLanes + lane] : Real(0);
+#pragma unroll
+      for (int i = 0; i < kParts; i++)
+        if (i * kLanes + lane < units) to[unit * pitch + i * kLanes + lane] = loaded[i];
+    }
     return {to, units, pitch};
   }
   __device__ __forceinline__ const Four* row(int unit) const { return weights + unit * pitch; }
 };
 
-// How many events there are up to the end of a step, steps counted from where the kernel begins: forwards from the first,
-// backwards from the last. Lane l knows the l-th of 32 steps, and of the 32 behind them.
+// Where the events of steps end: a ring in shared memory of the lower words of `start`, copied for 32 steps at a time, long before they
+// are read. Steps are counted from where the kernel begins: forwards from the first, backwards from the last.
+constexpr int kEnds = PHASED_ENDS;
+static_assert(kEnds == 4 * kLanes);
+
 template <bool Backwards>
 struct Ends {
-  const Index *start, from;
-  int length, lane, base;
-  Index now, next;
+  int* const ring;
+  const Index* const start;  // of the sequence
+  const int length, from;    // from: where the first step's events begin, backwards those of the last end
 
-  __device__ Ends(const Index* start, int length, int lane)
-      : start(start),
-        from(start[Backwards ? length : 0]),
-        length(length),
-        lane(lane),
-        base(0),
-        now(look(0)),
-        next(look(kLanes)) {}
+  __device__ Ends(int* ring, const Index* start, int length)
+      : ring(ring), start(start), length(length), from(static_cast<int>(start[Backwards ? length : 0])) {}
 
-  __device__ __forceinline__ Index look(int first) const {
-    const int step = first + lane < length ? first + lane + 1 : length;
-    return start[Backwards ? length - step : step];
-  }
-  // Of a step from `base` on and less than 64 behind it; 0 for those before the first.
+  // How many events there are up to the end of a step; of two steps before the first, none.
   __device__ __forceinline__ int at(int step) const {
-    if (step < 0) return 0;
-    const Index end = __shfl_sync(kAll, step - base < kLanes ? now : next, step % kLanes);
-    return int(Backwards ? from - end : end - from);
+    const int end = ring[step & (kEnds - 1)];
+    return Backwards ? from - end : end - from;
   }
-  // Steps before this one are no longer needed.
-  __device__ __forceinline__ void forget(int step) {
-    if (step - base >= kLanes) base += kLanes, now = next, next = look(base + kLanes);
+  // Copies the ends of 32 steps, in the group of copies that the caller ends. Called by a whole warp.
+  __device__ __forceinline__ void copy(int first, int lane) const {
+    const int step = first + lane < length ? first + lane + 1 : length;
+    copy_ahead(ring + ((first + lane) & (kEnds - 1)), start + (Backwards ? length - step : step), sizeof(int));
+  }
+  __device__ __forceinline__ void begin(int lane) const {
+    for (int first = 0; first < kEnds - kLanes; first += kLanes) copy(first, lane);
+    ring[kEnds - kLanes + lane] = from;
+  }
+  // Copies what is read 90 steps later; then the last 32 steps of the ring are those before `step` - 4.
+  __device__ __forceinline__ void advance(int step, int lane) const {
+    if ((step & (kLanes - 1)) == 4) copy(step - 4 + kEnds - kLanes, lane);
   }
 };
 
@@ -100,16 +107,23 @@ struct Masks {
   }
 };
 
-// A ring of the next few steps' ends, written by the warp that fetches.
-constexpr int kEnds = PHASED_ENDS;
-
 // An index that may be past the end of a ring, by less than its length: rings have at least a slot for every lane.
 __device__ __forceinline__ int wrapped(int slot, int ring) { return slot < ring ? slot : slot - ring; }
 
-// Odd and even steps have code of their own, so that the compiler knows their addresses.
-template <int Parity>
-struct Turn {
-  static constexpr int now = Parity, before = 1 - Parity;
-};
+// The even or the odd steps, by one of two warps that take turns. Each step has two intervals between barriers: it is prepared while
+// the other warp computes the step before it, and then computed. Even and odd steps have code of their own, so that the compiler
+// knows their addresses.
+template <class Steps>
+__device__ __forceinline__ void take_turns(const Team& team, Steps& steps, int length) {
+  team.sync();
+  if (Steps::kNow) team.sync();
+  for (int step = Steps::kNow; step <= length; step += 2) {
+    steps.prepare(step);
+    team.sync();
+    if (step == length) break;
+    steps.compute(step);
+    team.sync();
+  }
+}
 
 }  // namespace phased

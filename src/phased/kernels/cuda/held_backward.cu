@@ -1,8 +1,8 @@
 // Backwards over open events with all weights in shared memory; see held.h. Steps are counted from the last: step s is the
 // sequence's j-th, j = length - 1 - s.
 //
-// While the first warp computes the cells of step s, warps that have columns add the contributions of step s - 1 to h's gradient.
-// An event of step s needs them earlier: its lane adds up its own column.
+// While a warp computes the cells of step s, warps that have columns add the contributions of step s - 1 to h's gradient. An event of
+// step s needs them earlier: its lane adds up its own column.
 #include "held.h"
 
 namespace phased {
@@ -30,7 +30,8 @@ struct alignas(16) HeldBackwardMemory {
 };
 static_assert(sizeof(HeldBackwardMemory) == PHASED_HELD_BACKWARD_MEMORY_BYTES);
 
-__device__ __forceinline__ void add_through(Four& sum, const Four& weights, const Four& share) {
+// Both by value, so that each is loaded by one instruction.
+__device__ __forceinline__ void add_through(Four& sum, const Four weights, const Four share) {
   for (int g = 0; g < 4; g++) sum.v[g] += weights.v[g] * share.v[g];
 }
 __device__ __forceinline__ Real all_of(const Four& sum) { return (sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3]); }
@@ -41,8 +42,10 @@ __device__ __forceinline__ void add_shares(Four& sum, const Four* column, const 
   for (; i < count; i++) add_through(sum, column[i < kLanes ? rows[i] : units[wrapped(at + i, ring)] * pitch], shares[i]);
 }
 
-// The first warp.
+// Steps of a parity, computed by one warp.
+template <int Parity>
 struct BackwardSteps {
+  static constexpr int kNow = Parity, kBefore = 1 - Parity;  // copies of the shares
   const Backward& p;
   HeldBackwardMemory& memory;
   const Held& held;
@@ -50,16 +53,17 @@ struct BackwardSteps {
   const Record* const tape;
   const int* const units;
   const int lane, ring;
-  Index event;  // the lane's, of this step
-  // This step's events, and those of the one before: where their slots begin, and how many they are.
-  int at = 0, count = 0, at_before = 0, count_before = 0, end = 0, gradient_row;
-  // The lane's event; without one, an event of unit 0 that adds nothing, with its gradients in the last slot. And the weights of
-  // the last step's first events on its unit.
+  Index event;  // the lane's, of the prepared step
+  // The prepared step's events, and those of the one before: where their slots begin, and how many they are.
+  int at = 0, count = 0, at_before = 0, count_before = 0, end;
+  int gradient_row;  // of the output's gradients, for the step that is computed next
+  // The lane's event; without one, an event of unit 0 that adds nothing, with its gradients in the last slot. And the weights, on
+  // its unit, of the first events of the step before.
   int unit = 0, place = kWide - 1;
   Real record[kRecord] = {}, w[3] = {};
   Four near[kNear] = {};
 
-  __device__ BackwardSteps(const Backward& p, HeldBackwardMemory& memory, const Held& held, int lane, Index last, int length)
+  __device__ BackwardSteps(const Backward& p, HeldBackwardMemory& memory, const Held& held, int lane, Index from, int length)
       : p(p),
         memory(memory),
         held(held),
@@ -68,75 +72,76 @@ struct BackwardSteps {
         units(memory.unit(p.most, p.ring)),
         lane(lane),
         ring(p.ring),
-        event(last - lane),
-        gradient_row((length + kRows - 1) % kRows) {}
+        event(from - 1 - lane),
+        end(static_cast<int>(from)),
+        gradient_row((length + 2 * kRows - 2 - Parity) % kRows) {}
 
-  template <class T>
-  __device__ __forceinline__ void take(T turn, int s) {
-    const Four* const seen = shares[turn.before];
-    Real* const here = memory.to_h + place;  // everything of a unit has the same index
-    const Real also = here[(2 + gradient_row) * kWide], before = here[0];
-    Real to_c = here[kWide], v[3] = {w[0], w[1], w[2]};
-    const int next_end = memory.ends[(s + 1) & (kEnds - 1)], next_at = wrapped(at + count, ring), next_count = next_end - end;
-    const int slot = wrapped(next_at + lane, ring), unit_now = unit, unit_next = units[slot];
-    Real record_now[kRecord];
-    for (int i = 0; i < kRecord; i++) record_now[i] = record[i];
+  // The lane's event of step s, and the weights of the events of step s - 1 on its unit. Before, step s - 2 was prepared.
+  __device__ __forceinline__ void prepare(int s) {
+    const int end_before = memory.ends[(s - 1) & (kEnds - 1)], end_here = memory.ends[s & (kEnds - 1)];
+    at_before = wrapped(at + count, ring), event -= count;
+    count_before = end - end_before, at = wrapped(at_before + count_before, ring), event -= count_before;
+    count = end_before - end_here, end = end_here;
+    const int slot = wrapped(at + lane, ring), found = units[slot];
     tape[slot].read(record);
-    Four sum = {before};
-#pragma unroll
-    for (int i = 0; i < kNear; i++) add_through(sum, near[i], seen[i]);
-    // The next step's event, and the weights of this step's events on its unit.
-    unit = lane < next_count ? unit_next : 0, place = lane < next_count ? unit_next : kWide - 1;
+    unit = lane < count ? found : 0, place = lane < count ? found : kWide - 1;
     peepholes(p.peephole, p.units, unit, w);
-    memory.rows[(s + 1) & (kListed - 1)][lane] = unit * held.pitch;
+    memory.rows[s & (kListed - 1)][lane] = unit * held.pitch;
     const Four* const column = held.weights + unit;
 #pragma unroll
     for (int i = 0; i < kNear; i += 4) {
-      const int4 row = *reinterpret_cast<const int4*>(memory.rows[s & (kListed - 1)] + i);
+      const int4 row = *reinterpret_cast<const int4*>(memory.rows[(s - 1) & (kListed - 1)] + i);
       near[i] = column[row.x], near[i + 1] = column[row.y], near[i + 2] = column[row.z], near[i + 3] = column[row.w];
     }
+  }
+
+  __device__ __forceinline__ void compute(int s) {
+    const Four* const seen = shares[kBefore];
+    Real* const here = memory.to_h + place;  // everything of a unit has the same index
+    const Real also = here[(2 + gradient_row) * kWide], before = here[0];
+    Real to_c = here[kWide];
+    Four sum = {before};
+#pragma unroll
+    for (int i = 0; i < kNear; i++) add_through(sum, near[i], seen[i]);
     if (__builtin_expect(count_before > kNear, 0))
-      add_shares(sum, held.weights + unit_now, memory.rows[(s - 1) & (kListed - 1)], held.pitch, seen, units, at_before, kNear,
+      add_shares(sum, held.weights + unit, memory.rows[(s - 1) & (kListed - 1)], held.pitch, seen, units, at_before, kNear,
                  count_before, ring);
     Real to_h = all_of(sum);
-    const Shares share(record_now, v, to_h, to_c);
+    const Shares share(record, w, to_h, to_c);
     const bool there = lane < count;
-    shares[turn.now][lane] = there ? share.products : Four{};
+    shares[kNow][lane] = there ? share.products : Four{};
     if (there) {
       here[0] = to_h + also, here[kWide] = to_c;
       share.write(p, event);
     }
-    if (__builtin_expect(count > kLanes, 0)) take_more(turn, s);
-    event -= count, at_before = at, count_before = count, at = next_at, count = next_count, end = next_end;
-    gradient_row = gradient_row ? gradient_row - 1 : kRows - 1;
+    if (__builtin_expect(count > kLanes, 0)) compute_more(s);
+    gradient_row -= gradient_row < 2 ? 2 - kRows : 2;
   }
 
   // More events than lanes: nothing of these is prepared.
-  template <class T>
-  __device__ __forceinline__ void take_more(T turn, int s) {
+  __device__ __forceinline__ void compute_more(int s) {
     for (int i = kLanes + lane; i < count; i += kLanes) {
       const int slot = wrapped(at + i, ring), own = units[slot];
       Four sum = {memory.to_h[own]};
-      add_shares(sum, held.weights + own, memory.rows[(s - 1) & (kListed - 1)], held.pitch, shares[turn.before], units, at_before,
+      add_shares(sum, held.weights + own, memory.rows[(s - 1) & (kListed - 1)], held.pitch, shares[kBefore], units, at_before,
                  0, count_before, ring);
       Real to_h = all_of(sum), to_c = memory.to_c[own], v[3] = {}, read[kRecord];
       tape[slot].read(read);
       peepholes(p.peephole, p.units, own, v);
       const Shares share(read, v, to_h, to_c);
-      shares[turn.now][i] = share.products;
+      shares[kNow][i] = share.products;
       memory.to_h[own] = to_h + memory.gradients[gradient_row][own], memory.to_c[own] = to_c;
       share.write(p, event - (i - lane));
     }
   }
 };
 
-// One warp fetches events and the output's gradients before any warp reads them, and publishes where steps end.
-__device__ __forceinline__ void fetch_backward(const Backward& p, const Team& team, HeldBackwardMemory& memory, Index b,
+// One warp fetches events, and where steps end, before any warp reads them.
+__device__ __forceinline__ void fetch_backward(const Backward& p, const Team& team, HeldBackwardMemory& memory, const Index* start,
                                                int length) {
-  const int lane = team.lane, units = p.units, ring = p.ring;
-  const Index* const start = p.start + b * p.steps;
+  const int lane = team.lane, ring = p.ring;
   const Index last = start[length] - 1;
-  Ends<true> ends(start, length, lane);
+  const Ends<true> ends(memory.ends, start, length);
   Staging staging(int(start[length] - start[0]), ring);
   Record* const tape = memory.tape(p.most);
   int* const unit = memory.unit(p.most, ring);
@@ -148,7 +153,22 @@ __device__ __forceinline__ void fetch_backward(const Backward& p, const Team& te
       copy_struct(tape + slot + n, p.tape + e);
     }
   };
-  // Rows of the output's gradient, the last first; zeros before the first.
+  ends.begin(lane);
+  staging.issue(0, copy);
+  staging.settle_all();
+  team.sync();
+  for (int s = -1; s < length; s++) {
+    staging.issue(ends.at(s - past), copy);
+    ends.advance(s, lane);
+    staging.settle(ends.at(s + 2));
+    team.sync();
+  }
+  wait_for_copies<0>();
+}
+
+// Another warp fetches rows of the output's gradient, the last first; zeros before the first.
+__device__ __forceinline__ void fetch_rows(const Backward& p, const Team& team, HeldBackwardMemory& memory, Index b, int length) {
+  const int lane = team.lane, units = p.units;
   const Real* from = p.to_output ? p.to_output + (length - 1) * p.output_step + b * p.output_batch + lane : nullptr;
   int left = length, row = (length + kRows - 1) % kRows;
   const auto issue_row = [&] {
@@ -163,22 +183,14 @@ __device__ __forceinline__ void fetch_backward(const Backward& p, const Team& te
       for (int n = 0; n < kParts; n++) to[n * kLanes] = 0;
     }
     left--, row = row ? row - 1 : kRows - 1;
+    end_of_copies();
   };
   for (int i = 1; i < kRows; i++) issue_row();
-  staging.issue(0, copy);
-  end_of_copies();
   wait_for_copies<0>();
-  const int first_end = ends.at(0);
-  staging.settle(first_end);
-  if (lane == 0) memory.ends[0] = first_end;
   team.sync();
   for (int s = -1; s < length; s++) {
-    const int soon = ends.at(s + 2);
-    if (lane == 0) memory.ends[(s + 2) & (kEnds - 1)] = soon;
     issue_row();
-    staging.issue(ends.at(s - past), copy);
-    staging.settle(soon);
-    ends.forget(s - 2);
+    wait_for_copies<Staging::kLate>();
     team.sync();
   }
   wait_for_copies<0>();
@@ -186,7 +198,8 @@ __device__ __forceinline__ void fetch_backward(const Backward& p, const Team& te
 
 // The warps that have columns.
 __device__ __forceinline__ void add_columns(const Backward& p, const Team& team, HeldBackwardMemory& memory, const Held& held,
-                                            Index b, int length) {
+                                            const Index* start, Index b, int length) {
+  const Ends<true> ends(memory.ends, start, length);
   const int units = p.units, lane = team.lane, word = team.warp - kWarps, ring = p.ring, words = (units + 31) / 32;
   const Four* const both = memory.shares();
   const int* const unit = memory.unit(p.most, ring);
@@ -208,11 +221,11 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
   Four near[kWords][kNear] = {};  // weights of the last step's first events on a column
   for (int s = -1; s < length; s++) {
     const Four* const seen = both + ((s - 1) & 1 ? p.most : 0);
-    const int next = s < 0 ? 0 : memory.ends[s & (kEnds - 1)];
+    const int next = ends.at(s);
 #pragma unroll
     for (int n = 0; n < kWords; n++) {
       const int own = (word + n * kHelpers) * kLanes + lane, q = own < units ? own : 0;
-      const bool taken = masks.open(n, s) && s >= 0;  // all lanes shuffle; the first warp computes open units
+      const bool taken = masks.open(n, s) && s >= 0;  // all lanes shuffle; another warp computes open units
       const bool open = taken || own >= units;
       Four sum = {open ? Real(0) : memory.to_h[q] + memory.gradients[row][q]};
 #pragma unroll
@@ -249,27 +262,26 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_backward(const
       HeldBackwardMemory::of(reinterpret_cast<unsigned char*>(weights + held.units * held.pitch), p.most, p.ring, team.number);
   if (b < p.batch) {
     const int thread = threadIdx.x % kTeam;
-    for (int i = thread; i < kRows * kWide; i += kTeam) memory.gradients[0][i] = 0;
-    for (int i = thread; i < kListed * kLanes; i += kTeam) memory.rows[0][i] = 0;
+    for (int i = thread; i < kRows * kWide; i += kTeam) memory.gradients[i / kWide][i % kWide] = 0;
+    for (int i = thread; i < kListed * kLanes; i += kTeam) memory.rows[i / kLanes][i % kLanes] = 0;
     for (int i = thread; i < 2 * p.most; i += kTeam) memory.shares()[i] = Four{};
   }
   __syncthreads();
   if (b >= p.batch) return;
   const int length = length_of(p, b);
+  const Index* const start = p.start + b * p.steps;
   if (team.warp == 0) {
-    team.sync();
-    BackwardSteps steps(p, memory, held, team.lane, p.start[b * p.steps + length] - 1, length);
-    for (int s = -1; s < length; s += 2) {
-      steps.take(Turn<1>(), s);
-      team.sync();
-      if (s + 1 == length) break;
-      steps.take(Turn<0>(), s + 1);
-      team.sync();
-    }
-  } else if (team.warp < kWarps) {
-    fetch_backward(p, team, memory, b, length);
+    BackwardSteps<0> steps(p, memory, held, team.lane, start[length], length);
+    take_turns(team, steps, length);
+  } else if (team.warp == 1) {
+    BackwardSteps<1> steps(p, memory, held, team.lane, start[length], length);
+    take_turns(team, steps, length);
+  } else if (team.warp == 2) {
+    fetch_backward(p, team, memory, start, length);
+  } else if (team.warp == 3) {
+    fetch_rows(p, team, memory, b, length);
   } else {
-    add_columns(p, team, memory, held, b, length);
+    add_columns(p, team, memory, held, start, b, length);
   }
 }
 

@@ -1,13 +1,14 @@
 // Forwards over open events with all weights in shared memory; see held.h.
 //
-// While the first warp computes step j, other warps add up the products of step j + 1's events with h as it was before step j.
-// The warps that have columns write the output of step j - 1, and copy to the next copy of h what step j does not change. When
-// the first warp comes to an event, its products lack only what the step before has changed.
+// Two warps take turns: while one computes step j, the other loads what step j + 1 needs and is known already. Others add up the
+// products of step j + 1's events with h as it was before step j. The warps that have columns write the output of step j - 1, and
+// copy to the next copy of h what step j does not change. When an event is computed, its products lack only what the step before has
+// changed.
 #include "held.h"
 
 namespace phased {
 
-constexpr int kDots = kWarps - 2;  // warps for products
+constexpr int kDots = kWarps - 3;  // warps for products
 
 struct HeldHead {
   int unit;
@@ -59,20 +60,21 @@ struct Columns {
   }
 };
 
-// The first warp. `Keep` says whether there is a tape.
-template <bool Keep>
+// Steps of a parity, computed by one warp. `Keep` says whether there is a tape.
+template <int Parity, bool Keep>
 struct ForwardSteps {
+  static constexpr int kNow = Parity, kBefore = 1 - Parity;  // copies of h and of its changes
   const Forward& p;
   HeldForwardMemory& memory;
   const Held& held;
   Four* const terms;
   HeldHead* const heads;
   const int lane, ring;
-  Record* tape;  // of the lane's event of this step
-  // This step's events, and those of the one before: where their slots begin, and how many they are.
-  int at = 0, count = 0, at_before = 0, count_before = 0, end = 0;
+  Record* tape;  // of the lane's event of the prepared step
+  // The prepared step's events, and those of the one before: where their slots begin, and how many they are.
+  int at = 0, count = 0, at_before = 0, count_before = 0, end;
   // The lane's event; without one, an event of unit 0 that changes nothing, with its state in the last slot. And its weights for
-  // the last step's first changes.
+  // the first changes of the step before.
   const Four* known;
   int unit = 0, place = kWide - 1;
   Real k = 0, w[3] = {};
@@ -80,7 +82,7 @@ struct ForwardSteps {
 
   __device__ ForwardSteps(const Forward& p, HeldForwardMemory& memory, const Held& held, int lane, Index first)
       : p(p), memory(memory), held(held), terms(memory.terms()), heads(memory.heads(p.ring)), lane(lane), ring(p.ring),
-        tape(Keep ? p.tape + first + lane : nullptr), known(held.weights) {}
+        tape(Keep ? p.tape + first + lane : nullptr), end(static_cast<int>(first)), known(held.weights) {}
 
   // Adds the products of the last step's changes, from the i-th on, to an event of a unit: those whose weights are not in
   // registers.
@@ -93,51 +95,55 @@ struct ForwardSteps {
     }
   }
 
-  template <class T>
-  __device__ __forceinline__ void take(T turn, int j) {
-    const Real* const changed = memory.changes[turn.before];
-    Real *const change = memory.changes[turn.now], *const here = memory.h[0] + place;  // everything of a unit has the same index
-    const Real h = here[turn.before * kWide], c = here[2 * kWide], openness = k;
-    const Four products = *known;
-    const int next_end = memory.ends[(j + 1) & (kEnds - 1)], next_at = wrapped(at + count, ring), next_count = next_end - end;
-    const int slot = wrapped(next_at + lane, ring), unit_now = unit;
+  // The lane's event of step j, and its weights for the changes of step j - 1. Before, step j - 2 was prepared.
+  __device__ __forceinline__ void prepare(int j) {
+    const int end_before = memory.ends[(j - 1) & (kEnds - 1)], end_here = memory.ends[j & (kEnds - 1)];
+    at_before = wrapped(at + count, ring);
+    if (Keep) tape += count;
+    count_before = end_before - end, at = wrapped(at_before + count_before, ring);
+    if (Keep) tape += count_before;
+    count = end_here - end_before, end = end_here;
+    const int slot = wrapped(at + lane, ring);
     const HeldHead head = heads[slot];
-    Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, v[3] = {w[0], w[1], w[2]}, new_c, record[kRecord];
+    const bool there = lane < count;
+    known = there ? terms + slot : held.weights, k = there ? head.k : Real(0);
+    unit = there ? head.unit : 0, place = there ? head.unit : kWide - 1;
+    peepholes(p.peephole, p.units, unit, w);
+    memory.columns[j & (kListed - 1)][lane] = unit;
+    const Four* const row = held.row(unit);
+#pragma unroll
+    for (int i = 0; i < kNear; i += 4) {
+      const int4 column = *reinterpret_cast<const int4*>(memory.columns[(j - 1) & (kListed - 1)] + i);
+      near[i] = row[column.x], near[i + 1] = row[column.y], near[i + 2] = row[column.z], near[i + 3] = row[column.w];
+    }
+  }
+
+  __device__ __forceinline__ void compute(int j) {
+    const Real* const changed = memory.changes[kBefore];
+    Real *const change = memory.changes[kNow], *const here = memory.h[0] + place;  // everything of a unit has the same index
+    const Real h = here[kBefore * kWide], c = here[2 * kWide];
+    const Four products = *known;
+    Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, new_c, record[kRecord];
 #pragma unroll
     for (int i = 0; i < kNear; i += 4) {
       const Four by = load_four(changed + i);
       for (int l = 0; l < 4; l++)
         for (int g = 0; g < 4; g++) a[g] += near[i + l].v[g] * by.v[l];
     }
-    // The next step's event, and its weights for this one's changes.
-    const bool coming = lane < next_count;
-    known = coming ? terms + slot : held.weights, k = coming ? head.k : Real(0);
-    unit = coming ? head.unit : 0, place = coming ? head.unit : kWide - 1;
-    peepholes(p.peephole, p.units, unit, w);
-    memory.columns[(j + 1) & (kListed - 1)][lane] = unit;
-    const Four* const row = held.row(unit);
-#pragma unroll
-    for (int i = 0; i < kNear; i += 4) {
-      const int4 column = *reinterpret_cast<const int4*>(memory.columns[j & (kListed - 1)] + i);
-      near[i] = row[column.x], near[i + 1] = row[column.y], near[i + 2] = row[column.z], near[i + 3] = row[column.w];
-    }
-    if (__builtin_expect(count_before > kNear, 0)) add_changes(a, changed, unit_now, kNear, j);
-    const Real new_h = accept(a, openness, h, c, v, new_c, record);
+    if (__builtin_expect(count_before > kNear, 0)) add_changes(a, changed, unit, kNear, j);
+    const Real new_h = accept(a, k, h, c, w, new_c, record);
     const bool there = lane < count;
     change[lane] = there ? new_h - h : Real(0);
     if (there) {
-      here[turn.now * kWide] = new_h, here[2 * kWide] = new_c;
+      here[kNow * kWide] = new_h, here[2 * kWide] = new_c;
       if (Keep) tape->write(record);
     }
-    if (__builtin_expect(count > kLanes, 0)) take_more(turn, j);
-    if (Keep) tape += count;
-    at_before = at, count_before = count, at = next_at, count = next_count, end = next_end;
+    if (__builtin_expect(count > kLanes, 0)) compute_more(j);
   }
 
   // More events than lanes: nothing of these is prepared.
-  template <class T>
-  __device__ __forceinline__ void take_more(T turn, int j) {
-    const Real* const changed = memory.changes[turn.before];
+  __device__ __forceinline__ void compute_more(int j) {
+    const Real* const changed = memory.changes[kBefore];
     for (int i = kLanes + lane; i < count; i += kLanes) {
       const int slot = wrapped(at + i, ring);
       const HeldHead head = heads[slot];
@@ -145,39 +151,38 @@ struct ForwardSteps {
       Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, v[3] = {}, new_c, record[kRecord];
       peepholes(p.peephole, p.units, head.unit, v);
       add_changes(a, changed, head.unit, 0, j);
-      const Real h = memory.h[turn.before][head.unit], new_h = accept(a, head.k, h, memory.c[head.unit], v, new_c, record);
-      memory.h[turn.now][head.unit] = new_h, memory.c[head.unit] = new_c, memory.changes[turn.now][i] = new_h - h;
+      const Real h = memory.h[kBefore][head.unit], new_h = accept(a, head.k, h, memory.c[head.unit], v, new_c, record);
+      memory.h[kNow][head.unit] = new_h, memory.c[head.unit] = new_c, memory.changes[kNow][i] = new_h - h;
       if (Keep) tape[i - lane].write(record);
     }
   }
 };
 
-template <bool Keep>
+template <int Parity>
 __device__ __forceinline__ void step_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held,
                                              Index first, int length) {
-  team.sync();
-  ForwardSteps<Keep> steps(p, memory, held, team.lane, first);
-  for (int j = -1; j < length; j += 2) {
-    steps.take(Turn<1>(), j);
-    team.sync();
-    if (j + 1 == length) break;
-    steps.take(Turn<0>(), j + 1);
-    team.sync();
+  if (p.keeps()) {
+    ForwardSteps<Parity, true> steps(p, memory, held, team.lane, first);
+    take_turns(team, steps, length);
+  } else {
+    ForwardSteps<Parity, false> steps(p, memory, held, team.lane, first);
+    take_turns(team, steps, length);
   }
 }
 
 // Warps for products: the i-th event belongs to warp i % kDots, which loads its weights long before.
 __device__ __forceinline__ void add_products(const Forward& p, const Team& team, HeldForwardMemory& memory, const Held& held,
-                                             int count, int length) {
-  const int lane = team.lane, ring = p.ring;
+                                             const Index* start, int length) {
+  const int lane = team.lane, ring = p.ring, count = int(start[length] - start[0]);
+  const Ends<false> ends(memory.ends, start, length);
   Four* const terms = memory.terms();
   const HeldHead* const heads = memory.heads(ring);
-  int i = team.warp - 1, slot = i;
+  int i = team.warp - 2, slot = i;
   Columns columns;
   team.sync();  // the first events are there
   columns.load(held, i < count ? heads[slot].unit : 0, lane);
   for (int j = -1; j < length; j++) {
-    const int end = memory.ends[(j + 1) & (kEnds - 1)];
+    const int end = ends.at(j + 1);
     while (i < end) {
       Real* const term = terms[slot].v + lane / 8;
       const Real known = *term, all = columns.product(memory.h[(j + 1) & 1], lane);
@@ -190,12 +195,12 @@ __device__ __forceinline__ void add_products(const Forward& p, const Team& team,
   }
 }
 
-// One warp fetches events before any warp reads them, and publishes where steps end.
+// One warp fetches events, and where steps end, before any warp reads them.
 __device__ __forceinline__ void fetch_forward(const Forward& p, const Team& team, HeldForwardMemory& memory, const Index* start,
                                               int length) {
   const int lane = team.lane;
   const Arrival* arrivals = p.arrivals + start[0];
-  Ends<false> ends(start, length, lane);
+  const Ends<false> ends(memory.ends, start, length);
   Staging staging(int(start[length] - start[0]), int(p.ring));
   Four* const terms = memory.terms();
   HeldHead* const heads = memory.heads(p.ring);
@@ -210,17 +215,14 @@ __device__ __forceinline__ void fetch_forward(const Forward& p, const Team& team
                    16);
     }
   };
+  ends.begin(lane);
   staging.issue(0, copy);
-  const int first_end = ends.at(0);
-  staging.settle(first_end + kDots);
-  if (lane == 0) memory.ends[0] = first_end;
+  staging.settle_all();
   team.sync();
   for (int j = -1; j < length; j++) {
-    const int soon = ends.at(j + 2);
-    if (lane == 0) memory.ends[(j + 2) & (kEnds - 1)] = soon;
     staging.issue(ends.at(j - 1 - past), copy);
-    staging.settle(soon + kDots);
-    ends.forget(j - 2);
+    ends.advance(j, lane);
+    staging.settle(ends.at(j + 2) + kDots);
     team.sync();
   }
   wait_for_copies<0>();
@@ -280,13 +282,11 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_forward(const 
   const int length = length_of(p, b);
   const Index* const start = p.start + b * p.steps;
   if (team.warp == 0) {
-    if (p.keeps()) {
-      step_forward<true>(p, team, memory, held, start[0], length);
-    } else {
-      step_forward<false>(p, team, memory, held, start[0], length);
-    }
-  } else if (team.warp <= kDots) {
-    add_products(p, team, memory, held, int(start[length] - start[0]), length);
+    step_forward<0>(p, team, memory, held, start[0], length);
+  } else if (team.warp == 1) {
+    step_forward<1>(p, team, memory, held, start[0], length);
+  } else if (team.warp < kWarps - 1) {
+    add_products(p, team, memory, held, start, length);
   } else if (team.warp < kWarps) {
     fetch_forward(p, team, memory, start, length);
   } else {

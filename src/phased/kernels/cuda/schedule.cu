@@ -228,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
          double leak, Index square, const unsigned* mask, Index* start, Found* found, const Real* x, Index x_step, Index x_batch,
          Index features, const Real* wx, const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of,
          Index room, Arrival* arrivals, Index capacity, Index added_up, const Slot slot) {
-  constexpr int kListed = 512, kRowBits = 6, kParts = sizeof(Arrival) / sizeof(Sixteen);
+  constexpr int kListed = 384, kRowBits = 6, kParts = sizeof(Arrival) / sizeof(Sixteen);
   static_assert(kStretch == 1 << kRowBits);
   __shared__ unsigned listed[kListed];  // an event's unit << kRowBits | its row of the block's
   __shared__ Arrival made[kListed];  // written to memory together, so that each of a warp's stores fills whole sectors

@@ -33,7 +33,7 @@ HELD_AHEAD = LATE + 2  # the same where weights are held in shared memory: one m
 PARTS = 4  # words of 32 units in a layer whose weights are held in shared memory, at most
 WIDE = PARTS * LANES  # slots for its units
 HELD = WIDE - 1  # units of such a layer, at most: the last slot is for lanes without an event
-ENDS = 8  # steps whose last event the warp that fetches publishes to the others
+ENDS = 4 * LANES  # steps whose last event is known in shared memory
 LISTED = 4  # steps whose first events are listed
 
 GROUPED = 128  # units of a layer whose sequences are computed in groups, at most

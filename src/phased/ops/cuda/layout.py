@@ -21,6 +21,7 @@ from phased.ops.cuda.constants import (
     LANES,
     OPEN_SEQUENCE_BYTES,
     OPEN_SUM_WARPS,
+    PARTS,
     PASS,
     PRODUCTS,
     ROUNDS,
@@ -187,17 +188,17 @@ def _small(name: str, units: int, batch: int, size: int, sequences: int) -> Plan
 def _held(
     name: str, units: int, batch: int, busy: int, most: int, size: int, structs: Structs, teams: int, limit: int
 ) -> Plan | None:
-    """With all weights in shared memory, and one warp for a sequence's steps (held.h); or None, if they do not fit."""
-    words, capacity, many = -(-units // LANES), -(-max(1, most) // LANES) * LANES, teams > 1
+    """With all weights in shared memory, and two warps that take turns with the steps (held.h); or None, if they do not fit."""
+    capacity, many = -(-max(1, most) // LANES) * LANES, teams > 1
     if units > HELD:
         return None
     if name == "forward":
         dots = 2 if many else next((w for w in (4, 8, 12) if w >= 1.5 * busy), 12)
-        warps, helpers = dots + 2, 1 if many else words
+        warps, helpers = dots + 3, 1 if many else PARTS
         fixed, of_event = structs["held_forward_memory"], structs["four"] + structs["held_head"]
         steps, more = (3 if capacity == LANES else 4), dots
     else:
-        warps, helpers = 2, min(2, words) if many else words
+        warps, helpers = 4, 2 if many else PARTS
         # The products' gradients of two steps; and an event's record and unit.
         fixed, of_event = structs["held_backward_memory"] + 2 * capacity * structs["four"], structs["record"] + 4
         steps, more = (2 if capacity == LANES else 4), 0

@@ -17,10 +17,11 @@ from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward
 from phased.ops.cuda.launch import LARGEST, Call, Capacity, is_dense, parts_of_schedule, tape_dtype_of, taped
 from phased.ops.cuda.layout import plan
+from phased.ops.cuda.pinned import Ticket
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.operator import operator
 
-MANY = 4096  # above this many blocks a separate kernel computes the prefix sum
+MANY = 3072  # above this many blocks a separate kernel computes the prefix sum
 # One matrix product of the input with the weights of all units is faster than products with those of open units alone: from WIDE
 # features on, if more than a share of OPEN units are open; from WIDE_DENSE on, if all units have events.
 WIDE, OPEN, WIDE_DENSE = 32, 0.1, 8
@@ -61,13 +62,11 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
             expected = count.expected if guess and small(call) else None
             if expected is not None:
                 capacity = Capacity(events, min(events, expected), most, crowded=None)
-                output, final, tape = call.run_forward(capacity, count.ticket)
+                output, final, tape = run_counting(call, capacity, count.ticket)
                 return Result(output, tuple(final), [call.schedule, tape], later=count.wait)
             guessed = likely(call, count, keep) if guess or not keep else None
             if guessed is not None:
-                if call.blocks > MANY:
-                    call.add_up(count.ticket)
-                output, final, tape = call.run_forward(guessed, None if call.added_up else count.ticket)
+                output, final, tape = run_counting(call, guessed, count.ticket)
                 most, events = count.wait(call.schedule, LONG)
                 if events <= guessed.arrivals and most <= guessed.most and kernels_for(call, events) == guessed[3:]:
                     return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
@@ -77,10 +76,18 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
             call.add_up(count.ticket)
             most, events = count.wait(call.schedule)
             capacity = Capacity(events, events if keep else 0, most, *kernels_for(call, events))
-        elif not call.dense and call.blocks > MANY:
-            call.add_up()
-        output, final, tape = call.run_forward(capacity)
+            output, final, tape = call.run_forward(capacity)
+        else:
+            output, final, tape = run_counting(call, capacity)
         return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
+
+
+def run_counting(call: Call, capacity: Capacity, ticket: Ticket | None = None) -> tuple[Tensor, list[Tensor], Tensor]:
+    """`Call.run_forward` of events that are not counted yet: by a kernel for all blocks or, of few blocks, by each block."""
+    if not call.dense and call.blocks > MANY:
+        call.add_up(ticket)
+        ticket = None
+    return call.run_forward(capacity, ticket)
 
 
 def likely(call: Call, count: Count, keep: bool) -> Capacity | None:
@@ -110,7 +117,7 @@ def begin(problem: Problem) -> Result:
 
 def small(call: Call) -> bool:
     """Whether to allocate for all units being open instead of waiting for the number of events."""
-    if call.blocks > MANY or call.rows * call.units * struct_bytes(call.size)["arrival"] > SMALL * memory(call.device):
+    if call.rows * call.units * struct_bytes(call.size)["arrival"] > SMALL * memory(call.device):
         return False
     return guessable(call)
 

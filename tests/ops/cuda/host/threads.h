@@ -10,6 +10,9 @@
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
 
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
 struct Place3 {
   int x;
 };

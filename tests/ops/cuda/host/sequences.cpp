@@ -1,13 +1,22 @@
-// A kernel of grouped_forward.cu or, with PHASED_WAY 1, grouped_backward.cu on a CPU's threads, against plain loops. Arguments:
-// units, sequences, steps, sequences of a block, units with weights in shared memory, and whether all that may be null is.
+// A kernel of grouped_forward.cu, held_forward.cu (with PHASED_HELD 1) or those backwards (with PHASED_WAY 1) on a CPU's threads,
+// against plain loops. Arguments: units, sequences, steps, sequences of a block, units with weights in shared memory or, where all
+// have, events of a sequence there, and whether all that may be null is.
 #include "threads.h"
 
 #include <cmath>
 
-#if PHASED_WAY
+#if PHASED_HELD && PHASED_WAY
+#include "held_backward.cu"
+#define KERNEL held_backward
+#elif PHASED_HELD
+#include "held_forward.cu"
+#define KERNEL held_forward
+#elif PHASED_WAY
 #include "grouped_backward.cu"
+#define KERNEL grouped_backward
 #else
 #include "grouped_forward.cu"
+#define KERNEL grouped_forward
 #endif
 
 #include "checks.h"
@@ -17,14 +26,18 @@
 struct Events {
   std::vector<Index> start{0}, lengths;
   std::vector<int> unit, row;
+  std::vector<unsigned> mask;  // (rows, words)
 
-  Events(int units, int batch, int steps) {
+  Events(int units, int batch, int steps) : mask(size_t(batch) * steps * ((units + 31) / 32)) {
     for (int b = 0; b < batch; b++) {
       lengths.push_back(b == 1 ? 0 : b % 3 ? generator() % (steps + 1) : steps);
       for (int j = 0; j < steps; j++) {
         const double chances[] = {0, 0.05, 0.05, 0.15, 0.4, 1}, chance = chances[generator() % 6];
         for (int u = 0; u < units && j < lengths[b]; u++)
-          if (generator() % 1000 < 1000 * chance) unit.push_back(u), row.push_back(b * steps + j);
+          if (generator() % 1000 < 1000 * chance) {
+            unit.push_back(u), row.push_back(b * steps + j);
+            mask[(b * steps + j) * ((units + 31) / 32) + u / 32] |= 1u << u % 32;
+          }
         start.push_back(Index(unit.size()));
       }
     }
@@ -62,17 +75,17 @@ int main(int, char** arguments) {
           to_c = unwritten(states);
   Backward p{};
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = given.lengths.data();
-  p.start = given.start.data(), p.unit = given.unit.data(), p.row = given.row.data(), p.tape = tape.data();
+  p.start = given.start.data(), p.mask = given.mask.data(), p.unit = given.unit.data(), p.row = given.row.data(), p.tape = tape.data();
   p.wh = weights.data(), p.peephole = peephole, p.to_products = to_products.data(), p.to_others = to_others.data();
-  p.ring = rows, p.most = units;
+  p.ring = rows, p.most = PHASED_HELD ? (units + 31) / 32 * 32 : units;
   if (!null) {
     p.to_output = to_output.data(), p.output_step = Index(states), p.output_batch = units;
     p.to_final_h = to_final_h.data(), p.to_final_c = Cell::has_c ? to_final_c.data() : nullptr;
     p.to_h = to_h.data(), p.to_c = Cell::has_c ? to_c.data() : nullptr;
   }
-  run(grid, teams_of_block * kTeam, kTeam, [&] { grouped_backward(p); });
+  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
   const Numbers first_products = to_products;
-  run(grid, teams_of_block * kTeam, kTeam, [&] { grouped_backward(p); });
+  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
   for (size_t i = 0; i < first_products.size(); i++) wrong += first_products[i] != to_products[i];
 
   for (int b = 0; b < batch; b++) {
@@ -116,15 +129,16 @@ int main(int, char** arguments) {
   const Index found[2] = {units, Index(events)};
   Forward p{};
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = given.lengths.data();
-  p.start = given.start.data(), p.arrivals = arrivals.data(), p.wh = weights.data(), p.peephole = peephole;
+  p.start = given.start.data(), p.mask = given.mask.data(), p.arrivals = arrivals.data(), p.wh = weights.data(), p.peephole = peephole;
   p.output = output.data(), p.final_h = final_h.data(), p.final_c = Cell::has_c ? final_c.data() : nullptr;
-  p.tape = tape.data(), p.found = found, p.room = Index(events) - null, p.ring = rows, p.most = p.largest = units;
+  p.tape = tape.data(), p.found = found, p.room = Index(events) - null, p.ring = rows, p.largest = units;
+  p.most = PHASED_HELD ? (units + 31) / 32 * 32 : units;
   if (!null) p.initial_h = h0.data(), p.initial_c = Cell::has_c ? c0.data() : nullptr;
   p.least = Index(events) + 1, p.below = Index(events) + 2;  // another kernel's batch
-  run(grid, teams_of_block * kTeam, kTeam, [&] { grouped_forward(p); });
+  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
   for (Real number : output) wrong += !std::isnan(number);
   p.least = Index(events), p.below = Index(events) + 1;
-  run(grid, teams_of_block * kTeam, kTeam, [&] { grouped_forward(p); });
+  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
 
   for (int b = 0; b < batch; b++) {
     Numbers h(units, 0), c(units, 0);
