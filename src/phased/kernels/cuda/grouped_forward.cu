@@ -48,7 +48,6 @@ __device__ __forceinline__ int place_of(int column, int units) {
 __device__ __forceinline__ void hold_rows(Four* to, const Real* from, int held, int units, int from_pitch) {
   const int pitch = (units + 1) / 2 * 2;
   for (int unit = threadIdx.x / kLanes; unit < held; unit += blockDim.x / kLanes)
-#pragma unroll 4
     for (int column = threadIdx.x % kLanes; column < pitch; column += kLanes) {
       const Real* const rows = from + Index(unit) * 4 * from_pitch + column;
       to[unit * pitch + place_of(column, units)] = Four{rows[0], rows[from_pitch], rows[2 * from_pitch], rows[3 * from_pitch]};

@@ -56,7 +56,7 @@ struct Ends {
   __device__ Ends(int* ring, const Index* start, int length)
       : ring(ring), start(start), length(length), from(static_cast<int>(start[Backwards ? length : 0])) {}
 
-  // How many events there are up to the end of a step; of two steps before the first, none.
+  // How many events there are up to the end of a step; 0 for those before the first.
   __device__ __forceinline__ int at(int step) const {
     const int end = ring[step & (kEnds - 1)];
     return Backwards ? from - end : end - from;
@@ -66,11 +66,12 @@ struct Ends {
     const int step = first + lane < length ? first + lane + 1 : length;
     copy_ahead(ring + ((first + lane) & (kEnds - 1)), start + (Backwards ? length - step : step), sizeof(int));
   }
+  // Copies the ends of the first steps. Steps before them have no events.
   __device__ __forceinline__ void begin(int lane) const {
     for (int first = 0; first < kEnds - kLanes; first += kLanes) copy(first, lane);
     ring[kEnds - kLanes + lane] = from;
   }
-  // Copies what is read 90 steps later; then the last 32 steps of the ring are those before `step` - 4.
+  // Every 32 steps, copies the ends of 32 steps that are read about 90 steps later, over those of steps that are done.
   __device__ __forceinline__ void advance(int step, int lane) const {
     if ((step & (kLanes - 1)) == 4) copy(step - 4 + kEnds - kLanes, lane);
   }
