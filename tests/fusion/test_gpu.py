@@ -7,7 +7,7 @@ from fusing import batch, network, parameters
 from phased import Timeline
 from phased.fusion import hold
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:phased runs on cpu without its compiled core")]
 LENGTHS = {"ears": [40, 0, 31, 7], "eyes": [12, 9, 0, 0], "skin": [25, 0, 30, 2]}
 
 

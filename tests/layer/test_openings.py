@@ -298,6 +298,7 @@ def test_on_a_gpu_a_healthy_layer_is_done_after_one_batch_and_capture_counts_for
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:phased runs on cpu without its compiled core")
 def test_a_layer_that_moves_to_a_gpu_goes_on_with_its_count():
     rnn = PhasedLSTM(3, 7, **SEVEN)
     train(rnn, 10)

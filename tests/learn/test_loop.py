@@ -343,6 +343,7 @@ def test_an_unknown_device_is_named():
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:phased runs on cpu without its compiled core")
 @pytest.mark.parametrize("model", ["phased", "lstm", "bn-lstm"])
 def test_a_gpu_trains_as_the_cpu_does(tmp_path, model):
     curves = []

@@ -79,6 +79,25 @@ LIKELY = {
 }
 
 
+@pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
+@pytest.mark.parametrize("small", [True, False])
+def test_every_batch_reports_how_many_events_it_has(monkeypatch, many, small):
+    monkeypatch.setattr(passes, "small", lambda call: small)
+    monkeypatch.setattr(passes, "MANY", many)
+    reported, wait = [], pinned.Ring.wait
+
+    def note(self, *arguments):
+        reported.append(wait(self, *arguments))
+        return reported[-1]
+
+    monkeypatch.setattr(pinned.Ring, "wait", note)
+    case = Case(steps=9, batch=3, hidden=20, ratio=(0.01, 0.05), dtype=torch.float32)
+    for _ in range(3):  # the first waits for the number, the others guess it
+        case.gradients("cuda")
+    assert len(reported) == 3
+    assert None not in reported  # otherwise it is read from the GPU's memory after a while
+
+
 @pytest.mark.parametrize("hidden", [20, 129, 200])  # from 129 on weights are streamed
 @pytest.mark.parametrize("inputs", [1, passes.WIDE])
 @pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])

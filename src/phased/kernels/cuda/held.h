@@ -56,7 +56,7 @@ struct Ends {
   __device__ Ends(int* ring, const Index* start, int length)
       : ring(ring), start(start), length(length), from(static_cast<int>(start[Backwards ? length : 0])) {}
 
-  // How many events there are up to the end of a step; 0 for those before the first.
+  // How many events there are up to the end of a step; 0 for those before the first, as long as the first steps are computed.
   __device__ __forceinline__ int at(int step) const {
     const int end = ring[step & (kEnds - 1)];
     return Backwards ? from - end : end - from;
@@ -71,7 +71,8 @@ struct Ends {
     for (int first = 0; first < kEnds - kLanes; first += kLanes) copy(first, lane);
     ring[kEnds - kLanes + lane] = from;
   }
-  // Every 32 steps, copies the ends of 32 steps that are read about 90 steps later, over those of steps that are done.
+  // Every 32 steps, copies the ends of 32 steps that are read about 90 steps later, over those of steps that are done: beside step j
+  // warps read the ends of steps j - 2 to j + 2.
   __device__ __forceinline__ void advance(int step, int lane) const {
     if ((step & (kLanes - 1)) == 4) copy(step - 4 + kEnds - kLanes, lane);
   }
@@ -108,7 +109,8 @@ struct Masks {
   }
 };
 
-// An index that may be past the end of a ring, by less than its length: rings have at least a slot for every lane.
+// An index that may be past the end of a ring, by less than its length: rings have at least a slot for every lane, and for all
+// events of a step.
 __device__ __forceinline__ int wrapped(int slot, int ring) { return slot < ring ? slot : slot - ring; }
 
 // The even or the odd steps, by one of two warps that take turns. Each step has two intervals between barriers: it is prepared while
@@ -117,8 +119,8 @@ __device__ __forceinline__ int wrapped(int slot, int ring) { return slot < ring 
 template <class Steps>
 __device__ __forceinline__ void take_turns(const Team& team, Steps& steps, int length) {
   team.sync();
-  if (Steps::kNow) team.sync();
-  for (int step = Steps::kNow; step <= length; step += 2) {
+  if (Steps::kParity) team.sync();
+  for (int step = Steps::kParity; step <= length; step += 2) {
     steps.prepare(step);
     team.sync();
     if (step == length) break;

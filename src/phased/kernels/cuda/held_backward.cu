@@ -45,7 +45,7 @@ __device__ __forceinline__ void add_shares(Four& sum, const Four* column, const 
 // Steps of a parity, computed by one warp.
 template <int Parity>
 struct BackwardSteps {
-  static constexpr int kNow = Parity, kBefore = 1 - Parity;  // copies of the shares
+  static constexpr int kParity = Parity, kNow = Parity, kBefore = 1 - Parity;  // the latter are copies of the shares
   const Backward& p;
   HeldBackwardMemory& memory;
   const Held& held;
@@ -79,9 +79,10 @@ struct BackwardSteps {
   // The lane's event of step s, and the weights of the events of step s - 1 on its unit. Before, step s - 2 was prepared.
   __device__ __forceinline__ void prepare(int s) {
     const int end_before = memory.ends[(s - 1) & (kEnds - 1)], end_here = memory.ends[s & (kEnds - 1)];
-    at_before = wrapped(at + count, ring), event -= count;
-    count_before = end - end_before, at = wrapped(at_before + count_before, ring), event -= count_before;
+    at_before = wrapped(at + count, ring), count_before = end - end_before, at = wrapped(at_before + count_before, ring);
+    event -= count + count_before;
     count = end_before - end_here, end = end_here;
+    // Not used by lanes without an event, whose slot may be that of a copy in flight.
     const int slot = wrapped(at + lane, ring), found = units[slot];
     tape[slot].read(record);
     unit = lane < count ? found : 0, place = lane < count ? found : kWide - 1;

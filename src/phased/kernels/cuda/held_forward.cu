@@ -63,7 +63,7 @@ struct Columns {
 // Steps of a parity, computed by one warp. `Keep` says whether there is a tape.
 template <int Parity, bool Keep>
 struct ForwardSteps {
-  static constexpr int kNow = Parity, kBefore = 1 - Parity;  // copies of h and of its changes
+  static constexpr int kParity = Parity, kNow = Parity, kBefore = 1 - Parity;  // the latter are copies of h and of its changes
   const Forward& p;
   HeldForwardMemory& memory;
   const Held& held;
@@ -98,13 +98,11 @@ struct ForwardSteps {
   // The lane's event of step j, and its weights for the changes of step j - 1. Before, step j - 2 was prepared.
   __device__ __forceinline__ void prepare(int j) {
     const int end_before = memory.ends[(j - 1) & (kEnds - 1)], end_here = memory.ends[j & (kEnds - 1)];
-    at_before = wrapped(at + count, ring);
-    if (Keep) tape += count;
-    count_before = end_before - end, at = wrapped(at_before + count_before, ring);
-    if (Keep) tape += count_before;
+    at_before = wrapped(at + count, ring), count_before = end_before - end, at = wrapped(at_before + count_before, ring);
+    if (Keep) tape += count + count_before;
     count = end_here - end_before, end = end_here;
     const int slot = wrapped(at + lane, ring);
-    const HeldHead head = heads[slot];
+    const HeldHead head = heads[slot];  // not used by lanes without an event, whose slot may be that of a copy in flight
     const bool there = lane < count;
     known = there ? terms + slot : held.weights, k = there ? head.k : Real(0);
     unit = there ? head.unit : 0, place = there ? head.unit : kWide - 1;

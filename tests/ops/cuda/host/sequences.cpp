@@ -1,6 +1,6 @@
 // A kernel of grouped_forward.cu, held_forward.cu (with PHASED_HELD 1) or those backwards (with PHASED_WAY 1) on a CPU's threads,
 // against plain loops. Arguments: units, sequences, steps, sequences of a block, units with weights in shared memory or, where all
-// have, events of a sequence there, and whether all that may be null is.
+// have, events of a sequence there, whether all that may be null is, and how many events a step may have.
 #include "threads.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@
 #include "checks.h"
 #include "plain.h"
 
-// A sequence's open units, step by step: none, few, more than a pass has, or all.
+// A sequence's open units, step by step: none, few, more than a pass has, or all; all in five steps, from its sixth on.
 struct Events {
   std::vector<Index> start{0}, lengths;
   std::vector<int> unit, row;
@@ -30,9 +30,9 @@ struct Events {
 
   Events(int units, int batch, int steps) : mask(size_t(batch) * steps * ((units + 31) / 32)) {
     for (int b = 0; b < batch; b++) {
-      lengths.push_back(b == 1 ? 0 : b % 3 ? generator() % (steps + 1) : steps);
+      lengths.push_back(b == 1 ? 0 : b == 2 ? 1 : b % 3 ? generator() % (steps + 1) : steps);
       for (int j = 0; j < steps; j++) {
-        const double chances[] = {0, 0.05, 0.05, 0.15, 0.4, 1}, chance = chances[generator() % 6];
+        const double chances[] = {0, 0.05, 0.05, 0.15, 0.4, 1}, chance = j / 5 % 28 == 1 ? 1 : chances[generator() % 6];
         for (int u = 0; u < units && j < lengths[b]; u++)
           if (generator() % 1000 < 1000 * chance) {
             unit.push_back(u), row.push_back(b * steps + j);
@@ -46,7 +46,8 @@ struct Events {
 
 int main(int, char** arguments) {
   const int units = std::atoi(arguments[1]), batch = std::atoi(arguments[2]), steps = std::atoi(arguments[3]),
-            teams_of_block = std::atoi(arguments[4]), rows = std::atoi(arguments[5]), null = std::atoi(arguments[6]);
+            teams_of_block = std::atoi(arguments[4]), rows = std::atoi(arguments[5]), null = std::atoi(arguments[6]),
+            most = std::atoi(arguments[7]);
   const int pitch = (units + 3) / 4 * 4, grid = (batch + teams_of_block - 1) / teams_of_block;
   generator.seed(units * 1000 + batch * 10 + teams_of_block);
   const size_t states = size_t(batch) * units;
@@ -77,7 +78,7 @@ int main(int, char** arguments) {
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = given.lengths.data();
   p.start = given.start.data(), p.mask = given.mask.data(), p.unit = given.unit.data(), p.row = given.row.data(), p.tape = tape.data();
   p.wh = weights.data(), p.peephole = peephole, p.to_products = to_products.data(), p.to_others = to_others.data();
-  p.ring = rows, p.most = PHASED_HELD ? (units + 31) / 32 * 32 : units;
+  p.ring = rows, p.most = most;
   if (!null) {
     p.to_output = to_output.data(), p.output_step = Index(states), p.output_batch = units;
     p.to_final_h = to_final_h.data(), p.to_final_c = Cell::has_c ? to_final_c.data() : nullptr;
@@ -131,8 +132,7 @@ int main(int, char** arguments) {
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = given.lengths.data();
   p.start = given.start.data(), p.mask = given.mask.data(), p.arrivals = arrivals.data(), p.wh = weights.data(), p.peephole = peephole;
   p.output = output.data(), p.final_h = final_h.data(), p.final_c = Cell::has_c ? final_c.data() : nullptr;
-  p.tape = tape.data(), p.found = found, p.room = Index(events) - null, p.ring = rows, p.largest = units;
-  p.most = PHASED_HELD ? (units + 31) / 32 * 32 : units;
+  p.tape = tape.data(), p.found = found, p.room = Index(events) - null, p.ring = rows, p.most = most, p.largest = units;
   if (!null) p.initial_h = h0.data(), p.initial_c = Cell::has_c ? c0.data() : nullptr;
   p.least = Index(events) + 1, p.below = Index(events) + 2;  // another kernel's batch
   run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
