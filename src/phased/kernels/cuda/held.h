@@ -1,5 +1,5 @@
 // What the two kernels share that hold all weights in shared memory: the fastest kernels, for layers small enough (to 118 units
-// in float32).
+// in float32, a unit less where many are open at once).
 //
 // A step depends on the one before it, and only on what that one changed, a few units; everything older can be added up
 // beforehand. So one warp, a lane an event, computes a step with as few instructions as possible: each takes about four cycles. Two

@@ -1,8 +1,8 @@
 // Backwards over open events with all weights in shared memory; see held.h. Steps are counted from the last: step s is the
 // sequence's j-th, j = length - 1 - s.
 //
-// While a warp computes the cells of step s, warps that have columns add the contributions of step s - 1 to h's gradient. An event of
-// step s needs them earlier: its lane adds up its own column.
+// While a warp computes the cells of step s, warps that have columns add the contributions of step s - 1 to h's gradient. An event
+// of step s needs them earlier: its lane adds up its own column.
 #include "held.h"
 
 namespace phased {
