@@ -22,12 +22,17 @@ def address(tensor: Tensor | None) -> int:
     )
 
 
+def resolved(tensor: Tensor) -> Tensor:
+    """The tensor in memory that holds its values: a view that torch negates on reading is copied."""
+    return tensor.resolve_neg() if tensor.is_neg() else tensor
+
+
 def contiguous(tensor: Tensor) -> Tensor:
-    """The tensor in contiguous memory that holds its values: views that torch negates on reading are copied."""
-    return tensor.resolve_neg().contiguous()
+    """The tensor in contiguous memory that holds its values."""
+    return resolved(tensor).contiguous()
 
 
 def contiguous_rows(tensor: Tensor) -> Tensor:
     """The tensor with a contiguous last dimension, in memory that holds its values."""
-    tensor = tensor.resolve_neg()
+    tensor = resolved(tensor)
     return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()

@@ -71,6 +71,19 @@ __device__ __forceinline__ T* fixed(T* in_shared) {
   return static_cast<T*>(__cvta_shared_to_generic(address));
 }
 
+// A number of all threads, in a register, too. A kernel's argument would otherwise be read anew at each use.
+__device__ __forceinline__ int fixed(int number) { return __shfl_sync(0xffffffffu, number, 0); }
+
+// A number that is loaded now. Otherwise it may be loaded only when it is clear that it is used.
+__device__ __forceinline__ float fixed(float number) {
+  asm volatile("" : "+f"(number));
+  return number;
+}
+__device__ __forceinline__ double fixed(double number) {
+  asm volatile("" : "+d"(number));
+  return number;
+}
+
 // Waits until so many threads of a block have come to the barrier of this number.
 template <int Threads>
 __device__ __forceinline__ void barrier(int number) {

@@ -14,10 +14,15 @@ constexpr int kOwn = (kWords + kWarps - 1) / kWarps;  // columns of a thread
 constexpr int kNear = 8;                              // events of a step whose weights a thread loads before the cells are known
 constexpr int kFar = 8;                               // steps by which rows of the output's gradient come to the L2 cache before
 constexpr int kLine = 128 / sizeof(Real);             // numbers of a line of the cache
+// Whether few sequences share a multiprocessor. Then latency counts, and loads do not wait for the condition that there is an
+// event; with many sequences the number of loads counts.
+constexpr bool kFew = PHASED_THREADS <= PHASED_KEPT_THREADS;
 // Whether a thread has the weights of units beyond shared memory in registers; otherwise they come from global memory.
-constexpr bool kKept = kOwn == 1 && kBeyond > 0 && kBeyond <= PHASED_KEPT && PHASED_THREADS <= PHASED_KEPT_THREADS;
+constexpr bool kKept = kOwn == 1 && kBeyond > 0 && kBeyond <= PHASED_KEPT && kFew;
 static_assert(kHelpers == 1 && kColumnThreads <= kWide && kOwn <= 2 && kBeyond <= kLanes);
 static_assert(3 * kLanes <= kRing);  // the events of this pass and of the next, and 32 that do not fit yet
+
+__device__ __forceinline__ Four loaded(const Four* from) { return kFew ? fixed(*from) : *from; }
 
 struct alignas(16) FourPlaces {
   int v[4];
@@ -88,6 +93,8 @@ __device__ __forceinline__ void compute_cells(const Backward& p, const Team& tea
     memory.to_h[unit] = to_h, memory.to_c[unit] = to_c;
     share.write(p, last - event);
   };
+  if (lane < kNear / 4) memory.steps[0].places[lane] = memory.steps[1].places[lane] = FourPlaces{};
+  __syncwarp();
   look(0, 0);
   team.sync();
   for (int s = 0; s < length; s++) {
@@ -121,7 +128,7 @@ struct Columns {
   // Its weights of an event, from shared memory.
   __device__ __forceinline__ void load(int place, Four weights[kOwn]) const {
 #pragma unroll
-    for (int n = 0; n < kOwn; n++) weights[n] = held[place + at(n)];
+    for (int n = 0; n < kOwn; n++) weights[n] = loaded(held + place + at(n));
   }
   // Those of one of the units beyond, from global memory.
   __device__ __forceinline__ void load_other(const Backward& p, int other, Four weights[kOwn]) const {
@@ -185,11 +192,11 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
     const int known = kBeyond + kNear > kLanes ? smaller(many, kLanes - beyond) : many;  // whose places are there already
     Four near[kNear][kOwn];
 #pragma unroll
-    for (int i = 0; i < kNear; i += 4) {
+    for (int i = 0; i < kNear; i += 4) {  // a place that no event of this step has is of a step before, or unit 0's
       const FourPlaces places = step.places[i / 4];
 #pragma unroll
       for (int k = 0; k < 4; k++)
-        if (i + k < known) columns.load(places.v[k], near[i + k]);
+        if (kFew || i + k < known) columns.load(places.v[k], near[i + k]);
     }
     Real next[kOwn] = {};
     if (p.to_output) {
@@ -207,12 +214,12 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
     for (int n = 0; n < kOwn; n++) sums[n] = Four{memory.to_h[thread + n * kColumnThreads]};
     const Four* const shares = memory.shares + beyond;
 #pragma unroll
-    for (int i = 0; i < kNear; i++)
-      if (i < known) {
-        const Four share = shares[i];
+    for (int i = 0; i < kNear; i++) {
+      const Four share = loaded(shares + i);
+      if (i < known)
 #pragma unroll
         for (int n = 0; n < kOwn; n++) add_through(sums[n], near[i][n], share);
-      }
+    }
 #pragma unroll 2
     for (int i = kBeyond + kNear > kLanes ? smaller(kNear, known) : kNear; i < many; i++) {
       const Four share = shares[i];

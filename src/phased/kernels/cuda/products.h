@@ -14,11 +14,13 @@ constexpr int kColumns = 32 * kQuads;  // eight lanes share a row: columns they 
 struct Part {
   Four w[kQuads];
 
+  // `Whole`: the columns that lanes have at once divide a row, so that all of them exist.
+  template <bool Whole = false>
   __device__ __forceinline__ void load(const Real* weights, int unit, int pitch, int lane, int column = 0) {
-    const Real* row = weights + (Index(unit) * 4 + lane / 8) * pitch;
     const int first = column + 4 * (lane % 8);
+    const Real* const from = weights + (lane / 8 * pitch + first) + unit * (4 * pitch);
 #pragma unroll
-    for (int i = 0; i < kQuads; i++) w[i] = first + 32 * i < pitch ? load_four(row + first + 32 * i) : Four{};
+    for (int i = 0; i < kQuads; i++) w[i] = Whole || first + 32 * i < pitch ? load_four(from + 32 * i) : Four{};
   }
   __device__ __forceinline__ void add_to(Four& sum, const Real* h, int lane, int column = 0) const {
 #pragma unroll
@@ -30,12 +32,13 @@ struct Part {
 };
 
 // Product g of a unit with h, in each of the eight lanes that share it; `part` has its first columns.
+template <bool Whole = false>
 __device__ __forceinline__ Real product(Part& part, const Real* weights, int unit, const Real* h, int pitch, int lane) {
   Four sum = {};
   part.add_to(sum, h, lane);
   if (kBlocks > kBlocksAtOnce)
     for (int column = kColumns; column < pitch; column += kColumns) {
-      part.load(weights, unit, pitch, lane, column);
+      part.load<Whole>(weights, unit, pitch, lane, column);
       part.add_to(sum, h, lane, column);
     }
   Real all = (sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3]);

@@ -217,10 +217,44 @@ struct alignas(16) Sixteen {
   unsigned words[4];
 };
 
+constexpr int kRowBits = 6;
+static_assert(kStretch == 1 << kRowBits);
+
+// What input and bias add to the four products of listed events: `Lanes` threads have an event, each every Lanes-th feature. They
+// exchange their sums so that each adds up one of the four, half of the threads if there are eight.
+template <int Lanes>
+__device__ __forceinline__ void multiply_input(const unsigned* listed, int count, const Real* const* seen, const Real* wx,
+                                               const Real* bias, int inputs, Arrival* made) {
+  const int part = threadIdx.x % Lanes, groups = blockDim.x / Lanes;
+  const bool upper = part & Lanes / 2, odd = part & Lanes / 4;
+  for (int base = 0; base < count; base += groups) {  // whole warps, to the end
+    const int i = base + threadIdx.x / Lanes;
+    const unsigned event = listed[i < count ? i : 0];
+    const int unit = int(event >> kRowBits);
+    const Real *x = seen[event % kStretch] + part, *w = wx + (Index(unit) * inputs + part) * 4;
+    Four sums = {};
+#pragma unroll 4
+    for (int d = part; d < inputs; d += Lanes, x += Lanes, w += 4 * Lanes) {
+      const Four weight = load_four(w);
+      for (int g = 0; g < 4; g++) sums.v[g] += weight.v[g] * *x;
+    }
+    Real two[2];
+    for (int n = 0; n < 2; n++) {
+      const Real given = __shfl_xor_sync(kAll, upper ? sums.v[n] : sums.v[n + 2], Lanes / 2);
+      two[n] = (upper ? sums.v[n + 2] : sums.v[n]) + given;
+    }
+    Real one = __shfl_xor_sync(kAll, odd ? two[0] : two[1], Lanes / 4);
+    one += odd ? two[1] : two[0];
+    if (Lanes == 8) one += __shfl_xor_sync(kAll, one, 1);
+    const int product = 2 * upper + odd;
+    if (i < count && (Lanes == 4 || part % 2 == 0)) made[i].terms[product] = one + bias[4 * unit + product];
+  }
+}
+
 // The Arrival of every event: unit, row and openness, and what bias and input add to its unit's products. A block has the same
 // rows as in find_open, and finishes their `start`. It lists its events first, in the order of rows and units. Then a thread
-// computes the openness of an event, and `lanes` threads, a power of two up to 8, its products with the input; or these are read
-// from `products` (steps, batch, units, 4), if they are given. Without mask, start and found every unit has an event in every
+// computes the openness of an event, and `lanes` threads (1, 4 or 8) its products with the input; or these are read from
+// `products` (steps, batch, units, 4), if they are given. Without mask, start and found every unit has an event in every
 // row. Unit and row are written to the tape only if it has capacity for all, and nothing is written unless `arrivals` has. Unless
 // `added_up`, every block computes the prefix sum for itself, and the first one reports to the CPU.
 extern "C" __global__ void __launch_bounds__(128, 8)
@@ -228,8 +262,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
          double leak, Index square, const unsigned* mask, Index* start, Found* found, const Real* x, Index x_step, Index x_batch,
          Index features, const Real* wx, const Real* bias, const Real* products, Index lanes, int* unit_of, int* row_of,
          Index room, Arrival* arrivals, Index capacity, Index added_up, const Slot slot) {
-  constexpr int kListed = 384, kRowBits = 6, kParts = sizeof(Arrival) / sizeof(Sixteen);
-  static_assert(kStretch == 1 << kRowBits);
+  constexpr int kListed = 384, kParts = sizeof(Arrival) / sizeof(Sixteen);
   __shared__ unsigned listed[kListed];  // an event's unit << kRowBits | its row of the block's
   __shared__ Arrival made[kListed];  // written to memory together, so that each of a warp's stores fills whole sectors
   __shared__ int starts[kStretch + 1];  // counted from the block's first
@@ -298,25 +331,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
         store_four(made[i].terms, sums + load_four(bias + 4 * unit));
       }
     }
-    const int group = int(lanes), part = threadIdx.x % group, groups = blockDim.x / group;
-    const int rest = products || lanes == 1 ? 0 : here;  // events whose products with the input are left
-    for (int base = 0; base < rest; base += groups) {  // whole warps, to the end
-      const int i = base + threadIdx.x / group;
-      const bool there = i < here;
-      const unsigned event = listed[there ? i : 0];
-      const int unit = int(event >> kRowBits);
-      const Real *const own = seen[event % kStretch], *const w = wx + Index(unit) * inputs * 4;
-      Four sums = {};
-#pragma unroll 4
-      for (int d = part; d < inputs; d += group) {
-        const Four weight = load_four(w + 4 * d);
-        const Real value = own[d];
-        for (int g = 0; g < 4; g++) sums.v[g] += weight.v[g] * value;
-      }
-      for (int apart = group / 2; apart; apart /= 2)
-        for (int g = 0; g < 4; g++) sums.v[g] += __shfl_xor_sync(kAll, sums.v[g], apart);
-      if (there && !part) store_four(made[i].terms, sums + load_four(bias + 4 * unit));
-    }
+    if (!products && lanes == 4) multiply_input<4>(listed, here, seen, wx, bias, inputs, made);
+    if (!products && lanes == 8) multiply_input<8>(listed, here, seen, wx, bias, inputs, made);
     __syncthreads();
     const Sixteen* const parts = reinterpret_cast<const Sixteen*>(made);
     Sixteen* const to = reinterpret_cast<Sixteen*>(arrivals + first + from);

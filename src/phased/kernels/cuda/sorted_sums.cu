@@ -12,10 +12,11 @@ struct SortedSums {
   const Summing& p;
   const GateSumming& gates;
   const int lane, warp, warps, units, features, columns, column;  // column: the block's first
-  // In shared memory: what each warp is about to read (warps, 32); where a unit's sorted events start (units + 1); those events, as
-  // numbers from a round's first (ring); and how many of a unit's events are before those of a warp (warps, units).
+  // In shared memory: what each warp is about to read (warps, 32); where a unit's sorted events start (units + 1); how many units
+  // have been taken; the sorted events, as numbers from a round's first (ring); and how many of a unit's events are before those of
+  // a warp (warps, units).
   Seen* const seen;
-  int* const first;
+  int *const first, *const taken;
   unsigned short *const sorted, *const before;
 
   __device__ __forceinline__ SortedSums(const Summing& p, const GateSumming& gates, unsigned char* shared)
@@ -30,7 +31,8 @@ struct SortedSums {
         column(blockIdx.y * kColumns * kLanes),
         seen(reinterpret_cast<Seen*>(shared) + warp * kLanes),
         first(reinterpret_cast<int*>(reinterpret_cast<Seen*>(shared) + warps * kLanes)),
-        sorted(reinterpret_cast<unsigned short*>(first + units + 1)),
+        taken(first + units + 1),
+        sorted(reinterpret_cast<unsigned short*>(taken + 1)),
         before(sorted + p.ring) {}
 
   // Calls place(event, its unit, how many of the warp's 32 events before it have this unit) for the warp's share of a round's
@@ -79,13 +81,19 @@ struct SortedSums {
         if (base + lane < units) first[base + lane + 1] = sum + own_sum;
         sum += __shfl_sync(kAll, own_sum, kLanes - 1);
       }
-      if (lane == 0) first[0] = 0;
+      if (lane == 0) first[0] = *taken = 0;
     }
     __syncthreads();
     each_event(from, count, own, [&](int event, int unit, int rank) {
       sorted[first[unit] + own[unit] + rank] = static_cast<unsigned short>(event);
     });
     __syncthreads();
+  }
+
+  // The next unit for a warp: one that has summed few events takes the next unit earlier.
+  __device__ __forceinline__ int take() const {
+    const int unit = lane == 0 ? atomicAdd(taken, 1) : 0;
+    return __shfl_sync(kAll, unit, 0);
   }
 
   // The sums for a unit's gate, a lane an event.
@@ -114,7 +122,7 @@ struct SortedSums {
     const Index begin = p.start[begin_row < rows ? begin_row : rows], end = p.start[end_row < rows ? end_row : rows];
     for (Index from = begin; from < end || from == begin; from += p.ring) {  // without events, a round that writes zeros
       sort(from, int(end - from < p.ring ? end - from : p.ring));
-      for (int unit = warp; unit < units; unit += warps) {
+      for (int unit = take(); unit < units; unit = take()) {
         RowSums<kColumns> sums(p, column, seen);
         sums.add(first[unit], first[unit + 1], [&](Index i) { return from + sorted[i]; });
         sums.write(p.sums + Index(blockIdx.z) * units * 4 * columns, unit, from != begin);

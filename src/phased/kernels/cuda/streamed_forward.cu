@@ -20,20 +20,20 @@ struct ForwardMemory {
   }
 };
 
-__device__ __forceinline__ void work_forward(const Forward& p, const Team& team, ForwardMemory memory, const Real* weights,
-                                             Index b, int length) {
-  const int pitch = p.pitch, ring = p.ring, lane = team.lane, first_row = int(b * p.steps);
+template <bool Whole>
+__device__ __forceinline__ void work_forward(const Forward& p, const Team& team, ForwardMemory memory, Index b, int length) {
+  const int pitch = fixed(int(p.pitch)), ring = fixed(int(p.ring)), lane = team.lane, first_row = int(b * p.steps);
   const Index first = p.start[b * p.steps];
   const int count = int(p.start[b * p.steps + length] - first);
-  const bool keeps = p.keeps();
   Copies at = memory.copies;
   int i = team.warp, slot = team.warp, due = -1;
+  Record* taped = p.keeps() ? p.tape + first + i : nullptr;
   Arrival event;
   Part part;
   const auto fetch = [&] {  // event i, or, after the last, one that is never due
     event = memory.ring[i < count ? slot : 0];
     due = i < count ? event.head.row - first_row : -1;
-    part.load(weights, i < count ? event.head.unit : 0, pitch, lane);
+    part.load<Whole>(p.wh, event.head.unit, pitch, lane);
   };
   team.sync();  // the first events are there
   if (count) fetch();
@@ -41,11 +41,10 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
     while (due == j) {
       const int unit = event.head.unit;
       const Real k = event.head.k, h = at.h[unit], c = at.c[unit];
-      const Real sum = product(part, weights, unit, at.h, pitch, lane);
+      const Real sum = product<Whole>(part, p.wh, unit, at.h, pitch, lane);
       Real a[4], w[3] = {}, new_c, record[kRecord];
       for (int g = 0; g < 4; g++) a[g] = __shfl_sync(kAll, sum, 8 * g) + event.terms[g];
       peepholes(p.peephole, p.units, unit, w);
-      const Index number = first + i;
       i += kWarps, slot += kWarps;
       slot = slot < ring ? slot : slot - ring;
       fetch();
@@ -53,7 +52,7 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
       __syncwarp();  // all lanes have read c
       if (lane == 0) {
         at.other[unit] = new_h, at.c[unit] = new_c;
-        if (keeps) p.tape[number].write(record);
+        if (taped) taped->write(record), taped += kWarps;
       }
     }
     team.sync();
@@ -61,7 +60,10 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
   }
 }
 
-// A helper has every kHelpers-th word of 32 units.
+// A helper has every kHelpers-th word of 32 units, and a lane one unit of each. What it copies at a step is the output of the step
+// before.
+constexpr int kWordsAhead = (4 * kBlocks + kHelpers - 1) / kHelpers;  // words whose changes are known ahead; all, to 1,024 units
+
 __device__ __forceinline__ void help_forward(const Forward& p, const Team& team, ForwardMemory memory, Index b, int length) {
   const int units = p.units, helper = team.warp - kWarps, lane = team.lane, thread = helper * kLanes + lane,
             words = (units + 31) / 32;
@@ -70,13 +72,16 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
   // Of 32 steps at a time, lane l knows the l-th: where its events end, and which units it changes.
   struct Ahead {
     int end;
-    unsigned changed[kBlocks];
+    unsigned changed[kWordsAhead];
   };
   const auto look = [&](int j) {
     Ahead ahead;
     ahead.end = int(start[j + lane < length ? j + lane + 1 : length] - first);
-    for (int n = 0, w = helper; n < kBlocks; n++, w += kHelpers)
+#pragma unroll
+    for (int n = 0; n < kWordsAhead; n++) {
+      const int w = helper + n * kHelpers;
       ahead.changed[n] = w < words && j + lane < length ? p.mask[(b * p.steps + j + lane) * words + w] : 0;
+    }
     return ahead;
   };
   Copies at = memory.copies;
@@ -86,29 +91,32 @@ __device__ __forceinline__ void help_forward(const Forward& p, const Team& team,
   Ahead now = look(0), next = look(kLanes);
   staging.settle(1);
   team.sync();
-  Real* out = p.output + b * units;
-  for (int j = 0; j < length; j++, out += p.batch * units) {
+  const Index row = p.batch * units;
+  Real* out = p.output + b * units + thread - row;  // of the step before
+  for (int j = 0; j < length; j++, out += row) {
     const int s = j % kLanes;
     const int done = __shfl_sync(kAll, now.end, s),
               soon = __shfl_sync(kAll, s + 1 < kLanes ? now.end : next.end, (s + 1) % kLanes);
+    const auto move = [&](int n, unsigned changed) {
+      const int q = n * kHelperThreads + thread;
+      if (q >= units) return;
+      const Real h = at.h[q];
+      if (!(changed >> lane & 1)) at.other[q] = h;
+      if (j) out[n * kHelperThreads] = h;
+    };
 #pragma unroll
-    for (int n = 0; n < kBlocks; n++) {
-      const int q = (helper + n * kHelpers) * 32 + lane;
-      const unsigned changed = __shfl_sync(kAll, now.changed[n], s);
-      if (q < units && !(changed >> lane & 1)) at.other[q] = at.h[q];
-    }
-    for (int w = helper + kBlocks * kHelpers; w < words; w += kHelpers) {  // more words than registers
-      const unsigned changed = p.mask[(b * p.steps + j) * words + w];
-      if (w * 32 + lane < units && !(changed >> lane & 1)) at.other[w * 32 + lane] = at.h[w * 32 + lane];
-    }
+    for (int n = 0; n < kWordsAhead; n++) move(n, __shfl_sync(kAll, now.changed[n], s));
+    for (int n = kWordsAhead; helper + n * kHelpers < words; n++)  // more words than registers
+      move(n, p.mask[(b * p.steps + j) * words + helper + n * kHelpers]);
     staging.settle(soon + kWarps);
     team.sync();
     at.swap();
-    for (int q = thread; q < units; q += kHelperThreads) out[q] = at.h[q];
     staging.issue(done, copy);
     if (s + 1 == kLanes) now = next, next = look(j + 1 + kLanes);
   }
   wait_for_copies<0>();
+  if (length)
+    for (int q = thread; q < units; q += kHelperThreads) out[q - thread] = at.h[q];
   at.end(p, b, length, thread);
 }
 
@@ -117,15 +125,17 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_forward(co
   if (!p.is_called()) return;
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
-  const ForwardMemory memory(reinterpret_cast<Real*>(shared), p, team.number);
+  const ForwardMemory memory(fixed(reinterpret_cast<Real*>(shared)), p, team.number);
   if (b < p.batch) memory.copies.begin(p, b, threadIdx.x % kTeam, kTeam);
   __syncthreads();
   if (b >= p.batch) return;
   const int length = length_of(p, b);
-  if (team.warp < kWarps) {
-    work_forward(p, team, memory, p.wh, b, length);
-  } else {
+  if (team.warp >= kWarps) {
     help_forward(p, team, memory, b, length);
+  } else if (p.pitch % kColumns == 0) {
+    work_forward<true>(p, team, memory, b, length);
+  } else {
+    work_forward<false>(p, team, memory, b, length);
   }
 }
 

@@ -60,7 +60,7 @@ class Backward:
         if call.by_steps:
             self.run_stepwise(to_products, to_others)
         elif call.batch:
-            given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.weights[4]))
+            given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.peepholes))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
             if call.step_plan is not None:
                 to_state = self.running_state()  # in use until all launches are made
@@ -89,7 +89,7 @@ class Backward:
     def allocate(self) -> tuple[int, ...]:
         """Allocate the gradients to weights and gates, while the GPU is busy; the kernels' struct Unpacking."""
         call = self.call
-        ih, hh, bias_ih, bias_hh, peephole = [None if w is None else torch.empty_like(w) for w in call.weights]
+        ih, hh, bias_ih, bias_hh, peephole = [None if w is None else call.empty(*w.shape) for w in call.problem.weights]
         assert ih is not None
         assert hh is not None
         self.to_weights = Weights(ih, hh, bias_ih, bias_hh, peephole)

@@ -30,9 +30,9 @@ from phased.ops.cuda.pinned import Ticket
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.cuda.sum_layout import sorted_before
-from phased.ops.memory import address, contiguous, contiguous_rows
+from phased.ops.memory import address, contiguous, contiguous_rows, resolved
 
-LANES_OF_EVENT = 8  # threads that multiply the input of an event
+MANY_FEATURES = 32  # from which eight threads multiply the input of an event, otherwise four: faster on an H200
 LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in whole tiles and groups
 
 # Units from which dense layers have one matrix product a step (stepwise.py): faster at all sizes measured, from 136 on.
@@ -73,16 +73,16 @@ class Call:
         self.dense = is_dense(problem)
         self.by_steps = self.dense and self.units >= MANY_UNITS
         self.input = contiguous_rows(x)
-        self.time = problem.time.to(torch.float64).resolve_neg()
+        self.time = resolved(problem.time if problem.time.dtype is torch.float64 else problem.time.to(torch.float64))
         self.lengths = None if problem.lengths is None else contiguous(problem.lengths)
         self.state = [contiguous(s) for s in problem.state]
-        self.weights = [None if w is None else contiguous(w) for w in problem.weights]
         self.rows = self.steps * self.batch
         self.blocks = -(-self.rows // STRETCH)
         self.pitch = padded(self.units)
         self.size = x.element_size()
         self.square = int(problem.gate.shape == "square")
-        self.peephole = int(problem.weights.peephole is not None)
+        self.peepholes = None if problem.weights.peephole is None else contiguous(problem.weights.peephole)
+        self.peephole = int(self.peepholes is not None)
         self.added_up = False
         self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
         self.tape_dtype = tape_dtype_of(problem)
@@ -147,8 +147,9 @@ class Call:
         """Pack weights and gates as the units read them; without a leak, also find the open units of each row."""
         if self.rows > LARGEST:
             raise ValueError(f"a batch may have {LARGEST} steps in all, got {self.rows}. Split the batch.")
+        weights = [None if w is None else contiguous(w) for w in self.problem.weights[:4]]
         gate = [contiguous(g) for g in self.problem.gate.parameters()]
-        given = (*map(address, self.weights[:4]), *map(address, gate), SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO)
+        given = (*map(address, (*weights, *gate)), SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO)
         sizes = (self.units, self.features, self.pitch)
         packing = (*given, *sizes, self.wh, self.wx, self.bias, self.zeros, self.gates)
         grid = min(-(-self.units * PRODUCTS * (self.pitch + self.features + 1) // 1024), 1024)
@@ -206,7 +207,7 @@ class Call:
                 room, listed = capacity.arrivals, self.empty(2, capacity.arrivals, dtype=torch.int32)
                 unit, row = listed.data_ptr(), listed.data_ptr() + 4 * room
         sizes = (self.batch, self.steps, self.units, float(self.problem.gate.leak), self.square)
-        lanes = min(LANES_OF_EVENT, 1 << (self.features - 1).bit_length()) if self.features else 1
+        lanes = 1 if self.features < 2 else 4 if self.features < MANY_FEATURES else 8
         products = self.input_products() if capacity.most_open else None
         weights = (self.wx, self.bias, address(products))
         given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, room)
@@ -219,7 +220,7 @@ class Call:
         elif self.batch and self.step_plan is not None and not self.steps:
             copy_state(final, self.state)  # no launch does
         elif self.batch:
-            inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.weights[4]), *states(self.state))
+            inputs = (self.start, self.mask, arrivals.data_ptr(), self.wh, address(self.peepholes), *states(self.state))
             counted = self.found if self.rows else 0  # without rows nothing counts
             results = (output.data_ptr(), *states(final), records, counted, capacity.tape, unit, address(exchange))
             if self.step_plan is not None:

@@ -130,9 +130,14 @@ def plan(
 @constant
 def too_large(units: int, peephole: bool, index: int | None) -> bool:
     """Whether a layer has too many units for the kernels of open ones, so that it computes every unit."""
-    device = torch.cuda.current_device() if index is None else index
-    # The sums of its gates have to fit. A traced size is made a number.
-    return gate_sums_plan(1, int(units), int(peephole), device).shared > driver.shared_memory(device)
+    # A traced size is made a number.
+    return _too_large(int(units), peephole, torch.cuda.current_device() if index is None else index)
+
+
+@cache
+def _too_large(units: int, peephole: bool, device: int) -> bool:
+    """The sums of its gates have to fit into shared memory."""
+    return gate_sums_plan(1, units, int(peephole), device).shared > driver.shared_memory(device)
 
 
 @cache

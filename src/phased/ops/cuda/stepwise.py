@@ -93,7 +93,7 @@ class Steps:
         own = Memory(
             call.empty(PLACE, dtype=torch.int64),
             call.recurrent_weights().contiguous(),  # as in a graph: the layout may decide how they are multiplied
-            call.weights[4],
+            call.peepholes,
             h,
             c,
             call.empty(call.batch, PRODUCTS * call.units),

@@ -74,7 +74,7 @@ def sorted_sums_plan(rows: int, units: int, features: int, size: int, device: in
     of_lane, columns = sum_columns(units + features + 1)
 
     def bytes_of(warps: int, events: int) -> int:
-        return warps * LANES * SEEN_BYTES + 2 * events + 4 * (units + 1) + 2 * warps * units
+        return warps * LANES * SEEN_BYTES + 2 * events + 4 * (units + 2) + 2 * warps * units
 
     warps = SORTING_WARPS * 4 // size
     while warps > 1 and bytes_of(warps, LEAST_SORTED) > limit:

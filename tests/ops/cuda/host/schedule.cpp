@@ -114,11 +114,11 @@ int main(int, char** arguments) {
       std::memset(static_cast<void*>(arrivals.data()), 0xff, arrivals.size() * sizeof(Arrival));
       std::vector<int> unit_of(events.size() + 1, -1), row_of(events.size() + 1, -1);
       const Index room = Index(events.size()) - !fits;
-      const int group = features >= 5 ? 8 : features >= 3 ? 4 : features == 2 ? 2 : 1;
+      const int lanes = features < 2 ? 1 : added ? 8 : 4;
       const auto fill_up_to = [&](Index capacity) {
         run_grid({unsigned(blocks), 1, 1}, 128, [&] {
           fill(time.data(), time_batch, time_step, gates.data(), batch, steps, units, 0.0, 0, mask.data(), own_start.data(), own,
-               x.data(), batch * features, features, features, wx.data(), bias.data(), multiplied ? products.data() : nullptr, group,
+               x.data(), batch * features, features, features, wx.data(), bias.data(), multiplied ? products.data() : nullptr, lanes,
                unit_of.data(), row_of.data(), room, arrivals.data(), capacity, added, report);
         });
       };
@@ -153,7 +153,7 @@ int main(int, char** arguments) {
     const Slot none{nullptr, 0};
     run_grid({unsigned(blocks), 1, 1}, 128, [&] {
       fill(time.data(), time_batch, time_step, gates.data(), batch, steps, units, 0.01, 1, nullptr, nullptr, nullptr, x.data(),
-           batch * features, features, features, wx.data(), bias.data(), nullptr, features > 1 ? 2 : 1, nullptr, nullptr, 0,
+           batch * features, features, features, wx.data(), bias.data(), nullptr, features > 1 ? 4 : 1, nullptr, nullptr, 0,
            arrivals.data(), 0, 0, none);
     });
     for (int row = 0; row < rows; row++)

@@ -72,7 +72,7 @@ int main(int, char** arguments) {
     const GateSumming gating{to_others.data(), time.data(), steps, 1, gates.data(), !wide, peephole, partial.data()};
     const unsigned of_columns = (columns + pitch - 1) / pitch;
     const size_t of_tile = 32 * pitch * sizeof(Real) + warps * kOwn * 32 * sizeof(Four) + 33 * 8 + 32 * words * 4;
-    const size_t bytes = sorts ? warps * 32 * 24 + 2 * ring + 4 * (units + 1) + 2 * warps * units : ring * of_tile;
+    const size_t bytes = sorts ? warps * 32 * 24 + 2 * ring + 4 * (units + 2) + 2 * warps * units : ring * of_tile;
     const Index found[2] = {0, events};
     p.found = found, p.least = events + 1, p.below = events + 2;  // another kernel's batch
     const auto work = [&] {
