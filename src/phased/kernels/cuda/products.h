@@ -50,9 +50,11 @@ __device__ __forceinline__ Real product(Part& part, const Real* weights, int uni
 struct Rows {
   Four g[4];
 
+  // `Whole`: all of these columns exist.
+  template <bool Whole = false>
   __device__ __forceinline__ void load(const Real* weights, int unit, int pitch, int q) {
-    const Real* rows = weights + Index(unit) * 4 * pitch + q;
-    for (int i = 0; i < 4; i++) g[i] = q < pitch ? load_four(rows + i * pitch) : Four{};
+    const Real* const rows = weights + q + unit * (4 * pitch);
+    for (int i = 0; i < 4; i++) g[i] = Whole || q < pitch ? load_four(rows + i * pitch) : Four{};
   }
   __device__ __forceinline__ void add_to(Four& sum, const Real a[4]) const {
     for (int i = 0; i < 4; i++)

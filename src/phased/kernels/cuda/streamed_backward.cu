@@ -29,9 +29,11 @@ struct BackwardMemory {
   }
 };
 
-__device__ __forceinline__ void work_backward(const Backward& p, const Team& team, BackwardMemory memory, const Real* weights,
-                                              Index b, int length) {
-  const int pitch = p.pitch, ring = p.ring, lane = team.lane, first_row = int(b * p.steps);
+// `Whole`: all lanes have columns in all blocks.
+template <bool Whole>
+__device__ __forceinline__ void work_backward(const Backward& p, const Team& team, BackwardMemory memory, Index b, int length) {
+  const int pitch = fixed(int(p.pitch)), ring = fixed(int(p.ring)), lane = team.lane, first_row = int(b * p.steps);
+  const Real* const weights = p.wh;
   const Index end = p.start[b * p.steps + length];
   const int count = int(end - p.start[b * p.steps]);
   Real* partial = memory.partial + team.warp * pitch + 4 * lane;
@@ -39,12 +41,13 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
   UnitRow place = {0, -1};              // lane r: the r-th event from there
   Real record[kRecord] = {};
   Rows held[kHeld];  // of the next event
+  const auto wrapped = [&](int at) { return at < ring ? at : at - ring; };  // the ring has kRounds events of every warp
   // Loads the next events. Only those of the next step are certain to have arrived; the place of another may be old, and is never
   // due.
   const auto look = [&] {
     place = {0, -1};
-    const int at = (slot + lane * kWarps) % ring;
     if (lane < kRounds && i + lane * kWarps < count) {
+      const int at = wrapped(slot + lane * kWarps);
       place = memory.places[at];
       memory.tape[at].read(record);
     }
@@ -52,7 +55,7 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
   const auto fetch = [&] {
     const int unit = __shfl_sync(kAll, place.unit, 0);
 #pragma unroll
-    for (int n = 0; n < kHeld; n++) held[n].load(weights, unit, pitch, 4 * lane + 128 * n);
+    for (int n = 0; n < kHeld; n++) held[n].load<Whole>(weights, unit, pitch, 4 * lane + 128 * n);
   };
   team.sync();  // the last events are there
   look(), fetch();
@@ -74,16 +77,20 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
         Real by[4];
         for (int g = 0; g < 4; g++) by[g] = __shfl_sync(kAll, a[g], r);
         const bool add = any || r > 0;
-#pragma unroll
-        for (int n = 0; n < kBlocks; n++) {
+        const auto add_block = [&](int n) {
           Rows rows;
-          if (n < kHeld && !add) {
-            rows = held[n < kHeld ? n : 0];
-          } else {
-            rows.load(weights, unit, pitch, 4 * lane + 128 * n);
-          }
-          if (!add) sums[n] = Four{};
+          rows.load<Whole>(weights, unit, pitch, 4 * lane + 128 * n);
           rows.add_to(sums[n], by);
+        };
+        if (add) {
+#pragma unroll
+          for (int n = 0; n < kBlocks; n++) add_block(n);
+        } else {
+#pragma unroll
+          for (int n = 0; n < kBlocks; n++) {
+            sums[n] = Four{};
+            n < kHeld ? held[n < kHeld ? n : 0].add_to(sums[n], by) : add_block(n);
+          }
         }
         for (int q = 128 * kBlocks; 4 * lane + q < pitch; q += 128) {  // more columns than registers
           Rows rows;
@@ -93,14 +100,14 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
           store_four(partial + q, sum);
         }
       }
-      i += due * kWarps, slot = (slot + due * kWarps) % ring;
+      i += due * kWarps, slot = wrapped(slot + due * kWarps);
       place = {0, -1};
       if (due == kRounds) look();
     }
     if (any)
 #pragma unroll
       for (int n = 0; n < kBlocks; n++)
-        if (4 * lane + 128 * n < pitch) store_four(partial + 128 * n, sums[n]);
+        if (Whole || 4 * lane + 128 * n < pitch) store_four(partial + 128 * n, sums[n]);
     team.sync();
     look(), fetch();
     team.sync();
@@ -157,15 +164,17 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_backward(c
   extern __shared__ __align__(16) unsigned char shared[];
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;
-  const BackwardMemory memory(reinterpret_cast<Real*>(shared), p, team.number);
+  const BackwardMemory memory(fixed(reinterpret_cast<Real*>(shared)), p, team.number);
   for (int n = threadIdx.x % kTeam; n < p.ring; n += kTeam) memory.places[n] = {0, -1};
   __syncthreads();
   if (b >= p.batch) return;
   const int length = length_of(p, b);
-  if (team.warp < kWarps) {
-    work_backward(p, team, memory, p.wh, b, length);
-  } else {
+  if (team.warp >= kWarps) {
     help_backward(p, team, memory, b, length);
+  } else if (p.pitch % 128 == 0 && p.pitch >= 128 * kBlocks) {
+    work_backward<true>(p, team, memory, b, length);
+  } else {
+    work_backward<false>(p, team, memory, b, length);
   }
 }
 
