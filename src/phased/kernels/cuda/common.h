@@ -28,6 +28,12 @@ struct alignas(16) Four {
 static_assert(sizeof(Four) == PHASED_FOUR_BYTES && sizeof(Four) == PHASED_PRODUCTS * sizeof(Real));
 static_assert(PHASED_COLUMNS == 4 * kLanes);  // a block of columns: a Four for each lane
 
+struct alignas(2 * sizeof(Real)) Two {
+  Real v[2];
+};
+__device__ __forceinline__ Two operator+(Two a, Two b) { return {a.v[0] + b.v[0], a.v[1] + b.v[1]}; }
+__device__ __forceinline__ Two load_two(const Real* from) { return *reinterpret_cast<const Two*>(from); }
+
 __device__ __forceinline__ Four operator+(Four a, Four b) {
   return {a.v[0] + b.v[0], a.v[1] + b.v[1], a.v[2] + b.v[2], a.v[3] + b.v[3]};
 }

@@ -178,13 +178,7 @@ __device__ __forceinline__ void help_dense_backward(const Backward& p, const Tea
     issue(j - 1);
     wait_for_copies<0>();
     team.sync();
-    for (int q = thread; q < units; q += kHelperThreads) {
-      Real sum = memory.to_h[q] + gradients.at(j - 1, q);
-#pragma unroll
-      for (int w = 0; w < kWarps; w++)
-        if (w < sums) sum += memory.partial[w * pitch + q];
-      memory.to_h[q] = sum;
-    }
+    gradients.add(j - 1, memory.to_h, memory.partial, pitch, sums);
     team.sync();
     gradients.issue(j - 1 - kAhead);
   }

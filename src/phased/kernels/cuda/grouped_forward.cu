@@ -30,10 +30,6 @@ struct alignas(16) GroupedForwardMemory {
 static_assert(sizeof(GroupedForwardMemory) ==
               PHASED_GROUPED_FORWARD_BYTES + kLarge * (PHASED_PASS * sizeof(Four) + PHASED_EVENTS * sizeof(Arrival)));
 
-struct alignas(2 * sizeof(Real)) Two {
-  Real v[2];
-};
-
 // A unit's weights are Fours, the products of a column side by side, and columns in the order in which lanes read them: each lane
 // has pairs of columns, so that it reads two numbers of h at once; the lanes of an event read consecutive Fours.
 __device__ __forceinline__ int half_of(int pair, int units) {  // lanes that have this pair
@@ -89,7 +85,7 @@ struct Weights {
       if (i < kPairs - 1 || part < half)
 #pragma unroll
         for (int g = 0; g < 4; g++) {
-          const Two two = *reinterpret_cast<const Two*>(row + g * from_pitch + 2 * kSpan * i);
+          const Two two = load_two(row + g * from_pitch + 2 * kSpan * i);
           w[2 * i].v[g] = two.v[0], w[2 * i + 1].v[g] = two.v[1];
         }
   }
@@ -178,7 +174,7 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
   for (int j = 0; j < length; j++) {
     Two x[kPairs];
 #pragma unroll
-    for (int i = 0; i < kPairs; i++) x[i] = *reinterpret_cast<const Two*>(memory.h + 2 * kSpan * i + 2 * part);
+    for (int i = 0; i < kPairs; i++) x[i] = load_two(memory.h + 2 * kSpan * i + 2 * part);
     team.sync();  // all have read h
     int from = begin;
     do {

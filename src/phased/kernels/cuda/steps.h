@@ -95,8 +95,8 @@ struct Shares {
   }
 };
 
-// Rows of the output's gradient, fetched some steps ahead, in the groups of copies that the caller ends. A thread copies, and
-// later reads, its own columns: it needs no barrier.
+// Rows of the output's gradient, fetched some steps ahead, in the groups of copies that the caller ends. A thread has pairs of
+// columns. It copies, and later reads, its own: it needs no barrier.
 constexpr int kAhead = PHASED_AHEAD;
 static_assert(kAhead == Staging::kLate + 1);
 
@@ -106,13 +106,21 @@ struct GradientRows {
   Index b;
   int thread;
 
-  __device__ __forceinline__ void issue(int j) const {
-    if (p.to_output && j >= 0)
-      for (int q = thread; q < p.units; q += kHelperThreads)
-        copy_ahead(ring + j % kAhead * p.pitch + q, p.to_output + j * p.output_step + b * p.output_batch + q, sizeof(Real));
+  // Calls work(q) for all columns of the thread.
+  template <class Work>
+  __device__ __forceinline__ void each_column(const Work& work) const {
+    for (int q = 2 * thread; q < p.units; q += 2 * kHelperThreads) {
+      work(q);
+      if (q + 1 < p.units) work(q + 1);
+    }
   }
-  __device__ __forceinline__ Real at(int j, int q) const {
-    return p.to_output && j >= 0 ? ring[j % kAhead * p.pitch + q] : Real(0);
+  __device__ __forceinline__ void issue(int j) const {
+    if (!p.to_output || j < 0) return;
+    const Real* const row = p.to_output + j * p.output_step + b * p.output_batch;
+    each_column([&](int q) { copy_ahead(ring + j % kAhead * p.pitch + q, row + q, sizeof(Real)); });
+  }
+  __device__ __forceinline__ Two at(int j, int q) const {
+    return p.to_output && j >= 0 ? load_two(ring + j % kAhead * p.pitch + q) : Two{};
   }
 
   // The gradients to start with: those to the final state, and the last step's output.
@@ -120,17 +128,27 @@ struct GradientRows {
     for (int i = 0; i < kAhead; i++) issue(length - 1 - i);
     end_of_copies();
     wait_for_copies<0>();
-    for (int q = thread; q < p.units; q += kHelperThreads) {
-      to_h[q] = (p.to_final_h ? p.to_final_h[b * p.units + q] : Real(0)) + at(length - 1, q);
+    each_column([&](int q) {
+      to_h[q] = (p.to_final_h ? p.to_final_h[b * p.units + q] : Real(0)) + at(length - 1, q & ~1).v[q & 1];
       to_c[q] = Cell::has_c && p.to_final_c ? p.to_final_c[b * p.units + q] : Real(0);
-    }
+    });
     issue(length - 1 - kAhead);
   }
+  // Adds the output's gradient at step j, and the sums of so many warps, in rows of `pitch` numbers.
+  __device__ __forceinline__ void add(int j, Real* to_h, const Real* partial, int pitch, int many) const {
+    for (int q = 2 * thread; q < p.units; q += 2 * kHelperThreads) {  // a last column may have no other: there is room for one
+      Two sum = load_two(to_h + q) + at(j, q);
+#pragma unroll
+      for (int w = 0; w < kWarps; w++)
+        if (w < many) sum = sum + load_two(partial + w * pitch + q);
+      *reinterpret_cast<Two*>(to_h + q) = sum;
+    }
+  }
   __device__ __forceinline__ void end(const Real* to_h, const Real* to_c) const {
-    for (int q = thread; q < p.units; q += kHelperThreads) {
+    each_column([&](int q) {
       if (p.to_h) p.to_h[b * p.units + q] = to_h[q];
       if (p.to_c) p.to_c[b * p.units + q] = to_c[q];
-    }
+    });
   }
 };
 

@@ -2,7 +2,7 @@
 // to its openness and to its peepholes; sums.cu turns them into gradients to weights, input and gates, for all steps in parallel.
 //
 // A step has two parts. Warps compute the gradients from the cell to the products, and through their rows of weights to h, each
-// with its own sums; then helpers add these sums, and the output's gradient, to the gradient to h.
+// with its own sums, zeros if it has no events; then helpers add these sums, and the output's gradient, to the gradient to h.
 #include "steps.h"
 
 namespace phased {
@@ -29,7 +29,7 @@ struct BackwardMemory {
   }
 };
 
-// `Whole`: all lanes have columns in all blocks.
+// `Whole`: rows of weights have exactly kBlocks blocks of columns, so that all lanes have columns in all of them.
 template <bool Whole>
 __device__ __forceinline__ void work_backward(const Backward& p, const Team& team, BackwardMemory memory, Index b, int length) {
   const int pitch = fixed(int(p.pitch)), ring = fixed(int(p.ring)), lane = team.lane, first_row = int(b * p.steps);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
   team.sync();  // the last events are there
   look(), fetch();
   for (int j = length - 1; j >= 0; j--) {
-    Four sums[kBlocks];
+    Four sums[kBlocks] = {};
     bool any = false;
     for (int due; (due = __popc(__ballot_sync(kAll, place.row == first_row + j))); any = true) {
       Real a[4] = {};
@@ -87,10 +87,7 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
           for (int n = 0; n < kBlocks; n++) add_block(n);
         } else {
 #pragma unroll
-          for (int n = 0; n < kBlocks; n++) {
-            sums[n] = Four{};
-            n < kHeld ? held[n < kHeld ? n : 0].add_to(sums[n], by) : add_block(n);
-          }
+          for (int n = 0; n < kBlocks; n++) n < kHeld ? held[n < kHeld ? n : 0].add_to(sums[n], by) : add_block(n);
         }
         for (int q = 128 * kBlocks; 4 * lane + q < pitch; q += 128) {  // more columns than registers
           Rows rows;
@@ -104,18 +101,19 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
       place = {0, -1};
       if (due == kRounds) look();
     }
-    if (any)
 #pragma unroll
-      for (int n = 0; n < kBlocks; n++)
-        if (Whole || 4 * lane + 128 * n < pitch) store_four(partial + 128 * n, sums[n]);
+    for (int n = 0; n < kBlocks; n++)
+      if (Whole || 4 * lane + 128 * n < pitch) store_four(partial + 128 * n, sums[n]);
+    for (int q = 128 * kBlocks; !any && 4 * lane + q < pitch; q += 128) store_four(partial + q, Four{});
     team.sync();
     look(), fetch();
     team.sync();
   }
 }
 
+template <bool Whole>
 __device__ __forceinline__ void help_backward(const Backward& p, const Team& team, BackwardMemory memory, Index b, int length) {
-  const int units = p.units, pitch = p.pitch, lane = team.lane, thread = (team.warp - kWarps) * kLanes + lane;
+  const int pitch = p.pitch, lane = team.lane, thread = (team.warp - kWarps) * kLanes + lane;
   const Index* start = p.start + b * p.steps;
   const Index end = start[length];
   const auto look = [&](int j) { return int(end - start[j - lane >= 0 ? j - lane : 0]); };  // lane l: events from step j - l on
@@ -131,33 +129,31 @@ __device__ __forceinline__ void help_backward(const Backward& p, const Team& tea
   staging.issue(0, copy);
   const GradientRows gradients{p, memory.gradients, b, thread};
   gradients.begin(length, memory.to_h, memory.to_c);
-  int now = look(length - 1), next = look(length - 1 - kLanes), before = 0;
+  int now = look(length - 1), next = look(length - 1 - kLanes);
   staging.settle(1);
   team.sync();
   for (int j = length - 1; j >= 0; j--) {
     const int s = (length - 1 - j) % kLanes;
     const int done = __shfl_sync(kAll, now, s), soon = __shfl_sync(kAll, s + 1 < kLanes ? now : next, (s + 1) % kLanes);
-    const int sums = done - before < kWarps ? done - before : kWarps;  // warps that have events: from this one on
-    int w = before % kWarps * pitch;
     staging.settle(soon + kWarps);
     team.sync();
-    for (int q = thread; q < units; q += kHelperThreads) {
-      Real sum = memory.to_h[q] + gradients.at(j - 1, q);
-#pragma unroll
-      for (int n = 0; n < kWarps; n++) {
-        const int from = w + n * pitch < kWarps * pitch ? w + n * pitch : w + (n - kWarps) * pitch;
-        if (n < sums) sum += memory.partial[from + q];
-      }
-      memory.to_h[q] = sum;
-    }
+    gradients.add(j - 1, memory.to_h, memory.partial, Whole ? 128 * kBlocks : pitch, kWarps);
     team.sync();
     staging.issue(done, copy);
     gradients.issue(j - 1 - kAhead);
-    before = done;
     if (s + 1 == kLanes) now = next, next = look(j - 1 - kLanes);
   }
   wait_for_copies<0>();
   gradients.end(memory.to_h, memory.to_c);
+}
+
+template <bool Whole>
+__device__ __forceinline__ void run_backward(const Backward& p, const Team& team, BackwardMemory memory, Index b, int length) {
+  if (team.warp < kWarps) {
+    work_backward<Whole>(p, team, memory, b, length);
+  } else {
+    help_backward<Whole>(p, team, memory, b, length);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_backward(const Backward p) {
@@ -169,13 +165,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_backward(c
   __syncthreads();
   if (b >= p.batch) return;
   const int length = length_of(p, b);
-  if (team.warp >= kWarps) {
-    help_backward(p, team, memory, b, length);
-  } else if (p.pitch % 128 == 0 && p.pitch >= 128 * kBlocks) {
-    work_backward<true>(p, team, memory, b, length);
-  } else {
-    work_backward<false>(p, team, memory, b, length);
-  }
+  p.pitch == 128 * kBlocks ? run_backward<true>(p, team, memory, b, length) : run_backward<false>(p, team, memory, b, length);
 }
 
 }  // namespace phased
