@@ -26,7 +26,7 @@ class EmulatedSteps:
         w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
         return found, j, there, torch.tensor(w)
 
-    def step_forward(self, place, offset, batch, units, products, peephole, h, c):
+    def step_forward(self, place, offset, batch, units, parts, products, peephole, h, c):
         found, j, there, w = self.of_step(place, True, offset, batch, units, peephole)
         if j >= found["steps"]:
             return
@@ -37,7 +37,7 @@ class EmulatedSteps:
             arrivals = at(found["arrivals"], events.stop, dtype=self.arrival)[events]
             assert (arrivals["unit"] == np.arange(units)).all()
             assert (arrivals["row"] == b * found["steps"] + j).all()
-            a, k = arrivals["terms"] + self.numbers(products, batch, units, 4)[b], torch.tensor(arrivals["k"])
+            a, k = arrivals["terms"] + self.numbers(products, parts, batch, units, 4)[:, b].sum(0), torch.tensor(arrivals["k"])
             old = torch.tensor(all_h[b]), torch.tensor(all_c[b])
             new = (*self.propose(torch.tensor(a), *old, w).state, old[1])[:2]
             if found["tape"]:
@@ -45,11 +45,12 @@ class EmulatedSteps:
             all_h[b], all_c[b] = (k * is_now + (1 - k) * was for is_now, was in zip(new, old, strict=True))
             out[b] = all_h[b]
 
-    def step_backward(self, place, offset, batch, units, peephole, to_h, to_c, shares):
+    def step_backward(self, place, offset, batch, units, parts, through, peephole, to_h, to_c, shares):
         found, j, there, w = self.of_step(place, False, offset, batch, units, peephole)
         own_shares = self.numbers(shares, batch, units, 4)
         own_shares[:] = 0
         all_h = self.numbers(to_h, batch, units)
+        all_h += self.numbers(through, parts, batch, units).sum(0)
         all_c = self.numbers(to_c, batch, units) if to_c else np.zeros((batch, units), self.real)
         for b, events in there:
             if found["to_output"]:

@@ -57,6 +57,22 @@ def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape,
     assert_contract(case.poison_padding(), "cuda")
 
 
+@pytest.mark.parametrize("hidden, parts", [(16, 2), (20, 1), (64, 8)])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_products_are_computed_in_parts(by_steps, cell, hidden, parts):
+    assert stepwise.parts_of(3, hidden, forward=True) == parts
+    assert_contract(Case(cell, hidden=hidden, leak=0.01, lengths=[11, 0, 4]), "cuda")
+
+
+@pytest.mark.parametrize("batch, units", [(1, 129), (64, 256), (65, 256), (512, 1024), (32, 4096), (1, 130)])
+@pytest.mark.parametrize("forward", [True, False])
+def test_parts_have_equally_many_columns(batch, units, forward):
+    parts = stepwise.parts_of(batch, units, forward)
+    columns = units if forward else 4 * units
+    assert parts == 1 or columns % (8 * parts) == 0
+    assert (parts == 1) == (units == 4096 or columns % 16 != 0)
+
+
 def test_steps_recorded_in_inference_mode_serve_training(by_steps):
     case = Case("lstm", leak=0.01, lengths=[11, 0, 4])
     with torch.inference_mode():

@@ -1,5 +1,5 @@
 // One step of a layer with many units, of which each has an event: between two steps the host multiplies all states with all
-// weights, as one matrix product. A thread has a unit of a sequence.
+// weights, as matrix products of some parts of the sum, which are added up here. A thread has a unit of a sequence.
 #include "steps.h"
 
 namespace phased {
@@ -25,11 +25,11 @@ static_assert(sizeof(Place) == PHASED_PLACE * sizeof(Index));
 
 extern "C" __global__ void place_steps(Place* to, const Place place) { *to = place; }
 
-// Step `first` + `offset`: products (batch, units, 4), without the terms of input and bias; h and c (batch, units) are replaced.
-// Steps after the last change nothing.
+// Step `first` + `offset`: parts of the products (parts, batch, units, 4), without the terms of input and bias; h and c (batch,
+// units) are replaced. Steps after the last change nothing.
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
-    step_forward(const Place* place, Index offset, Index batch, Index units, const Real* products, const Real* peephole, Real* h,
-                 Real* c) {
+    step_forward(const Place* place, Index offset, Index batch, Index units, Index parts, const Real* products,
+                 const Real* peephole, Real* h, Real* c) {
   const Place at = *place;
   const Index i = blockIdx.x * Index(blockDim.x) + threadIdx.x, b = i / units, unit = i % units, j = at.first + offset;
   if (b >= batch || j >= at.steps) return;
@@ -40,7 +40,9 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
   }
   const Index event = (b * at.steps + j) * units + unit;
   const Arrival arrival = at.arrivals[event];
-  const Four terms = load_four(arrival.terms) + load_four(products + 4 * i);
+  Four terms = load_four(arrival.terms);
+#pragma unroll 8
+  for (Index part = 0; part < parts; part++) terms = terms + load_four(products + 4 * (part * batch * units + i));
   Real w[3] = {}, new_c, record[kRecord];
   peepholes(peephole, units, static_cast<int>(unit), w);
   out = h[i] = accept(terms.v, arrival.head.k, h[i], Cell::has_c ? c[i] : Real(0), w, new_c, record);
@@ -49,20 +51,24 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
 }
 
 // Step `first` - `offset`: to_h and to_c (batch, units), the gradients to the state after it, are replaced by those to the state
-// before it, except for what comes through the products, whose gradients are `shares` (batch, units, 4). Steps before the first
-// have none.
+// before it. What comes to h through the products, whose gradients are `shares` (batch, units, 4), is missing: the next step adds
+// it, in parts (parts, batch, units). Steps before the first have no shares.
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
-    step_backward(const Place* place, Index offset, Index batch, Index units, const Real* peephole, Real* to_h, Real* to_c,
-                  Real* shares) {
+    step_backward(const Place* place, Index offset, Index batch, Index units, Index parts, const Real* through,
+                  const Real* peephole, Real* to_h, Real* to_c, Real* shares) {
   const Place at = *place;
   const Index i = blockIdx.x * Index(blockDim.x) + threadIdx.x, b = i / units, unit = i % units, j = at.first - offset;
   if (b >= batch) return;
+  Real own_h = to_h[i];
+#pragma unroll 8
+  for (Index part = 0; part < parts; part++) own_h += through[part * batch * units + i];
   if (j < 0 || j >= at.length(b)) {
+    to_h[i] = own_h;
     store_four(shares + 4 * i, Four{});
     return;
   }
   const Index event = (b * at.steps + j) * units + unit;
-  Real record[kRecord], w[3] = {}, own_h = to_h[i], own_c = Cell::has_c ? to_c[i] : Real(0);
+  Real record[kRecord], w[3] = {}, own_c = Cell::has_c ? to_c[i] : Real(0);
   if (at.to_output) own_h += at.to_output[j * at.output_step + b * at.output_batch + unit];
   at.tape[event].read(record);
   peepholes(peephole, units, static_cast<int>(unit), w);

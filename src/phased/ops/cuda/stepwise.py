@@ -1,6 +1,8 @@
-"""The recurrence of a layer with many units that all have events: at every step one matrix product, and one kernel for all cells.
+"""The recurrence of a layer with many units that all have events: at every step matrix products, and one kernel for all cells.
 
-From the second run of a size on, CHUNK steps are one recorded CUDA graph, so that Python does not launch every step.
+A step's product has few rows, one for each sequence. So it is computed in parts, each a sum over some of the columns, which keeps
+more of the GPU busy; the kernel adds them up. From the second run of a size on, CHUNK steps are one recorded CUDA graph, so that
+Python does not launch every step.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 THREADS = 256
 CHUNK = 32  # steps of a graph
 KEPT = 8  # graphs of the last sizes
+# Parts of a step's product, which were fastest on an H200: forwards of up to so many sequences, and of more; and backwards.
+PARTS, FEWEST, PARTS_BACKWARD = {64: 8, 256: 4}, 2, 8
+EVEN = 8  # columns of a part are a multiple of it
+WHOLE_FROM = 2048  # units, from which a product is not computed in parts: it keeps the GPU busy by itself
 
 
 class Place(NamedTuple):
@@ -50,7 +56,8 @@ class Memory(NamedTuple):
         weights: on h, (units * PRODUCTS, units).
         peephole: (3, units), or None.
         h, c: the state, or the gradient to it, (batch, units); the GRU has no c.
-        products: of all units, or the gradients to them, (batch, units * PRODUCTS).
+        products: of all units, in parts, (parts, batch, units * PRODUCTS); backwards the gradients to them, one part.
+        through: backwards, what the gradients to the products add to the gradient to h, in parts, (parts, batch, units).
     """
 
     place: Tensor
@@ -59,6 +66,20 @@ class Memory(NamedTuple):
     h: Tensor
     c: Tensor | None
     products: Tensor
+    through: Tensor | None = None
+
+    def add_through(self, to_h: Tensor) -> None:
+        """Add what the last step has given to the gradient to h."""
+        if self.through is not None:
+            to_h.add_(self.through.sum(0))
+
+
+def parts_of(batch: int, units: int, forward: bool) -> int:
+    """How many parts a step's product has: a sum over the units' h or, backwards, over the gradients to all their products."""
+    columns = units if forward else PRODUCTS * units
+    wanted = next((parts for most, parts in PARTS.items() if batch <= most), FEWEST) if forward else PARTS_BACKWARD
+    even = (parts for parts in (8, 4, 2) if parts <= wanted and columns % (EVEN * parts) == 0)
+    return next(even, 1) if units < WHOLE_FROM else 1
 
 
 class Steps:
@@ -78,25 +99,33 @@ class Steps:
         self._run(place, to_state, self._step_backward, -1)
 
     def _step_forward(self, offset: int, at: Memory) -> None:
-        torch.mm(at.h, at.weights.T, out=at.products)
-        self._launch("step_forward", at, offset, at.products, at.peephole, at.h, at.c)
+        parts, batch, _ = at.products.shape
+        h, weights = at.h.view(batch, parts, -1), at.weights.view(len(at.weights), parts, -1)
+        torch.bmm(h.transpose(0, 1), weights.permute(1, 2, 0), out=at.products)
+        self._launch("step_forward", at, offset, parts, at.products, at.peephole, at.h, at.c)
 
     def _step_backward(self, offset: int, at: Memory) -> None:
-        self._launch("step_backward", at, offset, at.peephole, at.h, at.c, at.products)
-        at.h.addmm_(at.products, at.weights)
+        assert at.through is not None
+        parts, batch, units = at.through.shape
+        self._launch("step_backward", at, offset, parts, at.through, at.peephole, at.h, at.c, at.products)
+        shares, weights = at.products.view(batch, parts, -1), at.weights.view(parts, -1, units)
+        torch.bmm(shares.transpose(0, 1), weights, out=at.through)
 
     def _run(self, place: Place, state: Sequence[Tensor], step: Callable[[int, Memory], None], direction: int) -> None:
         call = self.call
         if not (self.grid and call.steps):
             return
         h, c = state[0], state[1] if len(state) > 1 else None
+        forward = direction > 0
+        parts = parts_of(call.batch, call.units, forward)
         own = Memory(
             call.empty(PLACE, dtype=torch.int64),
             call.recurrent_weights().contiguous(),  # as in a graph: the layout may decide how they are multiplied
             call.peepholes,
             h,
             c,
-            call.empty(call.batch, PRODUCTS * call.units),
+            call.empty(parts if forward else 1, call.batch, PRODUCTS * call.units),
+            None if forward else call.empty(parts, call.batch, call.units).zero_(),
         )
         with without_autocast():
             precision = torch.backends.cuda.matmul.fp32_precision  # the recorded products keep that of their recording
@@ -106,6 +135,7 @@ class Steps:
                 self._begin(own, place)
                 for offset in range(call.steps):
                     step(offset, own)
+                own.add_through(h)
                 return
             with recorded.lock:
                 recorded.fill(own)
@@ -113,13 +143,14 @@ class Steps:
                     self._begin(recorded.memory, place._replace(first=place.first + direction * first))
                     recorded.graph.replay()
                 recorded.give_back(own)
+                recorded.memory.add_through(h)
 
     def _begin(self, at: Memory, place: Place) -> None:
         self.kernels.launch("place_steps", self.call.device, 1, 1, (address(at.place), *place))
 
-    def _launch(self, name: str, at: Memory, offset: int, *tensors: Tensor | None) -> None:
+    def _launch(self, name: str, at: Memory, offset: int, parts: int, *tensors: Tensor | None) -> None:
         call = self.call
-        given = (address(at.place), offset, call.batch, call.units, *map(address, tensors))
+        given = (address(at.place), offset, call.batch, call.units, parts, *map(address, tensors))
         self.kernels.launch(name, call.device, self.grid, THREADS, given)
 
 
@@ -138,8 +169,9 @@ class Recorded:
         self.graph = record(work)
 
     def fill(self, own: Memory) -> None:
-        """Take over weights and state of a run."""
+        """Take over weights and state of a run, and the zeros that no step has given yet."""
         copy(self.memory[1:5], own[1:5])
+        copy(self.memory[6:], own[6:])
 
     def give_back(self, own: Memory) -> None:
         """Return the state."""
