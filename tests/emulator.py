@@ -152,6 +152,8 @@ class Emulator(EmulatedSteps, EmulatedSums):
         self, time, time_batch, time_step, all_gates, batch, steps, units, leak, square, mask, start, found, x, x_step, x_batch,
         features, wx, bias, products, lanes, unit_of, row_of, room, arrivals, capacity, added_up, to, mark,
     ):  # fmt: skip
+        assert lanes in (1, 4, 8)
+        assert (lanes == 1) == (features < 2)
         rows, blocks = batch * steps, -(-batch * steps // STRETCH)
         is_open = np.ones((rows, units), bool)
         if found:

@@ -7,6 +7,7 @@ import torch
 
 from phased.ops.cuda import driver, sum_layout
 from phased.ops.cuda import layout as layout_of
+from phased.ops.cuda.constants import ROUNDS
 
 
 class H200:
@@ -46,6 +47,7 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
             assert layout.most >= most
         else:
             assert layout.ring * 7 >= 8 * (2 * most + layout.warps) or name.startswith("dense")
+            assert layout.ring >= ROUNDS * layout.warps or name != "backward"  # a place is wrapped around once
 
 
 @pytest.mark.parametrize("name", ["forward", "backward"])

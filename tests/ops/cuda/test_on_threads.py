@@ -34,7 +34,7 @@ GROUPS = {
     "backward": [
         *[(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 2, 2, 90), (33, 4, 1, 33), (10, 2, 4, 10)],
         *[(128, 4, 2, 104), (120, 4, 1, 119), (10, 1, 4, 10)],  # the first two with weights in registers
-        *[(121, 4, 2, 104), (125, 4, 1, 109), (1, 1, 2, 1)],
+        *[(110, 4, 3, 110), (121, 4, 2, 104), (125, 4, 1, 109), (1, 1, 2, 1)],
     ],
 }
 
@@ -104,7 +104,7 @@ def test_grouped_sequences(way, number, tmp_path):
     units, warps, teams, rows = GROUPS[way][number]
     cell, peephole, half = KINDS[number % 3]
     defined = macros(cell, "float", half, peephole, -(-units // 16), warps, 1, 32 * teams * (warps + 1), units - rows)
-    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "held": 0})
+    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "kind": 0})
     steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
     for null in (0, 1):  # whether initial states, the tape and gradients are missing
         assert_right(program, units, 4, steps, teams, rows, null, units)
@@ -123,7 +123,26 @@ def test_sequences_with_all_weights_in_shared_memory(way, number, tmp_path):
     plans = (layout._held(way, units, 4, min(units, 5), most, 4, structs, teams, limit) for limit in count(step=64))
     plan = next(plan for plan in plans if plan)  # with as little shared memory, and as short rings, as possible
     defined = macros(cell, "float", half, peephole, 1, plan.warps, plan.helpers, plan.block)
-    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "held": 1})
+    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "kind": 1})
     steps = 140 if units < 64 else 12  # the ends of 128 steps are in a ring
     for null in (0, 1):
         assert_right(program, units, 4, steps, teams, plan.ring, null, plan.most)
+
+
+# Units and sequences of a block: rows of weights that are whole blocks of columns or not, and longer than a lane's registers.
+STREAMED = [(33, 2), (128, 2), (130, 1), (384, 1), (1024, 1), (1101, 1)]
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("number", range(len(STREAMED)))
+def test_sequences_with_streamed_weights(way, number, tmp_path):
+    units, teams = STREAMED[number]
+    cell, peephole, half = KINDS[number % 3]
+    most, structs = -(-units // 8) * 8, struct_bytes(4, half)
+    plan = layout._by_units(way, units, 4, 4, most, 4, structs, teams, 2**18)
+    ring = -(-(2 * most + plan.warps) // 14) * 16  # as short as it may be
+    defined = macros(cell, "float", half, peephole, layout.blocks(units), plan.warps, plan.helpers, plan.block)
+    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "kind": 2})
+    steps = 40 if units < 64 else 7 if units < 300 else 3  # where events end is looked up for 32 steps at a time
+    for null in (0, 1):
+        assert_right(program, units, 4, steps, teams, max(ring, 8 * plan.warps), null, units)

@@ -87,6 +87,20 @@ def test_recorded_steps_give_the_bits_of_single_ones(cls, units, steps):
     assert all(torch.equal(a, b) for a, b in zip(other, again, strict=True))
 
 
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("steps", [5, 64, 75])
+def test_recorded_steps_give_the_bits_of_single_ones_to_the_initial_state(cls, steps):
+    stepwise.GRAPHS = stepwise.Graphs()
+    rnn, (x, time) = layer(256, 0.01, cls), batch(steps)
+    found = []
+    for _ in range(3):  # single steps, recorded ones, and replayed ones
+        state = [torch.ones(1, x.shape[1], 256, device="cuda", requires_grad=True) for _ in rnn.state_names]
+        rnn(x, time, tuple(state) if len(state) > 1 else state[0])[0].square().sum().backward()
+        found.append([s.grad for s in state])
+    for again in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(again, found[0], strict=True))
+
+
 def test_streams_do_not_share_recorded_steps():
     rnn, (x, time) = layer(256, 0.01), batch(300)
     expected = [rnn(factor * x, time)[0].detach() for factor in (1, 2, 1, 2)]

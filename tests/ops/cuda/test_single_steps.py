@@ -64,13 +64,23 @@ def test_products_are_computed_in_parts(by_steps, cell, hidden, parts):
     assert_contract(Case(cell, hidden=hidden, leak=0.01, lengths=[11, 0, 4]), "cuda")
 
 
-@pytest.mark.parametrize("batch, units", [(1, 129), (64, 256), (65, 256), (512, 1024), (32, 4096), (1, 130)])
-@pytest.mark.parametrize("forward", [True, False])
-def test_parts_have_equally_many_columns(batch, units, forward):
-    parts = stepwise.parts_of(batch, units, forward)
-    columns = units if forward else 4 * units
-    assert parts == 1 or columns % (8 * parts) == 0
-    assert (parts == 1) == (units == 4096 or columns % 16 != 0)
+@pytest.mark.parametrize("steps", [4, 8])  # whole chunks: nothing after the last step adds what it has given
+def test_a_last_step_at_the_end_of_a_recorded_chunk(by_steps, steps):
+    case = Case("lstm", hidden=16, steps=steps, leak=0.01)
+    for _ in range(2):  # the second run begins with what the first one has left
+        assert_contract(case, "cuda")
+
+
+@pytest.mark.parametrize(
+    "batch, units, forward, backward",
+    [
+        *[(1, 256, 8, 8), (64, 256, 8, 8), (65, 256, 4, 8), (256, 1024, 4, 8), (257, 1024, 2, 8), (1, 129, 1, 1)],
+        *[(1, 130, 1, 1), (1, 132, 1, 2), (1, 144, 2, 8), (32, 2047, 1, 1), (32, 2048, 1, 1), (32, 4096, 1, 1)],
+    ],
+)
+def test_parts_of_a_product(batch, units, forward, backward):
+    assert stepwise.parts_of(batch, units, forward=True) == forward
+    assert stepwise.parts_of(batch, units, forward=False) == backward
 
 
 def test_steps_recorded_in_inference_mode_serve_training(by_steps):

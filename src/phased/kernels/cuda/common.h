@@ -37,7 +37,7 @@ __device__ __forceinline__ Two load_two(const Real* from) { return *reinterpret_
 __device__ __forceinline__ Four operator+(Four a, Four b) {
   return {a.v[0] + b.v[0], a.v[1] + b.v[1], a.v[2] + b.v[2], a.v[3] + b.v[3]};
 }
-__device__ __forceinline__ Four fixed(Four a) { return {fixed(a.v[0]), fixed(a.v[1]), fixed(a.v[2]), fixed(a.v[3])}; }
+__device__ __forceinline__ Four loaded(Four a) { return {loaded(a.v[0]), loaded(a.v[1]), loaded(a.v[2]), loaded(a.v[3])}; }
 __device__ __forceinline__ Four load_four(const Real* from) { return *reinterpret_cast<const Four*>(from); }
 __device__ __forceinline__ void store_four(Real* to, Four value) { *reinterpret_cast<Four*>(to) = value; }
 

@@ -71,15 +71,16 @@ __device__ __forceinline__ T* fixed(T* in_shared) {
   return static_cast<T*>(__cvta_shared_to_generic(address));
 }
 
-// A number of all threads, in a register, too. A kernel's argument would otherwise be read anew at each use.
-__device__ __forceinline__ int fixed(int number) { return __shfl_sync(0xffffffffu, number, 0); }
+// A number that is the same in all lanes of a warp, all of which call this: it stays in a register. A kernel's argument would
+// otherwise be read anew at each use.
+__device__ __forceinline__ int of_warp(int number) { return __shfl_sync(0xffffffffu, number, 0); }
 
 // A number that is loaded now. Otherwise it may be loaded only when it is clear that it is used.
-__device__ __forceinline__ float fixed(float number) {
+__device__ __forceinline__ float loaded(float number) {
   asm volatile("" : "+f"(number));
   return number;
 }
-__device__ __forceinline__ double fixed(double number) {
+__device__ __forceinline__ double loaded(double number) {
   asm volatile("" : "+d"(number));
   return number;
 }

@@ -14,15 +14,15 @@ constexpr int kOwn = (kWords + kWarps - 1) / kWarps;  // columns of a thread
 constexpr int kNear = 8;                              // events of a step whose weights a thread loads before the cells are known
 constexpr int kFar = 8;                               // steps by which rows of the output's gradient come to the L2 cache before
 constexpr int kLine = 128 / sizeof(Real);             // numbers of a line of the cache
-// Whether few sequences share a multiprocessor. Then latency counts, and loads do not wait for the condition that there is an
-// event; with many sequences the number of loads counts.
-constexpr bool kFew = PHASED_THREADS <= PHASED_KEPT_THREADS;
+// Whether at most two sequences share a block. Then latency counts, and loads do not wait for the condition that there is an event;
+// with more sequences the number of loads counts.
+constexpr bool kFew = PHASED_THREADS < 3 * kTeam;
 // Whether a thread has the weights of units beyond shared memory in registers; otherwise they come from global memory.
-constexpr bool kKept = kOwn == 1 && kBeyond > 0 && kBeyond <= PHASED_KEPT && kFew;
+constexpr bool kKept = kOwn == 1 && kBeyond > 0 && kBeyond <= PHASED_KEPT && PHASED_THREADS <= PHASED_KEPT_THREADS;
 static_assert(kHelpers == 1 && kColumnThreads <= kWide && kOwn <= 2 && kBeyond <= kLanes);
 static_assert(3 * kLanes <= kRing);  // the events of this pass and of the next, and 32 that do not fit yet
 
-__device__ __forceinline__ Four loaded(const Four* from) { return kFew ? fixed(*from) : *from; }
+__device__ __forceinline__ Four read(const Four* from) { return kFew ? loaded(*from) : *from; }
 
 struct alignas(16) FourPlaces {
   int v[4];
@@ -128,7 +128,7 @@ struct Columns {
   // Its weights of an event, from shared memory.
   __device__ __forceinline__ void load(int place, Four weights[kOwn]) const {
 #pragma unroll
-    for (int n = 0; n < kOwn; n++) weights[n] = loaded(held + place + at(n));
+    for (int n = 0; n < kOwn; n++) weights[n] = read(held + place + at(n));
   }
   // Those of one of the units beyond, from global memory.
   __device__ __forceinline__ void load_other(const Backward& p, int other, Four weights[kOwn]) const {
@@ -192,7 +192,7 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
     const int known = kBeyond + kNear > kLanes ? smaller(many, kLanes - beyond) : many;  // whose places are there already
     Four near[kNear][kOwn];
 #pragma unroll
-    for (int i = 0; i < kNear; i += 4) {  // a place that no event of this step has is of a step before, or unit 0's
+    for (int i = 0; i < kNear; i += 4) {  // places after this step's events are old or 0, and their weights are not used
       const FourPlaces places = step.places[i / 4];
 #pragma unroll
       for (int k = 0; k < 4; k++)
@@ -215,7 +215,7 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
     const Four* const shares = memory.shares + beyond;
 #pragma unroll
     for (int i = 0; i < kNear; i++) {
-      const Four share = loaded(shares + i);
+      const Four share = read(shares + i);
       if (i < known)
 #pragma unroll
         for (int n = 0; n < kOwn; n++) add_through(sums[n], near[i][n], share);

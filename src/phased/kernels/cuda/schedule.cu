@@ -332,7 +332,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
       }
     }
     if (!products && lanes == 4) multiply_input<4>(listed, here, seen, wx, bias, inputs, made);
-    if (!products && lanes == 8) multiply_input<8>(listed, here, seen, wx, bias, inputs, made);
+    if (!products && lanes > 4) multiply_input<8>(listed, here, seen, wx, bias, inputs, made);
     __syncthreads();
     const Sixteen* const parts = reinterpret_cast<const Sixteen*>(made);
     Sixteen* const to = reinterpret_cast<Sixteen*>(arrivals + first + from);

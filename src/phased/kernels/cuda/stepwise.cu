@@ -50,9 +50,10 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
   if (at.tape) at.tape[event].write(record);
 }
 
-// Step `first` - `offset`: to_h and to_c (batch, units), the gradients to the state after it, are replaced by those to the state
-// before it. What comes to h through the products, whose gradients are `shares` (batch, units, 4), is missing: the next step adds
-// it, in parts (parts, batch, units). Steps before the first have no shares.
+// Step `first` - `offset`. The gradients to the state after it are to_c and the sum of to_h (batch, units) and of all parts of
+// `through` (parts, batch, units), which the step after it has given through its products. They are replaced by those to the state
+// before it, without what its own products give, whose gradients are `shares` (batch, units, 4). Before the first step `through` is
+// added, and there are no shares.
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS)
     step_backward(const Place* place, Index offset, Index batch, Index units, Index parts, const Real* through,
                   const Real* peephole, Real* to_h, Real* to_c, Real* shares) {

@@ -32,7 +32,7 @@ struct BackwardMemory {
 // `Whole`: rows of weights have exactly kBlocks blocks of columns, so that all lanes have columns in all of them.
 template <bool Whole>
 __device__ __forceinline__ void work_backward(const Backward& p, const Team& team, BackwardMemory memory, Index b, int length) {
-  const int pitch = fixed(int(p.pitch)), ring = fixed(int(p.ring)), lane = team.lane, first_row = int(b * p.steps);
+  const int pitch = of_warp(int(p.pitch)), ring = of_warp(int(p.ring)), lane = team.lane, first_row = int(b * p.steps);
   const Real* const weights = p.wh;
   const Index end = p.start[b * p.steps + length];
   const int count = int(end - p.start[b * p.steps]);
@@ -76,23 +76,29 @@ __device__ __forceinline__ void work_backward(const Backward& p, const Team& tea
         const int unit = __shfl_sync(kAll, place.unit, r);
         Real by[4];
         for (int g = 0; g < 4; g++) by[g] = __shfl_sync(kAll, a[g], r);
-        const bool add = any || r > 0;
+        const bool first = !any && r == 0;  // of the warp's events in this step: its rows have been fetched
         const auto add_block = [&](int n) {
           Rows rows;
           rows.load<Whole>(weights, unit, pitch, 4 * lane + 128 * n);
           rows.add_to(sums[n], by);
         };
-        if (add) {
+        if (first) {
 #pragma unroll
-          for (int n = 0; n < kBlocks; n++) add_block(n);
+          for (int n = 0; n < kBlocks; n++) {
+            if (n < kHeld) {
+              held[n < kHeld ? n : 0].add_to(sums[n], by);
+            } else {
+              add_block(n);
+            }
+          }
         } else {
 #pragma unroll
-          for (int n = 0; n < kBlocks; n++) n < kHeld ? held[n < kHeld ? n : 0].add_to(sums[n], by) : add_block(n);
+          for (int n = 0; n < kBlocks; n++) add_block(n);
         }
         for (int q = 128 * kBlocks; 4 * lane + q < pitch; q += 128) {  // more columns than registers
           Rows rows;
           rows.load(weights, unit, pitch, 4 * lane + q);
-          Four sum = add ? load_four(partial + q) : Four{};
+          Four sum = first ? Four{} : load_four(partial + q);
           rows.add_to(sum, by);
           store_four(partial + q, sum);
         }
@@ -165,7 +171,11 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_backward(c
   __syncthreads();
   if (b >= p.batch) return;
   const int length = length_of(p, b);
-  p.pitch == 128 * kBlocks ? run_backward<true>(p, team, memory, b, length) : run_backward<false>(p, team, memory, b, length);
+  if (p.pitch == 128 * kBlocks) {
+    run_backward<true>(p, team, memory, b, length);
+  } else {
+    run_backward<false>(p, team, memory, b, length);
+  }
 }
 
 }  // namespace phased

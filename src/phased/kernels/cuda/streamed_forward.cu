@@ -20,9 +20,10 @@ struct ForwardMemory {
   }
 };
 
+// `Whole`: rows of weights are a multiple of the columns that a warp has at once.
 template <bool Whole>
 __device__ __forceinline__ void work_forward(const Forward& p, const Team& team, ForwardMemory memory, Index b, int length) {
-  const int pitch = fixed(int(p.pitch)), ring = fixed(int(p.ring)), lane = team.lane, first_row = int(b * p.steps);
+  const int pitch = of_warp(int(p.pitch)), ring = of_warp(int(p.ring)), lane = team.lane, first_row = int(b * p.steps);
   const Index first = p.start[b * p.steps];
   const int count = int(p.start[b * p.steps + length] - first);
   Copies at = memory.copies;

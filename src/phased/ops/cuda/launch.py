@@ -32,10 +32,10 @@ from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
 
-MANY_FEATURES = 32  # from which eight threads multiply the input of an event, otherwise four: faster on an H200
+MANY_FEATURES = 32  # from which eight threads multiply the input of an event; of fewer four, of one feature one
 LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in whole tiles and groups
 
-# Units from which dense layers have one matrix product a step (stepwise.py): faster at all sizes measured, from 136 on.
+# Units from which dense layers have a matrix product at every step (stepwise.py): faster at all sizes measured, from 136 on.
 MANY_UNITS = 129
 
 REALS = {torch.float32: "float", torch.float64: "double"}

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 THREADS = 256
 CHUNK = 32  # steps of a graph
 KEPT = 8  # graphs of the last sizes
-# Parts of a step's product, which were fastest on an H200: forwards of up to so many sequences, and of more; and backwards.
-PARTS, FEWEST, PARTS_BACKWARD = {64: 8, 256: 4}, 2, 8
-EVEN = 8  # columns of a part are a multiple of it
+# Parts of a step's product. Forwards: 8 for up to 64 sequences, 4 for up to 256, 2 for more; backwards: 8. Fastest on an H200.
+FORWARD_PARTS, FORWARD_PARTS_OF_MANY, BACKWARD_PARTS = {64: 8, 256: 4}, 2, 8
+COLUMNS = 8  # of a part are a multiple of this, so that its rows are aligned
 WHOLE_FROM = 2048  # units, from which a product is not computed in parts: it keeps the GPU busy by itself
 
 
@@ -68,18 +68,16 @@ class Memory(NamedTuple):
     products: Tensor
     through: Tensor | None = None
 
-    def add_through(self, to_h: Tensor) -> None:
-        """Add what the last step has given to the gradient to h."""
-        if self.through is not None:
-            to_h.add_(self.through.sum(0))
-
 
 def parts_of(batch: int, units: int, forward: bool) -> int:
-    """How many parts a step's product has: a sum over the units' h or, backwards, over the gradients to all their products."""
+    """Parts of a step's product, which sums over the h of all units or, backwards, over the gradients to all their products."""
     columns = units if forward else PRODUCTS * units
-    wanted = next((parts for most, parts in PARTS.items() if batch <= most), FEWEST) if forward else PARTS_BACKWARD
-    even = (parts for parts in (8, 4, 2) if parts <= wanted and columns % (EVEN * parts) == 0)
-    return next(even, 1) if units < WHOLE_FROM else 1
+    wanted = BACKWARD_PARTS
+    if forward:
+        wanted = next((parts for most, parts in FORWARD_PARTS.items() if batch <= most), FORWARD_PARTS_OF_MANY)
+    if units >= WHOLE_FROM:
+        return 1
+    return next((parts for parts in (8, 4, 2) if parts <= wanted and columns % (COLUMNS * parts) == 0), 1)
 
 
 class Steps:
@@ -105,11 +103,16 @@ class Steps:
         self._launch("step_forward", at, offset, parts, at.products, at.peephole, at.h, at.c)
 
     def _step_backward(self, offset: int, at: Memory) -> None:
+        self._cells_backward(offset, at)
         assert at.through is not None
         parts, batch, units = at.through.shape
-        self._launch("step_backward", at, offset, parts, at.through, at.peephole, at.h, at.c, at.products)
         shares, weights = at.products.view(batch, parts, -1), at.weights.view(parts, -1, units)
         torch.bmm(shares.transpose(0, 1), weights, out=at.through)
+
+    def _cells_backward(self, offset: int, at: Memory) -> None:
+        """A step without its product. Before the first step it only adds to h's gradient what the last one has given."""
+        assert at.through is not None
+        self._launch("step_backward", at, offset, len(at.through), at.through, at.peephole, at.h, at.c, at.products)
 
     def _run(self, place: Place, state: Sequence[Tensor], step: Callable[[int, Memory], None], direction: int) -> None:
         call = self.call
@@ -135,15 +138,17 @@ class Steps:
                 self._begin(own, place)
                 for offset in range(call.steps):
                     step(offset, own)
-                own.add_through(h)
+                if not forward:
+                    self._cells_backward(call.steps, own)
                 return
             with recorded.lock:
                 recorded.fill(own)
-                for first in range(0, call.steps, CHUNK):  # steps beyond the last do nothing
+                for first in range(0, call.steps, CHUNK):  # steps beyond the last compute no cells
                     self._begin(recorded.memory, place._replace(first=place.first + direction * first))
                     recorded.graph.replay()
+                if not forward:
+                    self._cells_backward(CHUNK, recorded.memory)
                 recorded.give_back(own)
-                recorded.memory.add_through(h)
 
     def _begin(self, at: Memory, place: Place) -> None:
         self.kernels.launch("place_steps", self.call.device, 1, 1, (address(at.place), *place))
@@ -169,9 +174,10 @@ class Recorded:
         self.graph = record(work)
 
     def fill(self, own: Memory) -> None:
-        """Take over weights and state of a run, and the zeros that no step has given yet."""
+        """Take over weights and state of a run."""
         copy(self.memory[1:5], own[1:5])
-        copy(self.memory[6:], own[6:])
+        if self.memory.through is not None:
+            self.memory.through.zero_()  # no step has given anything yet
 
     def give_back(self, own: Memory) -> None:
         """Return the state."""

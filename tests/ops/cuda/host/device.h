@@ -118,9 +118,9 @@ template <class T>
 T* fixed(T* in_shared) {
   return in_shared;
 }
-inline int fixed(int number) { return number; }
-inline float fixed(float number) { return number; }
-inline double fixed(double number) { return number; }
+inline int of_warp(int number) { return number; }
+inline float loaded(float number) { return number; }
+inline double loaded(double number) { return number; }
 
 template <int Threads>
 void barrier(int number) {

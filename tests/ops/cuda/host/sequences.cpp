@@ -1,14 +1,21 @@
-// A kernel of grouped_forward.cu, held_forward.cu (with PHASED_HELD 1) or those backwards (with PHASED_WAY 1) on a CPU's threads,
-// against plain loops. Arguments: units, sequences, steps, sequences of a block, units with weights in shared memory or, where all
-// have, events of a sequence there, whether all that may be null is, and how many events a step may have.
+// A kernel of grouped_forward.cu, held_forward.cu (with PHASED_KIND 1), streamed_forward.cu (with 2), or those backwards (with
+// PHASED_WAY 1) on a CPU's threads, against plain loops. Arguments: units, sequences, steps, sequences of a block, units with weights
+// in shared memory or, for other kernels than grouped ones, events of a sequence there, whether all that may be null is, and how many
+// events a step may have.
 #include "threads.h"
 
 #include <cmath>
 
-#if PHASED_HELD && PHASED_WAY
+#if PHASED_KIND == 2 && PHASED_WAY
+#include "streamed_backward.cu"
+#define KERNEL streamed_backward
+#elif PHASED_KIND == 2
+#include "streamed_forward.cu"
+#define KERNEL streamed_forward
+#elif PHASED_KIND && PHASED_WAY
 #include "held_backward.cu"
 #define KERNEL held_backward
-#elif PHASED_HELD
+#elif PHASED_KIND
 #include "held_forward.cu"
 #define KERNEL held_forward
 #elif PHASED_WAY
