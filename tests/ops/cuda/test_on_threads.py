@@ -143,6 +143,6 @@ def test_sequences_with_streamed_weights(way, number, tmp_path):
     ring = -(-(2 * most + plan.warps) // 14) * 16  # as short as it may be
     defined = macros(cell, "float", half, peephole, layout.blocks(units), plan.warps, plan.helpers, plan.block)
     program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "kind": 2})
-    steps = 40 if units < 64 else 7 if units < 300 else 3  # where events end is looked up for 32 steps at a time
+    steps = 34 if units < 64 else 7 if units < 300 else 3  # where events end is looked up for 32 steps at a time
     for null in (0, 1) if units < 300 else (0,):
-        assert_right(program, units, 4, steps, teams, max(ring, 8 * plan.warps), null, units)
+        assert_right(program, units, 3, steps, teams, max(ring, 8 * plan.warps), null, units)
