@@ -11,7 +11,7 @@ import torch
 
 from phased.ops.cuda import layout
 from phased.ops.cuda.compiler import FOLDERS
-from phased.ops.cuda.constants import SPREAD_WARPS, macros, struct_bytes
+from phased.ops.cuda.constants import ROUNDS, SPREAD_WARPS, macros, struct_bytes
 
 HOST = Path(__file__).parent / "host"
 SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
@@ -46,6 +46,13 @@ def built(program, folder, defined):
     command = ["g++", "-O1", "-std=c++17", "-pthread", *flags, *folders, str(HOST / f"{program}.cpp"), "-o", str(made)]
     subprocess.run(command, check=True, timeout=120)
     return made
+
+
+def built_sequences(kind, way, number, folder, plan, blocks=1):
+    """The program for a layout's kernel: of small layers (kind 1) or of streamed weights (kind 2)."""
+    cell, peephole, half = KINDS[number % 3]
+    defined = macros(cell, "float", half, peephole, blocks, plan.warps, plan.helpers, plan.block)
+    return built("sequences", folder, defined | {"way": int(way == "backward"), "kind": kind})
 
 
 def assert_right(program, *arguments):
@@ -118,12 +125,10 @@ HELD_SIZES = [(110, 1), (33, 2), (1, 3), (20, 1), (20, 4)]
 @pytest.mark.parametrize("number", range(len(HELD_SIZES)))
 def test_sequences_with_all_weights_in_shared_memory(way, number, tmp_path):
     units, teams = HELD_SIZES[number]
-    cell, peephole, half = KINDS[number % 3]
-    most, structs = -(-units // 8) * 8, struct_bytes(4, half)
+    most, structs = -(-units // 8) * 8, struct_bytes(4, KINDS[number % 3][2])
     plans = (layout._held(way, units, 4, min(units, 5), most, 4, structs, teams, limit) for limit in count(step=64))
     plan = next(plan for plan in plans if plan)  # with as little shared memory, and as short rings, as possible
-    defined = macros(cell, "float", half, peephole, 1, plan.warps, plan.helpers, plan.block)
-    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "kind": 1})
+    program = built_sequences(1, way, number, tmp_path, plan)
     steps = 140 if units < 64 else 12  # the ends of 128 steps are in a ring
     for null in (0, 1):
         assert_right(program, units, 4, steps, teams, plan.ring, null, plan.most)
@@ -137,12 +142,10 @@ STREAMED = [(33, 2), (128, 2), (130, 1), (1024, 1), (1101, 1)]
 @pytest.mark.parametrize("number", range(len(STREAMED)))
 def test_sequences_with_streamed_weights(way, number, tmp_path):
     units, teams = STREAMED[number]
-    cell, peephole, half = KINDS[number % 3]
-    most, structs = -(-units // 8) * 8, struct_bytes(4, half)
+    most, structs = -(-units // 8) * 8, struct_bytes(4, KINDS[number % 3][2])
     plan = layout._by_units(way, units, 4, 4, most, 4, structs, teams, 2**18)
-    ring = -(-(2 * most + plan.warps) // 14) * 16  # as short as it may be
-    defined = macros(cell, "float", half, peephole, layout.blocks(units), plan.warps, plan.helpers, plan.block)
-    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "kind": 2})
+    ring = max(-(-(2 * most + plan.warps) // 14) * 16, ROUNDS * plan.warps)  # as short as it may be
+    program = built_sequences(2, way, number, tmp_path, plan, layout.blocks(units))
     steps = 34 if units < 64 else 7 if units < 300 else 3  # where events end is looked up for 32 steps at a time
     for null in (0, 1) if units < 300 else (0,):
-        assert_right(program, units, 3, steps, teams, max(ring, 8 * plan.warps), null, units)
+        assert_right(program, units, 3, steps, teams, ring, null, units)

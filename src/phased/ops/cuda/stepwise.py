@@ -29,7 +29,7 @@ KEPT = 8  # graphs of the last sizes
 # Parts of a step's product. Forwards: 8 for up to 64 sequences, 4 for up to 256, 2 for more; backwards: 8. Fastest on an H200.
 FORWARD_PARTS, FORWARD_PARTS_OF_MANY, BACKWARD_PARTS = {64: 8, 256: 4}, 2, 8
 COLUMNS = 8  # of a part are a multiple of this, so that its rows are aligned
-WHOLE_FROM = 2048  # units, from which a product is not computed in parts: it keeps the GPU busy by itself
+WHOLE_FROM = 2048  # units, from which a product is not computed in parts: at 4,096 it keeps an H200 busy by itself
 
 
 class Place(NamedTuple):
