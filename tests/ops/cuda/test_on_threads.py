@@ -146,6 +146,6 @@ def test_sequences_with_streamed_weights(way, number, tmp_path):
     plan = layout._by_units(way, units, 4, 4, most, 4, structs, teams, 2**18)
     ring = max(-(-(2 * most + plan.warps) // 14) * 16, ROUNDS * plan.warps)  # as short as it may be
     program = built_sequences(2, way, number, tmp_path, plan, layout.blocks(units))
-    steps = 34 if units < 64 else 7 if units < 300 else 3  # where events end is looked up for 32 steps at a time
+    steps = 34 if units < 64 else 7 if units < 300 else 5  # where events end is looked up for 32 steps at a time
     for null in (0, 1) if units < 300 else (0,):
         assert_right(program, units, 3, steps, teams, ring, null, units)
