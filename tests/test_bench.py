@@ -12,8 +12,8 @@ from digits import write_data
 from phased.bench import cpu, epoch, lipreading, measure, nmnist, onnx, stream, tables, tasks
 from phased.cli.app import app
 from phased.experiments.network import NetworkConfig
+from phased.ops.core import MISSING
 from phased.ops.cpu import passes
-from phased.ops.cpu.core import MISSING
 from phased.paper.adding import runs as adding
 from phased.paper.frequency import runs as frequency
 from phased.paper.frequency.task import Sines

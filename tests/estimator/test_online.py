@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from patients import known, measured, patients
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
-from phased.ops.cpu.core import MISSING
+from phased.ops.core import MISSING
 
 X, Y = patients()
 

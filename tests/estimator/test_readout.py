@@ -9,7 +9,7 @@ from phased.estimator import readout
 from phased.estimator.network import Network
 from phased.estimator.readout import by_torch, read_out
 from phased.estimator.summary import Pieces
-from phased.ops.cpu.core import MISSING
+from phased.ops.core import MISSING
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 LENGTHS = torch.tensor([4, 0, 1, 3, 2])

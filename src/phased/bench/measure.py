@@ -19,7 +19,7 @@ import torch
 import phased
 from phased.bench.instructions import held
 from phased.machine import processor
-from phased.ops.cpu.core import core
+from phased.ops.core import core
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def bench(
 def hold_to(instructions: str, command: list[str]) -> None:
     """Unless this process is restricted to the instruction set, run the command in one that is, and exit."""
     from phased.bench.instructions import environment, held, variables
-    from phased.ops.cpu.core import core
+    from phased.ops.core import core
 
     available = [] if core is None else core.instruction_sets()
     if instructions not in available:

@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 
 from phased.estimator.pooling import pool_states
 from phased.estimator.summary import Pieces
-from phased.ops.cpu.core import KINDS, core
+from phased.ops.core import KINDS, core
 from phased.ops.memory import address, contiguous
 
 

@@ -20,7 +20,7 @@ from phased.estimator.settings import Settings
 from phased.estimator.stepping import Steps
 from phased.layer import PhasedRNN
 from phased.learn.best import tensors
-from phased.ops.cpu.core import core
+from phased.ops.core import core
 
 
 class Compiled(NamedTuple):

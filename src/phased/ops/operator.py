@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -216,27 +217,27 @@ def eager_function(
         @staticmethod
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
             result = forward(problem, True) if begin is None or saving_is_hooked() else begin(problem)
-            ctx.cell, ctx.gate, ctx.autocast, ctx.known = problem.cell, problem.gate[3:], problem.autocast, result[3:]
-            ctx.counts = len(problem.state), len(problem.weights.present()), len(result.final)
+            counts = 1 + len(problem.state), len(tensors) - 3, len(result.final)
+            ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result[3:], counts
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
             return result.output, *result.final
 
         @staticmethod
         def backward(ctx: Any, to_output: Tensor | None, *to_final: Tensor | None) -> tuple[Any, ...]:
-            states, weights, finals = ctx.counts
-            *rest, time, lengths = ctx.saved_tensors
-            inputs = rest[: 1 + states + weights + 3]
-            output, *rest = rest[len(inputs) :]
-            final, saved = rest[:finals], rest[finals:]
-            input, *given = inputs
-            state, matrices, gate = tuple(given[:states]), given[states:-3], TimeGate(*given[-3:], *ctx.gate)
-            problem = Problem(ctx.cell, gate, input, time, state, Weights.from_present(matrices), lengths, ctx.autocast)
-            with torch.no_grad():
-                result = Result(output, tuple(final), saved, *ctx.known)
+            cell, kind, autocast, known, (weights, gates, finals) = ctx.settings
+            *kept, time, lengths = ctx.saved_tensors
+            input, *state = kept[:weights]
+            end = gates + 4 + finals
+            matrices, gate = Weights.from_present(kept[weights:gates]), TimeGate(*kept[gates : gates + 3], *kind)
+            problem = Problem(cell, gate, input, time, tuple(state), matrices, lengths, autocast)
+            result = Result(kept[gates + 3], tuple(kept[gates + 4 : end]), kept[end:], *known)
+            again = torch.is_grad_enabled()  # create_graph=True
+            with torch.no_grad() if again else nullcontext():
                 gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[1])
             results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)
-            if torch.is_grad_enabled():  # create_graph=True
+            if again:
+                inputs = kept[: gates + 3]
                 depends_on = [tensor for tensor in (*inputs, to_output, *to_final) if tensor is not None]
                 results = FirstDerivative.apply(len(results), *results, *depends_on)  # type: ignore[no-untyped-call]
             return None, *results

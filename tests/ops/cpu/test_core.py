@@ -11,8 +11,8 @@ from contract import Case, assert_contract
 from instructions import CoreOn
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
+from phased.ops.core import MISSING, core
 from phased.ops.cpu.call import Call
-from phased.ops.cpu.core import MISSING, core
 from phased.ops.cpu.passes import is_dense
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))

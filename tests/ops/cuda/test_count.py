@@ -9,7 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 from contract import Case, assert_contract
 from on_gpu import batch, gradients, layer
-from phased.ops.cuda import count, passes, pinned
+from phased.ops.cuda import count, launch, passes, pinned, repeated, uncounted
+from phased.ops.cuda.listing import listing_of
 
 pytestmark = pytest.mark.gpu
 
@@ -27,11 +28,19 @@ SITUATIONS = {
 @pytest.mark.parametrize("before, now", [*itertools.permutations(SITUATIONS, 2)])
 def test_a_batch_may_have_far_more_events_than_the_last_one(monkeypatch, units, before, now):
     rnn, (x, _) = layer(units, period=100.0, ratio_on=0.05), batch(400, 8)
-    taken = []
-    run_forward = passes.Call.run_forward
-    monkeypatch.setattr(
-        passes.Call, "run_forward", lambda self, capacity, *slot: taken.append(capacity) or run_forward(self, capacity, *slot)
-    )
+    taken, run_forward, repeat = [], passes.Call.run_forward, repeated.Batch.run_forward
+
+    def run_now(self, capacity, *slot):
+        if listing_of(self.input) is None:
+            taken.append(capacity)
+        return run_forward(self, capacity, *slot)
+
+    def run_listed(self, capacity, slot):
+        taken.append(capacity)
+        return repeat(self, capacity, slot)
+
+    monkeypatch.setattr(passes.Call, "run_forward", run_now)
+    monkeypatch.setattr(repeated.Batch, "run_forward", run_listed)
 
     def run(rnn, situation):
         shifts, times = SITUATIONS[situation]
@@ -100,7 +109,7 @@ def test_events_may_be_counted_by_one_block_or_by_all(monkeypatch):
     first = gradients(rnn, x, time)  # waits, and one block adds up
     for a, b in zip(gradients(rnn, x, time), first, strict=True):  # does not: all blocks do
         assert torch.equal(a, b)
-    monkeypatch.setattr(passes, "MANY", 1)
+    monkeypatch.setattr(launch, "MANY", 1)
     for a, b in zip(gradients(rnn, x, time), first, strict=True):
         assert torch.equal(a, b)
 
@@ -155,5 +164,5 @@ def test_inference_that_does_not_ask_for_the_number_of_events_gives_what_trainin
     trained = rnn(x, time)[0].detach()
     with torch.no_grad():
         assert torch.equal(rnn(x, time)[0], trained)
-        monkeypatch.setattr(passes, "SMALL", 0)  # now it asks
+        monkeypatch.setattr(uncounted, "SMALL", 0)  # now it asks
         assert torch.equal(rnn(x, time)[0], trained)

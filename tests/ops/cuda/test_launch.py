@@ -11,19 +11,13 @@ from contract import Case, assert_contract, assert_same
 from emulator import KERNELS, Emulator, at, emulated, weighted_sum
 from phased import PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count, launch, layout, passes, pinned
+from phased.ops.cuda import count, launch, layout, passes, pinned, uncounted
 from signatures import parameters
 from strategies import clocks, poisoned, seeds
 
 GUESSES = {"none": None, "too low": 1, "too high": 10**9}
 
 pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_known_of_earlier_layers():
-    """What is guessed is known by an address, which a layer of another test may have had."""
-    count.EXPECTED.clear()
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -82,8 +76,8 @@ LIKELY = {
 @pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
 @pytest.mark.parametrize("small", [True, False])
 def test_every_batch_reports_how_many_events_it_has(monkeypatch, many, small):
-    monkeypatch.setattr(passes, "small", lambda call: small)
-    monkeypatch.setattr(passes, "MANY", many)
+    monkeypatch.setattr(uncounted, "small", lambda call: small)
+    monkeypatch.setattr(launch, "MANY", many)
     reported, wait = [], pinned.Ring.wait
 
     def note(self, *arguments):
@@ -99,12 +93,12 @@ def test_every_batch_reports_how_many_events_it_has(monkeypatch, many, small):
 
 
 @pytest.mark.parametrize("hidden", [20, 129, 200])  # from 129 on weights are streamed
-@pytest.mark.parametrize("inputs", [1, passes.WIDE])
+@pytest.mark.parametrize("inputs", [1, uncounted.WIDE])
 @pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
 @pytest.mark.parametrize("guess", LIKELY)
 def test_batches_that_are_not_small_wait_after_all_launches_or_launch_again(monkeypatch, hidden, inputs, many, guess):
-    monkeypatch.setattr(passes, "small", lambda call: False)
-    monkeypatch.setattr(passes, "MANY", many)
+    monkeypatch.setattr(uncounted, "small", lambda call: False)
+    monkeypatch.setattr(launch, "MANY", many)
     case = Case(steps=9, batch=3, inputs=inputs, hidden=hidden, ratio=(0.01, 0.05), dtype=torch.float32)
     expected = case.gradients("cuda")  # the first batch of a layer waits for the number of its events
     monkeypatch.setattr(count.Count, "expected", LIKELY[guess][0])
@@ -122,7 +116,7 @@ def test_batches_that_are_not_small_wait_after_all_launches_or_launch_again(monk
         assert all(torch.equal(kind[name], same[name]) for name in same)
     again = guess in ("too few in all", "too few in a step")
     if guess == "that other kernels are needed":  # which only small layers and wide inputs have
-        again = hidden <= layout.GROUPED or inputs >= passes.WIDE
+        again = hidden <= layout.GROUPED or inputs >= uncounted.WIDE
     assert len(made) == (2 if again else 1)
 
 
@@ -150,18 +144,19 @@ def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed
 ):
     monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
-    used = []
+    used, original = [], Emulator.launch
 
-    def run(self, plan, *arguments):
-        found = None if self.dense else at(self.found, 2, dtype=np.int64)[1]
-        least, below, _ = arguments[-3:]
-        kind, name = plan.name.split("_")
-        if name == "backward" or least <= found < below:
-            used.append((name, kind == "grouped"))
-        original(self, plan, *arguments)
+    def run(self, name, device, grid, block, arguments, *more):
+        kind, _, direction = name.partition("_")
+        if direction == "forward":
+            given = dict(zip([parameter for parameter, _ in parameters("forward")], arguments, strict=True))
+            if given["least"] <= at(given["found"], 2, dtype=np.int64)[1] < given["below"]:
+                used.append((direction, kind == "grouped"))
+        elif direction == "backward":
+            used.append((direction, kind == "grouped"))
+        original(self, name, device, grid, block, arguments, *more)
 
-    original = passes.Call.run
-    monkeypatch.setattr(passes.Call, "run", run)
+    monkeypatch.setattr(Emulator, "launch", run)
     assert_contract(Case("lstm", steps=6, hidden=30, dtype=torch.float32, ratio=ratio), "cuda")
     assert {is_crowded for name, is_crowded in used if name == "forward"} == {crowded}
     # While a graph is recorded, a backward pass does not know the number of events, and is the same for all.
@@ -183,7 +178,7 @@ def test_wide_input_is_multiplied_at_once_where_many_units_are_open(monkeypatch,
     monkeypatch.setattr(launch, "MANY_UNITS", 256)
     made, products = [], passes.Call.input_products
     monkeypatch.setattr(passes.Call, "input_products", lambda self: made.append(self) or products(self))
-    case = Case("lstm", steps=9, inputs=passes.WIDE, hidden=hidden, leak=leak, ratio=ratio, lengths=[9, 0, 4])
+    case = Case("lstm", steps=9, inputs=uncounted.WIDE, hidden=hidden, leak=leak, ratio=ratio, lengths=[9, 0, 4])
     assert_contract(case.poison_padding(), "cuda")
     assert bool(made) == (at_once or leak > 0)
 
@@ -205,7 +200,7 @@ def test_whatever_is_drawn(seed, steps, batch, hidden, guess):
 @pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
 @pytest.mark.parametrize("capturing", [False, True])
 def test_events_may_be_counted_by_one_block_or_by_all(monkeypatch, many, capturing):
-    monkeypatch.setattr(passes, "MANY", many)
+    monkeypatch.setattr(launch, "MANY", many)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
     case = Case(steps=100, ratio=(0.02, 0.1))
     assert_contract(case, "cuda")

@@ -9,7 +9,7 @@ from contract import Case, assert_contract
 from emulator import Emulator
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count, launch, layout, passes, stepwise, sum_layout
+from phased.ops.cuda import count, launch, layout, stepwise, sum_layout, uncounted
 from phased.ops.operator import pack
 from strategies import poisoned
 
@@ -49,7 +49,7 @@ class EverythingRecorded(stepwise.Graphs):
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("shape", ["triangle", "square"])
 @pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
-@pytest.mark.parametrize("inputs", [3, passes.WIDE])
+@pytest.mark.parametrize("inputs", [3, uncounted.WIDE])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape, extras, inputs, dtype):
     options = extras | {"peephole": cell == "lstm" and bool(extras)}
@@ -185,7 +185,7 @@ def test_empty_and_tiny_batches_of_open_units_step_by_step(launched, monkeypatch
 
 @pytest.mark.parametrize("expected, likely", [(1, (10**9, 9)), (10**9, (1, 9)), (10**9, (10**9, 9))])
 def test_open_units_step_by_step_whatever_is_guessed(launched, monkeypatch, expected, likely):
-    monkeypatch.setattr(passes, "small", lambda call: False)
+    monkeypatch.setattr(uncounted, "small", lambda call: False)
     monkeypatch.setattr(count.Count, "expected", expected)
     monkeypatch.setattr(count.Count, "likely", likely)
     with poisoned():

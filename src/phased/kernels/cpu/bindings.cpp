@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -17,6 +19,7 @@
 #ifdef PHASED_X86
 #include "cpu_features.h"
 #endif
+#include "launches.h"
 #include "online.h"
 #include "readout.h"
 #include "stream.h"
@@ -243,6 +246,31 @@ void bind_clock(nb::module_& m) {
   });
 }
 
+// The arguments of a launch are its packed bytes, and pairs (argument, number of the address that is added to it).
+void bind_launches(nb::module_& m) {
+  nb::class_<Launches>(m, "Launches")
+      .def(nb::init<>())
+      .def("add",
+           [](Launches& self, Address kernel, const std::vector<unsigned>& grid, unsigned block, unsigned shared,
+              const nb::bytes& arguments, const std::vector<std::pair<int64_t, int64_t>>& places) {
+             Launch launch{at<void>(kernel), {grid[0], grid[1], grid[2]}, block, shared, {}, {}};
+             launch.arguments.resize(arguments.size() / sizeof(uint64_t));
+             std::memcpy(launch.arguments.data(), arguments.c_str(), launch.arguments.size() * sizeof(uint64_t));
+             for (const auto& [argument, number] : places) {
+               if (argument < 0 || argument >= static_cast<int64_t>(launch.arguments.size()))
+                 throw nb::index_error("a place must be that of an argument");
+               launch.places.push_back({argument, number});
+             }
+             self.add(std::move(launch));
+           })
+      .def(
+          "run",
+          [](const Launches& self, Address start, Address stream, const std::vector<uint64_t>& addresses, size_t first) {
+            return self.run(reinterpret_cast<LaunchKernel>(start), at<void>(stream), addresses, first);
+          },
+          nb::call_guard<nb::gil_scoped_release>());
+}
+
 // Estimators are float32. A sequence is given as the addresses of its memory, in the order of OnlineSequence.
 void bind_online(nb::module_& m) {
   nb::class_<OnlineSequence>(m, "OnlineSequence").def("__init__", [](OnlineSequence* self, const std::vector<Address>& a) {
@@ -306,4 +334,5 @@ NB_MODULE(_core, m) {
   phased::bind<double>(m, "64");
   phased::bind_clock(m);
   phased::bind_online(m);
+  phased::bind_launches(m);
 }

@@ -1,7 +1,7 @@
 """The compiled core on CPU tensors."""
 
 from phased.ops.contract import Backend
-from phased.ops.cpu.core import missing
+from phased.ops.core import missing
 from phased.ops.cpu.passes import recurrence
 from phased.ops.cpu.stepper import CoreStepper
 

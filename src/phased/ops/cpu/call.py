@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops.contract import Problem
-from phased.ops.cpu.core import KINDS, core
+from phased.ops.core import KINDS, core
 from phased.ops.memory import address, contiguous, contiguous_rows
 
 BOUNDS = (SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phased.ops.cpu.core import core
+from phased.ops.core import core
 from phased.ops.memory import address, contiguous
 
 

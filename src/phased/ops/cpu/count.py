@@ -7,8 +7,8 @@ from torch import Tensor
 
 from phased import schedule, tracing
 from phased.gate import TimeGate
+from phased.ops.core import core
 from phased.ops.cpu.call import BOUNDS
-from phased.ops.cpu.core import core
 from phased.ops.memory import address, contiguous
 
 

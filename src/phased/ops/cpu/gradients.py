@@ -7,8 +7,8 @@ from torch import Tensor
 
 from phased.cell import LSTM
 from phased.ops.contract import Problem
+from phased.ops.core import core
 from phased.ops.cpu.call import Call
-from phased.ops.cpu.core import core
 from phased.schedule import valid_steps
 
 

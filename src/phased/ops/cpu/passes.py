@@ -10,8 +10,8 @@ from torch import Tensor
 
 from phased.cell import Weights
 from phased.ops.contract import Gradients, Problem, Result
+from phased.ops.core import core
 from phased.ops.cpu.call import Call
-from phased.ops.cpu.core import core
 from phased.ops.cpu.gradients import dense_gradients
 from phased.ops.memory import address, contiguous, contiguous_rows
 from phased.ops.operator import filled, operator

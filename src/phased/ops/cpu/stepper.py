@@ -11,7 +11,7 @@ from torch import Tensor
 
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
-from phased.ops.cpu.core import KINDS, core
+from phased.ops.core import KINDS, core
 from phased.ops.memory import address, contiguous
 
 AT_ONCE = 1 << 16  # events in one call of the core; Python notices an interrupt between calls

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phased.ops.cuda.constants import FOUND_BYTES
 from phased.ops.cuda.launch import Call
-from phased.ops.cuda.pinned import PATIENCE, ring
+from phased.ops.cuda.pinned import PATIENCE, Slot, ring
 
 
 class Seen(NamedTuple):
@@ -30,26 +30,38 @@ DECAY = 0.98  # of an entry, with each batch
 class Count:
     """The most events of a row, and the number of all events: the GPU reports them when it has counted."""
 
-    def __init__(self, call: Call) -> None:
-        self._device, self._rows, self._layer = call.device, call.rows, call.problem.gate.period.data_ptr()
+    def __init__(self, call: Call, period: Tensor) -> None:
+        self._device, self._rows, self._layer = call.device, call.rows, period.data_ptr()
         self._found = call.found - call.schedule.data_ptr()
-        self.ticket = ring(self._device).ticket()
+        self._ticket = ring(self._device).ticket()
+
+    @property
+    def slot(self) -> Slot:
+        """Where the GPU reports them."""
+        return self._ticket.place
 
     @property
     def expected(self) -> int | None:
-        """A guess by the last batches, an eighth more than they had; None for a first batch."""
+        """A guess by the last batches, an eighth to a quarter more than they had; None for a first batch.
+
+        It is one of few numbers, because passes are listed for each.
+        """
         seen = EXPECTED.get(self._layer)
-        return None if seen is None else int(1.125 * seen.of_row * self._rows) // 1024 * 1024 + 2048
+        if seen is None:
+            return None
+        most = int(1.125 * seen.of_row * self._rows)
+        step = max(2048, 1 << max(0, most.bit_length() - 4))
+        return (most // step + 1) * step
 
     @property
     def likely(self) -> tuple[int, int] | None:
         """A guess by the last batches of the most events of a row, an eighth more than they had, and of all events."""
         seen = EXPECTED.get(self._layer)
-        return None if seen is None else (int(1.125 * seen.most) + 8, int(seen.last * self._rows))
+        return None if seen is None else (int(1.125 * seen.most) // 8 * 8 + 16, int(seen.last * self._rows))
 
     def wait(self, schedule: Tensor, patience: float = PATIENCE) -> tuple[int, int]:
         """The two numbers. If no kernel has reported them after so many seconds, they are read from the schedule."""
-        reported = ring(self._device).wait(self.ticket, patience)
+        reported = ring(self._device).wait(self._ticket, patience)
         if reported is None:
             most, events = schedule[self._found : self._found + FOUND_BYTES].view(torch.int64).tolist()
             reported = most, events

@@ -34,6 +34,12 @@ def launcher(together: bool = False) -> Any:
 
 
 @cache
+def launch_address() -> int:
+    """The address of the driver's cuLaunchKernel."""
+    return ctypes.cast(driver().cuLaunchKernel, ctypes.c_void_p).value or 0
+
+
+@cache
 def shared_memory(device: int) -> int:
     """Bytes of shared memory that a block may have."""
     properties: Any = torch.cuda.get_device_properties(device)

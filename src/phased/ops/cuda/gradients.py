@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from phased.cell import Weights
 from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS
-from phased.ops.cuda.launch import EVERY, Call, copy_state, parts_of_tape, states, unwritten
+from phased.ops.cuda.launch import EVERY, Call, copy_state, is_crowded, parts_of_tape, states, unwritten
 from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.cuda.sum_layout import (
@@ -29,30 +30,52 @@ ALWAYS = (0, 0, 0)
 """For batches of any number of events."""
 
 
+class Density(NamedTuple):
+    """What the kernels of a backward pass depend on besides its sizes: how many events its steps have."""
+
+    most: int  # of a step, at most: a multiple of 8
+    busy: int  # of a step, on average
+    crowded: bool  # whether small layers have other kernels for so many
+    few: bool  # whether they are sorted by unit before they are summed
+
+    @staticmethod
+    def of(rows: int, units: int, most: int, count: int) -> Density:
+        """Of so many events in all, at most so many in a step."""
+        busy, crowded = round(count / max(1, rows)), is_crowded(rows, units, count)
+        return Density(-(-most // 8) * 8, busy, crowded, count < few_events(rows, units))
+
+
+def few_events(rows: int, units: int) -> int:
+    """The number of events below which they are sorted by unit."""
+    return int(FEW * rows * units)
+
+
 class Backward:
-    """A backward pass over the `count` events on a tape, at most `most` in a step: its arguments and its results."""
+    """A backward pass over the events on a tape, with memory for `count`: its arguments and its results.
+
+    While a graph is recorded, `count` is that of all units being open, and so is the density.
+    """
 
     def __init__(
         self,
         call: Call,
         output: Tensor,
         tape: Tensor,
-        most: int,
         count: int,
+        density: Density,
         to_output: Tensor | None,
         to_final: Sequence[Tensor | None],
     ) -> None:
-        self.call, self.output, self.most, self.count = call, output, most, count
+        self.call, self.output, self.count, self.density = call, output, count, density
         self.tape = tape
         self.unit, self.row, self.records = parts_of_tape(tape, call.size, call.dense, call.tape_dtype)
         self.to_output = None if to_output is None else contiguous_rows(to_output)
         self.to_final = [None if d is None else contiguous(d) for d in to_final]
-        self.to_state = tuple(torch.empty_like(s) for s in call.state)
+        self.to_state = tuple(call.empty(*s.shape) for s in call.state)
         self.layout = None
         if call.step_plan is None and not call.by_steps:
-            # While a graph is recorded, `count` is that of all units being open.
-            crowded = call.is_crowded(count) and not torch.cuda.is_current_stream_capturing()
-            self.layout = call.plan("backward", count, most, crowded)
+            crowded = density.crowded and not torch.cuda.is_current_stream_capturing()
+            self.layout = call.plan("backward", density.busy, density.most, crowded)
 
     def run_steps(self, to_products: int, to_others: int) -> None:
         """All steps in reverse: the gradients to every event's products, and to its openness and peepholes."""
@@ -112,11 +135,11 @@ class Backward:
         if sorted_before(call.units):
             return [(unit_sums_plan(call.units, call.features), ALWAYS)]
         given = call.rows, call.units, call.features, call.size, call.device
-        bound = int(FEW * call.rows * call.units)
         if torch.cuda.is_current_stream_capturing() and call.rows:
+            bound = few_events(call.rows, call.units)
             few, many = (call.found, 0, bound), (call.found, bound, EVERY)
             return [(sorted_sums_plan(*given), few), (sums_plan(*given), many)]
-        return [((sorted_sums_plan if self.count < bound else sums_plan)(*given), ALWAYS)]
+        return [((sorted_sums_plan if self.density.few else sums_plan)(*given), ALWAYS)]
 
     def sorted_events(self) -> tuple[Tensor, Tensor]:
         """The numbers of events by unit, those of a unit in their order, and where those of each unit begin (units + 1).

@@ -15,11 +15,21 @@ from phased.ops.cuda import compiler, constants, driver, kernel_cache
 OLDEST = (8, 0)  # compute capability: kernels copy to shared memory asynchronously
 
 
+def argument_form(arguments: Sequence[float]) -> str:
+    """How arguments are packed: integers and addresses as 64 bits, the rest as doubles."""
+    return "".join(["d" if type(value) is float else "q" for value in arguments])
+
+
+def not_launched(name: str, status: int) -> RuntimeError:
+    """The error for a launch that the driver has refused."""
+    return RuntimeError(f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.')
+
+
 class Buffer:
     """The memory of a kernel's arguments, whose types are the same at every launch, and its description for the driver."""
 
     def __init__(self, arguments: Sequence[float]) -> None:
-        form = struct.Struct("".join(["d" if type(value) is float else "q" for value in arguments]))
+        form = struct.Struct(argument_form(arguments))
         self.write = form.pack_into
         self.memory = ctypes.create_string_buffer(form.size)
         self._size = ctypes.c_size_t(form.size)
@@ -59,14 +69,14 @@ class Kernels:
         shared: int = 0,
         together: bool = False,
     ) -> None:
-        """Run a kernel on the caller's stream. Integers and addresses are 64 bits, the rest doubles.
+        """Run a kernel on the caller's stream.
 
         `together`: all blocks run at once, so that they can wait for each other; the kernel's only parameter is a struct.
 
         The driver is called directly, with the arguments in one buffer: cuda-core's own launch takes nearly twice as long
         (docs/decisions.md), which is noticeable in a step of a millisecond.
         """
-        kernel = self._kernels.get((name, device)) or self._prepare(name, device, shared > 0)
+        kernel = self.handle(name, device, shared > 0)
         buffer = self._buffers.of.get(name) or self._buffers.add(name, arguments)
         buffer.write(buffer.memory, 0, *arguments)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
@@ -78,9 +88,11 @@ class Kernels:
             driver.attach(device)
             status = start(*given)
         if status:
-            raise RuntimeError(
-                f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.'
-            )
+            raise not_launched(name, status)
+
+    def handle(self, name: str, device: int, shared: bool) -> int:
+        """The driver's handle of a kernel, which may have `shared` memory."""
+        return self._kernels.get((name, device)) or self._prepare(name, device, shared)
 
     def _prepare(self, name: str, device: int, shared: bool) -> int:
         """The kernel's handle; if it uses dynamic shared memory, it may have all that a block can have."""

@@ -25,13 +25,15 @@ from phased.ops.cuda.constants import (
     struct_bytes,
 )
 from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, step_plan, too_large
+from phased.ops.cuda.listing import listing_of
 from phased.ops.cuda.open_steps import OpenSteps
-from phased.ops.cuda.pinned import Ticket
+from phased.ops.cuda.pinned import NOWHERE, Slot
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
 
+MANY = 3072  # above this many blocks a separate kernel computes the prefix sum
 MANY_FEATURES = 32  # from which eight threads multiply the input of an event; of fewer four, of one feature one
 LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in whole tiles and groups
 
@@ -89,7 +91,7 @@ class Call:
         self._common = kernels.common(*self.kind, self.tape_dtype)
         self.step_plan = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
-        self.bytes_of_schedule = parts[-1]
+        self.bytes_of_schedule, self.bytes_of_event = parts[-1], taped(self.size, self.dense, self.tape_dtype)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
         base = address(self.schedule)
         # Of each unit: weights on h (4, pitch), biases (4), weights on x (features, 4), gate (of (GATE, units)). The schedule:
@@ -107,17 +109,34 @@ class Call:
     def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: float, shared: int = 0) -> None:
         """Run one of the kernels around the recurrence, with so many bytes of dynamic shared memory."""
         if (grid if isinstance(grid, int) else min(grid)) > 0:
-            self._common.launch(name, self.device, grid, block, arguments, shared)
+            self._start(self._common, name, grid, block, arguments, shared)
 
     def run(self, layout: Plan, *arguments: float) -> None:
         """Run the recurrence."""
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
         compiled = compiled_for(layout, self.units, self.peephole, *self.kind, self.tape_dtype)
-        compiled.launch(layout.name, self.device, layout.grid, layout.block, given, layout.shared, layout.together)
+        self._start(compiled, layout.name, layout.grid, layout.block, given, layout.shared, layout.together)
 
-    def plan(self, name: str, events: int, most: int, crowded: bool = False) -> Plan:
-        """The layout of the recurrence over so many events, at most so many in a step."""
-        busy = round(events / max(1, self.rows))
+    def _start(
+        self,
+        compiled: kernels.Kernels,
+        name: str,
+        grid: int | tuple[int, int, int],
+        block: int,
+        arguments: Sequence[float],
+        shared: int,
+        together: bool = False,
+    ) -> None:
+        """Launch a kernel; if the tensors are placeholders, list it."""
+        listing = listing_of(self.input)
+        if listing is not None:
+            assert not together
+            listing.add(compiled, name, grid, block, arguments, shared)
+        else:
+            compiled.launch(name, self.device, grid, block, arguments, shared, together)
+
+    def plan(self, name: str, busy: int, most: int, crowded: bool = False) -> Plan:
+        """The layout of the recurrence over steps of so many events on average, and at most so many."""
         kernel = f"dense_{name}" if self.dense else name
         return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.tape_dtype, crowded)
 
@@ -125,15 +144,12 @@ class Call:
         """Forward passes to launch, and from how many to below how many events each is computed."""
         if self.by_steps or self.step_plan is not None:
             return []
+        busy = round(events / max(1, self.rows))
         if capacity.crowded is not None:
-            return [(self.plan("forward", events, capacity.most, capacity.crowded), 0, EVERY)]
-        few, many = (self.plan("forward", events, capacity.most, crowded) for crowded in (False, True))
+            return [(self.plan("forward", busy, capacity.most, capacity.crowded), 0, EVERY)]
+        few, many = (self.plan("forward", busy, capacity.most, crowded) for crowded in (False, True))
         bound = CROWDED * self.rows
         return [(few, 0, EVERY)] if few == many else [(few, 0, bound), (many, bound, EVERY)]
-
-    def is_crowded(self, events: float) -> bool:
-        """Whether steps have so many events, if all steps together have these, that a small layer has other kernels for them."""
-        return self.units <= GROUPED and events >= CROWDED * self.rows
 
     def empty(self, *size: int, dtype: torch.dtype | None = None) -> Tensor:
         """Memory on the GPU."""
@@ -177,12 +193,19 @@ class Call:
         packed = self.schedule[first : first + PRODUCTS * self.units * self.pitch * self.size]
         return packed.view(self.input.dtype).view(PRODUCTS * self.units, self.pitch)[:, : self.units]
 
-    def add_up(self, ticket: Ticket | None = None) -> None:
-        """Count the events; the kernel reports their number to a ticket's slot, if there is one."""
-        self.launch("add_up", 1, 1024, self.found, self.blocks, *reported_to(ticket))
+    def add_up(self, slot: Slot = NOWHERE) -> None:
+        """Count the events, and report their number to a slot."""
+        self.launch("add_up", 1, 1024, self.found, self.blocks, *slot)
         self.added_up = True
 
-    def run_forward(self, capacity: Capacity, ticket: Ticket | None = None) -> tuple[Tensor, list[Tensor], Tensor]:
+    def count_and_run(self, capacity: Capacity, slot: Slot = NOWHERE) -> tuple[Tensor, list[Tensor], Tensor]:
+        """`run_forward` of events that are not counted yet: by a kernel for all blocks or, of few blocks, by each block."""
+        if not self.dense and self.blocks > MANY:
+            self.add_up(slot)
+            slot = NOWHERE
+        return self.run_forward(capacity, slot)
+
+    def run_forward(self, capacity: Capacity, slot: Slot = NOWHERE) -> tuple[Tensor, list[Tensor], Tensor]:
         """All steps: the output, the final state, and the tape.
 
         If there are more events than the tape's capacity, the tape is not written; the other results are right all the same. If
@@ -194,7 +217,7 @@ class Call:
         output = self.empty(self.steps, self.batch, self.units)
         final = [self.empty(self.batch, self.units) for _ in range(self.problem.cell.states)]
         arrivals = self.bytes(capacity.arrivals, struct_bytes(self.size)["arrival"])
-        tape = self.bytes(capacity.tape, taped(self.size, self.dense, self.tape_dtype))
+        tape = self.bytes(capacity.tape, self.bytes_of_event)
         if self.dense and self.lengths is not None:
             tape.zero_()  # padding has events too, which no step writes
         if not self.dense and sorted_before(self.units) and torch.cuda.is_current_stream_capturing():
@@ -211,7 +234,7 @@ class Call:
         products = self.input_products() if capacity.most_open else None
         weights = (self.wx, self.bias, address(products))
         given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, room)
-        counting = (arrivals.data_ptr(), capacity.arrivals, int(self.added_up), *reported_to(ticket))
+        counting = (arrivals.data_ptr(), capacity.arrivals, int(self.added_up), *slot)
         self.launch("fill", self.blocks, 128, *self.clock, self.gates, *sizes, *given, *counting)
         if self.by_steps:
             copy_state(final, self.state)
@@ -240,6 +263,11 @@ def compiled_for(
     return kernels.recurrence(device, cell, real, tape_dtype, layout.source, *sizes)
 
 
+def is_crowded(rows: int, units: int, events: float) -> bool:
+    """Whether steps have so many events, if all steps together have these, that a small layer has other kernels for them."""
+    return units <= GROUPED and events >= CROWDED * rows
+
+
 def is_dense(problem: Problem) -> bool:
     """Whether every unit has an event at every step: with a leak, or in a layer too large for the kernels of open units."""
     weights = problem.weights
@@ -261,11 +289,6 @@ def copy_state(to: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
     """Copy h and c; zeros for those that are not given."""
     for own, value in zip(to, [*given, None, None], strict=False):
         own.zero_() if value is None else own.copy_(value)
-
-
-def reported_to(ticket: Ticket | None) -> tuple[int, int]:
-    """The kernels' struct Slot."""
-    return (0, 0) if ticket is None else (ticket.slot, ticket.mark)
 
 
 def parts_of_schedule(rows: int, units: int, features: int, size: int, dense: bool) -> tuple[int, ...]:
@@ -298,3 +321,11 @@ def states(tensors: Sequence[Tensor | None]) -> tuple[int, int]:
     """Addresses of h and c; 0 for the GRU's c, and for both in an empty state."""
     h, c = [*tensors, None, None][:2]
     return address(h), address(c)
+
+
+def check_saved(call: Call, schedule: Tensor, tape: Tensor, most: int, count: int) -> None:
+    """Raise unless what was saved has the sizes of this problem's; GPU memory is not read."""
+    fits = schedule.numel() == call.bytes_of_schedule and tape.shape[1] == call.bytes_of_event
+    fits = fits and 0 <= most <= call.units and 0 <= count <= call.rows * call.units
+    if not fits:
+        raise ValueError("saved must be what the forward pass of the same problem saved, got other sizes.")

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from phased.ops.contract import Gradients, Problem, Result, constant
-from phased.ops.cuda import kernels
-from phased.ops.cuda.constants import GROUPED, HELD, struct_bytes
+from phased.ops.cuda import kernels, repeated, uncounted
 from phased.ops.cuda.count import Count
-from phased.ops.cuda.gradients import Backward
-from phased.ops.cuda.launch import LARGEST, Call, Capacity, is_dense, parts_of_schedule, tape_dtype_of, taped
-from phased.ops.cuda.layout import plan
-from phased.ops.cuda.pinned import Ticket
+from phased.ops.cuda.gradients import Backward, Density
+from phased.ops.cuda.launch import Call, Capacity, check_saved, is_dense, parts_of_schedule, tape_dtype_of, taped
+from phased.ops.cuda.pinned import NOWHERE, Slot
 from phased.ops.cuda.precision import without_autocast
 from phased.ops.operator import operator
 
-MANY = 3072  # above this many blocks a separate kernel computes the prefix sum
-# One matrix product of the input with the weights of all units is faster than products with those of open units alone: from WIDE
-# features on, if more than a share of OPEN units are open; from WIDE_DENSE on, if all units have events.
-WIDE, OPEN, WIDE_DENSE = 32, 0.1, 8
 LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
-# A batch whose events take at most this share of a GPU's memory with all units open allocates for all, without their number.
-SMALL = 1 / 256
 
 
 def missing(device: torch.device | None = None) -> str | None:
@@ -52,95 +44,42 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
     the GPU need not; if it is not as guessed, they are launched again.
     """
     with on(problem.input.device):
+        batch = repeated.batch_of(problem)
+        call = Call(problem) if batch is None else batch.call
+        if call.dense or not call.rows or torch.cuda.is_current_stream_capturing():
+            capacity = uncounted.all_open(call, keep)
+            output, final, saved = run(call, capacity)
+            return Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals))
+        count = Count(call, problem.gate.period)
+        guessed = uncounted.guessed(call, count, keep) if guess or not keep else None
+        if guessed is not None:
+            run_guessed = partial(run, call) if batch is None else batch.run_forward
+            output, final, saved = run_guessed(guessed, count.slot)
+            if uncounted.small(call):
+                return Result(output, tuple(final), saved if keep else [], later=count.wait)
+            most, events = count.wait(saved[0], LONG)
+            if events <= guessed.arrivals and most <= guessed.most and uncounted.kernels_for(call, events) == guessed[3:]:
+                return Result(output, tuple(final), saved if keep else [], (most, events))
+            count = Count(call, problem.gate.period)
         call = Call(problem)
         call.prepare()
-        events, most = call.rows * call.units, call.units
-        crowded = None if guessable(call) else False
-        capacity = Capacity(events, events if keep else 0, most, call.dense and call.features >= WIDE_DENSE, crowded)
-        if not call.dense and events and not torch.cuda.is_current_stream_capturing() and (keep or not small(call)):
-            count = Count(call)
-            expected = count.expected if guess and small(call) else None
-            if expected is not None:
-                capacity = Capacity(events, min(events, expected), most, crowded=None)
-                output, final, tape = run_counting(call, capacity, count.ticket)
-                return Result(output, tuple(final), [call.schedule, tape], later=count.wait)
-            guessed = likely(call, count, keep) if guess or not keep else None
-            if guessed is not None:
-                output, final, tape = run_counting(call, guessed, count.ticket)
-                most, events = count.wait(call.schedule, LONG)
-                if events <= guessed.arrivals and most <= guessed.most and kernels_for(call, events) == guessed[3:]:
-                    return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
-                call = Call(problem)  # the first one's schedule has been filled in
-                call.prepare()
-                count = Count(call)
-            call.add_up(count.ticket)
-            most, events = count.wait(call.schedule)
-            capacity = Capacity(events, events if keep else 0, most, *kernels_for(call, events))
-            output, final, tape = call.run_forward(capacity)
-        else:
-            output, final, tape = run_counting(call, capacity)
+        call.add_up(count.slot)
+        most, events = count.wait(call.schedule)
+        capacity = Capacity(events, events if keep else 0, most, *uncounted.kernels_for(call, events))
+        output, final, tape = call.run_forward(capacity)
         return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
 
 
-def run_counting(call: Call, capacity: Capacity, ticket: Ticket | None = None) -> tuple[Tensor, list[Tensor], Tensor]:
-    """`Call.run_forward` of events that are not counted yet: by a kernel for all blocks or, of few blocks, by each block."""
-    if not call.dense and call.blocks > MANY:
-        call.add_up(ticket)
-        ticket = None
-    return call.run_forward(capacity, ticket)
-
-
-def likely(call: Call, count: Count, keep: bool) -> Capacity | None:
-    """The capacity for a batch by the last ones; None if there were none, or if it is not clear which kernels it needs."""
-    expected, seen = count.expected, count.likely
-    if expected is None or seen is None:
-        return None
-    (most, events), all_open = seen, call.rows * call.units
-    fewer, more = (kernels_for(call, part * events) for part in (0.9, 1.1))
-    if fewer != more:
-        return None
-    room = min(expected, all_open, LARGEST)
-    return Capacity(room, room if keep else 0, min(most, call.units), *fewer)
-
-
-def kernels_for(call: Call, events: float) -> tuple[bool, bool]:
-    """What `Capacity` says of the kernels for so many events."""
-    # A small batch may also be run without the number of events, and then has to give the same bits.
-    most_open = call.features >= WIDE and events > OPEN * call.rows * call.units and not small(call)
-    return most_open, call.is_crowded(events)
+def run(call: Call, capacity: Capacity, slot: Slot = NOWHERE) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """The output, the final state, and what a backward pass needs: the schedule and the tape."""
+    call.prepare()
+    output, final, tape = call.count_and_run(capacity, slot)
+    return output, final, [call.schedule, tape]
 
 
 def begin(problem: Problem) -> Result:
     """The forward pass of training, which may return before the events are counted."""
     return forward(problem, keep=True, guess=True)
-
-
-def small(call: Call) -> bool:
-    """Whether to allocate for all units being open instead of waiting for the number of events."""
-    if call.rows * call.units * struct_bytes(call.size)["arrival"] > SMALL * memory(call.device):
-        return False
-    return guessable(call)
-
-
-@cache
-def memory(device: int) -> int:
-    """Bytes of a GPU's memory."""
-    return int(torch.cuda.get_device_properties(device).total_memory)
-
-
-def guessable(call: Call) -> bool:
-    """Whether the forward passes of batches of this many sequences have kernels that run without the number of events."""
-    if call.dense or call.units > max(HELD, GROUPED):
-        return False
-    return fits_all_open(call.units, call.batch, call.size, call.device, call.tape_dtype)
-
-
-@cache
-def fits_all_open(units: int, batch: int, size: int, device: int, tape_dtype: torch.dtype | None) -> bool:
-    """Whether small layers of this size have their kernels even with all units open at once."""
-    most = -(-units // 8) * 8
-    plans = [plan("forward", units, batch, units, most, size, device, tape_dtype, crowded) for crowded in (False, True)]
-    return all(layout.name in ("held_forward", "grouped_forward") for layout in plans)
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
@@ -155,24 +94,18 @@ def backward(
     with on(problem.input.device), without_autocast():
         schedule, tape = result.saved
         most, count = result.complete()
-        call = Call(problem, schedule)
-        check_saved(call, tape, most, count)
+        batch = repeated.batch_of(problem)
+        check_saved(Call(problem, schedule) if batch is None else batch.call, schedule, tape, most, count)
+        if batch is not None and count < tape.shape[0]:  # passes are listed for guesses, which are few numbers
+            return batch.run_backward(result, most, count, to_output, to_final, with_input)
         if count > tape.shape[0]:  # the guess was too low: the forward pass is repeated with the true number
             result = forward(problem, keep=True)
             schedule, tape = result.saved
             most, count = result.numbers
-            call = Call(problem, schedule)
-        back = Backward(call, result.output, tape, most, count, to_output, to_final)
+        call = Call(problem, schedule)
+        back = Backward(call, result.output, tape, count, Density.of(call.rows, call.units, most, count), to_output, to_final)
         to_x = (back.dense if call.dense else back.sparse)(with_input)
         return Gradients(to_x, back.to_state, back.to_weights, back.to_gate)
-
-
-def check_saved(call: Call, tape: Tensor, most: int, count: int) -> None:
-    """Raise unless what was saved has the sizes of this problem's; GPU memory is not read."""
-    expected = call.bytes_of_schedule, taped(call.size, call.dense, call.tape_dtype)
-    fits = (call.schedule.numel(), tape.shape[1]) == expected and 0 <= most <= call.units and 0 <= count <= call.rows * call.units
-    if not fits:
-        raise ValueError("saved must be what the forward pass of the same problem saved, got other sizes.")
 
 
 def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:

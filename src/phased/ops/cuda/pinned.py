@@ -16,6 +16,11 @@ MARKS = 1 << 62 - BITS
 PATIENCE = 0.01  # seconds
 
 
+Slot = tuple[int, int]
+"""Where a kernel reports its numbers, and the mark it adds to them: the kernels' struct Slot."""
+NOWHERE: Slot = (0, 0)
+
+
 class Ticket(NamedTuple):
     """A launch's number, and the address of its slot, which is valid for the CPU and the GPU."""
 
@@ -26,6 +31,11 @@ class Ticket(NamedTuple):
     def mark(self) -> int:
         """What the kernel adds to the numbers that it writes; never 0, so that it is not that of an empty slot."""
         return (self.number % MARKS + 1) << BITS
+
+    @property
+    def place(self) -> Slot:
+        """What the kernel is given."""
+        return self.slot, self.mark
 
 
 class Ring:

@@ -21,7 +21,7 @@ def load() -> tuple[Any, str | None]:
 
 def reinstall() -> str:
     """The command that builds the core. A released package must not come from pip's cache, which holds the one without a core."""
-    checkout = Path(__file__).parents[4]
+    checkout = Path(__file__).parents[3]
     if (checkout / "CMakeLists.txt").is_file():
         return f"pip install --force-reinstall --no-deps --editable {checkout}"
     return "pip install --force-reinstall --no-deps --no-cache-dir --no-binary phased phased"

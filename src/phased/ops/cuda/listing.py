@@ -1,0 +1,165 @@
+"""A pass as a list of launches: made once for its sizes, with placeholders for its tensors, and repeated with their addresses.
+
+The arguments of a pass's launches are the same at every call except for addresses. To compute them takes Python longer than it
+takes the driver to launch the kernels, which is noticeable in a training step of a millisecond.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from phased.ops.core import core
+from phased.ops.cuda import driver
+from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
+
+SPAN = 48  # bits of an offset
+MOST = 1 << 12  # placeholders
+
+
+class Placeholder:
+    """Stands for a tensor while launches are listed: its sizes, and an address that is replaced in every call."""
+
+    def __init__(
+        self, listing: Listing, number: int, shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None
+    ) -> None:
+        self.listing, self.number = listing, number
+        self.shape, self.dtype, self.device = torch.Size(shape), dtype, listing.device
+        self._strides = torch.empty(shape, device="meta").stride() if strides is None else tuple(strides)
+
+    def data_ptr(self) -> int:
+        """An address that belongs to this placeholder alone; offsets may be added to it."""
+        return (self.number + 1) << SPAN
+
+    def stride(self, dim: int) -> int:
+        """As of the tensors that it stands for."""
+        return self._strides[dim]
+
+    def element_size(self) -> int:
+        """Bytes of a number."""
+        return self.dtype.itemsize
+
+    def is_neg(self) -> bool:
+        """False: it stands for tensors whose memory holds their values."""
+        return False
+
+    def contiguous(self) -> Placeholder:
+        """Itself: it stands for tensors that are contiguous already, where they have to be."""
+        return self
+
+    def new_empty(self, size: Sequence[int], dtype: torch.dtype | None = None) -> Placeholder:
+        """A tensor that is allocated in every call."""
+        return self.listing.allocate(size, dtype or self.dtype)
+
+
+class Listed(NamedTuple):
+    """A launch. `places`: which arguments are offsets from the address of which placeholder."""
+
+    kernels: Kernels
+    name: str
+    grid: tuple[int, int, int]
+    block: int
+    arguments: tuple[float, ...]
+    places: tuple[tuple[int, int], ...]
+    shared: int
+
+    def filled(self, addresses: Sequence[int]) -> list[float]:
+        """The arguments with these addresses."""
+        arguments = list(self.arguments)
+        for argument, number in self.places:
+            arguments[argument] += addresses[number]
+        return arguments
+
+
+class Listing:
+    """Allocations and launches in the order of a pass. What each call gives comes first among the placeholders."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.given = 0
+        self.allocations: list[tuple[torch.Size, torch.dtype]] = []
+        self.launches: list[Listed] = []
+        self._compiled: Any = None
+
+    def tensor(self, shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None) -> Tensor:
+        """Stands for a tensor that every call gives, contiguous unless it has strides."""
+        return cast(Tensor, Placeholder(self, self._give(), shape, dtype, strides))
+
+    def number(self) -> int:
+        """Stands for a number that every call gives."""
+        return (self._give() + 1) << SPAN
+
+    def _give(self) -> int:
+        assert not self.allocations, "what calls give comes before what they allocate"
+        self.given += 1
+        return self.given - 1
+
+    def allocate(self, size: Sequence[int], dtype: torch.dtype) -> Placeholder:
+        """Stands for a contiguous tensor that every call allocates."""
+        shape = torch.Size(size)
+        self.allocations.append((shape, dtype))
+        return Placeholder(self, self.given + len(self.allocations) - 1, shape, dtype)
+
+    def made(self, tensor: Any) -> int:
+        """The number of this tensor among those that a call allocates."""
+        assert isinstance(tensor, Placeholder)
+        return tensor.number - self.given
+
+    def add(
+        self, kernels: Kernels, name: str, grid: int | tuple[int, int, int], block: int, given: Sequence[float], shared: int
+    ) -> None:
+        """List a launch instead of making it."""
+        arguments, places = [], []
+        for position, value in enumerate(given):
+            number = value >> SPAN if isinstance(value, int) else 0
+            if 0 < number <= MOST:
+                places.append((position, number - 1))
+                value -= number << SPAN
+            arguments.append(value)
+        size = (grid, 1, 1) if isinstance(grid, int) else grid
+        self.launches.append(Listed(kernels, name, size, block, tuple(arguments), tuple(places), shared))
+
+    def repeat(self, like: Tensor, given: Sequence[int]) -> list[Tensor]:
+        """Allocate on the device of `like`, launch everything with these addresses and numbers, and return what was allocated."""
+        made = [like.new_empty(shape, dtype=dtype) for shape, dtype in self.allocations]
+        addresses = [*given, *[tensor.data_ptr() for tensor in made]]
+        if self._compiled is None:
+            self._compiled = self._compile()
+        if self._compiled:
+            self._launch(addresses)
+        else:
+            for one in self.launches:
+                arguments = one.filled(addresses)
+                one.kernels.launch(one.name, self.device.index, one.grid, one.block, arguments, one.shared)
+        return made
+
+    def _compile(self) -> Any:
+        """The launches as the compiled core takes them; False without it."""
+        if core is None or not all(isinstance(one.kernels, Kernels) for one in self.launches):
+            return False
+        compiled = core.Launches()
+        for one in self.launches:
+            handle = one.kernels.handle(one.name, self.device.index, one.shared > 0)
+            packed = struct.pack(argument_form(one.arguments), *one.arguments)
+            compiled.add(handle, one.grid, one.block, one.shared, packed, one.places)
+        return compiled
+
+    def _launch(self, addresses: Sequence[int]) -> None:
+        """All launches by one call of the core."""
+        index = self.device.index
+        stream = torch._C._cuda_getCurrentRawStream(index)
+        done, status = self._compiled.run(driver.launch_address(), stream, addresses, 0)
+        if status == driver.NO_CONTEXT:
+            driver.attach(index)
+            done, status = self._compiled.run(driver.launch_address(), stream, addresses, done)
+        if status:
+            raise not_launched(self.launches[done].name, status)
+
+
+def listing_of(tensor: Any) -> Listing | None:
+    """The listing of a placeholder; None for tensors."""
+    return tensor.listing if isinstance(tensor, Placeholder) else None

@@ -1,0 +1,202 @@
+"""Passes without a leak: their launches are listed once for their sizes, and repeated with each call's addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from phased.cell import CELLS, Weights
+from phased.gate import TimeGate
+from phased.ops.contract import Gradients, Problem, Result
+from phased.ops.cuda import uncounted
+from phased.ops.cuda.gradients import Backward, Density
+from phased.ops.cuda.launch import Call, Capacity
+from phased.ops.cuda.listing import Listing
+from phased.ops.cuda.pinned import Slot
+from phased.ops.cuda.sum_layout import sorted_before
+from phased.ops.memory import address, contiguous, contiguous_rows, resolved
+
+KEPT = 256  # lists, for sizes used last
+
+
+class Form(NamedTuple):
+    """A batch without its tensors' addresses and values."""
+
+    cell: str
+    gate: str
+    input: torch.Size
+    strides: tuple[int, ...]  # of the input
+    clock: tuple[int, ...]  # strides of the times
+    dtype: torch.dtype
+    device: torch.device
+    units: int
+    ragged: bool
+    states: int
+    biased: bool
+    peephole: bool
+    autocast: torch.dtype | None
+
+    def problem(self, listing: Listing) -> Problem:
+        """The batch with placeholders, in the order of `tensors_of`."""
+        steps, batch, features = self.input
+        cell, units, real = CELLS[self.cell], self.units, self.dtype
+        stacked = cell.gates * units
+
+        def tensor(*shape: int, dtype: torch.dtype = real) -> Tensor:
+            return listing.tensor(shape, dtype)
+
+        x = listing.tensor(self.input, real, self.strides)
+        time = listing.tensor((steps, batch), torch.float64, self.clock)
+        lengths = tensor(batch, dtype=torch.int64) if self.ragged else None
+        state = tuple(tensor(batch, units) for _ in range(self.states))
+        ih, hh = tensor(stacked, features), tensor(stacked, units)
+        bias_ih, bias_hh = (tensor(stacked), tensor(stacked)) if self.biased else (None, None)
+        weights = Weights(ih, hh, bias_ih, bias_hh, tensor(3, units) if self.peephole else None)
+        period, shift, ratio_on = (tensor(units, dtype=torch.float64) for _ in range(3))
+        gate = TimeGate(period, shift, ratio_on, shape=self.gate)
+        return Problem(cell, gate, x, time, state, weights, lengths, self.autocast)
+
+
+def form_of(problem: Problem) -> tuple[Form, list[Tensor]]:
+    """The form of a problem, and its tensors as kernels read them, in the order in which the form has placeholders for them."""
+    weights, gate, lengths = problem.weights, problem.gate, problem.lengths
+    x, time = contiguous_rows(problem.input), problem.time
+    time = resolved(time if time.dtype is torch.float64 else time.to(torch.float64))
+    others = [*problem.state, *weights.present(), gate.period, gate.shift, gate.ratio_on]
+    if lengths is not None:
+        others.insert(0, lengths)
+    form = Form(
+        problem.cell.name,
+        gate.shape,
+        x.shape,
+        x.stride(),
+        time.stride(),
+        x.dtype,
+        x.device,
+        weights.hh.shape[1],
+        lengths is not None,
+        len(problem.state),
+        weights.bias_ih is not None,
+        weights.peephole is not None,
+        problem.autocast,
+    )
+    return form, [x, time, *[each if each.is_contiguous() and not each.is_neg() else contiguous(each) for each in others]]
+
+
+class Listed(NamedTuple):
+    """A listed pass, and which of the tensors that it allocates are its results."""
+
+    listing: Listing
+    results: list[int]
+
+    def repeat(self, like: Tensor, given: Sequence[int]) -> list[Tensor]:
+        """Its results, with these addresses and numbers."""
+        made = self.listing.repeat(like, given)
+        return [made[i] for i in self.results]
+
+
+class Lists:
+    """The passes of batches of one form that have been listed so far. `call` has the sizes of such batches, and no memory."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self.call = Call(form.problem(Listing(form.device)))
+        self.forward = lru_cache(maxsize=KEPT)(self._forward)
+        self.backward = lru_cache(maxsize=KEPT)(self._backward)
+
+    @cached_property
+    def possible(self) -> bool:
+        """Whether passes are nothing but allocations and launches: no matrix product, no sorting, no launch for every step."""
+        call = self.call
+        if call.dense or not call.rows or call.step_plan is not None or sorted_before(call.units):
+            return False
+        if call.features >= uncounted.WIDE and not uncounted.small(call):
+            return False
+        return not any(call.plan(name, call.units, call.units).together for name in ("forward", "backward"))
+
+    def _forward(self, capacity: Capacity) -> Listed:
+        """A forward pass whose events are not counted yet."""
+        listing = Listing(self.form.device)
+        problem = self.form.problem(listing)
+        slot = (listing.number(), listing.number())
+        call = Call(problem)
+        call.prepare()
+        output, final, tape = call.count_and_run(capacity, slot)
+        return Listed(listing, [listing.made(tensor) for tensor in (output, *final, call.schedule, tape)])
+
+    def _backward(
+        self, room: int, density: Density, to_output: tuple[int, ...] | None, to_final: tuple[bool, ...], with_input: bool
+    ) -> Listed:
+        """A backward pass over a tape for so many events.
+
+        `to_output`: the strides of the gradient to the output, or None; `to_final`: which final states have a gradient.
+        """
+        (steps, batch, _), units, real, known = self.form.input, self.form.units, self.form.dtype, self.call
+        listing = Listing(self.form.device)
+        problem = self.form.problem(listing)
+        schedule = listing.tensor((known.bytes_of_schedule,), torch.uint8)
+        output = listing.tensor((steps, batch, units), real)
+        tape = listing.tensor((room, known.bytes_of_event), torch.uint8)
+        wanted = None if to_output is None else listing.tensor(output.shape, real, to_output)
+        at_end = [listing.tensor((batch, units), real) if given else None for given in to_final]
+        back = Backward(Call(problem, schedule), output, tape, room, density, wanted, at_end)
+        to_x = back.sparse(with_input)
+        made = [*back.to_state, *back.to_weights.present(), *back.to_gate, *([] if to_x is None else [to_x])]
+        return Listed(listing, [listing.made(tensor) for tensor in made])
+
+
+lists_of = lru_cache(maxsize=KEPT)(Lists)
+
+
+class Batch(NamedTuple):
+    """A batch whose passes are listed: the lists for its form, and its tensors."""
+
+    lists: Lists
+    tensors: list[Tensor]
+
+    @property
+    def call(self) -> Call:
+        """The sizes of the batch."""
+        return self.lists.call
+
+    def run_forward(self, capacity: Capacity, slot: Slot) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """The output, the final state, and what a backward pass needs: the schedule and the tape."""
+        given = [*map(address, self.tensors), *slot]
+        output, *final, schedule, tape = self.lists.forward(capacity).repeat(self.tensors[0], given)
+        return output, final, [schedule, tape]
+
+    def run_backward(
+        self,
+        result: Result,
+        most: int,
+        count: int,
+        to_output: Tensor | None,
+        to_final: Sequence[Tensor | None],
+        with_input: bool,
+    ) -> Gradients:
+        """All gradients, over the events on the tape."""
+        lists, tensors, tape = self.lists, [*self.tensors, result.saved[0], result.output, result.saved[1]], result.saved[1]
+        strides = None
+        if to_output is not None:
+            to_output = contiguous_rows(to_output)
+            strides = to_output.stride()
+            tensors.append(to_output)
+        tensors += [contiguous(d) for d in to_final if d is not None]
+        density, given = Density.of(lists.call.rows, lists.call.units, most, count), tuple([d is not None for d in to_final])
+        listed = lists.backward(tape.shape[0], density, strides, given, with_input)
+        results = listed.repeat(tape, [*map(address, tensors)])
+        to_x, states = results.pop() if with_input else None, lists.form.states
+        return Gradients(to_x, tuple(results[:states]), Weights.from_present(results[states:-3]), tuple(results[-3:]))
+
+
+def batch_of(problem: Problem) -> Batch | None:
+    """The batch of a problem; None if its passes are not listed: with a leak, in large layers, and while a graph is recorded."""
+    if problem.gate.leak > 0 or torch.cuda.is_current_stream_capturing():
+        return None
+    form, tensors = form_of(problem)
+    lists = lists_of(form)
+    return Batch(lists, tensors) if lists.possible else None
