@@ -255,7 +255,10 @@ class PhasedRNN(SavedModule):
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 x = nn.functional.dropout(x, self.dropout, self.training)
-            x = x.to(working) if low is None else x.to(low).to(working)
+            if low is not None:
+                x = x.to(low)
+            if x.dtype != working:
+                x = x.to(working)
             outputs = []
             for direction in range(self._directions):
                 index = len(finals)

@@ -1,0 +1,162 @@
+"""Launches that are listed once and repeated with other addresses: by the core, and by Python where there is no core."""
+
+import ctypes
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from contract import Case, assert_contract
+from phased.ops.core import MISSING
+from phased.ops.cuda import count, driver, launch, listing, repeated, uncounted
+from phased.ops.cuda.kernels import Kernels, argument_form
+from phased.ops.cuda.listing import Listing, Placeholder, listing_of
+from raw_memory import at
+
+needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+START = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
+CPU = torch.device("cpu")
+NUMBER = 7 << 40
+
+
+class Recorder:
+    """Notes launches in place of the driver. `statuses`: what it answers, in turn; then 0."""
+
+    def __init__(self, *statuses):
+        self.made, self.statuses = [], list(statuses)
+        self.function = START(self.start)
+        self.address = ctypes.cast(self.function, ctypes.c_void_p).value
+
+    def start(self, kernel, x, y, z, block, _y, _z, shared, stream, _parameters, packed):
+        status = self.statuses.pop(0) if self.statuses else 0
+        if not status:
+            one, memory, two, size, end = at(packed, 5, dtype=np.uint64).tolist()
+            assert (one, two, end) == (1, 2, 0)
+            arguments = ctypes.string_at(memory, int(at(size, 1, dtype=np.uint64)[0]))
+            self.made.append((kernel, (x, y, z), block, shared, stream, arguments))
+        return status
+
+
+class Named(Kernels):
+    """Kernels that were never compiled, with handles by their names."""
+
+    def __init__(self, recorder=None):
+        self.recorder = recorder
+
+    def handle(self, name, device, shared):
+        return {"first": 11, "second": 12}[name] + 100 * shared
+
+    def launch(self, name, device, grid, block, arguments, shared=0, together=False):
+        packed = struct.pack(argument_form(arguments), *arguments)
+        self.recorder.made.append((self.handle(name, device, shared > 0), grid, block, shared, 5, packed))
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    """Two launches, of a tensor and a number that calls give and a tensor that they allocate; and what notes them."""
+    recorder = Recorder()
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 5, raising=False)
+    monkeypatch.setattr(driver, "launch_address", lambda: recorder.address)
+    made = Listing(CPU)
+    given, number = made.tensor((2, 3), torch.float32), made.number()
+    own = given.new_empty((4,), dtype=torch.float64)
+    kernels = Named(recorder)
+    made.add(kernels, "first", 6, 128, (given.data_ptr(), 0.5, 9, own.data_ptr() + 8), 0)
+    made.add(kernels, "second", (1, 2, 3), 32, (number, launch.EVERY, given.data_ptr() + 20, -1), 64)
+    return made, recorder
+
+
+def expected(x, own):
+    first = struct.pack("qdqq", x.data_ptr(), 0.5, 9, own.data_ptr() + 8)
+    second = struct.pack("qqqq", NUMBER, launch.EVERY, x.data_ptr() + 20, -1)
+    return [(11, (6, 1, 1), 128, 0, 5, first), (112, (1, 2, 3), 32, 64, 5, second)]
+
+
+@pytest.mark.parametrize("by", [pytest.param("core", marks=needs_core), "Python"])
+def test_every_call_has_its_own_addresses_and_memory(listed, monkeypatch, by):
+    made, recorder = listed
+    if by == "Python":
+        monkeypatch.setattr(listing, "core", None)
+    for _ in range(3):
+        x = torch.empty(2, 3)
+        (own,) = made.repeat(x, [x.data_ptr(), NUMBER])
+        assert own.shape == (4,)
+        assert own.dtype == torch.float64
+        assert recorder.made == expected(x, own)
+        recorder.made.clear()
+
+
+@needs_core
+@pytest.mark.parametrize("before", [[], [0]], ids=["the first launch", "a later one"])
+def test_a_thread_without_a_context_gets_one_and_goes_on_where_it_was(listed, monkeypatch, before):
+    made, recorder = listed
+    recorder.statuses = [*before, driver.NO_CONTEXT]
+    attached = []
+    monkeypatch.setattr(driver, "attach", attached.append)
+    x = torch.empty(2, 3)
+    (own,) = made.repeat(x, [x.data_ptr(), NUMBER])
+    assert recorder.made == expected(x, own)
+    assert attached == [None]  # the index of a CPU
+
+
+@needs_core
+def test_a_launch_that_the_driver_refuses_is_named(listed):
+    made, recorder = listed
+    recorder.statuses = [0, 1]
+    x = torch.empty(2, 3)
+    with pytest.raises(RuntimeError, match=r'did not launch "second": error 1\b'):
+        made.repeat(x, [x.data_ptr(), NUMBER])
+    assert len(recorder.made) == 1
+
+
+def test_tensors_that_calls_give_come_before_those_that_they_allocate(listed):
+    made, _ = listed
+    with pytest.raises(AssertionError, match="before"):
+        made.tensor((1,), torch.float32)
+
+
+def test_a_tensor_is_no_placeholder():
+    assert listing_of(torch.zeros(1)) is None
+    made = Listing(CPU)
+    assert listing_of(Placeholder(made, 0, (1,), torch.float32)) is made
+
+
+KINDS = {
+    "lstm": {},
+    "gru": {"cell": "gru"},
+    "without biases": {"bias": False},
+    "peepholes": {"peephole": True},
+    "ragged": {"lengths": [12, 0, 5]},
+    "square": {"shape": "square"},
+    "streamed weights": {"hidden": 130, "ratio": (0.01, 0.02), "dtype": torch.float32},
+}
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+@pytest.mark.parametrize("size", ["small", "not small"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch, kind, size):
+    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.setattr(count.Count, "likely", (10**4, 9))
+    if size == "not small":
+        monkeypatch.setattr(uncounted, "SMALL", 0)
+    cases = [Case(seed=seed, **{"steps": 12, "hidden": 9, "ratio": (0.05, 0.1), **KINDS[kind]}) for seed in range(3)]
+    for case in cases:
+        assert_contract(case, "cuda")
+    forms = {repeated.form_of(case.problem("cuda", case.on("cuda")))[0] for case in cases}
+    (lists,) = [repeated.lists_of(form) for form in forms]
+    assert lists.forward.cache_info()[:2] == (2, 1)  # hits and misses
+    assert sum(lists.backward.cache_info()[:2]) == 3
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+@pytest.mark.parametrize("leaf", ["input", "weight_hh", "bias_ih", "period", "h_0"])
+def test_a_tensor_of_another_layout_is_read_as_it_is(monkeypatch, leaf):
+    monkeypatch.setattr(count.Count, "expected", 10**4)
+    case = Case(steps=12, hidden=9)
+    assert_contract(case, "cuda")
+    wide = torch.stack([case.leaves[leaf], torch.full_like(case.leaves[leaf], torch.nan)], -1)
+    case.leaves[leaf] = wide[..., 0]
+    assert not case.leaves[leaf].is_contiguous()
+    assert_contract(case, "cuda")
