@@ -111,8 +111,8 @@ def test_there_is_no_folder(tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"version": 3}, "'version' must be 2, got 3. Upgrade phased"),
-        ({"version": 1}, "'version' must be 2, got 1. Fit the model again"),
+        ({"version": 4}, "'version' must be 3, got 4. Upgrade phased"),
+        ({"version": 1}, "'version' must be 3, got 1. Fit the model again"),
         ({"format": "another"}, "'format' must be 'phased estimator'"),
         ({"kind": "regressor"}, "'kind' must be 'classifier', got 'regressor'"),
         ({"scaling": {}}, "a field is missing or wrong"),

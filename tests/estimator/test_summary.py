@@ -7,11 +7,15 @@ import pytest
 import torch
 
 from patients import patients
-from phased.estimator import PhasedClassifier, PhasedRegressor
+from phased.estimator import PhasedClassifier, PhasedRegressor, recent
 from phased.estimator.inputs import inputs, width
 from phased.estimator.pooling import pool_last, pool_states
+from phased.estimator.recent import RATE
 from phased.estimator.scaling import Scaling
 from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
+from phased.ops.core import MISSING
+
+needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 X, Y = patients(30)
 SCALING = Scaling.of(X)
@@ -20,11 +24,21 @@ VARIABLES = len(X.variables)
 
 def slowly(x):
     """The summaries of the steps x (T, D) of one sequence, as the documentation states them."""
-    values, masks = x[:, :VARIABLES], x[:, VARIABLES : 2 * VARIABLES] > 0
-    change = [
-        value[-1] - value[np.flatnonzero(mask)[0]] if mask.any() else 0.0 for value, mask in zip(values.T, masks.T, strict=True)
-    ]
-    return np.concatenate([x[-1], x.mean(0), values.max(0), values.min(0), change])
+    values, masks, time = x[:, :VARIABLES], x[:, VARIABLES : 2 * VARIABLES] > 0, x[:, -1].astype(float)
+    rows = []
+    for value, mask in zip(values.T.astype(float), masks.T, strict=True):
+        measured = np.flatnonzero(mask)
+        highest = lowest = roughness = change = 0.0
+        if len(measured):
+            highest = lowest = value[measured[0]]
+            for step in range(measured[0] + 1, len(x)):
+                kept, before = math.exp(-RATE * (time[step] - time[step - 1])), value[step - 1]
+                highest = max(before + (highest - before) * kept, value[step])
+                lowest = min(before + (lowest - before) * kept, value[step])
+            roughness = np.abs(np.diff(value[measured])).mean() if len(measured) > 1 else 0.0
+            change = value[-1] - value[measured[0]]
+        rows.append((highest, lowest, roughness, change))
+    return np.concatenate([x[-1], x.mean(0), *np.array(rows).T])
 
 
 def batch():
@@ -34,7 +48,15 @@ def batch():
     return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))
 
 
-def test_summaries_are_last_mean_highest_lowest_and_change():
+@pytest.fixture(params=[pytest.param("core", marks=needs_core), "torch"])
+def each_way(request, monkeypatch):
+    """By the compiled core, and by torch."""
+    if request.param == "torch":
+        monkeypatch.setattr(recent, "core", None)
+
+
+@pytest.mark.usefixtures("each_way")
+def test_summaries_are_last_mean_recent_extremes_roughness_and_change():
     parts, x, lengths, static = batch()
     found = summaries(x, static, lengths, VARIABLES, every_step=False)
     assert found.shape == (30, columns(width(VARIABLES), VARIABLES, static.shape[1]))
@@ -42,6 +64,7 @@ def test_summaries_are_last_mean_highest_lowest_and_change():
     assert np.allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("each_way")
 def test_at_every_step_they_are_those_of_the_steps_so_far():
     parts, x, lengths, static = batch()
     found = summaries(x, static, lengths, VARIABLES, every_step=True)
@@ -51,6 +74,7 @@ def test_at_every_step_they_are_those_of_the_steps_so_far():
             assert np.allclose(found[step, sequence], expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("each_way")
 def test_a_sequence_without_steps_has_summaries_of_zero():
     found = summaries(torch.zeros(1, 1, width(2)), torch.ones(1, 3), torch.tensor([0]), 2, every_step=False)
     assert found[0, :-3].abs().max() == 0
@@ -132,9 +156,10 @@ def test_a_linear_layer_on_pieces_sees_that_both_low_and_high_are_bad():
 def test_the_penalty_grows_with_pieces_and_falls_with_sequences():
     few, many = (PhasedClassifier(units=2, epochs=1, random_state=0, refit=False).fit(*patients(n)).network_ for n in (40, 120))
     assert few.decay / few.pieces.used == pytest.approx(3 * many.decay / many.pieces.used, rel=0.1)
+    assert few.pairs.decay == pytest.approx(3 * many.pairs.decay, rel=0.1)
     with torch.no_grad():
         many.head.weight[:, many.sizes.states :] = 0
-    assert few.penalty() > many.penalty() == 0
+    assert few.penalty() > many.penalty() == many.pairs.penalty() > 0
 
 
 def test_with_a_target_per_step_a_summary_has_one_piece():

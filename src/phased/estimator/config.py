@@ -19,7 +19,7 @@ from phased.model_folder import MOST, Format, Malformed
 
 FORMAT = Format(
     "phased estimator",
-    version=2,
+    version=3,
     again="Fit the model again",
     cure="Name the folder of another model, or make it again with `phased fit` or `save`.",
 )

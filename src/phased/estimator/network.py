@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from phased.estimator.inputs import width
+from phased.estimator.pairs import MOST as MOST_PAIRED
+from phased.estimator.pairs import Pairs
 from phased.estimator.pooling import pool_every_step
 from phased.estimator.readout import read_out, two_products
 from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
@@ -45,7 +47,7 @@ class Network(Model):
 
     A linear layer reads the last, mean and highest states of the recurrent layer. It also reads summaries of the inputs, in
     pieces (`phased.estimator.summary`). These give it what an additive model of a sequence has, which a recurrent layer needs
-    much data to learn.
+    much data to learn. With one answer for a sequence it adds products of pairs of them (`phased.estimator.pairs`).
 
     Args:
         variables: variables measured over time; a step has `phased.estimator.inputs.width` inputs.
@@ -83,6 +85,8 @@ class Network(Model):
         self.pieces = Pieces(columns(features, variables, static), pieces)
         self.head = nn.Linear(self.sizes.states + self.pieces.start.numel(), outputs, dtype=REAL)
         nn.init.zeros_(self.head.weight[:, self.sizes.states :].detach())
+        paired = self.sizes.paired
+        self.pairs = None if every_step or not 0 < len(paired) <= MOST_PAIRED else Pairs(len(paired), pieces, outputs)
         self.decay = 0.0  # of the pieces' weights; `measure` sets it
         self.every_step, self.outputs = every_step, outputs
 
@@ -96,6 +100,8 @@ class Network(Model):
             y = two_products(states, self.pieces(summaries), self.head)
         else:
             y = read_out(h, lengths, self.kept_states(h), summaries, self.pieces, self.head)
+        if self.pairs is not None:
+            y = y + self.pairs(self.paired(summaries))
         return y.squeeze(-1) if self.outputs == 1 else y
 
     def kept_states(self, h: Tensor) -> Tensor | None:
@@ -114,6 +120,12 @@ class Network(Model):
         (x, _, lengths), static = batch.streams[STEPS], batch.streams[STATIC].x[0]
         return summaries(x[..., : self.sizes.features], static, lengths, self.sizes.variables, self.every_step)
 
+    def paired(self, summaries: Tensor) -> Tensor:
+        """The summaries whose pairs are multiplied: mean values of the variables, and static inputs."""
+        _, features, variables, static = self.sizes
+        means, end = summaries[..., features : features + variables], summaries.shape[-1]
+        return torch.cat([means, summaries[..., end - static :]], -1)
+
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> None:
         """Set pieces and penalty from the training sequences."""
@@ -124,13 +136,16 @@ class Network(Model):
         rows = torch.cat(found)
         self.pieces.measure(rows)
         self.decay = self.pieces.used * (SPREAD / PRIOR) ** 2 / max(1, len(rows))
+        if self.pairs is not None:
+            self.pairs.measure(self.pieces, torch.tensor(self.sizes.paired, device=rows.device), self.paired(rows))
 
     def penalty(self) -> Tensor:
         """Of the weights of pieces, each of which has, before any sequence is seen, an equal share of the spread `PRIOR`.
 
         So it is stronger with more pieces, and weaker with more sequences.
         """
-        return self.decay * self.head.weight[:, self.sizes.states :].square().sum()
+        of_pieces = self.decay * self.head.weight[:, self.sizes.states :].square().sum()
+        return of_pieces if self.pairs is None else of_pieces + self.pairs.penalty()
 
     def extra_repr(self) -> str:
         """The settings that no submodule prints."""
@@ -149,3 +164,9 @@ class Sizes(NamedTuple):
     def states(self) -> int:
         """What the linear layer reads of the recurrent layer: last, mean and highest states."""
         return 3 * self.units
+
+    @property
+    def paired(self) -> list[int]:
+        """The numbers of the summaries whose pairs are multiplied."""
+        end = columns(self.features, self.variables, self.static)
+        return [*range(self.features, self.features + self.variables), *range(end - self.static, end)]

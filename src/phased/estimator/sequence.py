@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phased.estimator.recent import RATE
 from phased.estimator.shared import Shared
 
 
@@ -20,8 +21,11 @@ class Sequence:
 
     Attributes:
         x: inputs of the layer: values, masks and ages of the variables, the gap, the time, static inputs.
-        columns: summaries of the inputs, which the linear layer reads: last, mean, highest, lowest, change, static inputs.
+        columns: summaries of the inputs, which the linear layer reads: last, mean, recent highest and lowest, roughness, change,
+            static inputs.
         read: states of the layer and their highest values, which it reads too.
+        recent: of each variable the last-known value, how far above and below it the variable has recently been, the sum of its
+            absolute changes, and the number of its measurements, (5, variables).
         first: first values of the variables.
         known: variables that were measured, 0 or 1.
         since: when each variable was last measured, or the first step was, in median gaps.
@@ -30,18 +34,17 @@ class Sequence:
         memory: the state of the layer.
     """
 
-    __slots__ = ("columns", "first", "known", "memory", "read", "shared", "since", "sums", "totals", "x")
+    __slots__ = ("columns", "first", "known", "memory", "read", "recent", "shared", "since", "sums", "totals", "x")
 
     def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
         units, features, variables, _ = shared.sizes
         self.shared = shared
         self.x = np.concatenate([np.zeros(features, np.float32), static])
         self.columns = np.zeros(shared.start.shape[1], np.float32)
-        self.columns[2 * features : 2 * features + variables] = -np.inf
-        self.columns[2 * features + variables : 2 * features + 2 * variables] = np.inf
         self.columns[len(self.columns) - len(static) :] = static
         self.read = np.zeros(2 * units, np.float32)
         self.read[units:] = -np.inf
+        self.recent = np.zeros((5, variables), np.float32)
         self.first = np.zeros(variables, np.float32)
         self.known = np.zeros(variables, np.uint8)
         self.since = np.zeros(variables)
@@ -73,31 +76,43 @@ class Sequence:
                 self.known[number] = 1
                 self.first[number] = scaled
         np.log1p((now - self.since).astype(np.float32), out=x[2 * variables : 3 * variables])
+        before = x[3 * variables + 1]
         x[3 * variables], x[3 * variables + 1] = math.log1p(gap), now / shared.span
+        kept = np.exp(np.float32(-RATE) * (x[3 * variables + 1] - before))
         state = self.read[:units]
         state[:] = shared.steps(x, now, self.memory, last)
         np.maximum(self.read[units:], state, out=self.read[units:])
-        self._summarise(x[:features], x[:variables], steps)
+        self._summarise(x[:features], x[:variables], x[variables : 2 * variables], kept, steps)
         read = shared.weight.dot(self.read).astype(np.float64)
         self.sums += read[shared.outputs :]
-        outputs: list[float] = (read[: shared.outputs] + self.sums / steps + shared.read_pieces(self.columns)).tolist()
+        outputs: list[float] = (read[: shared.outputs] + self.sums / steps + shared.read_summaries(self.columns)).tolist()
         return outputs
 
-    def _summarise(self, inputs: NDArray[np.float32], values: NDArray[np.float32], steps: int) -> None:
-        """Take the inputs of a step into their summaries."""
+    def _summarise(
+        self, inputs: NDArray[np.float32], values: NDArray[np.float32], new: NDArray[np.float32], kept: Any, steps: int
+    ) -> None:
+        """Take the inputs of a step into their summaries. `kept`: the share of the past that is not forgotten."""
         features, variables = len(inputs), len(values)
-        ends = np.cumsum([features, features, variables, variables, variables])
-        last, mean, highest, lowest, change, _ = np.split(self.columns, ends)
+        ends = np.cumsum([features, features, *[variables] * 4])
+        last, mean, highest, lowest, roughness, change, _ = np.split(self.columns, ends)
         last[:] = inputs
         self.totals += inputs
         mean[:] = self.totals / steps
-        np.maximum(highest, values, out=highest)
-        np.minimum(lowest, values, out=lowest)
+        value, above, below, path, count = self.recent
+        moved = np.where(count > 0, values - value, np.float32(0))
+        np.maximum(above * kept - moved, 0, out=above)
+        np.maximum(below * kept + moved, 0, out=below)
+        path += np.abs(moved)
+        count += new
+        value[:] = values
+        np.add(values, above, out=highest)
+        np.subtract(values, below, out=lowest)
+        np.divide(path, np.maximum(count - 1, 1), out=roughness)
         np.subtract(values, self.first, out=change)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that changes, by name; the state of the layer is a copy."""
-        names = ("x", "columns", "read", "first", "known", "since", "totals", "sums")
+        names = ("x", "columns", "read", "recent", "first", "known", "since", "totals", "sums")
         return {name: getattr(self, name) for name in names} | {"state": self.memory.arrays()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -115,7 +130,7 @@ class CompiledSequence(Sequence):
 
     def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
         super().__init__(shared, static)
-        own = (self.x, self.columns, self.read, self.first, self.known, self.since, self.totals, self.sums)
+        own = (self.x, self.columns, self.read, self.recent, self.first, self.known, self.since, self.totals, self.sums)
         assert shared.compiled is not None
         self._model = shared.compiled.model
         self._pointers = shared.compiled.sequence([*(array.ctypes.data for array in own), self.memory.h, self.memory.c])

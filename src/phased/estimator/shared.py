@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from phased import check
 from phased.estimator.checks import Columns
 from phased.estimator.network import Network
+from phased.estimator.pairs import Pairs
+from phased.estimator.recent import RATE
 from phased.estimator.scaling import Scaling
 from phased.estimator.settings import Settings
 from phased.estimator.stepping import Steps
@@ -28,6 +30,21 @@ class Compiled(NamedTuple):
 
     model: Any
     sequence: Any
+
+
+class Quadratic(NamedTuple):
+    """The products of pairs of summaries: which ones, centre and factor of their ranks, and weights (outputs, size, size)."""
+
+    chosen: NDArray[np.int64]
+    center: NDArray[np.float32]
+    factor: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+    @staticmethod
+    def of(pairs: Pairs, chosen: list[int]) -> Quadratic:
+        """Of a trained network; of two classes the difference decides."""
+        center, factor, weight = (value.detach().cpu().numpy() for value in (pairs.center, pairs.factor, pairs.weight))
+        return Quadratic(np.array(chosen), center, factor, weight[1:] - weight[:1] if len(weight) == 2 else weight)
 
 
 class Shared:
@@ -66,6 +83,7 @@ class Shared:
         self.start, self.slope = (value.cpu().numpy() for value in (pieces.start, pieces.slope))
         own, self.pieces = weight[:, : sizes.states], (weight[:, sizes.states :] * factor).astype(np.float32)
         self.bias = bias - weight[:, sizes.states :] @ (center * factor)
+        self.pairs = None if network.pairs is None else Quadratic.of(network.pairs, sizes.paired)
         last, mean, highest = np.split(own, 3, 1)
         # The mean of a product is the product of the mean: the lower rows are applied at every step and summed up.
         rows = [np.concatenate([last, highest], 1), np.concatenate([mean, np.zeros_like(mean)], 1)]
@@ -77,14 +95,20 @@ class Shared:
     def _compiled(self, layer: Any) -> Compiled:
         """The same in the compiled core, which copies what it is given."""
         pieces, columns = self.start.shape
-        sizes = [self.variables, self.sizes.features, columns, pieces, self.sizes.units, self.outputs]
-        parts = [np.ascontiguousarray(part) for part in (self.start, self.slope, self.pieces, self.weight, self.bias)]
-        return Compiled(core.OnlineModel(layer, sizes, self.span, *(part.ctypes.data for part in parts)), core.OnlineSequence)
+        none = np.zeros(0, np.float32)
+        pairs = self.pairs or Quadratic(np.zeros(0, np.int64), none, none, none)
+        sizes = [self.variables, self.sizes.features, columns, pieces, self.sizes.units, self.outputs, len(pairs.chosen)]
+        parts = [np.ascontiguousarray(part) for part in (self.start, self.slope, self.pieces, self.weight, self.bias, *pairs)]
+        model = core.OnlineModel(layer, sizes, self.span, RATE, *(part.ctypes.data for part in parts))
+        return Compiled(model, core.OnlineSequence)
 
-    def read_pieces(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
-        """What the linear layer makes of the pieces of summaries, and its bias, for each output."""
+    def read_summaries(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
+        """What the linear layer makes of the pieces of summaries, its bias, and the products of pairs, for each output."""
         cut = np.clip((columns - self.start) * self.slope, 0.0, 1.0)
         read: NDArray[np.float64] = self.pieces.dot(cut.ravel()) + self.bias
+        if self.pairs is not None:
+            ranks = (cut[:, self.pairs.chosen].sum(0) - self.pairs.center) * self.pairs.factor
+            read = read + self.pairs.weight.dot(ranks).dot(ranks)
         return read
 
     def answer(self, z: list[float]) -> Any:

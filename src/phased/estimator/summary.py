@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from phased.estimator.pooling import pool_every_step, pool_last
+from phased.estimator.recent import recent
 from phased.schedule import valid_steps
 
 REAL = torch.float32
@@ -24,26 +25,25 @@ ROWS = 20_000
 
 def columns(features: int, variables: int, static: int) -> int:
     """The number of summaries."""
-    return 2 * features + 3 * variables + static
+    return 2 * features + 4 * variables + static
 
 
 def summaries(x: Tensor, static: Tensor, lengths: Tensor, variables: int, every_step: bool) -> Tensor:
     """Summaries of the inputs x (T, B, D) over each sequence, (B, columns), or up to each step, (T, B, columns).
 
-    In this order: the last and mean inputs; the highest and lowest values of the variables, and their change since the first
-    measurement; the static inputs. Padding may be anything.
+    In this order: the last and mean inputs; of the variables the highest and lowest recent values and the roughness
+    (`phased.estimator.recent`), and the change since the first measurement; the static inputs. Padding may be anything.
     """
-    pool = pool_every_step if every_step else pool_last
     values, masks = x[..., :variables], x[..., variables : 2 * variables]
-    last, mean, _ = pool(x, lengths)
-    highest, lowest = pool(values, lengths).highest, -pool(-values, lengths).highest
+    last, mean, _ = (pool_every_step if every_step else pool_last)(x, lengths)
     real = valid_steps(len(x), lengths).unsqueeze(-1)
     first = torch.where(real, masks, 0.0).argmax(0, keepdim=True)  # a variable that is never measured is 0 at every step
     change = last[..., :variables] - values.gather(0, first).squeeze(0)
     if every_step:
         steps = torch.arange(len(x), device=x.device)[:, None, None]
         change = torch.where(steps >= first, change, 0.0)
-    return torch.cat([last, mean, highest, lowest, change, static.expand(*last.shape[:-1], -1)], -1)
+    extremes = recent(x, lengths, variables, every_step)
+    return torch.cat([last, mean, extremes, change, static.expand(*last.shape[:-1], -1)], -1)
 
 
 class Pieces(nn.Module):

@@ -22,6 +22,7 @@
 #include "launches.h"
 #include "online.h"
 #include "readout.h"
+#include "recent.h"
 #include "stream.h"
 
 namespace nb = nanobind;
@@ -186,6 +187,15 @@ void bind(nb::module_& m, const char* suffix) {
       },
       Release());
 
+  // Sizes: steps, batch, variables, features, and the strides of RecentBatch.
+  m.def(
+      with_suffix("recent").c_str(),
+      [](const std::vector<int64_t>& n, Address x, Address lengths, Address to, double rate) {
+        check_lengths(at<int64_t>(lengths), n[1], n[0]);
+        recent<T>({n[1], n[2], n[3], at<T>(x), n[4], n[5], at<int64_t>(lengths), at<T>(to), n[6], n[7]}, static_cast<T>(rate));
+      },
+      Release());
+
   using Row = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
   nb::class_<Stream<T>>(m, with_suffix("Stream").c_str())
@@ -274,15 +284,18 @@ void bind_launches(nb::module_& m) {
 // Estimators are float32. A sequence is given as the addresses of its memory, in the order of OnlineSequence.
 void bind_online(nb::module_& m) {
   nb::class_<OnlineSequence>(m, "OnlineSequence").def("__init__", [](OnlineSequence* self, const std::vector<Address>& a) {
-    new (self) OnlineSequence{at<float>(a[0]),  at<float>(a[1]),  at<float>(a[2]),  at<float>(a[3]), at<uint8_t>(a[4]),
-                              at<double>(a[5]), at<double>(a[6]), at<double>(a[7]), at<float>(a[8]), at<float>(a[9])};
+    new (self) OnlineSequence{at<float>(a[0]),   at<float>(a[1]),  at<float>(a[2]),  at<float>(a[3]),
+                              at<float>(a[4]),   at<uint8_t>(a[5]), at<double>(a[6]), at<double>(a[7]),
+                              at<double>(a[8]),  at<float>(a[9]),  at<float>(a[10])};
   });
   nb::class_<OnlineModel>(m, "OnlineModel")
       .def("__init__",
-           [](OnlineModel* self, const Stream<float>& layer, const std::vector<int64_t>& n, double span, Address start,
-              Address slope, Address read_pieces, Address read_states, Address bias) {
-             new (self) OnlineModel(layer, {n[0], n[1], n[2], n[3], n[4], n[5]}, span, at<float>(start), at<float>(slope),
-                                    at<float>(read_pieces), at<float>(read_states), at<double>(bias));
+           [](OnlineModel* self, const Stream<float>& layer, const std::vector<int64_t>& n, double span, double rate,
+              Address start, Address slope, Address read_pieces, Address read_states, Address bias, Address chosen,
+              Address center, Address factor, Address read_pairs) {
+             new (self) OnlineModel(layer, {n[0], n[1], n[2], n[3], n[4], n[5], n[6]}, span, rate, at<float>(start),
+                                    at<float>(slope), at<float>(read_pieces), at<float>(read_states), at<double>(bias),
+                                    at<int64_t>(chosen), at<float>(center), at<float>(factor), at<float>(read_pairs));
            })
       // One event; `measured` is a list of (variable, scaled value).
       .def("take", [](OnlineModel& self, const OnlineSequence& sequence, double now, double gap, double last, int64_t steps,

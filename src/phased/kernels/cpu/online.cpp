@@ -1,5 +1,7 @@
 #include "online.h"
 
+#include "recent.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -33,27 +35,36 @@ float piece(const float* weight, const float* columns, const float* start, const
 
 }  // namespace
 
-OnlineModel::OnlineModel(const Stream<float>& layer, OnlineSizes sizes, double span, const float* start, const float* slope,
-                         const float* read_pieces, const float* read_states, const double* bias)
+OnlineModel::OnlineModel(const Stream<float>& layer, OnlineSizes sizes, double span, double rate, const float* start,
+                         const float* slope, const float* read_pieces, const float* read_states, const double* bias,
+                         const int64_t* chosen, const float* center, const float* factor, const float* read_pairs)
     : sizes_(sizes),
       span_(span),
+      rate_(static_cast<float>(rate)),
       layer_(layer),
       start_(copied(start, sizes.pieces * sizes.columns)),
       slope_(copied(slope, sizes.pieces * sizes.columns)),
       read_pieces_(copied(read_pieces, sizes.outputs * sizes.pieces * sizes.columns)),
       read_states_(copied(read_states, 4 * sizes.outputs * sizes.units)),
-      bias_(copied(bias, sizes.outputs)) {}
+      center_(copied(center, sizes.paired)),
+      factor_(copied(factor, sizes.paired)),
+      read_pairs_(copied(read_pairs, sizes.outputs * sizes.paired * sizes.paired)),
+      bias_(copied(bias, sizes.outputs)),
+      chosen_(chosen, chosen + sizes.paired) {}
 
 void OnlineModel::take(const OnlineSequence& sequence, double now, double gap, double last, int64_t steps,
                        const std::vector<Measured>& measured, double* out) {
+  const float& time = sequence.x[sizes_.features - 1];
+  const float before = time;
   inputs(sequence, now, gap, measured);
+  const float kept = std::exp(-rate_ * (time - before));
   {
     const std::lock_guard<std::mutex> hold(lock_);
     layer_.set(sequence.h, sequence.c, last);
     layer_.run(sequence.x, nullptr, &now, 1, sequence.read);
     layer_.get(sequence.h, sequence.c);
   }
-  summaries(sequence, steps);
+  summaries(sequence, kept, steps);
   outputs(sequence, steps, out);
 }
 
@@ -76,28 +87,42 @@ void OnlineModel::inputs(const OnlineSequence& sequence, double now, double gap,
   age[variables + 1] = static_cast<float>(now / span_);
 }
 
-void OnlineModel::summaries(const OnlineSequence& sequence, int64_t steps) const {
+void OnlineModel::summaries(const OnlineSequence& sequence, float kept, int64_t steps) const {
   const int64_t variables = sizes_.variables, features = sizes_.features;
   const float* x = sequence.x;
   float *last = sequence.columns, *mean = last + features, *highest = mean + features;
-  float *lowest = highest + variables, *change = lowest + variables;
+  float *lowest = highest + variables, *roughness = lowest + variables, *change = roughness + variables;
   const double count = static_cast<double>(steps);
   for (int64_t i = 0; i < features; i++) {
     last[i] = x[i];
     sequence.totals[i] += x[i];
     mean[i] = static_cast<float>(sequence.totals[i] / count);
   }
-  for (int64_t v = 0; v < variables; v++) {
-    highest[v] = std::max(highest[v], x[v]);
-    lowest[v] = std::min(lowest[v], x[v]);
-    change[v] = x[v] - sequence.first[v];
-  }
+  const Recent<float> recent(sequence.recent, variables);
+  recent.advance(x, x + variables, kept, variables);
+  recent.write(highest, lowest, roughness, variables);
+  for (int64_t v = 0; v < variables; v++) change[v] = x[v] - sequence.first[v];
   float *state = sequence.read, *greatest = state + sizes_.units;
   for (int64_t n = 0; n < sizes_.units; n++) greatest[n] = std::max(greatest[n], state[n]);
 }
 
+std::vector<float> OnlineModel::ranks(const float* columns) const {
+  std::vector<float> found(sizes_.paired);
+  for (int64_t i = 0; i < sizes_.paired; i++) {
+    const int64_t at = chosen_[i];
+    float sum = 0;
+    for (int64_t p = 0; p < sizes_.pieces; p++) {
+      const float cut = (columns[at] - start_[p * sizes_.columns + at]) * slope_[p * sizes_.columns + at];
+      sum += std::min(std::max(cut, 0.0f), 1.0f);
+    }
+    found[i] = (sum - center_[i]) * factor_[i];
+  }
+  return found;
+}
+
 void OnlineModel::outputs(const OnlineSequence& sequence, int64_t steps, double* out) const {
-  const int64_t columns = sizes_.columns, width = 2 * sizes_.units;
+  const int64_t columns = sizes_.columns, width = 2 * sizes_.units, paired = sizes_.paired;
+  const std::vector<float> own = ranks(sequence.columns);
   for (int64_t o = 0; o < sizes_.outputs; o++) {
     // The mean of a product is the product of the mean: the products of mean states are summed over all events.
     sequence.sums[o] += dot(read_states_.get() + (sizes_.outputs + o) * width, sequence.read, width);
@@ -107,6 +132,7 @@ void OnlineModel::outputs(const OnlineSequence& sequence, int64_t steps, double*
       const float* weight = read_pieces_.get() + (o * sizes_.pieces + p) * columns;
       sum += piece(weight, sequence.columns, start_.get() + p * columns, slope_.get() + p * columns, columns);
     }
+    for (int64_t i = 0; i < paired; i++) sum += own[i] * dot(read_pairs_.get() + (o * paired + i) * paired, own.data(), paired);
     out[o] = sum;
   }
 }

@@ -12,12 +12,12 @@ namespace phased {
 
 // How many of each: see phased/estimator/sequence.py, which has the same computation in numpy.
 struct OnlineSizes {
-  int64_t variables, features, columns, pieces, units, outputs;
+  int64_t variables, features, columns, pieces, units, outputs, paired;
 };
 
 // The memory of one sequence, which Python owns.
 struct OnlineSequence {
-  float *x, *columns, *read, *first;
+  float *x, *columns, *read, *recent, *first;
   uint8_t* known;
   double *since, *totals, *sums;
   float *h, *c;
@@ -31,9 +31,12 @@ struct Measured {
 // What all sequences of a model share. Sequences take turns: the layer has one working memory.
 class OnlineModel {
  public:
-  // start and slope (pieces, columns), read_pieces (outputs, pieces, columns), read_states (2 outputs, 2 units), bias (outputs).
-  OnlineModel(const Stream<float>& layer, OnlineSizes sizes, double span, const float* start, const float* slope,
-              const float* read_pieces, const float* read_states, const double* bias);
+  // start and slope (pieces, columns), read_pieces (outputs, pieces, columns), read_states (2 outputs, 2 units), bias (outputs); of
+  // the summaries whose pairs are multiplied: which they are (paired), centre and factor of their ranks (paired), and weights
+  // (outputs, paired, paired). `rate`: how fast extremes are forgotten, see recent.h.
+  OnlineModel(const Stream<float>& layer, OnlineSizes sizes, double span, double rate, const float* start, const float* slope,
+              const float* read_pieces, const float* read_states, const double* bias, const int64_t* chosen, const float* center,
+              const float* factor, const float* read_pairs);
 
   const OnlineSizes& sizes() const { return sizes_; }
 
@@ -44,14 +47,18 @@ class OnlineModel {
 
  private:
   void inputs(const OnlineSequence& sequence, double now, double gap, const std::vector<Measured>& measured) const;
-  void summaries(const OnlineSequence& sequence, int64_t steps) const;
+  void summaries(const OnlineSequence& sequence, float kept, int64_t steps) const;
   void outputs(const OnlineSequence& sequence, int64_t steps, double* out) const;
+  // The ranks of the summaries whose pairs are multiplied, (paired).
+  std::vector<float> ranks(const float* columns) const;
 
   OnlineSizes sizes_;
   double span_;
+  float rate_;
   Stream<float> layer_;
-  Buffer<float> start_, slope_, read_pieces_, read_states_;
+  Buffer<float> start_, slope_, read_pieces_, read_states_, center_, factor_, read_pairs_;
   Buffer<double> bias_;
+  std::vector<int64_t> chosen_;
   std::mutex lock_;
 };
 

@@ -1,0 +1,94 @@
+"""Products of pairs of summaries: what they compute, learn, and leave out."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from patients import patients
+from phased.estimator import PhasedClassifier, PhasedRegressor
+from phased.estimator.pairs import LEAST_SPREAD, SPREAD, Pairs
+from phased.estimator.summary import Pieces
+
+
+@pytest.fixture
+def measured():
+    """Pairs of two of three summaries, one of which hardly ever differs, and the rows that they were measured on."""
+    rows = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    rows[:, 2] = (torch.arange(400) < 1).float()
+    pieces, made = Pieces(3, 8), Pairs(2, 8, 2)
+    pieces.measure(rows)
+    made.measure(pieces, torch.tensor([0, 2]), rows[:, [0, 2]])
+    return made, rows[:, [0, 2]]
+
+
+def test_they_are_a_quadratic_form_of_ranks(measured):
+    made, rows = measured
+    with torch.no_grad():
+        made.weight.copy_(torch.arange(8.0).reshape(2, 2, 2) + 1)
+    ranks = (made.ranks(rows).double() - made.center) * made.factor
+    for output in range(2):
+        expected = torch.einsum("bi,ij,bj->b", ranks, made.weight[output].double(), ranks)
+        assert torch.allclose(made(rows)[:, output].double(), expected, atol=1e-5)
+
+
+def test_a_product_has_the_same_spread_whatever_the_unit_and_a_summary_that_hardly_differs_has_none(measured):
+    made, rows = measured
+    ranks = (made.ranks(rows) - made.center) * made.factor
+    assert ranks.mean(0).abs().max() < 1e-5
+    wide = float(made.ranks(rows)[:, 0].std(correction=0))
+    assert float(ranks[:, 0].std(correction=0)) == pytest.approx(SPREAD**0.5 * wide / (wide + LEAST_SPREAD), rel=1e-4)
+    assert ranks[:, 1].abs().max() == 0
+
+
+def test_an_outlier_is_an_extreme_rank_and_no_more(measured):
+    made, rows = measured
+    far = torch.tensor([[1e9, 0.0]])
+    assert made.ranks(far)[0, 0] == made.ranks(rows.amax(0, keepdim=True))[0, 0]
+
+
+def test_two_variables_that_only_matter_together_are_learned():
+    random = np.random.default_rng(0)
+    level = random.uniform(-1, 1, (600, 2))
+    data = [(np.arange(3.0), np.tile(pair, (3, 1))) for pair in level]
+    alike = level.prod(1) > 0
+    # With states dropped in nearly every batch, products have to learn it.
+    model = PhasedClassifier(cell="gru", units=2, epochs=40, learning_rate=0.02, dropout=0.99, random_state=0)
+    model.fit(data[:400], alike[:400])
+    with torch.no_grad():
+        model.network_.head.weight[:, : model.network_.sizes.states] = 0
+    assert model.score(data[400:], alike[400:]) > 0.9
+
+
+@pytest.mark.parametrize("cls", [PhasedClassifier, PhasedRegressor])
+def test_online_answers_have_them(cls):
+    events, y = patients(40)
+    model = cls(units=2, epochs=1, random_state=0).fit(events, y)
+    with torch.no_grad():
+        model.network_.pairs.weight.normal_(0, 30, generator=torch.Generator().manual_seed(0))
+    expected = model.predict_proba(events)[:, 1] if cls is PhasedClassifier else model.predict(events)
+    assert np.ptp(expected) > 0.1
+    for number in range(5):
+        assert online(model, events, number) == pytest.approx(float(expected[number]), abs=1e-5 * max(1, abs(expected[number])))
+
+
+def online(model, events, number):
+    """The answer for a sequence that is pushed event by event."""
+    static = {name: value for name, value in zip(events.statics, events.static[number], strict=True) if math.isfinite(value)}
+    sequence = model.online(static=static)
+    for step in range(events.offset[number], events.offset[number + 1]):
+        entries = range(events.entry[step], events.entry[step + 1])
+        values = {events.variables[events.variable[entry]]: float(events.value[entry]) for entry in entries}
+        answer = sequence.push(float(events.time[step]), values)
+    return answer
+
+
+def test_with_very_many_variables_or_a_target_per_step_there_are_none(monkeypatch):
+    events, y = patients(40)
+    steps = [np.arange(float(n)) for n in events.lengths]
+    assert PhasedRegressor(units=2, epochs=1, random_state=0).fit(events, steps).network_.pairs is None
+    monkeypatch.setattr("phased.estimator.network.MOST_PAIRED", 3)
+    model = PhasedClassifier(units=2, epochs=1, random_state=0).fit(events, y)
+    assert model.network_.pairs is None
+    assert online(model, events, 0) == pytest.approx(float(model.predict_proba(events)[0, 1]), abs=1e-5)
