@@ -15,10 +15,12 @@ class H200:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known_of_earlier_layers():
+def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
     """What is guessed is known by an address, which a layer of another test may have had; tests may change what is listed."""
     count.EXPECTED.clear()
     repeated.lists_of.cache_clear()
+    monkeypatch.setattr(repeated, "LISTED_AFTER", 0)
+    monkeypatch.setattr(repeated, "_PASSES", {})
 
 
 @pytest.fixture(scope="module")

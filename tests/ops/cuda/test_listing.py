@@ -160,3 +160,16 @@ def test_a_tensor_of_another_layout_is_read_as_it_is(monkeypatch, leaf):
     case.leaves[leaf] = wide[..., 0]
     assert not case.leaves[leaf].is_contiguous()
     assert_contract(case, "cuda")
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+def test_a_form_is_listed_when_it_has_been_used_before_and_few_are_counted(monkeypatch):
+    monkeypatch.setattr(repeated, "LISTED_AFTER", 2)
+    monkeypatch.setattr(repeated, "FORMS", 3)
+    cases = [Case(steps=steps, hidden=9) for steps in (12, 13, 14, 15)]
+    problems = [case.problem("cuda", case.on("cuda")) for case in cases]
+    assert [repeated.batch_of(problems[0]) is None for _ in range(4)] == [True, True, False, False]
+    for problem in problems[1:]:
+        assert repeated.batch_of(problem) is None
+    assert len(repeated._PASSES) == 1  # the fourth form made room for itself
+    assert_contract(cases[0], "cuda")

@@ -21,6 +21,9 @@ from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
 
 KEPT = 256  # lists, for sizes used last
+# Passes of a form before it is listed: to list a pass takes several times as long as to run it, and lengths may never repeat.
+LISTED_AFTER = 2
+FORMS = 4096  # of which passes are counted, at most
 
 
 class Form(NamedTuple):
@@ -41,7 +44,7 @@ class Form(NamedTuple):
     autocast: torch.dtype | None
 
     def problem(self, listing: Listing) -> Problem:
-        """The batch with placeholders, in the order of `tensors_of`."""
+        """The batch with placeholders, in the order of `form_of`."""
         steps, batch, features = self.input
         cell, units, real = CELLS[self.cell], self.units, self.dtype
         stacked = cell.gates * units
@@ -193,10 +196,22 @@ class Batch(NamedTuple):
         return Gradients(to_x, tuple(results[:states]), Weights.from_present(results[states:-3]), tuple(results[-3:]))
 
 
+_PASSES: dict[Form, int] = {}
+
+
 def batch_of(problem: Problem) -> Batch | None:
-    """The batch of a problem; None if its passes are not listed: with a leak, in large layers, and while a graph is recorded."""
+    """The batch of a problem; None if its passes are not listed.
+
+    They are not with a leak, in large layers, while a graph is recorded, and before `LISTED_AFTER` passes of its form.
+    """
     if problem.gate.leak > 0 or torch.cuda.is_current_stream_capturing():
         return None
     form, tensors = form_of(problem)
+    passes = _PASSES.get(form, 0)
+    if passes < LISTED_AFTER:
+        if len(_PASSES) >= FORMS:
+            _PASSES.clear()
+        _PASSES[form] = passes + 1
+        return None
     lists = lists_of(form)
     return Batch(lists, tensors) if lists.possible else None
