@@ -61,7 +61,8 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
             if events <= guessed.arrivals and most <= guessed.most and uncounted.kernels_for(call, events) == guessed[3:]:
                 return Result(output, tuple(final), saved if keep else [], (most, events))
             count = Count(call, problem.gate.period)
-        call = Call(problem)
+        if batch is not None or guessed is not None:
+            call = Call(problem)  # with memory of its own, in which nothing is filled in yet
         call.prepare()
         call.add_up(count.slot)
         most, events = count.wait(call.schedule)
@@ -95,14 +96,16 @@ def backward(
         schedule, tape = result.saved
         most, count = result.complete()
         batch = repeated.batch_of(problem)
-        check_saved(Call(problem, schedule) if batch is None else batch.call, schedule, tape, most, count)
+        call = Call(problem, schedule) if batch is None else batch.call
+        check_saved(call, schedule, tape, most, count)
         if batch is not None and count < tape.shape[0]:  # passes are listed for guesses, which are few numbers
             return batch.run_backward(result, most, count, to_output, to_final, with_input)
         if count > tape.shape[0]:  # the guess was too low: the forward pass is repeated with the true number
             result = forward(problem, keep=True)
             schedule, tape = result.saved
             most, count = result.numbers
-        call = Call(problem, schedule)
+        if call.schedule is not schedule:
+            call = Call(problem, schedule)
         back = Backward(call, result.output, tape, count, Density.of(call.rows, call.units, most, count), to_output, to_final)
         to_x = (back.dense if call.dense else back.sparse)(with_input)
         return Gradients(to_x, back.to_state, back.to_weights, back.to_gate)
