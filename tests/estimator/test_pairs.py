@@ -33,6 +33,13 @@ def test_they_are_a_quadratic_form_of_ranks(measured):
         assert torch.allclose(made(rows)[:, output].double(), expected, atol=1e-5)
 
 
+def test_their_gradient_is_that_of_the_form(measured):
+    made, rows = measured
+    made, rows = made.double(), rows[:7].double()
+    weight = torch.randn(2, 2, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda w: torch.func.functional_call(made, {"weight": w}, (rows,)), (weight,))
+
+
 def test_a_product_has_the_same_spread_whatever_the_unit_and_a_summary_that_hardly_differs_has_none(measured):
     made, rows = measured
     ranks = (made.ranks(rows) - made.center) * made.factor

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from phased.estimator.summary import REAL, Pieces
 
@@ -48,9 +51,11 @@ class Pairs(nn.Module):
         self.decay = 0.0  # of the weights; `measure` sets it
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The outputs."""
-        ranks = (self.ranks(rows) - self.center) * self.factor
-        return (torch.matmul(ranks, self.weight) * ranks).sum(-1).t()
+        """The outputs; the summaries get no gradient."""
+        with torch.no_grad():
+            ranks = self.ranks(rows).sub_(self.center).mul_(self.factor)
+        result: Tensor = _QuadraticForm.apply(ranks, self.weight)  # type: ignore[no-untyped-call]
+        return result
 
     def ranks(self, rows: Tensor) -> Tensor:
         """The sum of the pieces of each summary, from 0 to their number."""
@@ -74,3 +79,18 @@ class Pairs(nn.Module):
     def extra_repr(self) -> str:
         """The numbers of summaries and outputs."""
         return f"size={self.weight.shape[-1]}, outputs={len(self.weight)}"
+
+
+class _QuadraticForm(torch.autograd.Function):
+    """Sums of r[i] * weight[o, i, j] * r[j] for rows r, (B, outputs): in half the time of what autograd makes of them."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        return (torch.matmul(rows, weight) * rows).sum(-1).t()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_y: Tensor) -> tuple[None, Tensor]:
+        (rows,) = ctx.saved_tensors
+        return None, (to_y.t().unsqueeze(-1) * rows).transpose(1, 2) @ rows
