@@ -60,10 +60,10 @@ def test_grouped_sequences_compile_for_layers_of_any_size(sixteens, beyond):
         assert compiler.compiled(ARCHITECTURE, (source,), macros("Lstm", "float", None, 0, sixteens, 4, 1, 320, beyond))
 
 
-@pytest.mark.parametrize("blocks, warps", [(3, 2), (4, 2), (3, 1), (4, 1)])
+@pytest.mark.parametrize("sequences", [1, 16, SPREAD_WARPS])
 @pytest.mark.parametrize("cell, half, peephole", [("Lstm", None, 0), ("Lstm", torch.bfloat16, 1), ("Gru", torch.float16, 0)])
-def test_units_that_are_spread_over_multiprocessors_compile(blocks, warps, cell, half, peephole):
-    given = macros(cell, "float", half, peephole, blocks, warps, 0, 32 * SPREAD_WARPS)
+def test_units_that_are_spread_over_multiprocessors_compile(sequences, cell, half, peephole):
+    given = macros(cell, "float", half, peephole, 1, 1, 0, 32 * sequences)
     for source in ("spread_forward.cu", "spread_backward.cu"):
         assert compiler.compiled(ARCHITECTURE, (source,), given)
 
@@ -101,8 +101,7 @@ def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, r
     if name.startswith("grouped"):
         sources, given = (f"{name}.cu",), macros("Lstm", real, None, 0, 1, 4, 1, 256)
     if name.startswith("spread"):
-        way = "forward" if name in ("spread_forward", "spread_rows", "spread_bits") else "backward"
-        sources, given = (f"spread_{way}.cu",), macros("Lstm", real, None, 0, 2, 2, 0, 32 * SPREAD_WARPS)
+        sources, given = ("spread_forward.cu",), macros("Lstm", real, None, 0, 1, 1, 0, 32 * SPREAD_WARPS)
     if name == "open_sums":
         sources, given = ("open_step_backward.cu",), macros("Lstm", real, None, 0, 1, 8, 0, 256)
     wrong = given | {f"{name}_bytes": struct_bytes(size)[name] + 4}

@@ -99,26 +99,23 @@ def test_few_sequences_of_a_layer_that_just_fits_are_not_grouped(monkeypatch, un
 
 
 @pytest.mark.parametrize("name", ["forward", "backward"])
-@pytest.mark.parametrize("units, blocks", [(511, 0), (512, 2), (513, 3), (770, 4), (1024, 4), (1025, 0)])
-@pytest.mark.parametrize("batch", [1, 2, 32, 33])
-def test_few_sequences_of_a_large_layer_are_spread_over_all_multiprocessors(monkeypatch, name, units, blocks, batch):
+@pytest.mark.parametrize("units, most", [(256, 0), (257, 64), (513, 64), (999, 64), (1000, 5000), (1024, 5000), (1025, 0)])
+@pytest.mark.parametrize("batch", [1, 2, 32, 33, 64, 65, 5000])
+def test_large_layers_are_spread_over_all_multiprocessors(monkeypatch, name, units, most, batch):
     monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     layout = layout_of.plan.__wrapped__(name, units, batch, units // 20, units, 4, 0)
-    assert layout.together == (blocks > 0 and batch <= 32)
+    assert layout.together == (batch <= most)
     if not layout.together:
         return
     assert layout.source == f"spread_{name}.cu"
-    warps = 1 if name == "forward" and units <= 512 else 2  # of a unit
-    assert (layout.warps, layout.teams) == (warps, 16 // warps)
-    assert layout.ring * layout.teams >= units
+    assert layout.ring == -(-units // 8)
     groups, rest = divmod(layout.grid, layout.ring)
     assert rest == 0
     assert 1 <= groups <= batch
     assert layout.grid <= 132  # all run at once
     assert layout.shared <= 232_448
-    assert layout.block == 512
-    assert layout.blocks == blocks * 2 // warps
+    assert layout.block == 32 * min(32, -(-batch // groups))  # a warp for a sequence
     assert not layout_of.plan.__wrapped__(name, units, batch, units // 20, units // 8, 8, 0).together
 
 

@@ -11,7 +11,7 @@ import torch
 
 from phased.ops.cuda import layout
 from phased.ops.cuda.compiler import FOLDERS
-from phased.ops.cuda.constants import ROUNDS, SPREAD_WARPS, macros, struct_bytes
+from phased.ops.cuda.constants import ROUNDS, macros, struct_bytes
 
 HOST = Path(__file__).parent / "host"
 SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
@@ -75,15 +75,15 @@ def test_small_layers(cell, peephole, half, tmp_path):
         assert_right(program, *size.split())
 
 
-# Units, sequences, steps, groups of blocks.
-SPREAD = ["5 3 4 1", "24 32 3 1", "70 5 5 2", "40 2 9 2"]
+# Units, sequences, steps, groups of blocks. With 230 units a step has more events than a warp reads at once.
+SPREAD = ["5 3 4 1", "24 13 3 1", "70 5 5 2", "40 2 9 2", "230 3 4 1"]
 
 
 @pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("warps", [1, 2])  # of a unit
+@pytest.mark.parametrize("warps", [1, 5])  # of a block: a sequence each, and then the next ones
 @pytest.mark.parametrize("cell, peephole, half", KINDS)
 def test_units_that_are_spread_over_blocks(way, warps, cell, peephole, half, tmp_path):
-    defined = macros(cell, "float", half, peephole, 1, warps, 0, 32 * SPREAD_WARPS) | {"way": int(way == "backward"), "single": 0}
+    defined = macros(cell, "float", half, peephole, 1, 1, 0, 32 * warps) | {"way": int(way == "backward"), "single": 0}
     program = built("large", tmp_path, defined)
     for size in SPREAD:
         for null in (0, 1):  # whether initial states, the tape and gradients are missing

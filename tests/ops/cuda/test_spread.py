@@ -14,6 +14,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def _all_layers_are_spread(monkeypatch):
     monkeypatch.setattr(layout, "SPREAD_FROM", 1)
+    monkeypatch.setattr(layout, "SPREAD_ALWAYS", 1)
     layout.plan.cache_clear()
     yield
     layout.plan.cache_clear()
@@ -21,10 +22,10 @@ def _all_layers_are_spread(monkeypatch):
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("hidden", [1, 8, 41, 300, 512, 517, 700, 1000, 1024])
-@pytest.mark.parametrize("size", [1, 7, 32])
+@pytest.mark.parametrize("size", [1, 7, 32, 135])
 @pytest.mark.parametrize("ratio", [(0.02, 0.1), (0.3, 1.0)])
 def test_they_equal_the_reference_at_every_size(cell, hidden, size, ratio):
-    lengths = [23, 0, 9, 1, 22, 23, 2, *range(25)][:size]
+    lengths = [23, 0, 9, 1, 22, 23, 2, *range(25), *range(104)][:size]
     options = {"peephole": cell == "lstm", "dtype": torch.float32, "ratio": ratio}
     case = Case(cell, steps=23, batch=size, inputs=3, hidden=hidden, lengths=[min(n, 23) for n in lengths], **options)
     assert_contract(case.poison_padding(), "cuda")

@@ -1,33 +1,34 @@
 // Large layers: units are spread over the multiprocessors, so that each keeps the weights of its own units for all steps. Weights
-// of 1,024 units are 16 MB; the registers or the shared memory of all multiprocessors hold them, those of one do not.
+// of 1,024 units are 16 MB; the shared memory of all multiprocessors holds them, that of one does not.
 //
-// A block has kOwn units and up to kSequences sequences: a thread for each unit in each sequence has its state. Blocks of the same
-// sequences run at once, and in every step each reads what the others have computed, from GPU memory that had all bits set before:
-// a number with other bits has been written. So no block waits for more than it needs. Several groups of blocks have sequences of
-// their own: the fewer blocks a layer needs, the more groups there are, and the fewer sequences each has.
+// A block has kOwn units, and a warp of it a sequence; then the next one, where there are more sequences than warps. The blocks of a
+// group have the same sequences, and run at once. In every step a warp reads what the same sequence's warps of all blocks have
+// computed, from GPU memory that had all bits set before: a number with other bits has been written. So there is no barrier, neither
+// of blocks nor of warps, and no sequence waits for another one. Several groups of blocks have sequences of their own.
+//
+// A lane has an event of the step, and multiplies the weights between its unit and each of the block's units. Its sums for them are
+// added to those of the other lanes only before a step in which one of the block's units is open.
 #pragma once
 
 #include "steps.h"
 
 namespace phased {
 
-constexpr int kTeams = PHASED_THREADS / kLanes, kHalves = kWarps, kOwn = kTeams / kHalves;  // warps; of a unit; units
-constexpr int kSequences = PHASED_SPREAD_SEQUENCES;
-constexpr int kSlice = kBlocks * 128;  // columns of a warp
-// A sequence's units have 8 or 16 lanes of a warp, and are bits of one word of the mask.
-static_assert(kTeams == kOwn * kHalves && (kOwn == 8 || kOwn == 16) && kHelpers == 0 && kSequences == kLanes);
+constexpr int kOwn = PHASED_SPREAD_UNITS;
+static_assert(kOwn == 8 && kLanes == 32);  // of one word of the mask, and four lanes each
 
-// Where a thread is: which unit it has, and in which of its group's sequences, first to end.
+// Which of the block's units a lane has, and its group's sequences, first to end.
 struct Spread {
-  const int lane, warp, unit, sequence;
+  const int lane, warp, warps, own, base;
   int first, end;
 
   template <class P>
   __device__ explicit Spread(const P& p)
       : lane(threadIdx.x % kLanes),
         warp(threadIdx.x / kLanes),
-        unit(int(blockIdx.x % unsigned(p.ring)) * kOwn + threadIdx.x % kOwn),
-        sequence(threadIdx.x / kOwn) {
+        warps(blockDim.x / kLanes),
+        own(lane % kOwn),
+        base(int(blockIdx.x % unsigned(p.ring)) * kOwn) {
     const int blocks = int(p.ring), groups = int(gridDim.x) / blocks, batch = int(p.batch), share = (batch + groups - 1) / groups;
     const Index begin = Index(int(blockIdx.x) / blocks) * share;
     first = begin < batch ? int(begin) : batch;
@@ -35,86 +36,54 @@ struct Spread {
   }
 };
 
-// Looks up, some steps ahead, the number of the event of a thread's unit in a row; -1 if the unit is closed. Of the words of the
-// mask that come before its own, each of a sequence's kOwn lanes counts every kOwn-th.
-struct Lookup {
-  static constexpr int kWords = (kHalves * kSlice / 32 + kOwn - 1) / kOwn;  // of a lane
-  unsigned before[kWords], own;
-  int start;
+// The events of a row: the number of the first, how many there are, and the number of that of the lane's unit, -1 if it is closed.
+struct Row {
+  int begin, count, event;
+  bool busy;  // whether one of the block's units is open
+};
+
+// A row as it is loaded, some steps ahead: a word of the mask for each lane.
+struct Loaded {
+  unsigned bits;
+  int begin;
 
   template <class P>
-  __device__ __forceinline__ void load(const P& p, int row, bool there, int unit) {
-    const int words = int(p.units + 31) / 32, word = unit / 32;
-    own = 0, start = 0;
-#pragma unroll
-    for (int i = 0; i < kWords; i++) {
-      const int w = i * kOwn + threadIdx.x % kOwn;
-      before[i] = there && w < word ? p.mask[Index(row) * words + w] : 0;
-    }
-    if (there && word < words) own = p.mask[Index(row) * words + word], start = int(p.start[row]);
+  __device__ __forceinline__ void load(const P& p, int row, bool there, int lane) {
+    const int words = int(p.units + 31) / 32;
+    bits = 0, begin = 0;
+    if (there && lane < words) bits = p.mask[Index(row) * words + lane];
+    if (there) begin = int(p.start[row]);
   }
   // Called by whole warps.
-  __device__ __forceinline__ int event(int unit) const {
-    int count = 0;
-#pragma unroll
-    for (int i = 0; i < kWords; i++) count += __popc(before[i]);
-    for (int apart = kOwn / 2; apart; apart /= 2) count += __shfl_xor_sync(kAll, count, apart);
-    const unsigned bit = 1u << unit % 32;
-    return own & bit ? start + count + __popc(own & (bit - 1)) : -1;
+  __device__ __forceinline__ Row row(const Spread& at) const {
+    const int word = at.base / 32, own = __popc(bits);
+    const unsigned sums = __reduce_add_sync(kAll, unsigned(own | (at.lane < word ? own << 16 : 0)));  // of all, of those before
+    const unsigned of_block = __shfl_sync(kAll, bits, word) >> at.base % 32 & ((1u << kOwn) - 1);
+    const unsigned before = __shfl_sync(kAll, bits, word) & ((1u << at.base % 32) - 1);
+    Row row;
+    row.begin = begin, row.count = int(sums & 0xffff), row.busy = of_block != 0;
+    row.event = of_block >> at.own & 1
+                    ? begin + int(sums >> 16) + __popc(before) + __popc(of_block & ((1u << at.own) - 1))
+                    : -1;
+    return row;
   }
 };
 
-// The events of a sequence in a step, kRound at a time: lane l has the l-th of each 32. Lanes beyond the last have its unit, not
-// another one: what they multiply with zero may not be finite.
-constexpr int kEach = kSequences / kTeams;  // sequences whose events a warp reads
-constexpr int kRound = 2 * kLanes, kTurns = kRound / kLanes;
+// The units of a row's events, kRound at a time: lane l has the l-th of each 32.
+constexpr int kTurns = 2, kRound = kTurns * kLanes;
 
 struct Events {
   int begin, count, unit[kTurns];
 
   template <class P>
-  __device__ __forceinline__ void find(const P& p, int row, bool there) {
-    begin = 0, count = 0;
-    if (there) begin = int(p.start[row]), count = int(p.start[row + 1]) - begin;
-  }
-  template <class P>
-  __device__ __forceinline__ void load(const P& p, int lane) {
+  __device__ __forceinline__ void load(const P& p, int from, int many, int lane) {
+    begin = from, count = many;
 #pragma unroll
-    for (int i = 0; i < kTurns; i++) {
-      const int e = i * kLanes + lane;
-      unit[i] = count > 0 ? p.unit[begin + (e < count ? e : count - 1)] : 0;
-    }
+    for (int i = 0; i < kTurns; i++) unit[i] = i * kLanes + lane < count ? p.unit[begin + i * kLanes + lane] : 0;
   }
-  // To the next round.
-  __device__ __forceinline__ void go_on() { begin += kRound, count -= kRound; }
 };
 
-// The events of a warp's sequences in this step, and where those of the next one are.
-struct Ahead {
-  Events now[kEach], soon[kEach];
-
-  template <class P>
-  __device__ __forceinline__ void look(const P& p, int first, int end, int j) {
-#pragma unroll
-    for (int n = 0; n < kEach; n++) soon[n].find(p, (first + n) * int(p.steps) + j, first + n < end && j >= 0 && j < p.steps);
-  }
-  template <class P>
-  __device__ __forceinline__ void take(const P& p, int lane) {
-#pragma unroll
-    for (int n = 0; n < kEach; n++) now[n] = soon[n], now[n].load(p, lane);
-  }
-  // Waits until the last number of an event is written, (events, Each): then most of the others are. One lane asks for one number:
-  // if all did, they would delay the numbers that they ask for.
-  template <int Each>
-  __device__ __forceinline__ void wait(const Real* numbers, int lane) const {
-    int end = 0;
-#pragma unroll
-    for (int n = 0; n < kEach; n++)
-      if (now[n].count > 0) end = now[n].begin + now[n].count;
-    if (lane == 0 && end > 0)
-      while (!is_written(look_up(numbers + Each * Index(end) - 1))) {}
-    __syncwarp();
-  }
-};
+// The number `mine` of lane `lane ^ apart`, added to `sum`.
+__device__ __forceinline__ void add_of(Real& sum, Real mine, int apart) { sum += __shfl_xor_sync(kAll, mine, apart); }
 
 }  // namespace phased

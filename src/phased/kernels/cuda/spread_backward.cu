@@ -1,156 +1,138 @@
 // Backwards over open events of large layers, the mirror of spread_forward.cu.
 //
-// A block has its units' columns of the weights of all units in shared memory. In a step the threads of open units compute and
-// publish the gradients to their products. Each block multiplies those of all blocks, sequence by sequence, with its columns: that
-// is what they add to the gradients to its units' h.
+// A block has its units' columns of the weights of all units. In a step the lanes of open units compute and publish the gradients to
+// their products. Each warp reads those of its sequence, and multiplies them with its block's columns: that is what they add to the
+// gradients to its units' h.
 #include "spread.h"
 
 namespace phased {
 
-// The shared memory of a block: what a step adds to the gradients to h of its units, by steps; and what each warp has read. After it
-// the weights of all units on its own.
-struct SpreadBackwardMemory {
-  Real sums[2][kSequences][kOwn];
-  Four shares[kTeams][kEach][kRound];
-};
+// The weights of a unit on h of the block's units.
 struct OnOwn {
   Four weight[kOwn];
 };
-static_assert(sizeof(SpreadBackwardMemory) == PHASED_SPREAD_BACKWARD_BYTES + kOwn * PHASED_SPREAD_SUMS_BYTES &&
-              sizeof(OnOwn) == kOwn * sizeof(Four));
+static_assert(sizeof(OnOwn) == PHASED_SPREAD_ROW_BYTES);
+
+__device__ __forceinline__ void hold_columns(const Backward& p, OnOwn* weights, int base) {
+  for (int i = threadIdx.x; i < int(p.units) * 4 * kOwn; i += blockDim.x) {
+    const int own = i % kOwn, row = i / kOwn;
+    weights[row / 4].weight[own].v[row % 4] = base + own < p.units ? p.wh[Index(row) * p.pitch + base + own] : Real(0);
+  }
+}
 
 __device__ __forceinline__ bool are_written(const Four& four) {
   return is_written(four.v[0]) && is_written(four.v[1]) && is_written(four.v[2]) && is_written(four.v[3]);
 }
 
-// What the events of some sequences in a step add to the gradients to h of the block's units: sums[n] in the first kOwn lanes. Lane
-// kOwn i + u has every kParts-th event from i on, and unit u.
-constexpr int kParts = kLanes / kOwn;
+// What a lane's events have added to the gradients to h: of[k] to that of unit k ^ lane % kOwn, as forwards.
+struct Added {
+  Real of[kOwn];
 
-__device__ __forceinline__ void sum_up(const Backward& p, Ahead& ahead, Four (*shares)[kRound], const OnOwn* weights, Real sums[kEach],
-                                       int lane) {
-  const int part = lane / kOwn, own = lane % kOwn;
-  Events(&events)[kEach] = ahead.now;
-  bool more;
+  __device__ __forceinline__ void clear() {
 #pragma unroll
-  for (int n = 0; n < kEach; n++) sums[n] = 0;
-  ahead.wait<4>(p.to_products, lane);
-  do {
-    Four share[kEach][kTurns];
+    for (int k = 0; k < kOwn; k++) of[k] = 0;
+  }
+  __device__ __forceinline__ void add(const OnOwn& row, const Four& share, int own) {
+#pragma unroll
+    for (int k = 0; k < kOwn; k++) {
+      const Four w = row.weight[k ^ own];
+#pragma unroll
+      for (int g = 0; g < 4; g++) of[k] += w.v[g] * share.v[g];
+    }
+  }
+  // The sum over all lanes for unit lane % kOwn.
+  __device__ __forceinline__ Real sum() {
+#pragma unroll
+    for (int apart = kOwn / 2; apart; apart /= 2)
+#pragma unroll
+      for (int k = 0; k < apart; k++) add_of(of[k], of[k + apart], apart);
+#pragma unroll
+    for (int apart = kOwn; apart < kLanes; apart *= 2) add_of(of[0], of[0], apart);
+    return of[0];
+  }
+};
+
+// Adds what the events of a row add, as soon as it is published.
+__device__ __forceinline__ void receive(const Backward& p, Events events, const OnOwn* weights, Added& added, const Spread& at) {
+  while (events.count > 0) {
+    Four share[kTurns];
     bool written = false;
 #pragma unroll
-    for (int n = 0; n < kEach; n++)
-#pragma unroll
-      for (int i = 0; i < kTurns; i++) {
-        share[n][i] = Four{};
-        if (i * kLanes + lane < events[n].count) share[n][i].v[0] = unwritten();
-      }
+    for (int i = 0; i < kTurns; i++) {
+      share[i] = Four{};
+      if (i * kLanes + at.lane < events.count) share[i].v[0] = unwritten();
+    }
     while (!written) {
 #pragma unroll
-      for (int n = 0; n < kEach; n++)
-#pragma unroll
-        for (int i = 0; i < kTurns; i++)
-          if (!are_written(share[n][i]))
-            look_up_four(share[n][i].v, p.to_products + 4 * Index(events[n].begin + i * kLanes + lane));
+      for (int i = 0; i < kTurns; i++)
+        if (!are_written(share[i])) look_up_four(share[i].v, p.to_products + 4 * Index(events.begin + i * kLanes + at.lane));
       written = true;
 #pragma unroll
-      for (int n = 0; n < kEach; n++)
-#pragma unroll
-        for (int i = 0; i < kTurns; i++) written = written && are_written(share[n][i]);
-    }
-#pragma unroll
-    for (int n = 0; n < kEach; n++)
-#pragma unroll
-      for (int i = 0; i < kTurns; i++) shares[n][i * kLanes + lane] = share[n][i];
-    __syncwarp();
-    more = false;
-#pragma unroll
-    for (int n = 0; n < kEach; n++) {
-#pragma unroll
-      for (int i = 0; i < kTurns; i++)
-        for (int first = 0; first < kLanes && i * kLanes + first < events[n].count; first += 8) {  // the last may be zeros
-#pragma unroll
-          for (int e = first; e < first + 8; e += kParts) {
-            const Four weight = weights[__shfl_sync(kAll, events[n].unit[i], e + part)].weight[own];
-            const Four by = shares[n][i * kLanes + e + part];
-#pragma unroll
-            for (int g = 0; g < 4; g++) sums[n] += by.v[g] * weight.v[g];
-          }
-        }
-      events[n].go_on();
-      more = more || events[n].count > 0;
+      for (int i = 0; i < kTurns; i++) written = written && are_written(share[i]);
     }
     __syncwarp();
-    if (more) {
 #pragma unroll
-      for (int n = 0; n < kEach; n++) events[n].load(p, lane);
-    }
-  } while (more);
-#pragma unroll
-  for (int n = 0; n < kEach; n++)
-    for (int apart = kOwn; apart < kLanes; apart *= 2) sums[n] += __shfl_xor_sync(kAll, sums[n], apart);
+    for (int i = 0; i < kTurns; i++)
+      if (i * kLanes + at.lane < events.count) added.add(weights[events.unit[i]], share[i], at.own);
+    if (events.count <= kRound) break;
+    events.load(p, events.begin + kRound, events.count - kRound, at.lane);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) spread_backward(const Backward p) {
   extern __shared__ __align__(16) unsigned char shared[];
-  SpreadBackwardMemory& memory = *reinterpret_cast<SpreadBackwardMemory*>(shared);
-  OnOwn* const weights = reinterpret_cast<OnOwn*>(&memory + 1);
+  OnOwn* const weights = reinterpret_cast<OnOwn*>(shared);
   const Spread at(p);
-  const int own = threadIdx.x % kOwn, unit = at.unit, steps = int(p.steps);
-  const bool computes = at.sequence < kSequences;
-  for (int i = threadIdx.x; i < int(p.units) * kOwn; i += blockDim.x) {
-    const int column = unit - own + i % kOwn;
-    for (int g = 0; g < 4; g++)
-      weights[i / kOwn].weight[i % kOwn].v[g] = column < p.units ? p.wh[(Index(i / kOwn) * 4 + g) * p.pitch + column] : Real(0);
-  }
+  hold_columns(p, weights, at.base);
   __syncthreads();
+  const int unit = at.base + at.own, steps = int(p.steps);
+  const bool there = unit < p.units, writes = there && at.lane < kOwn;
   Real w[3] = {};
-  if (unit < p.units) peepholes(p.peephole, p.units, unit, w);
-  const int b = at.first + at.sequence;
-  const bool has_rows = computes && b < at.end, there = has_rows && unit < p.units;
-  const int length = there ? length_of(p, b) : 0;
-  const Index state = Index(b) * p.units + unit;
-  Real to_h = there && p.to_final_h ? p.to_final_h[state] : Real(0);
-  Real to_c = Cell::has_c && there && p.to_final_c ? p.to_final_c[state] : Real(0);
-  const auto to_output = [&](int j) {
-    return p.to_output && j >= 0 && j < length ? p.to_output[Index(j) * p.output_step + Index(b) * p.output_batch + unit] : Real(0);
-  };
-  // The thread's events of this step and of the next one, and what is known of the one after them.
-  Lookup lookup;
-  lookup.load(p, b * steps + steps - 1, has_rows && steps > 0, unit);
-  int event = lookup.event(unit);
-  Real record[kRecord];
-  if (event >= 0) p.tape[event].read(record);
-  lookup.load(p, b * steps + steps - 2, has_rows && steps > 1, unit);
-  int next = lookup.event(unit);
-  lookup.load(p, b * steps + steps - 3, has_rows && steps > 2, unit);
-  Real from_output = to_output(steps - 1);
-  const int summed = at.first + at.warp * kEach;
-  Ahead ahead;
-  ahead.look(p, summed, at.end, steps - 1), ahead.take(p, at.lane), ahead.look(p, summed, at.end, steps - 2);
-  for (int j = steps - 1; j >= 0; j--) {
-    to_h += from_output;
-    if (event >= 0) {
-      const Shares share(record, w, to_h, to_c);
-      publish_four(p.to_products + 4 * Index(event), share.products.v);
-      share.write_others(p, event);
+  if (there) peepholes(p.peephole, p.units, unit, w);
+  for (int b = at.first + at.warp; b < at.end; b += at.warps) {
+    const int length = there ? length_of(p, b) : 0, first = b * steps;
+    const Index state = Index(b) * p.units + unit;
+    Real to_h = there && p.to_final_h ? p.to_final_h[state] : Real(0);
+    Real to_c = Cell::has_c && there && p.to_final_c ? p.to_final_c[state] : Real(0);
+    const auto to_output = [&](int j) {
+      return p.to_output && j >= 0 && j < length ? p.to_output[Index(j) * p.output_step + Index(b) * p.output_batch + unit] : Real(0);
+    };
+    Added added;
+    added.clear();
+    // The row of this step, and that of the next one as it is loaded.
+    Loaded loaded;
+    loaded.load(p, first + steps - 1, steps > 0, at.lane);
+    Row now = loaded.row(at);
+    loaded.load(p, first + steps - 2, steps > 1, at.lane);
+    Real record[kRecord];
+    if (now.event >= 0) p.tape[now.event].read(record);
+    Real from_output = to_output(steps - 1);
+    Events events;
+    events.load(p, now.begin, now.count, at.lane);
+    for (int j = steps - 1; j >= 0; j--) {
+      to_h += from_output;
+      if (now.busy) {
+        to_h += added.sum();
+        added.clear();
+        if (now.event >= 0) {
+          const Shares share(record, w, to_h, to_c);
+          if (writes) {
+            publish_four(p.to_products + 4 * Index(now.event), share.products.v);
+            share.write_others(p, now.event);
+          }
+        }
+      }
+      from_output = to_output(j - 1);
+      now = loaded.row(at);
+      if (now.event >= 0) p.tape[now.event].read(record);
+      loaded.load(p, first + j - 2, j >= 2, at.lane);
+      receive(p, events, weights, added, at);
+      events.load(p, now.begin, now.count, at.lane);
     }
-    from_output = to_output(j - 1);
-    event = next;
-    if (event >= 0) p.tape[event].read(record);
-    next = lookup.event(unit);
-    lookup.load(p, b * steps + j - 3, has_rows && j >= 3, unit);
-    Real sums[kEach];
-    sum_up(p, ahead, memory.shares[at.warp], weights, sums, at.lane);
-#pragma unroll
-    for (int n = 0; n < kEach; n++)
-      if (at.lane < kOwn) memory.sums[j % 2][at.warp * kEach + n][at.lane] = sums[n];
-    ahead.take(p, at.lane), ahead.look(p, summed, at.end, j - 2);
-    __syncthreads();
-    if (computes) to_h += memory.sums[j % 2][at.sequence][own];
+    to_h += added.sum();
+    if (writes && p.to_h) p.to_h[state] = to_h;
+    if (writes && p.to_c) p.to_c[state] = to_c;
   }
-  if (there && p.to_h) p.to_h[state] = to_h;
-  if (there && p.to_c) p.to_c[state] = to_c;
 }
 
 }  // namespace phased

@@ -1,181 +1,142 @@
 // Forwards over open events of large layers, whose units are spread over the multiprocessors (spread.h).
 //
-// One or two warps have a unit, each with its part of the columns of its weights in registers. In a step they multiply them with h
-// of every sequence in which the unit is open; then the threads of these sequences compute the cell, and publish the new h. A block
-// has h of all units in shared memory, and before the next step it reads what has changed.
+// A warp has the products of all weights of its block's units with h of its sequence, for open and closed units. In a step it reads
+// by how much each open unit of the layer has changed its h, and adds what that changes in the products.
 #include "spread.h"
 
 namespace phased {
 
-// The shared memory of a block.
-struct SpreadForwardMemory {
-  Four products[kHalves][kSequences][kOwn];
-  Real h[kSequences][kHalves * kSlice];
-  unsigned open[2][kSequences * kOwn / 32];  // by steps: a bit for each unit in each sequence
+// The weights of a block's units on h of all units.
+struct OfOwn {
+  Four weight[kOwn];
 };
-static_assert(sizeof(SpreadForwardMemory) ==
-              PHASED_SPREAD_FORWARD_BYTES + kHalves * kBlocks * PHASED_SPREAD_ROWS_BYTES + kOwn * PHASED_SPREAD_BITS_BYTES);
+static_assert(sizeof(OfOwn) == PHASED_SPREAD_ROW_BYTES);
 
-// A warp's part of a unit's rows of weights.
-struct Half {
-  Four w[4][kBlocks];
-
-  __device__ __forceinline__ Half(const Forward& p, int unit, int first, int lane) {
+__device__ __forceinline__ void hold_rows(const Forward& p, OfOwn* weights, int base) {
+  for (int i = threadIdx.x; i < kOwn * int(p.pitch / 4); i += blockDim.x) {
+    const int own = i % kOwn, column = i / kOwn * 4;
+    Four w[4] = {};
 #pragma unroll
     for (int g = 0; g < 4; g++)
+      if (base + own < p.units) w[g] = load_four(p.wh + (Index(base + own) * 4 + g) * p.pitch + column);
 #pragma unroll
-      for (int n = 0; n < kBlocks; n++) {
-        const int column = first + 128 * n + 4 * lane;
-        w[g][n] = unit < p.units && column < p.pitch ? load_four(p.wh + (Index(unit) * 4 + g) * p.pitch + column) : Four{};
-      }
+    for (int l = 0; l < 4; l++) weights[column + l].weight[own] = {w[0].v[l], w[1].v[l], w[2].v[l], w[3].v[l]};
   }
-  // Adds the products with the lane's columns of a row of h.
-  __device__ __forceinline__ void add_to(Real sum[4], const Real* h, int lane) const {
+}
+
+// What a lane's events have added to the products: of[k] to those of unit k ^ lane % kOwn, so that lanes which read rows of weights
+// together read them from different banks.
+struct Added {
+  Four of[kOwn];
+
+  __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int n = 0; n < kBlocks; n++) {
-      const Four x = load_four(h + 128 * n + 4 * lane);
+    for (int k = 0; k < kOwn; k++) of[k] = Four{};
+  }
+  __device__ __forceinline__ void add(const OfOwn& row, Real change, int own) {
 #pragma unroll
-      for (int g = 0; g < 4; g++)
+    for (int k = 0; k < kOwn; k++) {
+      const Four w = row.weight[k ^ own];
 #pragma unroll
-        for (int l = 0; l < 4; l++) sum[g] += w[g][n].v[l] * x.v[l];
+      for (int g = 0; g < 4; g++) of[k].v[g] += w.v[g] * change;
     }
+  }
+  // The sum over all lanes of product lane / kOwn of unit lane % kOwn. Each exchange halves the numbers that a lane has.
+  __device__ __forceinline__ Real sum(int lane) {
+#pragma unroll
+    for (int apart = kOwn / 2; apart; apart /= 2)
+#pragma unroll
+      for (int k = 0; k < apart; k++)
+#pragma unroll
+        for (int g = 0; g < 4; g++) add_of(of[k].v[g], of[k + apart].v[g], apart);
+    const bool upper = lane & 16, odd = lane & 8;
+    const Real* const all = of[0].v;
+    Real two[2];
+#pragma unroll
+    for (int g = 0; g < 2; g++) two[g] = (upper ? all[g + 2] : all[g]) + __shfl_xor_sync(kAll, upper ? all[g] : all[g + 2], 16);
+    return (odd ? two[1] : two[0]) + __shfl_xor_sync(kAll, odd ? two[0] : two[1], 8);
   }
 };
 
-// The sums over all lanes of two times four numbers: in lane 16 i + 4 g that of number g of the i-th. Each exchange but the last two
-// halves the numbers that a lane has.
-__device__ __forceinline__ Real sums_of(const Real one[4], const Real two[4], int lane) {
-  const bool second = lane & 16, upper = lane & 8, odd = lane & 4;
-  Real own[4];
-#pragma unroll
-  for (int g = 0; g < 4; g++) own[g] = (second ? two[g] : one[g]) + __shfl_xor_sync(kAll, second ? one[g] : two[g], 16);
-#pragma unroll
-  for (int g = 0; g < 2; g++) own[g] = (upper ? own[g + 2] : own[g]) + __shfl_xor_sync(kAll, upper ? own[g] : own[g + 2], 8);
-  Real all = (odd ? own[1] : own[0]) + __shfl_xor_sync(kAll, odd ? own[0] : own[1], 4);
-  all += __shfl_xor_sync(kAll, all, 2);
-  return all + __shfl_xor_sync(kAll, all, 1);
-}
-
-// The products of a warp's unit in all sequences where it is open, two at a time.
-__device__ __forceinline__ void multiply(SpreadForwardMemory& memory, const Half& half, int step, int warp, int lane) {
-  const int own = warp / kHalves, side = warp % kHalves;
-  // A lane looks up whether the unit is open in its sequence.
-  unsigned left = __ballot_sync(kAll, memory.open[step % 2][lane * kOwn / 32] >> (lane * kOwn % 32 + own) & 1);
-  while (left) {
-    const int one = __ffs(left) - 1;
-    left &= left - 1;
-    const int two = left ? __ffs(left) - 1 : one;
-    left &= left - 1;
-    Real of_one[4] = {}, of_two[4] = {};
-    half.add_to(of_one, memory.h[one] + side * kSlice, lane);
-    half.add_to(of_two, memory.h[two] + side * kSlice, lane);
-    const Real sum = sums_of(of_one, of_two, lane);
-    if (lane % 4 == 0) memory.products[side][lane < 16 ? one : two][own].v[lane / 4 % 4] = sum;
-  }
-}
-
-// Reads the new h of a step's events, in rows of `h`, as soon as it is published.
-__device__ __forceinline__ void receive(const Forward& p, Ahead& ahead, Real (*h)[kHalves * kSlice], int lane) {
-  ahead.wait<1>(p.exchange, lane);
-  bool more;
-  do {
-    Real number[kEach][kTurns];
+// Adds the changes of a row's events, as soon as they are published.
+__device__ __forceinline__ void receive(const Forward& p, Events events, const OfOwn* weights, Added& added, const Spread& at) {
+  while (events.count > 0) {
+    Real change[kTurns];
     bool written = false;
 #pragma unroll
-    for (int n = 0; n < kEach; n++)
-#pragma unroll
-      for (int i = 0; i < kTurns; i++) number[n][i] = i * kLanes + lane < ahead.now[n].count ? unwritten() : Real(0);
+    for (int i = 0; i < kTurns; i++) change[i] = i * kLanes + at.lane < events.count ? unwritten() : Real(0);
     while (!written) {
 #pragma unroll
-      for (int n = 0; n < kEach; n++)
-#pragma unroll
-        for (int i = 0; i < kTurns; i++)
-          if (!is_written(number[n][i])) number[n][i] = look_up(p.exchange + ahead.now[n].begin + i * kLanes + lane);
+      for (int i = 0; i < kTurns; i++)
+        if (!is_written(change[i])) change[i] = look_up(p.exchange + events.begin + i * kLanes + at.lane);
       written = true;
 #pragma unroll
-      for (int n = 0; n < kEach; n++)
-#pragma unroll
-        for (int i = 0; i < kTurns; i++) written = written && is_written(number[n][i]);
+      for (int i = 0; i < kTurns; i++) written = written && is_written(change[i]);
     }
-    more = false;
+    __syncwarp();
 #pragma unroll
-    for (int n = 0; n < kEach; n++) {
-#pragma unroll
-      for (int i = 0; i < kTurns; i++)
-        if (i * kLanes + lane < ahead.now[n].count) h[n][ahead.now[n].unit[i]] = number[n][i];
-      ahead.now[n].go_on();
-      more = more || ahead.now[n].count > 0;
-    }
-    if (more) {
-#pragma unroll
-      for (int n = 0; n < kEach; n++) ahead.now[n].load(p, lane);
-    }
-  } while (more);
+    for (int i = 0; i < kTurns; i++)
+      if (i * kLanes + at.lane < events.count) added.add(weights[events.unit[i]], change[i], at.own);
+    if (events.count <= kRound) break;
+    events.load(p, events.begin + kRound, events.count - kRound, at.lane);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) spread_forward(const Forward p) {
   extern __shared__ __align__(16) unsigned char shared[];
   if (!p.is_called()) return;
-  SpreadForwardMemory& memory = *reinterpret_cast<SpreadForwardMemory*>(shared);
+  OfOwn* const weights = reinterpret_cast<OfOwn*>(shared);
   const Spread at(p);
-  const int own = threadIdx.x % kOwn, unit = at.unit, steps = int(p.steps);
-  const Half half(p, unit - own + at.warp / kHalves, at.warp % kHalves * kSlice, at.lane);
-  const bool keeps = p.keeps(), computes = at.sequence < kSequences;
+  hold_rows(p, weights, at.base);
+  __syncthreads();
+  const int unit = at.base + at.own, steps = int(p.steps), gate = at.lane / kOwn;
+  const bool keeps = p.keeps(), there = unit < p.units, writes = there && gate == 0;
   Real w[3] = {};
-  if (unit < p.units) peepholes(p.peephole, p.units, unit, w);
-  const int b = at.first + at.sequence;
-  const bool has_rows = computes && b < at.end, there = has_rows && unit < p.units;
-  const int length = there ? length_of(p, b) : 0;
-  const Index state = Index(b) * p.units + unit;
-  Real h = there && p.initial_h ? p.initial_h[state] : Real(0), c = there && p.initial_c ? p.initial_c[state] : Real(0);
-  for (int i = threadIdx.x; i < kSequences * kHalves * kSlice; i += blockDim.x) {
-    const int column = i % (kHalves * kSlice), row = i / (kHalves * kSlice);
-    const bool given = p.initial_h && at.first + row < at.end && column < p.units;
-    memory.h[row][column] = given ? p.initial_h[(at.first + row) * p.units + column] : Real(0);
-  }
-  // The thread's events of this step and of the next one, and what is known of the one after them.
-  Lookup lookup;
-  lookup.load(p, b * steps, has_rows && steps > 0, unit);
-  int event = lookup.event(unit);
-  Arrival arrival;
-  if (event >= 0) arrival = p.arrivals[event];
-  lookup.load(p, b * steps + 1, has_rows && steps > 1, unit);
-  int next = lookup.event(unit);
-  lookup.load(p, b * steps + 2, has_rows && steps > 2, unit);
-  const auto show_open = [&](int j, int of) {
-    const unsigned bits = __ballot_sync(kAll, of >= 0);
-    if (at.lane == 0 && computes) memory.open[j % 2][at.warp] = bits;
-  };
-  show_open(0, event);
-  const int reads = at.warp * kEach;
-  Ahead ahead = {};  // no event before the first step
-  ahead.look(p, at.first + reads, at.end, 0);
-  for (int j = 0; j < steps; j++) {
-    receive(p, ahead, memory.h + reads, at.lane);
-    __syncthreads();
-    multiply(memory, half, j, at.warp, at.lane);
-    __syncthreads();
-    Real record[kRecord];
-    if (event >= 0) {
-      Four sums = memory.products[0][at.sequence][own];
-      if (kHalves == 2) sums = sums + memory.products[kHalves - 1][at.sequence][own];
-      Real a[4], new_c;
-      for (int g = 0; g < 4; g++) a[g] = sums.v[g] + arrival.terms[g];
-      h = accept(a, arrival.head.k, h, c, w, new_c, record), c = new_c;
-      publish(p.exchange + event, h);
+  if (there) peepholes(p.peephole, p.units, unit, w);
+  for (int b = at.first + at.warp; b < at.end; b += at.warps) {
+    const int length = length_of(p, b), first = b * steps;
+    const Index state = Index(b) * p.units + unit;
+    Real h = there && p.initial_h ? p.initial_h[state] : Real(0), c = there && p.initial_c ? p.initial_c[state] : Real(0);
+    double product = 0;  // `gate` of the lane's unit
+    Added added;
+    added.clear();
+    for (int v = at.lane; p.initial_h && v < p.units; v += kLanes)
+      added.add(weights[v], p.initial_h[Index(b) * p.units + v], at.own);
+    // The row of this step, and that of the next one as it is loaded.
+    Loaded loaded;
+    loaded.load(p, first, steps > 0, at.lane);
+    Row now = loaded.row(at);
+    loaded.load(p, first + 1, steps > 1, at.lane);
+    Real k = 0, term = 0;  // of the lane's event: its openness, and what input and bias add to the product
+    if (now.event >= 0) k = p.arrivals[now.event].head.k, term = p.arrivals[now.event].terms[gate];
+    Events before = {};  // of the step before this one
+    for (int j = 0; j < steps; j++) {
+      receive(p, before, weights, added, at);
+      Real record[kRecord];
+      if (now.busy) {
+        product += added.sum(at.lane);
+        added.clear();
+        const Real sum = static_cast<Real>(product) + term;
+        Real a[4], new_c;
+#pragma unroll
+        for (int g = 0; g < 4; g++) a[g] = __shfl_sync(kAll, sum, g * kOwn + at.own);
+        if (now.event >= 0) {
+          const Real new_h = accept(a, k, h, c, w, new_c, record);
+          if (writes) publish(p.exchange + now.event, new_h - h);
+          h = new_h, c = new_c;
+        }
+      }
+      if (writes) p.output[(Index(j) * p.batch + b) * p.units + unit] = j < length ? h : Real(0);
+      if (now.event >= 0 && writes && keeps) p.tape[now.event].write(record);
+      before.load(p, now.begin, now.count, at.lane);
+      now = loaded.row(at);
+      if (now.event >= 0) k = p.arrivals[now.event].head.k, term = p.arrivals[now.event].terms[gate];
+      loaded.load(p, first + j + 2, j + 2 < steps, at.lane);
     }
-    if (there) p.output[(Index(j) * p.batch + b) * p.units + unit] = j < length ? h : Real(0);
-    if (event >= 0 && keeps) p.tape[event].write(record);
-    show_open(j + 1, next);
-    event = next;
-    if (event >= 0) arrival = p.arrivals[event];
-    next = lookup.event(unit);
-    lookup.load(p, b * steps + j + 3, has_rows && j + 3 < steps, unit);
-    ahead.take(p, at.lane), ahead.look(p, at.first + reads, at.end, j + 1);
-  }
-  if (there) {
-    p.final_h[state] = h;
-    if (Cell::has_c) p.final_c[state] = c;
+    if (writes) {
+      p.final_h[state] = h;
+      if (Cell::has_c) p.final_c[state] = c;
+    }
   }
 }
 

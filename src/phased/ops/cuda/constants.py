@@ -44,9 +44,9 @@ EVENTS = 128  # events there that a sequence has in shared memory, a power of tw
 # most. More would not fit.
 KEPT, KEPT_THREADS = 24, 384
 
-SPREAD_WARPS = 16  # of a block where a layer's units are spread over the multiprocessors: one or two for a unit
-SPREAD_SEQUENCES = 32  # of a block there, at most
-SPREAD = 4  # blocks of columns of a warp there, at most: as many as fit into registers
+SPREAD_UNITS = 8  # of a block where a layer's units are spread over the multiprocessors
+SPREAD_WARPS = 32  # of a block there, at most: each has a sequence
+SPREAD = 1024  # units of a layer there, at most: a word of the mask for each lane of a warp
 
 OPEN_WARPS = 4  # of a block that computes a step of an open unit, forwards
 OPEN_BLOCKS = 4  # of those on a multiprocessor, at least: more hide the latency of memory
@@ -91,7 +91,7 @@ SHARED = {
     "events": EVENTS,
     "kept": KEPT,
     "kept_threads": KEPT_THREADS,
-    "spread_sequences": SPREAD_SEQUENCES,
+    "spread_units": SPREAD_UNITS,
     "small": SMALL,
     "held_fours": HELD_FOURS,
     "place": PLACE,
@@ -118,11 +118,7 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
         "held_forward_memory": 5 * WIDE * size + listed,  # two copies of h and of its changes, and c
         "held_backward_memory": (2 + HELD_AHEAD) * WIDE * size + listed,  # gradients to h, to c, and rows of the output's
         "grouped_forward": 2 * GROUPED * size + 16,  # h, c, and where steps end
-        "spread_forward": SPREAD_SEQUENCES * SPREAD_WARPS * PRODUCTS * size,  # products
-        "spread_rows": SPREAD_SEQUENCES * COLUMNS * size,  # of h, for each block of columns of a warp
-        "spread_bits": SPREAD_SEQUENCES // 4,  # whether a unit is open, in two steps
-        "spread_backward": SPREAD_SEQUENCES * 2 * LANES * PRODUCTS * size,  # gradients to products
-        "spread_sums": SPREAD_SEQUENCES * 2 * size,  # of a unit, in two steps
+        "spread_row": SPREAD_UNITS * PRODUCTS * size,  # weights between a unit and those of a block
         "open_sums": OPEN_SEQUENCE_BYTES // size * COLUMNS * size,  # of a warp
         # Gradients to h, to c and to products; of two steps, where their events' weights are.
         "grouped_backward": 6 * GROUPED * size + 2 * (4 * GROUPED + LANES + 16),

@@ -27,7 +27,7 @@ from phased.ops.cuda.constants import (
     ROUNDS,
     SMALL,
     SPREAD,
-    SPREAD_SEQUENCES,
+    SPREAD_UNITS,
     SPREAD_WARPS,
     struct_bytes,
 )
@@ -41,7 +41,9 @@ MOST_TEAMS = 8  # sequences of a group
 MOST_WARPS = 32  # of a block
 WARPS = {"forward": (2, 4, 8), "backward": (1, 2, 4)}  # of a sequence, beside a helper
 WARPS_OF_GROUP = 8  # of all its sequences together, forwards, if their number allows it
-SPREAD_FROM = 512  # units, from which they are spread over the multiprocessors (spread.h)
+SPREAD_FROM = 257  # units, from which they are spread over the multiprocessors (spread.h), for up to so many sequences:
+SPREAD_BATCH = 64
+SPREAD_ALWAYS = 1000  # units, from which they are spread for any number of sequences
 STEPS_FROM = {8: 1100, 32: 1500}  # units, from which up to so many sequences have launches for every step (open_steps.py)
 HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
 
@@ -51,8 +53,7 @@ class Plan:
     """How the recurrence is laid out: blocks of a few teams, each with a sequence; weights in shared memory or streamed.
 
     With weights in registers a block is one team for `ring` sequences. Where sequences are grouped, the first `ring` units have
-    their weights in shared memory. Where units are spread over the multiprocessors, a team has a unit, and `ring` blocks compute
-    the same sequences.
+    their weights in shared memory. Where units are spread over the multiprocessors, `ring` blocks compute the same sequences.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Plan:
     ring: int  # events of a team in shared memory
     most: int  # events of a step, at most
     shared: int  # bytes of a block
-    blocks: int = 0  # of columns in a row of weights: of 16 where sequences are grouped; in a warp's part where spread
+    blocks: int = 0  # of 16 columns in a row of weights, where sequences are grouped
     beyond: int = 0  # units whose weights are not in shared memory there
 
     @property
@@ -145,8 +146,7 @@ def streamable(units: int, size: int, device: int) -> bool:
     """Whether there are kernels that compute all steps of a sequence in one launch, with all units of the layer open at once."""
     try:
         for name in ("forward", "backward"):
-            # For too many sequences to spread units.
-            plan(name, units, SPREAD_SEQUENCES + 1, units, -(-units // 8) * 8, size, device)
+            plan(name, units, 1, units, -(-units // 8) * 8, size, device)
     except ValueError:
         return False
     return True
@@ -255,21 +255,17 @@ def _warps(name: str, units: int, teams: int) -> int:
 def _spread(name: str, units: int, batch: int, structs: Structs, limit: int, processors: int) -> Plan | None:
     """With the units spread over the multiprocessors (spread.h); None if not all blocks would run at once.
 
-    None, too, where it was not faster on an H200: for fewer units, and for more sequences, each of which otherwise has a
+    None, too, where it was not faster on an H200: for few units, or for many sequences, each of which otherwise has a
     multiprocessor of its own.
     """
-    of_warp = COLUMNS * SPREAD  # columns of a warp, at most
-    warps = 1 if name == "forward" and units <= of_warp else 2  # of a unit; backwards one was slower
-    own = SPREAD_WARPS // warps
-    of_group, columns = -(-units // own), -(-padded(units) // (warps * COLUMNS))
-    if name == "backward":
-        shared = structs["spread_backward"] + own * (structs["spread_sums"] + units * structs["four"])
-    else:
-        shared = structs["spread_forward"] + warps * columns * structs["spread_rows"] + own * structs["spread_bits"]
-    if units < SPREAD_FROM or batch > SPREAD_SEQUENCES or columns > SPREAD or of_group > processors or shared > limit:
+    if not SPREAD_FROM <= units <= SPREAD or (batch > SPREAD_BATCH and units < SPREAD_ALWAYS):
+        return None
+    of_group, shared = -(-units // SPREAD_UNITS), padded(units) * structs["spread_row"]
+    if of_group > processors or shared > limit:
         return None
     groups = max(1, min(processors // of_group, batch))
-    return Plan(f"spread_{name}", groups * of_group, warps, 0, own, of_group, units, shared, columns)
+    sequences = min(SPREAD_WARPS, -(-batch // groups))
+    return Plan(f"spread_{name}", groups * of_group, 1, 0, sequences, of_group, units, shared)
 
 
 def _team_bytes(name: str, warps: int, structs: Structs) -> int:
