@@ -56,10 +56,28 @@ class Problem(NamedTuple):
             raise unlike("lengths", lengths, (batch,), torch.int64, x.device)
 
 
+Known = tuple[tuple[int, ...], "Callable[[Tensor], tuple[int, ...]] | None"]
+"""The integers of a `Result`: `numbers` and `later`."""
+
+
+class PreparedBackward(Protocol):
+    """A backward pass for which a forward pass has prepared what it could."""
+
+    def __call__(
+        self, kept: Sequence[Tensor | None], known: Known, to_output: Tensor | None, to_final: Sequence[Tensor | None]
+    ) -> tuple[Tensor | None, ...] | None:
+        """Gradients to input, state, weights and gates, one after another; None: only the backend's backward pass can compute them.
+
+        `kept`: input, state, weights and gates; output, final state and what was saved; times and lengths. `known`: the integers
+        of the result.
+        """
+
+
 class Result(NamedTuple):
     """The result of a forward pass: output (T, B, H), the final state, each (B, H), and what the backward pass needs.
 
     It needs tensors and, in some backends, integers. If set, `later(saved[0])` blocks until these are known, and returns them.
+    If set, `prepared` is a faster backward pass, for the eager mode.
     """
 
     output: Tensor
@@ -67,6 +85,7 @@ class Result(NamedTuple):
     saved: list[Tensor]
     numbers: tuple[int, ...] = ()
     later: Callable[[Tensor], tuple[int, ...]] | None = None
+    prepared: PreparedBackward | None = None
 
     def complete(self) -> tuple[int, ...]:
         """The integers; blocks until they are known."""

@@ -218,21 +218,26 @@ def eager_function(
         def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
             result = forward(problem, True) if begin is None or saving_is_hooked() else begin(problem)
             counts = 1 + len(problem.state), len(tensors) - 3, len(result.final)
-            ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result[3:], counts
+            ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result[3:5], counts
+            ctx.prepared = result.prepared
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
             return result.output, *result.final
 
         @staticmethod
         def backward(ctx: Any, to_output: Tensor | None, *to_final: Tensor | None) -> tuple[Any, ...]:
+            *kept, time, lengths = saved = ctx.saved_tensors
+            again = torch.is_grad_enabled()  # create_graph=True
+            if ctx.prepared is not None and not again:
+                found = ctx.prepared(saved, ctx.settings[3], to_output, to_final)
+                if found is not None:
+                    return None, *found
             cell, kind, autocast, known, (weights, gates, finals) = ctx.settings
-            *kept, time, lengths = ctx.saved_tensors
             input, *state = kept[:weights]
             end = gates + 4 + finals
             matrices, gate = Weights.from_present(kept[weights:gates]), TimeGate(*kept[gates : gates + 3], *kind)
             problem = Problem(cell, gate, input, time, tuple(state), matrices, lengths, autocast)
             result = Result(kept[gates + 3], tuple(kept[gates + 4 : end]), kept[end:], *known)
-            again = torch.is_grad_enabled()  # create_graph=True
             with torch.no_grad() if again else nullcontext():
                 gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[1])
             results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)

@@ -7,7 +7,7 @@ takes the driver to launch the kernels, which is noticeable in a training step o
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -19,6 +19,7 @@ from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
 
 SPAN = 48  # bits of an offset
 MOST = 1 << 12  # placeholders
+NOTHING: Mapping[int, Tensor] = {}
 
 
 class Placeholder:
@@ -123,9 +124,15 @@ class Listing:
         size = (grid, 1, 1) if isinstance(grid, int) else grid
         self.launches.append(Listed(kernels, name, size, block, tuple(arguments), tuple(places), shared))
 
-    def repeat(self, like: Tensor, given: Sequence[int]) -> list[Tensor]:
-        """Allocate on the device of `like`, launch everything with these addresses and numbers, and return what was allocated."""
-        made = [like.new_empty(shape, dtype=dtype) for shape, dtype in self.allocations]
+    def repeat(self, like: Tensor, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
+        """Allocate on the device of `like`, launch everything with these addresses and numbers, and return what was allocated.
+
+        `early`: what has been allocated before, by its number.
+        """
+        made = [
+            early[number] if number in early else like.new_empty(shape, dtype=dtype)
+            for number, (shape, dtype) in enumerate(self.allocations)
+        ]
         addresses = [*given, *[tensor.data_ptr() for tensor in made]]
         if self._compiled is None:
             self._compiled = self._compile()

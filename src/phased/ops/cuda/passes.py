@@ -17,6 +17,7 @@ from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import Call, Capacity, check_saved, is_dense, parts_of_schedule, tape_dtype_of, taped
 from phased.ops.cuda.pinned import NOWHERE, Slot
 from phased.ops.cuda.precision import without_autocast
+from phased.ops.cuda.prepared import Prepared
 from phased.ops.operator import operator
 
 LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
@@ -55,11 +56,13 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
         if guessed is not None:
             run_guessed = partial(run, call) if batch is None else batch.run_forward
             output, final, saved = run_guessed(guessed, count.slot)
+            result = Result(output, tuple(final), saved if keep else [], later=count.wait)
+            prepared = Prepared.of(batch, problem, result) if keep and batch is not None else None  # while the GPU counts
             if uncounted.small(call):
-                return Result(output, tuple(final), saved if keep else [], later=count.wait)
+                return result._replace(prepared=prepared)
             most, events = count.wait(saved[0], LONG)
             if events <= guessed.arrivals and most <= guessed.most and uncounted.kernels_for(call, events) == guessed[3:]:
-                return Result(output, tuple(final), saved if keep else [], (most, events))
+                return result._replace(numbers=(most, events), later=None, prepared=prepared)
             count = Count(call, problem.gate.period)
         if batch is not None or guessed is not None:
             call = Call(problem)  # with memory of its own, in which nothing is filled in yet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.cuda import uncounted
 from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import Call, Capacity
-from phased.ops.cuda.listing import Listing
+from phased.ops.cuda.listing import NOTHING, Listing
 from phased.ops.cuda.pinned import Slot
 from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
@@ -96,9 +96,9 @@ class Listed(NamedTuple):
     listing: Listing
     results: list[int]
 
-    def repeat(self, like: Tensor, given: Sequence[int]) -> list[Tensor]:
-        """Its results, with these addresses and numbers."""
-        made = self.listing.repeat(like, given)
+    def repeat(self, like: Tensor, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
+        """Its results, with these addresses and numbers; `early`: what has been allocated before, by its number."""
+        made = self.listing.repeat(like, given, early)
         return [made[i] for i in self.results]
 
 

@@ -42,8 +42,9 @@ def guessable(call: Call) -> bool:
 def fits_all_open(units: int, batch: int, size: int, device: int, tape_dtype: torch.dtype | None) -> bool:
     """Whether small layers of this size have their kernels even with all units open at once."""
     most = -(-units // 8) * 8
-    plans = [plan("forward", units, batch, units, most, size, device, tape_dtype, crowded) for crowded in (False, True)]
-    return all(layout.name in ("held_forward", "grouped_forward") for layout in plans)
+    few, many = (plan("forward", units, batch, units, most, size, device, tape_dtype, crowded) for crowded in (False, True))
+    fits = few.name in ("held_forward", "grouped_forward", "streamed_forward") and many.name in ("held_forward", "grouped_forward")
+    return fits
 
 
 def all_open(call: Call, keep: bool) -> Capacity:

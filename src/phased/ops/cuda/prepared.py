@@ -1,0 +1,75 @@
+"""A listed backward pass, prepared while its forward pass runs.
+
+Autograd runs backward passes in a thread of its own. Where Python runs in two threads by turns, on two cores, its objects move from
+one core's cache to the other's, and it takes up to twice as long. So as little of it as possible is left for the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from phased.ops.contract import Known, Problem, Result
+from phased.ops.cuda.gradients import Density
+from phased.ops.cuda.repeated import Batch
+from phased.ops.memory import address, contiguous, contiguous_rows
+
+
+class Prepared:
+    """A backward pass over a batch: its addresses are known, and its gradients to weights and gates are allocated.
+
+    Other gradients may be large, and are allocated when they are computed.
+    """
+
+    def __init__(self, batch: Batch, problem: Problem, result: Result) -> None:
+        self._lists, self._with_input = batch.lists, problem.input.requires_grad
+        weights, gate = problem.weights.present(), problem.gate.parameters()
+        lengths = [] if problem.lengths is None else [problem.lengths]
+        given = [problem.input, problem.time, *lengths, *problem.state, *weights, *gate]
+        self._given = [*map(address, [*given, result.saved[0], result.output, result.saved[1]])]
+        self._room = result.saved[1].shape[0]
+        # In the order in which autograd keeps them: see `eager_function`.
+        kept = [problem.input, *problem.state, *weights, *gate, result.output, *result.final, *result.saved, problem.time, *lengths]
+        self._kept = [tensor.data_ptr() for tensor in kept]
+        self._gradients: list[Tensor] | None = [each.new_empty(each.shape) for each in (*weights, *gate)]
+        self._schedule = 1 + len(problem.state) + len(weights) + len(gate) + 1 + len(result.final)
+
+    @staticmethod
+    def of(batch: Batch, problem: Problem, result: Result) -> Prepared | None:
+        """The backward pass of a forward pass; None if kernels read copies of the batch's tensors, which are not kept."""
+        prepared = Prepared(batch, problem, result)
+        return prepared if prepared._given[: len(batch.tensors)] == [*map(address, batch.tensors)] else None
+
+    def __call__(
+        self, kept: Sequence[Tensor | None], known: Known, to_output: Tensor | None, to_final: Sequence[Tensor | None]
+    ) -> tuple[Tensor | None, ...] | None:
+        """Gradients to input, state, weights and gates; None if the pass is not as prepared, and has to be computed otherwise.
+
+        It is not for a second pass over the same graph, if a parameter has other memory by now, or if there are more events than
+        the tape has room for.
+        """
+        gradients, self._gradients = self._gradients, None
+        if gradients is None or [tensor.data_ptr() for tensor in kept if tensor is not None] != self._kept:
+            return None
+        if torch.cuda.current_device() != self._lists.form.device.index or torch.cuda.is_current_stream_capturing():
+            return None
+        schedule = kept[self._schedule]
+        assert schedule is not None
+        numbers, later = known
+        most, count = numbers if later is None else later(schedule)
+        if count >= self._room:
+            return None
+        lists, wanted, strides = self._lists, [], None
+        if to_output is not None:
+            to_output = contiguous_rows(to_output)
+            strides = to_output.stride()
+            wanted.append(to_output)
+        wanted += [contiguous(each) for each in to_final if each is not None]
+        density, given = Density.of(lists.call.rows, lists.call.units, most, count), tuple([d is not None for d in to_final])
+        listed = lists.backward(self._room, density, strides, given, self._with_input)
+        states = lists.form.states
+        early = dict(zip(listed.results[states : states + len(gradients)], gradients, strict=True))
+        results = listed.repeat(schedule, [*self._given, *map(address, wanted)], early)
+        return results.pop() if self._with_input else None, *results
