@@ -80,7 +80,7 @@ def test_every_call_has_its_own_addresses_and_memory(listed, monkeypatch, by):
         monkeypatch.setattr(listing, "core", None)
     for _ in range(3):
         x = torch.empty(2, 3)
-        (own,) = made.repeat(x, [x.data_ptr(), NUMBER])
+        (own,) = made.repeat([x.data_ptr(), NUMBER])
         assert own.shape == (4,)
         assert own.dtype == torch.float64
         assert recorder.made == expected(x, own)
@@ -95,7 +95,7 @@ def test_a_thread_without_a_context_gets_one_and_goes_on_where_it_was(listed, mo
     attached = []
     monkeypatch.setattr(driver, "attach", attached.append)
     x = torch.empty(2, 3)
-    (own,) = made.repeat(x, [x.data_ptr(), NUMBER])
+    (own,) = made.repeat([x.data_ptr(), NUMBER])
     assert recorder.made == expected(x, own)
     assert attached == [None]  # the index of a CPU
 
@@ -106,7 +106,7 @@ def test_a_launch_that_the_driver_refuses_is_named(listed):
     recorder.statuses = [0, 1]
     x = torch.empty(2, 3)
     with pytest.raises(RuntimeError, match=r'did not launch "second": error 1\b'):
-        made.repeat(x, [x.data_ptr(), NUMBER])
+        made.repeat([x.data_ptr(), NUMBER])
     assert len(recorder.made) == 1
 
 

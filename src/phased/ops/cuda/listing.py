@@ -30,7 +30,7 @@ class Placeholder:
     ) -> None:
         self.listing, self.number = listing, number
         self.shape, self.dtype, self.device = torch.Size(shape), dtype, listing.device
-        self._strides = torch.empty(shape, device="meta").stride() if strides is None else tuple(strides)
+        self._strides = contiguous_strides(shape) if strides is None else tuple(strides)
 
     def data_ptr(self) -> int:
         """An address that belongs to this placeholder alone; offsets may be added to it."""
@@ -82,7 +82,7 @@ class Listing:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.given = 0
-        self.allocations: list[tuple[torch.Size, torch.dtype]] = []
+        self.allocations: list[tuple[torch.Size, tuple[int, ...], torch.dtype]] = []
         self.launches: list[Listed] = []
         self._compiled: Any = None
 
@@ -102,7 +102,7 @@ class Listing:
     def allocate(self, size: Sequence[int], dtype: torch.dtype) -> Placeholder:
         """Stands for a contiguous tensor that every call allocates."""
         shape = torch.Size(size)
-        self.allocations.append((shape, dtype))
+        self.allocations.append((shape, contiguous_strides(shape), dtype))
         return Placeholder(self, self.given + len(self.allocations) - 1, shape, dtype)
 
     def made(self, tensor: Any) -> int:
@@ -124,14 +124,15 @@ class Listing:
         size = (grid, 1, 1) if isinstance(grid, int) else grid
         self.launches.append(Listed(kernels, name, size, block, tuple(arguments), tuple(places), shared))
 
-    def repeat(self, like: Tensor, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
-        """Allocate on the device of `like`, launch everything with these addresses and numbers, and return what was allocated.
+    def repeat(self, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
+        """Allocate, launch everything with these addresses and numbers, and return what was allocated.
 
         `early`: what has been allocated before, by its number.
         """
-        made = [
-            early[number] if number in early else like.new_empty(shape, dtype=dtype)
-            for number, (shape, dtype) in enumerate(self.allocations)
+        device = self.device
+        made = [  # by empty_strided, which takes half as long as `empty`
+            early[number] if number in early else torch.empty_strided(shape, strides, dtype=dtype, device=device)
+            for number, (shape, strides, dtype) in enumerate(self.allocations)
         ]
         addresses = [*given, *[tensor.data_ptr() for tensor in made]]
         if self._compiled is None:
@@ -165,6 +166,11 @@ class Listing:
             done, status = self._compiled.run(driver.launch_address(), stream, addresses, done)
         if status:
             raise not_launched(self.launches[done].name, status)
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a contiguous tensor."""
+    return torch.empty(shape, device="meta").stride()
 
 
 def listing_of(tensor: Any) -> Listing | None:

@@ -25,22 +25,27 @@ class Prepared:
 
     def __init__(self, batch: Batch, problem: Problem, result: Result) -> None:
         self._lists, self._with_input = batch.lists, problem.input.requires_grad
-        weights, gate = problem.weights.present(), problem.gate.parameters()
-        lengths = [] if problem.lengths is None else [problem.lengths]
-        given = [problem.input, problem.time, *lengths, *problem.state, *weights, *gate]
-        self._given = [*map(address, [*given, result.saved[0], result.output, result.saved[1]])]
-        self._room = result.saved[1].shape[0]
+        parameters = [*problem.weights.present(), *problem.gate.parameters()]
+        schedule, tape = result.saved
+        self._given = [*batch.addresses, schedule.data_ptr(), result.output.data_ptr(), tape.data_ptr()]
+        self._room = tape.shape[0]
         # In the order in which autograd keeps them: see `eager_function`.
-        kept = [problem.input, *problem.state, *weights, *gate, result.output, *result.final, *result.saved, problem.time, *lengths]
-        self._kept = [tensor.data_ptr() for tensor in kept]
-        self._gradients: list[Tensor] | None = [each.new_empty(each.shape) for each in (*weights, *gate)]
-        self._schedule = 1 + len(problem.state) + len(weights) + len(gate) + 1 + len(result.final)
+        first, after = [problem.input, *problem.state, *parameters, result.output, *result.final], [problem.time]
+        if problem.lengths is not None:
+            after.append(problem.lengths)
+        self._kept = [tensor.data_ptr() for tensor in (*first, schedule, tape, *after)]
+        self._schedule = len(first)  # its number among them
+        self._gradients: list[Tensor] | None = [torch.empty_like(each) for each in parameters]
 
     @staticmethod
     def of(batch: Batch, problem: Problem, result: Result) -> Prepared | None:
-        """The backward pass of a forward pass; None if kernels read copies of the batch's tensors, which are not kept."""
-        prepared = Prepared(batch, problem, result)
-        return prepared if prepared._given[: len(batch.tensors)] == [*map(address, batch.tensors)] else None
+        """The backward pass of a forward pass; None if kernels read a copy of one of the batch's tensors, which is not kept."""
+        x, time, *others = batch.tensors
+        same = x is problem.input and time is problem.time and (problem.lengths is None or others.pop(0) is problem.lengths)
+        own = [*problem.state, *problem.weights.present(), *problem.gate.parameters()]
+        if not same or any([read is not given for read, given in zip(others, own, strict=True)]):
+            return None
+        return Prepared(batch, problem, result)
 
     def __call__(
         self, kept: Sequence[Tensor | None], known: Known, to_output: Tensor | None, to_final: Sequence[Tensor | None]
@@ -71,5 +76,5 @@ class Prepared:
         listed = lists.backward(self._room, density, strides, given, self._with_input)
         states = lists.form.states
         early = dict(zip(listed.results[states : states + len(gradients)], gradients, strict=True))
-        results = listed.repeat(schedule, [*self._given, *map(address, wanted)], early)
+        results = listed.repeat([*self._given, *map(address, wanted)], early)
         return results.pop() if self._with_input else None, *results

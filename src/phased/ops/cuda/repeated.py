@@ -96,9 +96,9 @@ class Listed(NamedTuple):
     listing: Listing
     results: list[int]
 
-    def repeat(self, like: Tensor, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
+    def repeat(self, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
         """Its results, with these addresses and numbers; `early`: what has been allocated before, by its number."""
-        made = self.listing.repeat(like, given, early)
+        made = self.listing.repeat(given, early)
         return [made[i] for i in self.results]
 
 
@@ -156,10 +156,11 @@ lists_of = lru_cache(maxsize=KEPT)(Lists)
 
 
 class Batch(NamedTuple):
-    """A batch whose passes are listed: the lists for its form, and its tensors."""
+    """A batch whose passes are listed: the lists for its form, its tensors as kernels read them, and their addresses."""
 
     lists: Lists
     tensors: list[Tensor]
+    addresses: list[int]
 
     @property
     def call(self) -> Call:
@@ -168,8 +169,7 @@ class Batch(NamedTuple):
 
     def run_forward(self, capacity: Capacity, slot: Slot) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """The output, the final state, and what a backward pass needs: the schedule and the tape."""
-        given = [*map(address, self.tensors), *slot]
-        output, *final, schedule, tape = self.lists.forward(capacity).repeat(self.tensors[0], given)
+        output, *final, schedule, tape = self.lists.forward(capacity).repeat([*self.addresses, *slot])
         return output, final, [schedule, tape]
 
     def run_backward(
@@ -182,7 +182,8 @@ class Batch(NamedTuple):
         with_input: bool,
     ) -> Gradients:
         """All gradients, over the events on the tape."""
-        lists, tensors, tape = self.lists, [*self.tensors, result.saved[0], result.output, result.saved[1]], result.saved[1]
+        lists, tape = self.lists, result.saved[1]
+        tensors = [result.saved[0], result.output, tape]
         strides = None
         if to_output is not None:
             to_output = contiguous_rows(to_output)
@@ -191,7 +192,7 @@ class Batch(NamedTuple):
         tensors += [contiguous(d) for d in to_final if d is not None]
         density, given = Density.of(lists.call.rows, lists.call.units, most, count), tuple([d is not None for d in to_final])
         listed = lists.backward(tape.shape[0], density, strides, given, with_input)
-        results = listed.repeat(tape, [*map(address, tensors)])
+        results = listed.repeat([*self.addresses, *map(address, tensors)])
         to_x, states = results.pop() if with_input else None, lists.form.states
         return Gradients(to_x, tuple(results[:states]), Weights.from_present(results[states:-3]), tuple(results[-3:]))
 
@@ -214,4 +215,4 @@ def batch_of(problem: Problem) -> Batch | None:
         _PASSES[form] = passes + 1
         return None
     lists = lists_of(form)
-    return Batch(lists, tensors) if lists.possible else None
+    return Batch(lists, tensors, [*map(address, tensors)]) if lists.possible else None
