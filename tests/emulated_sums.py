@@ -140,9 +140,23 @@ class EmulatedSums:
         total = at(gate_sums, stretches, GATE_SUMS, units, dtype=np.float64).sum(0)
         self.put_gates(units, total, period, shift, ratio_on, peephole)
 
-    def input_gradient(self, to_products, start, unit_of, wx, batch, steps, features, to_input):
-        begins = at(start, batch * steps + 1, dtype=np.int64)
-        shares, unit = self.numbers(to_products, begins[-1], 4), at(unit_of, begins[-1], dtype=np.int32)
+    def dense_rows(
+        self, output, initial_h, x, x_step, x_batch, features, lengths, batch, steps, units, rows, to_products
+    ):  # fmt: skip
+        to, shares = self.numbers(rows, batch, steps, units + features + 1), self.numbers(to_products, batch, steps, 4 * units)
+        own = at(lengths, batch, dtype=np.int64).clip(0, steps) if lengths else np.full(batch, steps)
+        for b in range(batch):
+            to[b, own[b] :], shares[b, own[b] :] = 0, 0
+            to[b, : own[b], units:-1] = self.numbers(x, steps, batch, features, strides=(x_step, x_batch, 1))[: own[b], b]
+            to[b, : own[b], -1] = 1
+            before = self.numbers(initial_h, batch, units)[b] if initial_h else 0
+            to[b, : min(1, own[b]), :units] = before
+            to[b, 1 : own[b], :units] = self.numbers(output, steps, batch, units)[: max(0, own[b] - 1), b]
+
+    def input_gradient(self, to_products, start, unit_of, wx, batch, steps, units, features, to_input):
+        begins = at(start, batch * steps + 1, dtype=np.int64) if start else units * np.arange(batch * steps + 1)
+        unit = at(unit_of, begins[-1], dtype=np.int32) if start else np.tile(np.arange(units), batch * steps)
+        shares = self.numbers(to_products, begins[-1], 4)
         to_x, through = self.numbers(to_input, steps, batch, features), self.numbers(wx, unit.max(initial=0) + 1, features, 4)
         for row in range(batch * steps):
             own = slice(begins[row], begins[row + 1])

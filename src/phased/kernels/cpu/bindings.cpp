@@ -275,9 +275,8 @@ void bind_launches(nb::module_& m) {
            })
       .def(
           "run",
-          [](const Launches& self, Address start, Address stream, const std::vector<uint64_t>& addresses, size_t first) {
-            return self.run(reinterpret_cast<LaunchKernel>(start), at<void>(stream), addresses, first);
-          },
+          [](const Launches& self, Address start, Address stream, const std::vector<uint64_t>& addresses, size_t first,
+             size_t end) { return self.run(reinterpret_cast<LaunchKernel>(start), at<void>(stream), addresses, first, end); },
           nb::call_guard<nb::gil_scoped_release>());
 }
 

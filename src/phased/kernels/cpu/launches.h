@@ -28,11 +28,12 @@ class Launches {
  public:
   void add(Launch launch) { launches_.push_back(std::move(launch)); }
 
-  // Launches all from number `first` on. Returns how many have been launched, `first` included, and the status of the last call.
-  std::pair<size_t, int> run(LaunchKernel start, void* stream, const std::vector<uint64_t>& addresses, size_t first) const {
+  // Launches numbers `first` to before `end`. Returns the number of the next launch, and the status of the last call.
+  std::pair<size_t, int> run(LaunchKernel start, void* stream, const std::vector<uint64_t>& addresses, size_t first,
+                             size_t end) const {
     std::vector<uint64_t> arguments;
-    for (size_t i = first; i < launches_.size(); i++) {
-      const Launch& launch = launches_[i];
+    for (size_t i = first; i < end; i++) {
+      const Launch& launch = launches_.at(i);
       arguments = launch.arguments;
       for (const Place& place : launch.places) arguments[place.argument] += addresses.at(place.number);
       size_t size = arguments.size() * sizeof(uint64_t);
@@ -41,7 +42,7 @@ class Launches {
                                stream, nullptr, packed);
       if (status) return {i, status};
     }
-    return {launches_.size(), 0};
+    return {end, 0};
   }
 
  private:

@@ -124,20 +124,24 @@ __device__ __forceinline__ void run_small_forward(const Forward& p) {
     }
     if (own.computes) {
       const bool in_time = j < own.length;
+      Real new_c, record[kRecord] = {};  // zeros in padding
       if (in_time) {
-        Real new_c, record[kRecord];
         for (int g = 0; g < 4; g++) a[g] += event.terms[g];
         h = accept(a, event.head.k, h, c, w, new_c, record);
         c = new_c;
-        if (p.tape) p.tape[(own.b * p.steps + j) * units + unit].write(record);
       }
+      if (p.tape) p.tape[(own.b * p.steps + j) * units + unit].write(record);
       copies[((j + 1) % 2 * S + part) * kMostUnits + unit] = h;
       *out = in_time ? h : Real(0);
     }
     __syncthreads();
   }
   if (!own.computes) return;
-  for (Index j = own.longest; j < p.steps; j++, out += p.batch * units) *out = 0;
+  const Real nothing[kRecord] = {};
+  for (Index j = own.longest; j < p.steps; j++, out += p.batch * units) {
+    *out = 0;
+    if (p.tape) p.tape[(own.b * p.steps + j) * units + unit].write(nothing);
+  }
   p.final_h[own.b * units + unit] = h;
   if (Cell::has_c) p.final_c[own.b * units + unit] = c;
 }

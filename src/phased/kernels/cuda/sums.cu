@@ -305,10 +305,34 @@ extern "C" __global__ void dense_gate_sums(const Real* to_others, const double* 
   }
 }
 
+// Where every unit has an event in every row: rows (batch * steps, units + features + 1), the input of all units, [h before | x |
+// 1]. Rows of padding are zero, and so are the gradients to their products (batch * steps, units, 4): no pass writes these, and what
+// is there may not be finite. A warp has a row.
+extern "C" __global__ void dense_rows(const Real* output, const Real* initial_h, const Real* x, Index x_step, Index x_batch,
+                                      Index features, const Index* lengths, Index batch, Index steps, Index units, Real* rows,
+                                      Real* to_products) {
+  const int lane = threadIdx.x % kLanes, columns = int(units + features) + 1;
+  const unsigned warps = gridDim.x * blockDim.x / kLanes, all = unsigned(batch * steps);
+  for (unsigned row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes; row < all; row += warps) {
+    const unsigned b = row / unsigned(steps), j = row % unsigned(steps);
+    const bool padding = lengths && Index(j) >= lengths[b];
+    const Real* const before = j ? output + (Index(j - 1) * batch + b) * units : initial_h ? initial_h + b * units : nullptr;
+    const Real* const own = x + j * x_step + b * x_batch - units;
+    Real* const to = rows + Index(row) * columns;
+    for (int column = lane; column < columns; column += kLanes) {
+      Real value = 0;
+      if (!padding) value = column >= units ? (column + 1 < columns ? own[column] : Real(1)) : before ? before[column] : Real(0);
+      to[column] = value;
+    }
+    if (padding)
+      for (int i = lane; i < 4 * units; i += kLanes) to_products[Index(row) * 4 * units + i] = 0;
+  }
+}
+
 // to_input (steps, batch, features): the products' gradients through the input weights (units, features, 4). A warp has several
-// rows if they have few features.
+// rows if they have few features. Without `start`, every unit has an event in every row.
 extern "C" __global__ void input_gradient(const Real* to_products, const Index* start, const int* unit_of, const Real* wx,
-                                          Index batch, Index steps, Index features, Real* to_input) {
+                                          Index batch, Index steps, Index units, Index features, Real* to_input) {
   const int inputs = int(features);
   int lanes = 1;  // of a row
   while (lanes < inputs && lanes < kLanes) lanes *= 2;
@@ -317,14 +341,14 @@ extern "C" __global__ void input_gradient(const Real* to_products, const Index* 
   for (unsigned row = (blockIdx.x * blockDim.x + threadIdx.x) / lanes; row < rows; row += at_once) {
     const unsigned b = row / unsigned(steps), j = row % unsigned(steps);
     Real* const to = to_input + (j * batch + b) * features;
-    const Index first = start[row];
-    const int count = int(start[row + 1] - first), *const own = unit_of + first;
+    const Index first = start ? start[row] : row * units;
+    const int count = start ? int(start[row + 1] - first) : int(units), *const own = start ? unit_of + first : nullptr;
     const Real* const by = to_products + 4 * first;
     for (int d = lane; d < inputs; d += lanes) {
       Real sum = 0;
 #pragma unroll 4
       for (int e = 0; e < count; e++) {
-        const Four share = load_four(by + 4 * e), weight = load_four(wx + (Index(own[e]) * inputs + d) * 4);
+        const Four share = load_four(by + 4 * e), weight = load_four(wx + (Index(own ? own[e] : e) * inputs + d) * 4);
         for (int g = 0; g < 4; g++) sum += share.v[g] * weight.v[g];
       }
       to[d] = sum;

@@ -24,8 +24,8 @@ from phased.ops.cuda.sum_layout import (
     unit_sums_plan,
 )
 from phased.ops.memory import address, contiguous, contiguous_rows
-from phased.schedule import valid_steps
 
+ROWS_OF_BLOCK = 8  # for which `dense_rows` has a warp each
 ALWAYS = (0, 0, 0)
 """For batches of any number of events."""
 
@@ -185,8 +185,13 @@ class Backward:
             self.unpack(sums, plan.grid[2], gate_sums, many, to, of)
         if not with_input:
             return None
-        to_x = call.empty(call.steps, call.batch, features)
-        through = (to_products, call.start, self.unit, call.wx, call.batch, call.steps, features)
+        return self.input_gradient(to_products)
+
+    def input_gradient(self, to_products: int) -> Tensor:
+        """The gradient to the input, from those to every event's products."""
+        call = self.call
+        to_x = call.empty(call.steps, call.batch, call.features)
+        through = (to_products, call.start, self.unit, call.wx, call.batch, call.steps, call.units, call.features)
         call.launch("input_gradient", min(-(-call.rows // 8), 65536), 256, *through, to_x.data_ptr())
         return to_x
 
@@ -195,19 +200,14 @@ class Backward:
         call, units, features, steps, batch = self.call, self.call.units, self.call.features, self.call.steps, self.call.batch
         to_products = call.empty(batch * steps, PRODUCTS * units)
         to_others = call.empty(self.count, 4 if call.peephole else 1)
-        if call.lengths is not None:
+        rows = call.empty(batch * steps, units + features + 1)  # [h before | x | 1], the input of every unit
+        if call.by_steps and call.lengths is not None:
             to_products.zero_()  # padding has events too, which no step writes
         self.run_steps(to_products.data_ptr(), to_others.data_ptr())
-        x = call.input.transpose(0, 1)
-        if call.lengths is not None:  # padding may hold anything, and 0 * NaN is NaN
-            x = torch.where(valid_steps(steps, call.lengths).t().unsqueeze(-1), x, 0)
-        rows = call.empty(batch, steps, units + features + 1)  # [h before | x | 1], the input of every unit
-        if steps:
-            rows[:, 0, :units] = call.state[0] if call.state else 0
-            rows[:, 1:, :units] = self.output[:-1].transpose(0, 1)
-        rows[..., units:-1] = x
-        rows[..., -1] = 1
-        sums = to_products.T @ rows.view(batch * steps, units + features + 1)
+        seen = (self.output.data_ptr(), states(call.state)[0], *call.rows_of_input, address(call.lengths), batch, steps, units)
+        grid = min(-(-call.rows // ROWS_OF_BLOCK), 65536)
+        call.launch("dense_rows", grid, ROWS_OF_BLOCK * LANES, *seen, rows.data_ptr(), to_products.data_ptr())
+        sums = call.product(to_products, rows)
         stretches = 8 * torch.cuda.get_device_properties(call.device).multi_processor_count
         gate_sums = call.empty(stretches, GATE_SUMS, units, dtype=torch.float64)
         sizes = (batch, steps, units, float(call.problem.gate.leak), call.square, call.peephole)
@@ -216,4 +216,6 @@ class Backward:
         self.unpack(sums.data_ptr(), 1, gate_sums.data_ptr(), stretches, self.allocate(), ALWAYS)
         if not with_input:
             return None
-        return (to_products @ call.input_weights()).view(batch, steps, features).transpose(0, 1).contiguous()
+        if not call.is_small or call.multiplies_input:
+            return (to_products @ call.input_weights()).view(batch, steps, features).transpose(0, 1).contiguous()
+        return self.input_gradient(to_products.data_ptr())

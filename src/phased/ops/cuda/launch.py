@@ -25,7 +25,7 @@ from phased.ops.cuda.constants import (
     struct_bytes,
 )
 from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, step_plan, too_large
-from phased.ops.cuda.listing import listing_of
+from phased.ops.cuda.listing import listing_of, multiply
 from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.pinned import NOWHERE, Slot
 from phased.ops.cuda.precision import without_autocast
@@ -39,6 +39,10 @@ LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in wh
 
 # Units from which dense layers have a matrix product at every step (stepwise.py): faster at all sizes measured, from 136 on.
 MANY_UNITS = 129
+
+# Where all units have events: features, and multiply-adds of a product of all events, from which one matrix product of the input with
+# the weights of all units is faster than products at every event; in large layers any number of the latter.
+WIDE_DENSE, MANY_PRODUCTS = 8, 1 << 25
 
 REALS = {torch.float32: "float", torch.float64: "double"}
 
@@ -140,6 +144,24 @@ class Call:
         kernel = f"dense_{name}" if self.dense else name
         return plan(kernel, self.units, self.batch, busy, -(-most // 8) * 8, self.size, self.device, self.tape_dtype, crowded)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether every unit has an event at every step, and the kernels are those that keep all weights (small.cu)."""
+        return self.dense and not self.by_steps and self.plan("forward", self.units, self.units).name.startswith("small")
+
+    @property
+    def multiplies_input(self) -> bool:
+        """Whether the input is multiplied with the weights of all units at once, where every unit has an event at every step."""
+        if not self.dense or self.features < WIDE_DENSE:
+            return False
+        return self.rows * self.units * self.features >= MANY_PRODUCTS or not self.is_small
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """The matrix product left.T @ right; if the tensors are placeholders, list it."""
+        out, listing = self.empty(left.shape[1], right.shape[1]), listing_of(self.input)
+        (multiply if listing is None else listing.multiply)(left, right, out)
+        return out
+
     def ways(self, events: int, capacity: Capacity) -> list[tuple[Plan, int, int]]:
         """Forward passes to launch, and from how many to below how many events each is computed."""
         if self.by_steps or self.step_plan is not None:
@@ -218,7 +240,7 @@ class Call:
         final = [self.empty(self.batch, self.units) for _ in range(self.problem.cell.states)]
         arrivals = self.bytes(capacity.arrivals, struct_bytes(self.size)["arrival"])
         tape = self.bytes(capacity.tape, self.bytes_of_event)
-        if self.dense and self.lengths is not None:
+        if self.dense and self.lengths is not None and not self.is_small:
             tape.zero_()  # padding has events too, which no step writes
         if not self.dense and sorted_before(self.units) and torch.cuda.is_current_stream_capturing():
             tape.fill_(127)  # where there is no event, no unit: see Backward.sorted_events

@@ -1,4 +1,4 @@
-"""A pass as a list of launches: made once for its sizes, with placeholders for its tensors, and repeated with their addresses.
+"""A pass as a list of launches and matrix products: made once for its sizes, with placeholders for its tensors, and repeated with their addresses.
 
 The arguments of a pass's launches are the same at every call except for addresses. To compute them takes Python longer than it
 takes the driver to launch the kernels, which is noticeable in a training step of a millisecond.
@@ -16,6 +16,7 @@ from torch import Tensor
 from phased.ops.core import core
 from phased.ops.cuda import driver
 from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
+from phased.ops.cuda.precision import without_autocast
 
 SPAN = 48  # bits of an offset
 MOST = 1 << 12  # placeholders
@@ -76,14 +77,24 @@ class Listed(NamedTuple):
         return arguments
 
 
+class Product(NamedTuple):
+    """A matrix product out = left.T @ right after so many launches, of tensors by their numbers among those that are allocated."""
+
+    after: int
+    left: int
+    right: int
+    out: int
+
+
 class Listing:
-    """Allocations and launches in the order of a pass. What each call gives comes first among the placeholders."""
+    """Allocations, launches and matrix products in the order of a pass. What each call gives comes first among the placeholders."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.given = 0
         self.allocations: list[tuple[torch.Size, tuple[int, ...], torch.dtype]] = []
         self.launches: list[Listed] = []
+        self.products: list[Product] = []
         self._compiled: Any = None
 
     def tensor(self, shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None) -> Tensor:
@@ -124,6 +135,10 @@ class Listing:
         size = (grid, 1, 1) if isinstance(grid, int) else grid
         self.launches.append(Listed(kernels, name, size, block, tuple(arguments), tuple(places), shared))
 
+    def multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
+        """List out = left.T @ right."""
+        self.products.append(Product(len(self.launches), self.made(left), self.made(right), self.made(out)))
+
     def repeat(self, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
         """Allocate, launch everything with these addresses and numbers, and return what was allocated.
 
@@ -134,15 +149,12 @@ class Listing:
             early[number] if number in early else torch.empty_strided(shape, strides, dtype=dtype, device=device)
             for number, (shape, strides, dtype) in enumerate(self.allocations)
         ]
-        addresses = [*given, *[tensor.data_ptr() for tensor in made]]
-        if self._compiled is None:
-            self._compiled = self._compile()
-        if self._compiled:
-            self._launch(addresses)
-        else:
-            for one in self.launches:
-                arguments = one.filled(addresses)
-                one.kernels.launch(one.name, self.device.index, one.grid, one.block, arguments, one.shared)
+        addresses, done = [*given, *[tensor.data_ptr() for tensor in made]], 0
+        for product in self.products:
+            self._launch(addresses, done, product.after)
+            multiply(made[product.left], made[product.right], made[product.out])
+            done = product.after
+        self._launch(addresses, done, len(self.launches))
         return made
 
     def _compile(self) -> Any:
@@ -156,16 +168,28 @@ class Listing:
             compiled.add(handle, one.grid, one.block, one.shared, packed, one.places)
         return compiled
 
-    def _launch(self, addresses: Sequence[int]) -> None:
-        """All launches by one call of the core."""
+    def _launch(self, addresses: Sequence[int], first: int, end: int) -> None:
+        """Launches from one number to before another, by one call of the core if there is one."""
+        if self._compiled is None:
+            self._compiled = self._compile()
         index = self.device.index
+        if not self._compiled:
+            for one in self.launches[first:end]:
+                one.kernels.launch(one.name, index, one.grid, one.block, one.filled(addresses), one.shared)
+            return
         stream = torch._C._cuda_getCurrentRawStream(index)
-        done, status = self._compiled.run(driver.launch_address(), stream, addresses, 0)
+        done, status = self._compiled.run(driver.launch_address(), stream, addresses, first, end)
         if status == driver.NO_CONTEXT:
             driver.attach(index)
-            done, status = self._compiled.run(driver.launch_address(), stream, addresses, done)
+            done, status = self._compiled.run(driver.launch_address(), stream, addresses, done, end)
         if status:
             raise not_launched(self.launches[done].name, status)
+
+
+def multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """Compute out = left.T @ right."""
+    with without_autocast():
+        torch.mm(left.T, right, out=out)
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

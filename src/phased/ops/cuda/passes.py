@@ -49,15 +49,16 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
         call = Call(problem) if batch is None else batch.call
         if call.dense or not call.rows or torch.cuda.is_current_stream_capturing():
             capacity = uncounted.all_open(call, keep)
-            output, final, saved = run(call, capacity)
-            return Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals))
+            output, final, saved = run(call, capacity) if batch is None else batch.run_forward(capacity, NOWHERE)
+            result = Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals))
+            return result if batch is None or not guess else result._replace(prepared=Prepared.of(batch, problem, result))
         count = Count(call, problem.gate.period)
         guessed = uncounted.guessed(call, count, keep) if guess or not keep else None
         if guessed is not None:
             run_guessed = partial(run, call) if batch is None else batch.run_forward
             output, final, saved = run_guessed(guessed, count.slot)
             result = Result(output, tuple(final), saved if keep else [], later=count.wait)
-            prepared = Prepared.of(batch, problem, result) if keep and batch is not None else None  # while the GPU counts
+            prepared = Prepared.of(batch, problem, result) if guess and batch is not None else None  # while the GPU counts
             if uncounted.small(call):
                 return result._replace(prepared=prepared)
             most, events = count.wait(saved[0], LONG)
@@ -101,7 +102,7 @@ def backward(
         batch = repeated.batch_of(problem)
         call = Call(problem, schedule) if batch is None else batch.call
         check_saved(call, schedule, tape, most, count)
-        if batch is not None and count < tape.shape[0]:  # passes are listed for guesses, which are few numbers
+        if batch is not None and batch.lists.can_go_back(count, tape.shape[0]):
             return batch.run_backward(result, most, count, to_output, to_final, with_input)
         if count > tape.shape[0]:  # the guess was too low: the forward pass is repeated with the true number
             result = forward(problem, keep=True)

@@ -64,9 +64,9 @@ class Prepared:
         assert schedule is not None
         numbers, later = known
         most, count = numbers if later is None else later(schedule)
-        if count >= self._room:
-            return None
         lists, wanted, strides = self._lists, [], None
+        if not lists.can_go_back(count, self._room):
+            return None
         if to_output is not None:
             to_output = contiguous_rows(to_output)
             strides = to_output.stride()

@@ -1,4 +1,4 @@
-"""Passes without a leak: their launches are listed once for their sizes, and repeated with each call's addresses."""
+"""Passes whose launches are listed once for their sizes, and repeated with each call's addresses."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Form(NamedTuple):
 
     cell: str
     gate: str
+    leak: float
     input: torch.Size
     strides: tuple[int, ...]  # of the input
     clock: tuple[int, ...]  # strides of the times
@@ -60,7 +61,7 @@ class Form(NamedTuple):
         bias_ih, bias_hh = (tensor(stacked), tensor(stacked)) if self.biased else (None, None)
         weights = Weights(ih, hh, bias_ih, bias_hh, tensor(3, units) if self.peephole else None)
         period, shift, ratio_on = (tensor(units, dtype=torch.float64) for _ in range(3))
-        gate = TimeGate(period, shift, ratio_on, shape=self.gate)
+        gate = TimeGate(period, shift, ratio_on, self.leak, self.gate)
         return Problem(cell, gate, x, time, state, weights, lengths, self.autocast)
 
 
@@ -75,6 +76,7 @@ def form_of(problem: Problem) -> tuple[Form, list[Tensor]]:
     form = Form(
         problem.cell.name,
         gate.shape,
+        float(gate.leak),
         x.shape,
         x.stride(),
         time.stride(),
@@ -113,13 +115,19 @@ class Lists:
 
     @cached_property
     def possible(self) -> bool:
-        """Whether passes are nothing but allocations and launches: no matrix product, no sorting, no launch for every step."""
+        """Whether passes can be listed: no sorting, no launch for every step, no product of matrices that are views."""
         call = self.call
-        if call.dense or not call.rows or call.step_plan is not None or sorted_before(call.units):
+        if not call.rows or call.step_plan is not None or sorted_before(call.units):
             return False
+        if call.dense:
+            return call.is_small and not call.multiplies_input
         if call.features >= uncounted.WIDE and not uncounted.small(call):
             return False
         return not any(call.plan(name, call.units, call.units).together for name in ("forward", "backward"))
+
+    def can_go_back(self, count: int, room: int) -> bool:
+        """Whether a backward pass over so many events is listed: if their tape has room for a guess, which is one of few numbers."""
+        return count < room or (self.call.dense and count == room)
 
     def _forward(self, capacity: Capacity) -> Listed:
         """A forward pass whose events are not counted yet."""
@@ -147,7 +155,7 @@ class Lists:
         wanted = None if to_output is None else listing.tensor(output.shape, real, to_output)
         at_end = [listing.tensor((batch, units), real) if given else None for given in to_final]
         back = Backward(Call(problem, schedule), output, tape, room, density, wanted, at_end)
-        to_x = back.sparse(with_input)
+        to_x = (back.dense if known.dense else back.sparse)(with_input)
         made = [*back.to_state, *back.to_weights.present(), *back.to_gate, *([] if to_x is None else [to_x])]
         return Listed(listing, [listing.made(tensor) for tensor in made])
 
@@ -203,9 +211,9 @@ _PASSES: dict[Form, int] = {}
 def batch_of(problem: Problem) -> Batch | None:
     """The batch of a problem; None if its passes are not listed.
 
-    They are not with a leak, in large layers, while a graph is recorded, and before `LISTED_AFTER` passes of its form.
+    They are not in large layers, while a graph is recorded, and before `LISTED_AFTER` passes of its form.
     """
-    if problem.gate.leak > 0 or torch.cuda.is_current_stream_capturing():
+    if torch.cuda.is_current_stream_capturing():
         return None
     form, tensors = form_of(problem)
     passes = _PASSES.get(form, 0)

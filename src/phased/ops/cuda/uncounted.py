@@ -11,9 +11,9 @@ from phased.ops.cuda.count import Count
 from phased.ops.cuda.launch import LARGEST, Call, Capacity, is_crowded
 from phased.ops.cuda.layout import plan
 
-# One matrix product of the input with the weights of all units is faster than products with those of open units alone: from WIDE
-# features on, if more than a share of OPEN units are open; from WIDE_DENSE on, if all units have events.
-WIDE, OPEN, WIDE_DENSE = 32, 0.1, 8
+# One matrix product of the input with the weights of all units is faster than products with those of open units alone, from WIDE
+# features on, if more than a share of OPEN units are open.
+WIDE, OPEN = 32, 0.1
 # A batch whose events take at most this share of a GPU's memory with all units open allocates for all, without their number.
 SMALL = 1 / 256
 
@@ -43,15 +43,13 @@ def fits_all_open(units: int, batch: int, size: int, device: int, tape_dtype: to
     """Whether small layers of this size have their kernels even with all units open at once."""
     most = -(-units // 8) * 8
     few, many = (plan("forward", units, batch, units, most, size, device, tape_dtype, crowded) for crowded in (False, True))
-    fits = few.name in ("held_forward", "grouped_forward", "streamed_forward") and many.name in ("held_forward", "grouped_forward")
-    return fits
+    return few.name != "spread_forward" and many.name in ("held_forward", "grouped_forward")
 
 
 def all_open(call: Call, keep: bool) -> Capacity:
     """The capacity for all units being open, and kernels for as many events as the GPU will find."""
     events = call.rows * call.units
-    most_open = call.dense and call.features >= WIDE_DENSE
-    return Capacity(events, events if keep else 0, call.units, most_open, None if guessable(call) else False)
+    return Capacity(events, events if keep else 0, call.units, call.multiplies_input, None if guessable(call) else False)
 
 
 def guessed(call: Call, count: Count, keep: bool) -> Capacity | None:

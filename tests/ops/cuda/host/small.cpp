@@ -46,6 +46,7 @@ int main(int, char** arguments) {
 
   Numbers output = unwritten(events), final_h = unwritten(states), final_c = unwritten(states);
   std::vector<Record> tape(events);
+  std::memset(static_cast<void*>(tape.data()), 0xff, events * sizeof(Record));
   Forward p{};
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = lengths.data(), p.arrivals = arrivals.data();
   p.wh = weights.data(), p.peephole = peephole, p.initial_h = h0.data(), p.initial_c = c0.data(), p.output = output.data();
@@ -62,6 +63,9 @@ int main(int, char** arguments) {
         const float found = output[(size_t(j) * batch + b) * units + unit];
         if (j >= lengths[b]) {
           expect(found, 0, "padding");
+          float kept[kRecord];
+          tape[e].read(kept);
+          for (const float number : kept) expect(number, 0, "tape of padding");
           continue;
         }
         float a[4], w[3] = {};

@@ -179,7 +179,7 @@ int main(int, char** arguments) {
   const Numbers wx = drawn<Real>(size_t(units) * features * 4 + 4);
   Numbers to_input(size_t(rows) * features + 1, NAN);
   run_grid({3, 1, 1}, 64, [&] {
-    input_gradient(to_products.data(), start.data(), unit_of.data(), wx.data(), batch, steps, features, to_input.data());
+    input_gradient(to_products.data(), start.data(), unit_of.data(), wx.data(), batch, steps, units, features, to_input.data());
   });
   std::vector<double> want(size_t(rows) * features, 0);
   for (Index e = 0; e < events; e++)
@@ -191,6 +191,44 @@ int main(int, char** arguments) {
       }
   expect_all(to_input, want, "gradient to the input", kError);
   expect(to_input[size_t(rows) * features], NAN, "beyond the input's gradient");
+
+  // With all units' events in every row: the input of every unit, zeros in padding, and the gradient to the input.
+  for (const bool whole : {false, true}) {  // without an initial state and lengths, or with both
+    Numbers inputs(size_t(rows) * columns + 1, NAN), shares = drawn<Real>(size_t(rows) * units * 4 + 4);
+    const Numbers given = shares;
+    run_grid({3, 1, 1}, 64, [&] {
+      dense_rows(output.data(), whole ? initial.data() : nullptr, x.data(), features, Index(steps) * features, features,
+                 whole ? lengths.data() : nullptr, batch, steps, units, inputs.data(), shares.data());
+    });
+    for (int row = 0; row < rows; row++) {
+      const int b = row / steps, j = row % steps;
+      const bool padding = whole && j >= lengths[b];
+      for (int column = 0; column < columns; column++) {
+        Real value = column == columns - 1 ? Real(1) : Real(0);
+        if (column < units && j) value = output[(size_t(j - 1) * batch + b) * units + column];
+        if (column < units && !j && whole) value = initial[size_t(b) * units + column];
+        if (column >= units && column < columns - 1) value = x[size_t(row) * features + column - units];
+        expect(inputs[size_t(row) * columns + column], padding ? 0 : value, "input of every unit");
+      }
+      for (int i = 0; i < 4 * units; i++) {
+        const size_t at = size_t(row) * 4 * units + i;
+        expect(shares[at], padding ? 0 : given[at], "gradients in padding");
+      }
+    }
+    expect(inputs[size_t(rows) * columns], NAN, "beyond the input of every unit");
+    std::fill(to_input.begin(), to_input.end(), NAN);
+    run_grid({3, 1, 1}, 64, [&] {
+      input_gradient(shares.data(), nullptr, nullptr, wx.data(), batch, steps, units, features, to_input.data());
+    });
+    std::fill(want.begin(), want.end(), 0);
+    for (int row = 0; row < rows; row++)
+      for (int unit = 0; unit < units; unit++)
+        for (int d = 0; d < features; d++)
+          for (int g = 0; g < 4; g++)
+            want[(size_t(row % steps) * batch + row / steps) * features + d] +=
+                double(shares[(size_t(row) * units + unit) * 4 + g]) * wx[(size_t(unit) * features + d) * 4 + g];
+    expect_all(to_input, want, "gradient to the input of all units", kError);
+  }
   std::printf("%d wrong\n", wrong);
   return wrong ? 1 : 0;
 }
