@@ -1,69 +1,65 @@
-// The recurrence where every unit has an event at every step, of a small layer: with a leak. A thread has one row of weights,
-// forwards of one of a unit's products and backwards of one column's share of them: its first columns are in registers and the
-// rest in shared memory, so that no step reads weights from elsewhere. A block computes `ring` sequences at once, up to four, each
-// with the same weights. The four threads of a unit compute its products for all of them, and then a cell each: thread i that of
-// sequence i.
+// The recurrence where every unit has an event at every step, of a small layer: with a leak. All weights are in registers and
+// shared memory, so that no step reads them from elsewhere. A block computes `ring` sequences at once, up to four, each with the same
+// weights. Four threads have a unit. In a step each multiplies its part of the weights with all sequences; then they exchange their
+// sums, and compute a cell each: thread i that of sequence i.
 #include "steps.h"
 
 namespace phased {
 
 constexpr int kMostUnits = PHASED_SMALL;    // of a layer
-constexpr int kHeldFours = PHASED_HELD_FOURS;  // fours of a row in a thread's registers
-constexpr int kSharesPitch = kMostUnits + 4;  // rows of the four products begin on different banks
+constexpr int kHeldFours = PHASED_HELD_FOURS;  // fours of weights in a thread's registers
+constexpr int kSharesPitch = kMostUnits + 8;  // rows of the four products: threads that read several at once use different banks
 
-// A thread's row: `first` the address of its first number, numbers `apart` from each other.
-struct Row {
+// A thread's weights: of every fourth four of a vector's numbers, from `offset` on, for four sums.
+struct Held {
   Four held[kHeldFours];
   Four* more;  // in shared memory, one of every thread side by side
-  int fours, threads;
+  int turns, threads, offset;
 
-  __device__ __forceinline__ Row(unsigned char* shared, const Real* first, Index apart, int count, bool there)
-      : more(reinterpret_cast<Four*>(shared) + threadIdx.x), fours((count + 3) / 4), threads(blockDim.x) {
-    const auto read = [&](int q) {
-      Four four = {};
-      for (int l = 0; l < 4; l++)
-        if (there && 4 * q + l < count) four.v[l] = first[(4 * q + l) * apart];
-      return four;
-    };
+  // read(four, sum): the weights for a sum of the numbers that a four of the vector has.
+  template <class Read>
+  __device__ __forceinline__ Held(unsigned char* shared, int count, int offset, const Read& read)
+      : more(reinterpret_cast<Four*>(shared) + threadIdx.x), turns((count + 15) / 16), threads(blockDim.x), offset(offset) {
 #pragma unroll
-    for (int q = 0; q < kHeldFours; q++) held[q] = read(q);
-    for (int q = kHeldFours; q < fours; q++) more[(q - kHeldFours) * threads] = read(q);
+    for (int i = 0; i < kHeldFours; i++) held[i] = read(i / 4 * 4 + offset, i % 4);
+    for (int i = kHeldFours; i < 4 * turns; i++) more[(i - kHeldFours) * threads] = read(i / 4 * 4 + offset, i % 4);
   }
   // The bytes before what else is in shared memory.
   static __device__ __forceinline__ int bytes(int count) {
-    const int fours = (count + 3) / 4;
+    const int fours = (count + 15) / 16 * 4;
     return fours > kHeldFours ? (fours - kHeldFours) * int(blockDim.x * sizeof(Four)) : 0;
   }
-  // Its products with S vectors, `pitch` numbers from each other.
+  // The four sums for each of S vectors, `pitch` numbers from each other.
   template <int S>
-  __device__ __forceinline__ void times(const Real* vectors, int pitch, Real sums[S]) const {
-    Real other[S] = {};
+  __device__ __forceinline__ void times(const Real* vectors, int pitch, Real sums[4][4]) const {
 #pragma unroll
-    for (int s = 0; s < S; s++) sums[s] = 0;
-    const auto add = [&](const Four& weights, int q) {
+    for (int i = 0; i < 16; i++) sums[i / 4][i % 4] = 0;
+    const auto add = [&](int turn, const Four weights[4]) {
 #pragma unroll
       for (int s = 0; s < S; s++) {
-        const Four x = load_four(vectors + s * pitch + 4 * q);
-        sums[s] += weights.v[0] * x.v[0], other[s] += weights.v[1] * x.v[1];
-        sums[s] += weights.v[2] * x.v[2], other[s] += weights.v[3] * x.v[3];
+        const Four x = load_four(vectors + s * pitch + 4 * (4 * turn + offset));
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+          for (int l = 0; l < 4; l++) sums[s][i] += weights[i].v[l] * x.v[l];
       }
     };
 #pragma unroll
-    for (int q = 0; q < kHeldFours; q++) add(held[q], q);
-#pragma unroll 4
-    for (int q = kHeldFours; q < fours; q++) add(more[(q - kHeldFours) * threads], q);
+    for (int turn = 0; turn < kHeldFours / 4; turn++) add(turn, held + 4 * turn);
+#pragma unroll 2
+    for (int turn = kHeldFours / 4; turn < turns; turn++) {
+      Four weights[4];
 #pragma unroll
-    for (int s = 0; s < S; s++) sums[s] += other[s];
+      for (int i = 0; i < 4; i++) weights[i] = more[(4 * turn + i - kHeldFours) * threads];
+      add(turn, weights);
+    }
   }
 };
 
-// One of S numbers in registers; 0 if there is none of this number.
-template <int S>
-__device__ __forceinline__ Real pick(const Real numbers[S], int which) {
-  Real found = 0;
-#pragma unroll
-  for (int s = 0; s < S; s++) found = which == s ? numbers[s] : found;
-  return found;
+// Of two numbers, the one that the lane keeps, plus what lane `lane ^ apart` gives of it: lanes with this bit set keep the second.
+__device__ __forceinline__ Real halved(Real one, Real two, int apart) {
+  const bool second = threadIdx.x & apart;
+  return (second ? two : one) + __shfl_xor_sync(kAll, second ? one : two, apart);
 }
 
 // What a thread has to do: unit, product, and the sequence whose cell it computes.
@@ -94,8 +90,11 @@ __device__ __forceinline__ void run_small_forward(const Forward& p) {
   extern __shared__ __align__(16) unsigned char shared[];
   const Own<Forward, S> own(p);
   const int unit = own.unit, part = own.part, units = int(p.units);
-  const Row row(shared, p.wh + (Index(unit) * 4 + part) * p.pitch, 1, units, own.there);
-  Real* const copies = reinterpret_cast<Real*>(shared + Row::bytes(units));  // two of every sequence's h
+  // All four products of the unit, with a quarter of the columns of h.
+  const Held weights(shared, units, part, [&](int four, int g) {
+    return own.there && 4 * four < p.pitch ? load_four(p.wh + (Index(unit) * 4 + g) * p.pitch + 4 * four) : Four{};
+  });
+  Real* const copies = reinterpret_cast<Real*>(shared + Held::bytes(units));  // two of every sequence's h
   clear(copies, 2 * S * kMostUnits);
   __syncthreads();
   Real h = 0, c = 0, w[3] = {};
@@ -112,15 +111,14 @@ __device__ __forceinline__ void run_small_forward(const Forward& p) {
   for (int j = 0; j < own.longest; j++, out += p.batch * units) {
     const Arrival event = next;
     if (j + 1 < own.length) next = arrivals[Index(j + 1) * units];
-    Real sums[S], a[4] = {};
-    row.times<S>(copies + j % 2 * S * kMostUnits, kMostUnits, sums);
-    // A thread has one product of every sequence, and needs all four of one: it gives thread `part ^ apart` that one's.
+    Real sums[4][4], a[4];
+    weights.times<S>(copies + j % 2 * S * kMostUnits, kMostUnits, sums);
+    // The sums of all four threads: thread i has the products of sequence i.
 #pragma unroll
-    for (int apart = 0; apart < 4; apart++) {
-      const int other = part ^ apart;
-      const Real given = __shfl_xor_sync(kAll, pick<S>(sums, other), apart);
+    for (int g = 0; g < 4; g++) {
 #pragma unroll
-      for (int g = 0; g < 4; g++) a[g] = g == other ? given : a[g];
+      for (int s = 0; s < (S > 1 ? 2 : 1); s++) sums[s][g] = halved(sums[s][g], sums[s + 2][g], 2);
+      a[g] = halved(sums[0][g], sums[1][g], 1);
     }
     if (own.computes) {
       const bool in_time = j < own.length;
@@ -151,9 +149,15 @@ __device__ __forceinline__ void run_small_backward(const Backward& p) {
   extern __shared__ __align__(16) unsigned char shared[];
   const Own<Backward, S> own(p);
   const int unit = own.unit, part = own.part, units = int(p.units);
-  // What column `unit` of the weights of one product contributes to the gradient of h.
-  const Row row(shared, p.wh + part * p.pitch + unit, 4 * p.pitch, units, own.there);
-  Real* const shares = reinterpret_cast<Real*>(shared + Row::bytes(units));  // two steps' gradients to all products
+  // For sixteen threads four columns of h, and for each thread one product of a quarter of the units.
+  const int beside = threadIdx.x % 16 / 4, columns = unit - beside;
+  const Held weights(shared, units, beside, [&](int four, int i) {
+    Four found = {};
+    for (int l = 0; l < 4; l++)
+      if (4 * four + l < units && columns + i < units) found.v[l] = p.wh[(Index(4 * four + l) * 4 + part) * p.pitch + columns + i];
+    return found;
+  });
+  Real* const shares = reinterpret_cast<Real*>(shared + Held::bytes(units));  // two steps' gradients to all products
   clear(shares, 2 * S * 4 * kSharesPitch);
   Real to_h = 0, to_c = 0, w[3] = {};
   if (own.computes) {
@@ -181,12 +185,19 @@ __device__ __forceinline__ void run_small_backward(const Backward& p) {
     }
     fetch(j - 1);
     __syncthreads();
-    Real sums[S];
-    row.times<S>(now + part * kSharesPitch, 4 * kSharesPitch, sums);
+    Real sums[4][4];
+    weights.times<S>(now + part * kSharesPitch, 4 * kSharesPitch, sums);
+    // The sums of all sixteen threads: thread i of a unit has that of its column for sequence i.
 #pragma unroll
-    for (int s = 0; s < S; s++)
-      for (int apart = 1; apart < 4; apart *= 2) sums[s] += __shfl_xor_sync(kAll, sums[s], apart);
-    if (in_time) to_h += pick<S>(sums, part);
+    for (int s = 0; s < S; s++) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) sums[s][i] = halved(sums[s][i], sums[s][i + 2], 8);
+      sums[s][0] = halved(sums[s][0], sums[s][1], 4);
+    }
+#pragma unroll
+    for (int s = 0; s < (S > 1 ? 2 : 1); s++) sums[s][0] = halved(sums[s][0], sums[s + 2][0], 2);
+    const Real sum = halved(sums[0][0], sums[1][0], 1);
+    if (in_time) to_h += sum;
   }
   if (!own.computes) return;
   if (p.to_h) p.to_h[own.b * units + unit] = to_h;

@@ -54,7 +54,7 @@ OPEN_SUM_WARPS = 8  # of a block that sums what a step gives to gradients, at mo
 OPEN_SEQUENCE_BYTES = 128  # of a number of each sequence whose gradients such a block sums: so many that they fit
 
 SMALL = 128  # units of a layer whose weights are in registers and shared memory, at most: four threads each
-HELD_FOURS = 16  # fours of a row of its weights in registers
+HELD_FOURS = 16  # fours of its weights in the registers of a thread
 
 PLACE = 11  # integers and addresses that say where the events of a run by steps are
 

@@ -40,9 +40,9 @@ LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in wh
 # Units from which dense layers have a matrix product at every step (stepwise.py): faster at all sizes measured, from 136 on.
 MANY_UNITS = 129
 
-# Where all units have events: features, and multiply-adds of a product of all events, from which one matrix product of the input with
-# the weights of all units is faster than products at every event; in large layers any number of the latter.
-WIDE_DENSE, MANY_PRODUCTS = 8, 1 << 25
+# Where all units have events, one matrix product of the input with the weights of all units is faster than products at every event:
+# from WIDE_DENSE features on, if there are more units than this, or so many multiply-adds. In smaller layers Python takes longer.
+WIDE_DENSE, WIDE_UNITS, MANY_PRODUCTS = 8, 64, 1 << 25
 
 REALS = {torch.float32: "float", torch.float64: "double"}
 
@@ -154,7 +154,7 @@ class Call:
         """Whether the input is multiplied with the weights of all units at once, where every unit has an event at every step."""
         if not self.dense or self.features < WIDE_DENSE:
             return False
-        return self.rows * self.units * self.features >= MANY_PRODUCTS or not self.is_small
+        return self.units > WIDE_UNITS or self.rows * self.units * self.features >= MANY_PRODUCTS or not self.is_small
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """The matrix product left.T @ right; if the tensors are placeholders, list it."""

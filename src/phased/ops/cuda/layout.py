@@ -183,9 +183,9 @@ def _is_stepped(units: int, batch: int) -> bool:
 def _small(name: str, units: int, batch: int, size: int, sequences: int) -> Plan:
     """With all weights in registers and shared memory, and four threads for a unit (small.cu)."""
     warps = -(-PRODUCTS * units // LANES)
-    fours = max(0, -(-units // 4) - HELD_FOURS) * warps * LANES  # of weights, beyond those in registers
+    fours = max(0, -(-units // 16) * 4 - HELD_FOURS) * warps * LANES  # of weights, beyond those in registers
     # Two steps of every sequence: h, or the gradients to the products in rows that begin on different banks.
-    numbers = 2 * sequences * (SMALL if name == "dense_forward" else PRODUCTS * (SMALL + 4))
+    numbers = 2 * sequences * (SMALL if name == "dense_forward" else PRODUCTS * (SMALL + 8))
     shared = fours * struct_bytes(size)["four"] + numbers * size
     return Plan(f"small_{name}", -(-batch // sequences), warps, 0, 1, sequences, units, shared)
 

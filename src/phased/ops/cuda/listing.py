@@ -1,4 +1,4 @@
-"""A pass as a list of launches and matrix products: made once for its sizes, with placeholders for its tensors, and repeated with their addresses.
+"""A pass as a list of launches: made once for its sizes, with placeholders for its tensors, and repeated with their addresses.
 
 The arguments of a pass's launches are the same at every call except for addresses. To compute them takes Python longer than it
 takes the driver to launch the kernels, which is noticeable in a training step of a millisecond.
@@ -78,7 +78,7 @@ class Listed(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A matrix product out = left.T @ right after so many launches, of tensors by their numbers among those that are allocated."""
+    """A matrix product, out = left.T @ right, after so many launches: numbers of tensors that are allocated."""
 
     after: int
     left: int
@@ -87,7 +87,7 @@ class Product(NamedTuple):
 
 
 class Listing:
-    """Allocations, launches and matrix products in the order of a pass. What each call gives comes first among the placeholders."""
+    """Allocations, launches and matrix products in the order of a pass. What calls give comes first among the placeholders."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

@@ -1,7 +1,7 @@
 """A listed backward pass, prepared while its forward pass runs.
 
-Autograd runs backward passes in a thread of its own. Where Python runs in two threads by turns, on two cores, its objects move from
-one core's cache to the other's, and it takes up to twice as long. So as little of it as possible is left for the backward pass.
+Autograd runs backward passes in a thread of its own. Where Python runs in two threads by turns, on two cores, its objects move
+from one core's cache to the other's, and it takes up to twice as long. So as little of it as possible is left for that thread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Prepared:
         x, time, *others = batch.tensors
         same = x is problem.input and time is problem.time and (problem.lengths is None or others.pop(0) is problem.lengths)
         own = [*problem.state, *problem.weights.present(), *problem.gate.parameters()]
-        if not same or any([read is not given for read, given in zip(others, own, strict=True)]):
+        if not same or any(read is not given for read, given in zip(others, own, strict=True)):
             return None
         return Prepared(batch, problem, result)
 

@@ -126,7 +126,7 @@ class Lists:
         return not any(call.plan(name, call.units, call.units).together for name in ("forward", "backward"))
 
     def can_go_back(self, count: int, room: int) -> bool:
-        """Whether a backward pass over so many events is listed: if their tape has room for a guess, which is one of few numbers."""
+        """Whether a backward pass over so many events is listed: if the tape's room is a guess, which is one of few numbers."""
         return count < room or (self.call.dense and count == room)
 
     def _forward(self, capacity: Capacity) -> Listed:
