@@ -66,7 +66,7 @@ class PreparedBackward(Protocol):
     def __call__(
         self, kept: Sequence[Tensor | None], known: Known, to_output: Tensor | None, to_final: Sequence[Tensor | None]
     ) -> tuple[Tensor | None, ...] | None:
-        """Gradients to input, state, weights and gates, one after another; None if the backend's backward pass has to compute them.
+        """Gradients to input, state, weights and gates, in this order; None if the backend's backward pass has to compute them.
 
         `kept`: input, state, weights and gates; output, final state and what was saved; times and lengths. `known`: the integers
         of the result.

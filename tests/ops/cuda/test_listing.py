@@ -130,7 +130,14 @@ KINDS = {
     "ragged": {"lengths": [12, 0, 5]},
     "square": {"shape": "square"},
     "streamed weights": {"hidden": 130, "ratio": (0.01, 0.02), "dtype": torch.float32},
+    "a leak": {"leak": 0.01, "dtype": torch.float32},
+    "a leak, peepholes, ragged": {"leak": 0.01, "peephole": True, "lengths": [12, 0, 5], "dtype": torch.float32},
+    "a leak, gru": {"cell": "gru", "leak": 0.01, "lengths": [3, 12, 5], "dtype": torch.float32},
 }
+
+
+def case_of(kind, **more):
+    return Case(**{"steps": 12, "hidden": 9, "ratio": (0.05, 0.1), **KINDS[kind], **more})
 
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")
@@ -141,13 +148,55 @@ def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch
     monkeypatch.setattr(count.Count, "likely", (10**4, 9))
     if size == "not small":
         monkeypatch.setattr(uncounted, "SMALL", 0)
-    cases = [Case(seed=seed, **{"steps": 12, "hidden": 9, "ratio": (0.05, 0.1), **KINDS[kind]}) for seed in range(3)]
+    cases = [case_of(kind, seed=seed) for seed in range(3)]
     for case in cases:
         assert_contract(case, "cuda")
     forms = {repeated.form_of(case.problem("cuda", case.on("cuda")))[0] for case in cases}
     (lists,) = [repeated.lists_of(form) for form in forms]
     assert lists.forward.cache_info()[:2] == (2, 1)  # hits and misses
     assert sum(lists.backward.cache_info()[:2]) == 3
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+@pytest.mark.parametrize("size", ["small", "not small"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_backward_pass_is_prepared_in_its_forward_pass(monkeypatch, kind, size):
+    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.setattr(count.Count, "likely", (10**4, 9))
+    if size == "not small":
+        monkeypatch.setattr(uncounted, "SMALL", 0)
+    monkeypatch.delattr(repeated.Batch, "run_backward")  # what runs if it is not
+    case = case_of(kind)
+    assert_contract(case if case.lengths is None else case.poison_padding(), "cuda")
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+@pytest.mark.parametrize("kind", ["lstm", "a leak"])
+def test_a_second_backward_pass_over_the_same_graph_gives_the_same(monkeypatch, kind):
+    monkeypatch.setattr(count.Count, "expected", 10**4)
+    case = case_of(kind)
+    leaves = case.on("cuda")
+    output, _, _ = case.run("cuda", leaves)
+    first = torch.autograd.grad(output.square().sum(), list(leaves.values()), retain_graph=True)
+    second = torch.autograd.grad(output.square().sum(), list(leaves.values()))
+    assert all(torch.equal(a, b) and a.data_ptr() != b.data_ptr() for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+@pytest.mark.parametrize("leaf", ["input", "weight_hh", "bias_ih", "period", "h_0"])
+def test_memory_that_was_replaced_after_the_forward_pass_is_not_read(monkeypatch, leaf):
+    monkeypatch.setattr(count.Count, "expected", 10**4)
+    case = case_of("lstm")
+    _, expected = case.gradients("cuda")
+    leaves = case.on("cuda")
+    output, *final = case.run("cuda", leaves)
+    old = leaves[leaf].data
+    leaves[leaf].data = old.clone()
+    old.fill_(torch.nan)
+    draw = torch.Generator().manual_seed(case.seed + 1)
+    loss = sum((r * torch.randn(r.shape, generator=draw, dtype=torch.float64)).sum() for r in (output, *final))
+    found = torch.autograd.grad(loss, list(leaves.values()))
+    assert all(torch.equal(a, b) for a, b in zip(found, expected.values(), strict=True))
 
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")
