@@ -112,22 +112,21 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) spread_forward(cons
     Events before = {};  // of the step before this one
     for (int j = 0; j < steps; j++) {
       receive(p, before, weights, added, at);
-      Real record[kRecord];
       if (now.busy) {
         product += added.sum(at.lane);
         added.clear();
         const Real sum = static_cast<Real>(product) + term;
-        Real a[4], new_c;
+        Real a[4], new_c, record[kRecord];
 #pragma unroll
         for (int g = 0; g < 4; g++) a[g] = __shfl_sync(kAll, sum, g * kOwn + at.own);
         if (now.event >= 0) {
           const Real new_h = accept(a, k, h, c, w, new_c, record);
           if (writes) publish(p.exchange + now.event, new_h - h);
           h = new_h, c = new_c;
+          if (writes && keeps) p.tape[now.event].write(record);
         }
       }
       if (writes) p.output[(Index(j) * p.batch + b) * p.units + unit] = j < length ? h : Real(0);
-      if (now.event >= 0 && writes && keeps) p.tape[now.event].write(record);
       before.load(p, now.begin, now.count, at.lane);
       now = loaded.row(at);
       if (now.event >= 0) k = p.arrivals[now.event].head.k, term = p.arrivals[now.event].terms[gate];
