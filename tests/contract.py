@@ -101,9 +101,9 @@ class Case:
         self.time = self.time.masked_fill(padding, worst)
         return self
 
-    def round_matrices(self, low: torch.dtype) -> "Case":
-        """Matrices as autocast rounds them."""
-        for name in ("weight_ih", "weight_hh"):
+    def round_factors(self, low: torch.dtype) -> "Case":
+        """Matrices and the input as autocast rounds them."""
+        for name in ("weight_ih", "weight_hh", "input"):
             self.leaves[name] = self.leaves[name].to(low).to(self.dtype)
         return self
 

@@ -96,8 +96,11 @@ class Emulator(EmulatedSteps, EmulatedSums):
 
     def pack(
         self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
-        wh, wx, bias, zeros, gates,
+        wh, wx, bias, zeros, gates, x, x_step, x_batch, x_steps, x_sequences, factors,
     ):  # fmt: skip
+        if factors:
+            given = self.numbers(x, x_steps, x_sequences, features, strides=(x_step, x_batch, 1))
+            self.numbers(factors, x_steps, x_sequences, features)[:] = self.factors(given)
         stacked = self.cell.gates * units
         to_h, to_x = self.numbers(wh, units, 4, pitch), self.numbers(wx, units, features, 4)
         to_bias = self.numbers(bias, units, 4)
@@ -117,10 +120,11 @@ class Emulator(EmulatedSteps, EmulatedSums):
 
     def find_open(
         self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
-        wh, wx, bias, zeros, gates, time, time_batch, time_step, lengths, batch, steps, mask, start, found,
+        wh, wx, bias, zeros, gates, x, x_step, x_batch, x_steps, x_sequences, factors, time, time_batch, time_step, lengths,
+        batch, steps, mask, start, found,
     ):  # fmt: skip
         weights = (ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch)
-        self.pack(*weights, wh, wx, bias, zeros, gates)
+        self.pack(*weights, wh, wx, bias, zeros, gates, x, x_step, x_batch, x_steps, x_sequences, factors)
         rows, words = batch * steps, -(-units // 32)
         assert self.grid[0] * STRETCH >= rows
         moments = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))

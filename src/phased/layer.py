@@ -255,8 +255,6 @@ class PhasedRNN(SavedModule):
         for layer in range(self.num_layers):
             if layer and self.dropout:
                 x = nn.functional.dropout(x, self.dropout, self.training)
-            if low is not None:
-                x = x.to(low)
             if x.dtype != working:
                 x = x.to(working)
             outputs = []

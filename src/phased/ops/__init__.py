@@ -99,5 +99,6 @@ def recurrence(
         state = () if empty else input.new_zeros(cell.states, input.shape[1], weights.hh.shape[1]).unbind(0)
     also = (autocast,) if chosen.takes_autocast else ()
     if autocast is not None and not (also and weights.hh.dtype == torch.float32):
+        input = input.to(autocast).to(input.dtype)
         weights = weights.map(lambda matrix: matrix.to(autocast).to(matrix.dtype), lambda vector: vector)
     return chosen.run(cell, gate, input, time, state, weights, lengths, *also)

@@ -23,8 +23,8 @@ class Problem(NamedTuple):
 
     A state without tensors is all zeros. Only backends that accept an empty state receive one.
     The gate's numbers are as an optimiser left them: a backend bounds them before it computes with them (TimeGate.bounded).
-    `autocast` is the dtype of the autocast region around the call, or None. The input is rounded to it already, and so are the
-    matrices, except those in float32 for a backend that takes it: it rounds them, and what it saves for a backward pass.
+    `autocast` is the dtype of the autocast region around the call, or None. The input and the matrices are rounded to it already,
+    except those in float32 for a backend that takes it: it rounds them, and what it saves for a backward pass.
     """
 
     cell: Cell

@@ -203,7 +203,7 @@ def test_under_autocast_the_tape_is_rounded(low, cell, leak, hidden, batch):
     case = Case(cell, **sizes, leak=leak, dtype=torch.float32, autocast=low, ratio=(0.05, 0.5), peephole=cell == "lstm")
     assert_contract(case.poison_padding(), "cuda")
     half = case.run("cuda")
-    case.round_matrices(low).autocast = None
+    case.round_factors(low).autocast = None
     assert all(torch.equal(one, other) for one, other in zip(case.run("cuda"), half, strict=True))
 
 
@@ -212,7 +212,7 @@ def test_under_autocast_the_tape_is_rounded(low, cell, leak, hidden, batch):
 @pytest.mark.parametrize("hidden", [20, 130])
 def test_gates_that_are_almost_one_keep_what_is_missing_on_a_rounded_tape(low, error, cell, hidden):
     """A thousand events of units that forget a little at each: gates rounded to 1 would forget nothing on the way back."""
-    case = Case(cell, steps=1000, batch=2, hidden=hidden, ratio=(1.0, 1.0), dtype=torch.float32).round_matrices(low)
+    case = Case(cell, steps=1000, batch=2, hidden=hidden, ratio=(1.0, 1.0), dtype=torch.float32).round_factors(low)
     case.leaves["bias_ih"].chunk(CELLS[cell].gates)[1].add_(6.0)  # the forget gates of an LSTM, the gates z of a GRU
     _, full = case.gradients("cuda", to="final")
     case.autocast = low

@@ -18,17 +18,18 @@ __device__ __forceinline__ double bounded(double value, double low, double high)
   return value < low ? low : value > high ? high : value;
 }
 
-// A weight as it is multiplied: with PHASED_TAPE rounded to 16 bits, as autocast rounds the factors of products.
-__device__ __forceinline__ Real factor(Real weight) {
+// A number as it is multiplied: with PHASED_TAPE rounded to 16 bits, as autocast rounds the factors of products.
+__device__ __forceinline__ Real factor(Real number) {
 #if PHASED_TAPE
-  return widened(rounded(weight));
+  return widened(rounded(number));
 #else
-  return weight;
+  return number;
 #endif
 }
 
 // Weights and gates in torch's layout, and as the units read them: wh (units, 4, pitch), wx (units, features, 4), bias (units,
-// 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units).
+// 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units); and, unless it is null, `factors`
+// (x_steps, x_sequences, features): the input as it is multiplied.
 struct Packing {
   const Real *ih, *hh, *bias_ih, *bias_hh;
   const double *period, *shift, *ratio_on;
@@ -36,6 +37,9 @@ struct Packing {
   Index units, features, pitch;
   Real *wh, *wx, *bias, *zeros;
   double* gates;
+  const Real* x;
+  Index x_step, x_batch, x_steps, x_sequences;
+  Real* factors;
 
   __device__ __forceinline__ double period_of(Index unit) const { return bounded(period[unit], shortest, longest); }
   __device__ __forceinline__ double ratio_of(Index unit) const { return bounded(ratio_on[unit], smallest, 1); }
@@ -59,6 +63,10 @@ struct Packing {
       }
     }
     for (Index unit = thread; unit < units; unit += threads) gate(unit).store(gates, units, unit), zeros[unit] = 0;
+    for (Index i = thread; factors && i < x_steps * x_sequences * features; i += threads) {
+      const Index row = i / features, j = row / x_sequences;
+      factors[i] = factor(x[j * x_step + (row - j * x_sequences) * x_batch + (i - row * features)]);
+    }
   }
 };
 

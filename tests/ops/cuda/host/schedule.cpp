@@ -56,6 +56,10 @@ int main(int, char** arguments) {
   packing.units = units, packing.features = features, packing.pitch = pitch;
   packing.wh = wh.data(), packing.wx = wx.data(), packing.bias = bias.data(), packing.zeros = zeros.data();
   packing.gates = gates.data();
+  const Numbers x = drawn<Real>(size_t(rows) * (features + 2));  // (batch, steps, features + 2)
+  Numbers factors(size_t(rows) * features + 1, NAN);
+  packing.x = x.data(), packing.x_step = features + 2, packing.x_batch = Index(steps) * (features + 2);
+  packing.x_steps = steps, packing.x_sequences = batch, packing.factors = factors.data();
 
   for (const bool ragged : {false, true}) {
     std::vector<unsigned> mask(rows * words + 1, 0xdeadbeef);
@@ -67,6 +71,11 @@ int main(int, char** arguments) {
       find_open(packing, time.data(), time_batch, time_step, given, batch, steps, mask.data(), start.data(), found);
     });
 
+    for (int b = 0; b < batch; b++)
+      for (int j = 0; j < steps; j++)
+        for (int d = 0; d < features; d++)
+          expect(factors[(size_t(j) * batch + b) * features + d], x[(size_t(b) * steps + j) * (features + 2) + d], "input");
+    expect(factors[size_t(rows) * features], NAN, "beyond the input");
     for (int unit = 0; unit < units; unit++)
       for (int g = 0; g < 4; g++) {
         const Index from_x = gate_row(g, true, unit, units), from_h = gate_row(g, false, unit, units);
