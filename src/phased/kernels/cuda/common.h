@@ -101,36 +101,39 @@ struct alignas(16) Arrival {
 // What a backward pass needs of an event, on the tape. With PHASED_TAPE its numbers are rounded to 16 bits.
 struct alignas(16) Record {
 #if PHASED_TAPE
-  unsigned short v[kRecord];
+  unsigned v[kRecord / 2];  // two numbers each
 #else
   Real v[kRecord];
 #endif
 
   __device__ __forceinline__ void write(const Real numbers[kRecord]) {
     Record record;
-    for (int i = 0; i < kRecord; i++) record.v[i] = kept(i, numbers[i]);
+#if PHASED_TAPE
+    for (int i = 0; i < kRecord; i += 2) record.v[i / 2] = rounded_pair(kept(i, numbers[i]), kept(i + 1, numbers[i + 1]));
+#else
+    for (int i = 0; i < kRecord; i++) record.v[i] = numbers[i];
+#endif
     copy_words(this, &record);
   }
   __device__ __forceinline__ void read(Real numbers[kRecord]) const {
     Record record;
     copy_words(&record, this);
-    for (int i = 0; i < kRecord; i++) numbers[i] = given(i, record.v[i]);
+#if PHASED_TAPE
+    for (int i = 0; i < kRecord; i++) numbers[i] = given(i, static_cast<unsigned short>(record.v[i / 2] >> 16 * (i % 2)));
+#else
+    for (int i = 0; i < kRecord; i++) numbers[i] = record.v[i];
+#endif
   }
 
 #if PHASED_TAPE
   // A gate near 1 remembers for long because it is not quite 1, and a backward pass multiplies by the rest. So of a number between
   // 0 and 1 that is nearer to 1 the rest is kept, as a negative number: both are then exact to the same number of digits.
   static __device__ __forceinline__ bool is_share(int i) { return i == kRecord - 1 || (Cell::shares >> i & 1); }
-  static __device__ __forceinline__ unsigned short kept(int i, Real x) {
-    return is_share(i) && x > Real(0.5) ? rounded(1 - x) | 0x8000 : rounded(x);
-  }
+  static __device__ __forceinline__ Real kept(int i, Real x) { return is_share(i) && x > Real(0.5) ? -(1 - x) : x; }  // -0 for 1
   static __device__ __forceinline__ Real given(int i, unsigned short bits) {
     const Real x = widened(bits);
     return is_share(i) && bits >> 15 ? 1 + x : x;
   }
-#else
-  static __device__ __forceinline__ Real kept(int, Real x) { return x; }
-  static __device__ __forceinline__ Real given(int, Real x) { return x; }
 #endif
   // By words of sixteen bytes.
   static __device__ __forceinline__ void copy_words(Record* to, const Record* from) {

@@ -27,11 +27,21 @@ __device__ __forceinline__ unsigned short rounded(float x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 }
+__device__ __forceinline__ unsigned rounded_pair(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
 __device__ __forceinline__ float widened(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 #elif PHASED_TAPE == 2
 __device__ __forceinline__ unsigned short rounded(float x) {
   unsigned short bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+__device__ __forceinline__ unsigned rounded_pair(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
 __device__ __forceinline__ float widened(unsigned short bits) {

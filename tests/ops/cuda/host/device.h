@@ -40,6 +40,10 @@ inline unsigned short rounded(float x) {
 }
 #endif
 
+#if PHASED_TAPE
+inline unsigned rounded_pair(float low, float high) { return rounded(low) | static_cast<unsigned>(rounded(high)) << 16; }
+#endif
+
 inline unsigned long long bits_of(double x) {
   unsigned long long bits;
   std::memcpy(&bits, &x, 8);
