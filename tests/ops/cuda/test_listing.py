@@ -165,7 +165,7 @@ def test_a_backward_pass_is_prepared_in_its_forward_pass(monkeypatch, kind, size
     monkeypatch.setattr(count.Count, "likely", (10**4, 9))
     if size == "not small":
         monkeypatch.setattr(uncounted, "SMALL", 0)
-    monkeypatch.delattr(repeated.Batch, "run_backward")  # what runs if it is not
+    monkeypatch.delattr(repeated.Batch, "run_backward")  # what runs if it is not prepared
     case = case_of(kind)
     assert_contract(case if case.lengths is None else case.poison_padding(), "cuda")
 

@@ -109,10 +109,10 @@ class Call:
         # The times with their strides, by sequence and by step; the input with those by step and by sequence, and its width.
         self.clock = address(self.time), self.time.stride(1), self.time.stride(0)
         self.rows_of_input = address(self.input), self.input.stride(0), self.input.stride(1), self.features
+        self.rows_of_factors = self.rows_of_input  # the input as it is multiplied
         if self.tape_dtype is None:
             self.factors = 0
-        self.rows_of_factors = self.rows_of_input
-        if self.factors:
+        else:
             self.rows_of_factors = self.factors, self.batch * self.features, self.features, self.features
 
     def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: float, shared: int = 0) -> None:

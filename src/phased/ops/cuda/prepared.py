@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from phased.ops.contract import Known, Problem, Result
-from phased.ops.cuda.gradients import Density
 from phased.ops.cuda.repeated import Batch
-from phased.ops.memory import address, contiguous, contiguous_rows
 
 
 class Prepared:
@@ -64,17 +62,7 @@ class Prepared:
         assert schedule is not None
         numbers, later = known
         most, count = numbers if later is None else later(schedule)
-        lists, wanted, strides = self._lists, [], None
-        if not lists.can_go_back(count, self._room):
+        if not self._lists.can_go_back(count, self._room):
             return None
-        if to_output is not None:
-            to_output = contiguous_rows(to_output)
-            strides = to_output.stride()
-            wanted.append(to_output)
-        wanted += [contiguous(each) for each in to_final if each is not None]
-        density, given = Density.of(lists.call.rows, lists.call.units, most, count), tuple([d is not None for d in to_final])
-        listed = lists.backward(self._room, density, strides, given, self._with_input)
-        states = lists.form.states
-        early = dict(zip(listed.results[states : states + len(gradients)], gradients, strict=True))
-        results = listed.repeat([*self._given, *map(address, wanted)], early)
+        results = self._lists.run_backward(self._given, self._room, most, count, to_output, to_final, self._with_input, gradients)
         return results.pop() if self._with_input else None, *results

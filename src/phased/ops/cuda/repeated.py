@@ -159,6 +159,33 @@ class Lists:
         made = [*back.to_state, *back.to_weights.present(), *back.to_gate, *([] if to_x is None else [to_x])]
         return Listed(listing, [listing.made(tensor) for tensor in made])
 
+    def run_backward(
+        self,
+        given: Sequence[int],
+        room: int,
+        most: int,
+        count: int,
+        to_output: Tensor | None,
+        to_final: Sequence[Tensor | None],
+        with_input: bool,
+        allocated: Sequence[Tensor] = (),
+    ) -> list[Tensor]:
+        """Gradients to state, weights, gates and, `with_input`, the input, over the events on a tape with so much room.
+
+        `given`: addresses of the batch's tensors, its schedule, output and tape. `allocated`: those to weights and gates, if they
+        have memory already.
+        """
+        wanted, strides = [], None
+        if to_output is not None:
+            to_output = contiguous_rows(to_output)
+            strides = to_output.stride()
+            wanted.append(to_output)
+        wanted += [contiguous(each) for each in to_final if each is not None]
+        density = Density.of(self.call.rows, self.call.units, most, count)
+        listed = self.backward(room, density, strides, tuple([each is not None for each in to_final]), with_input)
+        early = dict(zip(listed.results[self.form.states :], allocated, strict=False))
+        return listed.repeat([*given, *map(address, wanted)], early)
+
 
 lists_of = lru_cache(maxsize=KEPT)(Lists)
 
@@ -190,18 +217,10 @@ class Batch(NamedTuple):
         with_input: bool,
     ) -> Gradients:
         """All gradients, over the events on the tape."""
-        lists, tape = self.lists, result.saved[1]
-        tensors = [result.saved[0], result.output, tape]
-        strides = None
-        if to_output is not None:
-            to_output = contiguous_rows(to_output)
-            strides = to_output.stride()
-            tensors.append(to_output)
-        tensors += [contiguous(d) for d in to_final if d is not None]
-        density, given = Density.of(lists.call.rows, lists.call.units, most, count), tuple([d is not None for d in to_final])
-        listed = lists.backward(tape.shape[0], density, strides, given, with_input)
-        results = listed.repeat([*self.addresses, *map(address, tensors)])
-        to_x, states = results.pop() if with_input else None, lists.form.states
+        (schedule, tape), states = result.saved, self.lists.form.states
+        given = [*self.addresses, *map(address, (schedule, result.output, tape))]
+        results = self.lists.run_backward(given, tape.shape[0], most, count, to_output, to_final, with_input)
+        to_x = results.pop() if with_input else None
         return Gradients(to_x, tuple(results[:states]), Weights.from_present(results[states:-3]), tuple(results[-3:]))
 
 
