@@ -76,7 +76,7 @@ def test_small_layers(cell, peephole, half, tmp_path):
 
 
 # Units, sequences, steps, groups of blocks. With 230 units a step has more events than a warp reads at once.
-SPREAD = ["5 3 4 1", "24 13 3 1", "70 5 5 2", "40 2 9 2", "230 3 4 1"]
+SPREAD = ["5 3 4 1", "24 13 3 1", "70 5 5 2", "40 2 80 2", "230 3 4 1"]
 
 
 @pytest.mark.parametrize("way", ["forward", "backward"])
