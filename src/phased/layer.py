@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from math import e
 from typing import Any, ClassVar, Self
 
@@ -183,8 +182,7 @@ class PhasedRNN(SavedModule):
 
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
-        with nullcontext() if low is None else torch.autocast(input.device.type, enabled=False):
-            output, final = self._run(operands, x, t, initial, length, low, working)
+        output, final = self._run(operands, x, t, initial, length, low, working)
         if self.check_input:
             self._check_final(final[0], x, length)
         # A call that continues from a state has a part of longer sequences: units may open in another part.

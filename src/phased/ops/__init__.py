@@ -98,7 +98,9 @@ def recurrence(
         empty = chosen.accepts_empty_state and not torch.compiler.is_compiling()
         state = () if empty else input.new_zeros(cell.states, input.shape[1], weights.hh.shape[1]).unbind(0)
     also = (autocast,) if chosen.takes_autocast else ()
-    if autocast is not None and not (also and weights.hh.dtype == torch.float32):
-        input = input.to(autocast).to(input.dtype)
-        weights = weights.map(lambda matrix: matrix.to(autocast).to(matrix.dtype), lambda vector: vector)
-    return chosen.run(cell, gate, input, time, state, weights, lengths, *also)
+    if autocast is None or (also and weights.hh.dtype == torch.float32):
+        return chosen.run(cell, gate, input, time, state, weights, lengths, *also)
+    input = input.to(autocast).to(input.dtype)
+    weights = weights.map(lambda matrix: matrix.to(autocast).to(matrix.dtype), lambda vector: vector)
+    with torch.autocast(input.device.type, enabled=False):  # products are in the dtype of their rounded operands
+        return chosen.run(cell, gate, input, time, state, weights, lengths, *also)
