@@ -172,6 +172,22 @@ def test_under_autocast_gradients_are_finite_and_of_each_parameters_dtype():
         assert p.grad is None or (p.grad.dtype == p.dtype and p.grad.isfinite().all())
 
 
+@pytest.mark.parametrize("backend", ["adjoint", "auto"])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+def test_a_backward_pass_may_be_inside_the_autocast_region_too(backend, leak):
+    rnn = PhasedLSTM(3, 8, 2, bidirectional=True, period=LogUniform(0.5, 4), ratio_on=0.3, leak=leak, backend=backend)
+    x, time = torch.randn(30, 4, 3), clocks(30, 4)
+
+    def gradients(inside):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = rnn(x, time)[0].sum()
+            if inside:
+                return torch.autograd.grad(loss, rnn.weight_hh_l0)[0]
+        return torch.autograd.grad(loss, rnn.weight_hh_l0)[0]
+
+    assert torch.equal(gradients(inside=True), gradients(inside=False))
+
+
 def test_under_autocast_the_input_may_be_bfloat16_already():
     rnn = PhasedLSTM(3, 16, period=LogUniform(0.5, 4), ratio_on=0.3)
     with torch.autocast("cpu", torch.bfloat16):

@@ -12,6 +12,7 @@ from phased.ops.contract import Backend, Problem
 from phased.ops.cpu.clock import is_clock as is_clock
 from phased.ops.cpu.count import count as count
 from phased.ops.fallback import warn_once
+from phased.ops.precision import without_autocast
 
 REFERENCE = Backend(
     "reference", "the specification: a loop differentiated by autograd, every unit at every step", reference.recurrence
@@ -102,5 +103,5 @@ def recurrence(
         return chosen.run(cell, gate, input, time, state, weights, lengths, *also)
     input = input.to(autocast).to(input.dtype)
     weights = weights.map(lambda matrix: matrix.to(autocast).to(matrix.dtype), lambda vector: vector)
-    with torch.autocast(input.device.type, enabled=False):  # products are in the dtype of their rounded operands
+    with without_autocast(input.device.type):  # products are in the dtype of their rounded operands
         return chosen.run(cell, gate, input, time, state, weights, lengths, *also)

@@ -12,6 +12,7 @@ from torch import Tensor
 from phased.cell import CELLS, Cell, State, Weights
 from phased.gate import SHAPES, TimeGate
 from phased.ops.contract import Gradients, Problem, Recurrence, Result, check_gradients, check_saved
+from phased.ops.precision import without_autocast
 
 Forward = Callable[[Problem, bool], Result]
 Backward = Callable[[Problem, Result, "Tensor | None", Sequence["Tensor | None"], bool], Gradients]
@@ -160,7 +161,8 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
         result = Result(output, tuple(final), tensors, known)
         result.check(problem)
         check_gradients(result, to_output, to_final)
-        gradients = backward(problem, result, to_output, tuple(to_final), True)
+        with without_autocast(problem.input.device.type):
+            gradients = backward(problem, result, to_output, tuple(to_final), True)
         assert gradients.input is not None
         return gradients.input, list(gradients.state), gradients.weights.present(), list(gradients.gate)
 
@@ -238,7 +240,7 @@ def eager_function(
             matrices, gate = Weights.from_present(kept[weights:gates]), TimeGate(*kept[gates : gates + 3], *kind)
             problem = Problem(cell, gate, input, time, tuple(state), matrices, lengths, autocast)
             result = Result(kept[gates + 3], tuple(kept[gates + 4 : end]), kept[end:], *known)
-            with torch.no_grad() if again else nullcontext():
+            with torch.no_grad() if again else nullcontext(), without_autocast(input.device.type):
                 gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[1])
             results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)
             if again:

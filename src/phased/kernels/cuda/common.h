@@ -72,7 +72,7 @@ struct Input {
 };
 
 // The threads of a block that share a sequence: `kWarps` warps compute its events, `kHelpers` warps move data (where sequences are
-// grouped, see grouped.h). Each team has a barrier of its own. Where units are spread (spread.h), a team shares a unit.
+// grouped, see grouped.h). Each team has a barrier of its own. Where units are spread (spread.h), a team is one warp.
 constexpr int kWarps = PHASED_WARPS, kHelpers = PHASED_HELPERS, kTeam = (kWarps + kHelpers) * kLanes;
 
 struct Team {

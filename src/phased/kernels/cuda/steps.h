@@ -16,7 +16,7 @@ struct Forward {
   Record* tape;  // (room,), or null; room: its capacity
   const Index* found;  // [1]: how many events there are; or null: one for every unit in every row
   Index room;
-  // Where blocks compute the same sequences (spread.h), else null: the events' units, and their h, all bits of which are set.
+  // Where blocks compute the same sequences (spread.h), else null: the events' units, and what they add to h; all its bits are set.
   const int* unit;
   Real* exchange;
   Index least, below, largest, ring, most;

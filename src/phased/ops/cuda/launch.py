@@ -28,10 +28,10 @@ from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, step_pla
 from phased.ops.cuda.listing import listing_of, multiply
 from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.pinned import NOWHERE, Slot
-from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
+from phased.ops.precision import without_autocast
 
 MANY = 3072  # above this many blocks a separate kernel computes the prefix sum
 MANY_FEATURES = 32  # from which eight threads multiply the input of an event; of fewer four, of one feature one
@@ -196,7 +196,8 @@ class Call:
         sizes = (self.units, self.features, self.pitch)
         rounding = (*self.rows_of_input[:3], self.steps, self.batch, self.factors)
         packing = (*given, *sizes, self.wh, self.wx, self.bias, self.zeros, self.gates, *rounding)
-        grid = min(-(-self.units * PRODUCTS * (self.pitch + self.features + 1) // 1024), 1024)
+        packed = max(self.units * PRODUCTS * (self.pitch + self.features + 1), self.rows * self.features if self.factors else 0)
+        grid = min(-(-packed // 1024), 1024)
         if self.dense:
             self.launch("pack", grid, 256, *packing)
             return
@@ -209,7 +210,7 @@ class Call:
         if self.factors:
             first = self.factors - self.schedule.data_ptr()
             x = self.schedule[first : first + self.rows * self.features * self.size].view(x.dtype)
-        with without_autocast():
+        with without_autocast("cuda"):
             return x.reshape(self.rows, self.features) @ self.input_weights().T
 
     def input_weights(self) -> Tensor:

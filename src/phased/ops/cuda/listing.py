@@ -16,7 +16,7 @@ from torch import Tensor
 from phased.ops.core import core
 from phased.ops.cuda import driver
 from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
-from phased.ops.cuda.precision import without_autocast
+from phased.ops.precision import without_autocast
 
 SPAN = 48  # bits of an offset
 MOST = 1 << 12  # placeholders
@@ -188,7 +188,7 @@ class Listing:
 
 def multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
     """Compute out = left.T @ right."""
-    with without_autocast():
+    with without_autocast("cuda"):
         torch.mm(left.T, right, out=out)
 
 

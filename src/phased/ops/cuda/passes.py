@@ -16,7 +16,6 @@ from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import Call, Capacity, check_saved, is_dense, parts_of_schedule, tape_dtype_of, taped
 from phased.ops.cuda.pinned import NOWHERE, Slot
-from phased.ops.cuda.precision import without_autocast
 from phased.ops.cuda.prepared import Prepared
 from phased.ops.operator import operator
 
@@ -96,7 +95,7 @@ def backward(
     problem: Problem, result: Result, to_output: Tensor | None, to_final: Sequence[Tensor | None], with_input: bool
 ) -> Gradients:
     """All gradients from those to the output and the final state; the one to the input only `with_input`."""
-    with on(problem.input.device), without_autocast():
+    with on(problem.input.device):
         schedule, tape = result.saved
         most, count = result.complete()
         batch = repeated.batch_of(problem)

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import PLACE, PRODUCTS
-from phased.ops.cuda.precision import without_autocast
 from phased.ops.memory import address
+from phased.ops.precision import without_autocast
 
 if TYPE_CHECKING:
     from phased.ops.cuda.launch import Call
@@ -130,7 +130,7 @@ class Steps:
             call.empty(parts if forward else 1, call.batch, PRODUCTS * call.units),
             None if forward else call.empty(parts, call.batch, call.units).zero_(),
         )
-        with without_autocast():
+        with without_autocast("cuda"):
             precision = torch.backends.cuda.matmul.fp32_precision  # the recorded products keep that of their recording
             size = (*call.kind, call.tape_dtype, call.peephole, call.batch, call.units, precision)
             recorded = GRAPHS.of((step.__name__, *size), own, step)

@@ -43,7 +43,7 @@ def fits_all_open(units: int, batch: int, size: int, device: int, tape_dtype: to
     """Whether small layers of this size have their kernels even with all units open at once."""
     most = -(-units // 8) * 8
     few, many = (plan("forward", units, batch, units, most, size, device, tape_dtype, crowded) for crowded in (False, True))
-    return few.name != "spread_forward" and many.name in ("held_forward", "grouped_forward")
+    return not few.together and not many.together
 
 
 def all_open(call: Call, keep: bool) -> Capacity:

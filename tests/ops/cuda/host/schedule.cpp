@@ -74,15 +74,15 @@ int main(int, char** arguments) {
     for (int b = 0; b < batch; b++)
       for (int j = 0; j < steps; j++)
         for (int d = 0; d < features; d++)
-          expect(factors[(size_t(j) * batch + b) * features + d], x[(size_t(b) * steps + j) * (features + 2) + d], "input");
+          expect(factors[(size_t(j) * batch + b) * features + d], factor(x[(size_t(b) * steps + j) * (features + 2) + d]), "input");
     expect(factors[size_t(rows) * features], NAN, "beyond the input");
     for (int unit = 0; unit < units; unit++)
       for (int g = 0; g < 4; g++) {
         const Index from_x = gate_row(g, true, unit, units), from_h = gate_row(g, false, unit, units);
         for (int d = 0; d < features; d++)
-          expect(wx[(unit * features + d) * 4 + g], from_x < 0 ? 0 : ih[from_x * features + d], "weight on x");
+          expect(wx[(unit * features + d) * 4 + g], from_x < 0 ? 0 : factor(ih[from_x * features + d]), "weight on x");
         for (int c = 0; c < pitch; c++)
-          expect(wh[(unit * 4 + g) * pitch + c], from_h < 0 || c >= units ? 0 : hh[from_h * units + c], "weight on h");
+          expect(wh[(unit * 4 + g) * pitch + c], from_h < 0 || c >= units ? 0 : factor(hh[from_h * units + c]), "weight on h");
       }
 
     std::vector<Expected> events;
