@@ -9,7 +9,8 @@ import torch
 from typer.testing import CliRunner
 
 from digits import write_data
-from phased.bench import cpu, epoch, lipreading, measure, nmnist, onnx, stream, tables, tasks
+from phased import ops
+from phased.bench import cpu, cuda, epoch, lipreading, measure, nmnist, onnx, stream, tables, tasks
 from phased.cli.app import app
 from phased.experiments.network import NetworkConfig
 from phased.ops.core import MISSING
@@ -191,6 +192,28 @@ def test_without_a_gpu_its_benchmark_says_what_it_needs():
     result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "cuda"])
     assert result.exit_code == 1
     assert "torch sees no CUDA device. Run on a machine with an NVIDIA GPU" in result.output
+
+
+def test_a_benchmark_that_is_stopped_keeps_its_finished_tables(tmp_path, monkeypatch):
+    class Present:
+        missing = staticmethod(lambda: None)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    timing = measure.Timing(1e-3, 1e-3, 1e-3)
+    monkeypatch.setattr(ops, "backends", lambda: {"cuda": Present})
+    monkeypatch.setattr(cuda, "gpu", lambda: {"gpu": "a GPU"})
+    monkeypatch.setattr(cuda, "training", lambda *_, **more: {"ours": timing, "nn.LSTM": timing})
+    monkeypatch.setattr(cuda, "kernel_times", lambda *_: {"forward": 1e-3})
+    monkeypatch.setattr(cuda, "precision", stop)
+    file = tmp_path / "cuda.json"
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "cuda", "--quick", "--json", str(file)])
+    assert result.exit_code != 0
+    assert not file.exists()
+    kept = json.loads((tmp_path / "cuda.json.part").read_text())
+    assert list(kept) == ["machine", "rounds", "train", "leak"]
+    assert len(kept["leak"]) == len(cuda.LEAKY)
 
 
 def test_an_epoch_of_every_network_is_measured_on_the_same_recordings(monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -211,8 +212,8 @@ def bench_widths(console: Console, quick: bool) -> dict[str, Any]:
     return {"machine": machine(), "rounds": rounds, "sequences": sequences, "title": widths.title(sequences), "seconds": seconds}
 
 
-def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
-    """Training, inference, memory and growth on this GPU."""
+def bench_cuda(console: Console, quick: bool, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Training, inference, memory and growth on this GPU. After each of its tables `keep` is given what is measured so far."""
     rounds = 2 if quick else 7
     result: dict[str, Any] = {"machine": machine() | cuda.gpu(), "rounds": rounds}
 
@@ -231,6 +232,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         more = {"gpu": busy, "kernels": kernels, "floor": cuda.floor(work)}
         result["train"].append(cuda.row(work, timings, unthreaded=cuda.row(work, unthreaded), **more))
     console.print(rows, "")
+    keep(result)
 
     rows = table("training step, ms; leak 0.001", "work", "ours", "of it GPU", "nn.LSTM", "ratio")
     result["leak"] = []
@@ -242,6 +244,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         rows.add_row(str(work), milliseconds(ours), f"{1e3 * busy:.2f}", milliseconds(lstm), ratio(lstm, ours))
         result["leak"].append(cuda.row(work, timings, gpu=busy, kernels=kernels))
     console.print(rows, "")
+    keep(result)
 
     rows = table("training step, ms; leak 0.001; the same precision", "work", "precision", "ours", "nn.LSTM", "ratio")
     result["precision"] = []
@@ -253,6 +256,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
             rows.add_row(str(work), name, milliseconds(ours), milliseconds(lstm), ratio(lstm, ours))
         result["precision"].append(cuda.row(work, timings))
     console.print(rows, "")
+    keep(result)
 
     names = ("work", "ours, float32", "ours, autocast", "nn.LSTM", "ratio")
     rows = table("training step, ms; leak 0; nn.LSTM in float16, its fastest", *names)
@@ -263,6 +267,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         rows.add_row(str(work), *map(milliseconds, timings.values()), ratio(timings["nn.LSTM float16"], timings["ours"]))
         result["half"].append(cuda.row(work, timings))
     console.print(rows, "")
+    keep(result)
 
     rows = table("inference, ms; r_on 0.05", "work", "ours", "nn.LSTM", "ratio")
     result["infer"] = []
@@ -272,6 +277,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         rows.add_row(str(work), *map(milliseconds, timings.values()), ratio(timings["nn.LSTM"], timings["ours"]))
         result["infer"].append(cuda.row(work, timings))
     console.print(rows, "")
+    keep(result)
 
     rows = table("in other ways, ms", "work", "", "ours", "nn.LSTM", "ratio")
     result["otherwise"] = []
@@ -284,6 +290,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         rows.add_row(f"{what} {first}", how, *map(milliseconds, timings.values()), ratio(timings["nn.LSTM"], timings["ours"]))
         result["otherwise"].append(cuda.row(first, timings, what=what, how=how))
     console.print(rows, "")
+    keep(result)
 
     rows = table("peak memory of a training step, MB", "work", "ours", "ours, autocast", "nn.LSTM", "ours is")
     result["memory"] = []
@@ -294,6 +301,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
         rows.add_row(str(work), *megabytes, f"1/{memory['nn.LSTM'] / memory['ours']:.1f}")
         result["memory"].append({"work": asdict(work), "bytes": memory})
     console.print(rows, "")
+    keep(result)
     if not quick:
         rows = table("training step, ms", "work", "leak", "ours", "nn.LSTM", "ratio")
         result["grid"] = []
@@ -303,6 +311,7 @@ def bench_cuda(console: Console, quick: bool) -> dict[str, Any]:
                 rows.add_row(str(work), f"{leak:g}", milliseconds(ours), milliseconds(lstm), ratio(lstm, ours))
                 result["grid"].append(cuda.row(work, timings, leak=leak))
         console.print(rows, "")
+        keep(result)
 
         rows = table("longer and longer sequences; leak 0", "work", "ms", "us/step", "peak, MB")
         result["longest"] = []

@@ -57,7 +57,7 @@ def bench(
 
     benches: dict[str, Callable[[Console, bool], dict[str, Any]]] = {
         "cpu": measure.bench_cpu,
-        "cuda": measure.bench_cuda,
+        "cuda": lambda console, quick: measure.bench_cuda(console, quick, lambda result: keep(json, result)),
         "stream": measure.bench_stream,
         "tasks": measure.bench_tasks,
         "nmnist": measure.bench_nmnist,
@@ -93,7 +93,21 @@ def bench(
     if json is not None:
         with plain_errors():
             measure.write(json, result)
+            part_of(json).unlink(missing_ok=True)
         Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+
+
+def part_of(json: Path) -> Path:
+    """The file beside FILE that has the finished tables of a benchmark that is not finished."""
+    return json.with_name(f"{json.name}.part")
+
+
+def keep(json: Path | None, result: dict[str, Any]) -> None:
+    """Write the tables that are finished, so that a benchmark that is stopped loses only the one it was at."""
+    from phased.cli.bench import write
+
+    if json is not None:
+        write(part_of(json), result)
 
 
 def hold_to(instructions: str, command: list[str]) -> None:
