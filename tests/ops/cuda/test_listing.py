@@ -9,7 +9,7 @@ import torch
 
 from contract import Case, assert_contract
 from phased.ops.core import MISSING
-from phased.ops.cuda import count, driver, launch, listing, repeated, uncounted
+from phased.ops.cuda import count, driver, launch, listing, prepared, repeated, uncounted
 from phased.ops.cuda.kernels import Kernels, argument_form
 from phased.ops.cuda.listing import Listing, Placeholder, listing_of
 from raw_memory import at
@@ -168,6 +168,14 @@ def test_a_backward_pass_is_prepared_in_its_forward_pass(monkeypatch, kind, size
     monkeypatch.delattr(repeated.Batch, "run_backward")  # what runs if it is not prepared
     case = case_of(kind)
     assert_contract(case if case.lengths is None else case.poison_padding(), "cuda")
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+@pytest.mark.parametrize("kind", ["lstm", "a leak, gru"])
+def test_a_backward_pass_over_times_that_were_copied_is_not_prepared(monkeypatch, kind):
+    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.delattr(prepared.Prepared, "__call__")
+    assert_contract(case_of(kind, integer_time=True), "cuda")
 
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")

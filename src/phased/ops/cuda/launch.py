@@ -40,8 +40,9 @@ LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in wh
 # Units from which dense layers have a matrix product at every step (stepwise.py): faster at all sizes measured, from 136 on.
 MANY_UNITS = 129
 
-# Where all units have events, one matrix product of the input with the weights of all units is faster than one at each event
-# from WIDE_DENSE features on, if there are more units than this, or so many multiply-adds: a pass without it can be listed.
+# Where all units have events, one matrix product multiplies the input with the weights of all units, from WIDE_DENSE features on.
+# Not in layers of up to WIDE_UNITS units with fewer multiply-adds than MANY_PRODUCTS: Python bounds their passes, which can be
+# listed without it.
 WIDE_DENSE, WIDE_UNITS, MANY_PRODUCTS = 8, 64, 1 << 25
 
 REALS = {torch.float32: "float", torch.float64: "double"}
