@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from phased import check, init, notice, ops, tracing
-from phased.cell import GRU, LSTM, State, Weights
-from phased.gate import SHAPES, TimeGate
-from phased.parameters import GATE, Setting
+from phased.cell import GRU, LSTM, State
+from phased.gate import SHAPES
+from phased.parameters import GATE, Operands, Setting
 from phased.saving import SavedModule
 from phased.schedule import valid_steps
 
@@ -155,7 +155,7 @@ class PhasedRNN(SavedModule):
         if not torch.compiler.is_compiling():
             tracing.refuse_tracers(type(self).__name__, self.backend)
         operands = self._operands()
-        weight = operands[1][0].ih
+        weight = operands.weights[0].ih
         check.sequences(input, self.input_size, self.batch_first)
         check.same_device("input", input, weight.device)
         low = autocast_dtype(input.device)
@@ -187,7 +187,7 @@ class PhasedRNN(SavedModule):
             self._check_final(final[0], x, length)
         # A call that continues from a state has a part of longer sequences: units may open in another part.
         if not torch.compiler.is_compiling() and self._openings.active and self.training and output.requires_grad and hx is None:
-            self._openings.watch(operands[0], t, length, self._directions)
+            self._openings.watch(operands.gates, t, length, self._directions)
         if weight.dtype != working:
             output, final = output.to(weight.dtype), tuple(s.to(weight.dtype) for s in final)
         if not batched:
@@ -235,7 +235,7 @@ class PhasedRNN(SavedModule):
 
     def _run(
         self,
-        operands: tuple[list[TimeGate], list[Weights]],
+        operands: Operands,
         x: Tensor,
         t: Tensor,
         initial: State | None,

@@ -35,15 +35,15 @@ def require(name: str) -> None:
 
 def named(name: str) -> Backend:
     """The backend of this name."""
-    found = backends()
-    if name not in found:
-        raise ValueError(f"backend must be one of {', '.join(map(repr, ('auto', *found)))}, got {name!r}.")
-    return found[name]
+    for backend in BACKENDS:
+        if backend.name == name:
+            return backend
+    raise ValueError(f"backend must be one of {', '.join(map(repr, ('auto', *backends())))}, got {name!r}.")
 
 
-def _running(backend: Backend) -> Backend:
-    """The backend, unless it cannot run here."""
-    missing = backend.missing()
+def _running(backend: Backend, device: torch.device | None = None) -> Backend:
+    """The backend, unless it cannot run on this device (None: the current one)."""
+    missing = backend.missing(device)
     if missing is not None:
         raise RuntimeError(f'backend="{backend.name}" cannot run here: {missing} Or let backend="auto" choose.')
     return backend
@@ -54,7 +54,8 @@ def choose(name: str, device: torch.device, problem: Problem | None = None) -> B
     kind = device.type
     if name == "auto":
         return first_usable([backend for backend in BACKENDS if backend.device == kind], device, problem) or plain.BACKEND
-    backend = _running(named(name))
+    backend = named(name)
+    _running(backend, device if backend.device == kind else None)
     if backend.device not in (None, kind):
         raise ValueError(
             f'backend="{name}" needs {backend.device.upper()} tensors, got {device}. '

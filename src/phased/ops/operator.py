@@ -14,7 +14,8 @@ from phased.gate import SHAPES, TimeGate
 from phased.ops.contract import Gradients, Problem, Recurrence, Result, check_gradients, check_saved
 from phased.ops.precision import without_autocast
 
-Forward = Callable[[Problem, bool], Result]
+Forward = Callable[..., Result]
+"""Of a problem, and whether to keep what a backward pass needs."""
 Backward = Callable[[Problem, Result, "Tensor | None", Sequence["Tensor | None"], bool], Gradients]
 SavedLike = Callable[[Problem, Callable[[], Any]], list[Tensor]]
 
@@ -84,15 +85,17 @@ def operator(
     forward: Forward,
     backward: Backward,
     saved_like: SavedLike,
-    begin: Callable[[Problem], Result] | None = None,
+    begin: Callable[..., Result] | None = None,
     empty_state: bool = False,
     numbers: int = 0,
+    recall: Callable[[Problem], Any] | None = None,
 ) -> Recurrence:
     """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
 
     `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data determine.
     `numbers`: how many integers it saves. `begin`, if given, is the forward pass of training: it may return before it knows them.
-    With `empty_state`, a state without tensors stands for zeros.
+    With `empty_state`, a state without tensors stands for zeros. `recall(problem)`, if given, is what the backend knows of earlier
+    problems like this one, or None. They were checked, so this one is not; the passes get it as their last argument.
     Outputs and gradients are contiguous, whatever the layout of the arguments.
     """
     forward_op = register(name, forward, backward, saved_like, empty_state, numbers)
@@ -119,11 +122,14 @@ def operator(
         if torch.compiler.is_compiling():  # the operator checks the problem when it runs
             output, final, _ = forward_op(*pack(problem), keep)
             return output, tuple(final)
-        problem.check(empty_state)
+        known = None if recall is None else recall(problem)
+        if known is None:
+            problem.check(empty_state)
+        also = () if known is None else (known,)
         if keep:
-            output, *final = eager.apply(problem, *differentiable)  # type: ignore[no-untyped-call]
+            output, *final = eager.apply(problem, also, *differentiable)  # type: ignore[no-untyped-call]
         else:
-            output, final = forward(problem, keep)[:2]
+            output, final = forward(problem, keep, *also)[:2]
         return output, tuple(final)
 
     recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."
@@ -211,14 +217,14 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
 
 
 def eager_function(
-    forward: Forward, backward: Backward, begin: Callable[[Problem], Result] | None
+    forward: Forward, backward: Backward, begin: Callable[..., Result] | None
 ) -> type[torch.autograd.Function]:
     """The same as an autograd.Function, without the operator's dispatch, which costs half a millisecond a call."""
 
     class Eager(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, problem: Problem, *tensors: Tensor) -> tuple[Tensor, ...]:
-            result = forward(problem, True) if begin is None or saving_is_hooked() else begin(problem)
+        def forward(ctx: Any, problem: Problem, also: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+            result = forward(problem, True, *also) if begin is None or saving_is_hooked() else begin(problem, *also)
             counts = 1 + len(problem.state), len(tensors) - 3, len(result.final)
             ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result[3:5], counts
             ctx.prepared = result.prepared
@@ -233,7 +239,7 @@ def eager_function(
             if ctx.prepared is not None and not again:
                 found = ctx.prepared(saved, ctx.settings[3], to_output, to_final)
                 if found is not None:
-                    return None, *found
+                    return None, None, *found
             cell, kind, autocast, known, (weights, gates, finals) = ctx.settings
             input, *state = kept[:weights]
             end = gates + 4 + finals
@@ -241,13 +247,13 @@ def eager_function(
             problem = Problem(cell, gate, input, time, tuple(state), matrices, lengths, autocast)
             result = Result(kept[gates + 3], tuple(kept[gates + 4 : end]), kept[end:], *known)
             with torch.no_grad() if again else nullcontext(), without_autocast(input.device.type):
-                gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[1])
+                gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[2])
             results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)
             if again:
                 inputs = kept[: gates + 3]
                 depends_on = [tensor for tensor in (*inputs, to_output, *to_final) if tensor is not None]
                 results = FirstDerivative.apply(len(results), *results, *depends_on)  # type: ignore[no-untyped-call]
-            return None, *results
+            return None, None, *results
 
     return Eager
 

@@ -21,6 +21,7 @@ def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
     repeated.lists_of.cache_clear()
     monkeypatch.setattr(repeated, "LISTED_AFTER", 0)
     monkeypatch.setattr(repeated, "_PASSES", {})
+    monkeypatch.setattr(repeated, "_KNOWN", {})
 
 
 @pytest.fixture(scope="module")

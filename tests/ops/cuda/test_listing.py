@@ -136,6 +136,10 @@ KINDS = {
 }
 
 
+def form_of(problem):
+    return repeated.form_of(problem, repeated.as_read(repeated.tensors_of(problem)))
+
+
 def case_of(kind, **more):
     return Case(**{"steps": 12, "hidden": 9, "ratio": (0.05, 0.1), **KINDS[kind], **more})
 
@@ -151,7 +155,7 @@ def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch
     cases = [case_of(kind, seed=seed) for seed in range(3)]
     for case in cases:
         assert_contract(case, "cuda")
-    forms = {repeated.form_of(case.problem("cuda", case.on("cuda")))[0] for case in cases}
+    forms = {form_of(case.problem("cuda", case.on("cuda"))) for case in cases}
     (lists,) = [repeated.lists_of(form) for form in forms]
     assert lists.forward.cache_info()[:2] == (2, 1)  # hits and misses
     assert sum(lists.backward.cache_info()[:2]) == 3

@@ -32,7 +32,7 @@ class Count:
 
     def __init__(self, call: Call, period: Tensor) -> None:
         self._device, self._rows, self._layer = call.device, call.rows, period.data_ptr()
-        self._found = call.found - call.schedule.data_ptr()
+        self._found = call.offset_of_found
         self._ticket = ring(self._device).ticket()
 
     @property

@@ -105,6 +105,7 @@ class Call:
         self.wh, self.bias, self.wx, self.gates, self.found, self.start, self.zeros, self.mask, self.factors = [
             base + part for part in parts[:-1]
         ]
+        self.offset_of_found = self.found - base
         if self.dense:  # all units have an event in every row
             self.found = self.start = self.mask = 0
         # The times with their strides, by sequence and by step; the input with those by step and by sequence, and its width.

@@ -7,7 +7,7 @@ takes the driver to launch the kernels, which is noticeable in a training step o
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -20,7 +20,6 @@ from phased.ops.precision import without_autocast
 
 SPAN = 48  # bits of an offset
 MOST = 1 << 12  # placeholders
-NOTHING: Mapping[int, Tensor] = {}
 
 
 class Placeholder:
@@ -139,16 +138,13 @@ class Listing:
         """List out = left.T @ right."""
         self.products.append(Product(len(self.launches), self.made(left), self.made(right), self.made(out)))
 
-    def repeat(self, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
+    def repeat(self, given: Sequence[int], early: Sequence[Tensor] = (), first: int = 0) -> list[Tensor]:
         """Allocate, launch everything with these addresses and numbers, and return what was allocated.
 
-        `early`: what has been allocated before, by its number.
+        `early`: what has been allocated before, from the tensor with the number `first` on.
         """
-        device = self.device
-        made = [  # by empty_strided, which takes half as long as `empty`
-            early[number] if number in early else torch.empty_strided(shape, strides, dtype=dtype, device=device)
-            for number, (shape, strides, dtype) in enumerate(self.allocations)
-        ]
+        before, after = self.allocations[:first], self.allocations[first + len(early) :]
+        made = [*self._allocate(before), *early, *self._allocate(after)]
         addresses, done = [*given, *[tensor.data_ptr() for tensor in made]], 0
         for product in self.products:
             self._launch(addresses, done, product.after)
@@ -156,6 +152,11 @@ class Listing:
             done = product.after
         self._launch(addresses, done, len(self.launches))
         return made
+
+    def _allocate(self, sizes: Sequence[tuple[torch.Size, tuple[int, ...], torch.dtype]]) -> list[Tensor]:
+        """By empty_strided, which takes half as long as `empty`."""
+        empty, device = torch.empty_strided, self.device
+        return [empty(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in sizes]
 
     def _compile(self) -> Any:
         """The launches as the compiled core takes them; False without it."""

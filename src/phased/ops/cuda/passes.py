@@ -17,6 +17,7 @@ from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import Call, Capacity, check_saved, is_dense, parts_of_schedule, tape_dtype_of, taped
 from phased.ops.cuda.pinned import NOWHERE, Slot
 from phased.ops.cuda.prepared import Prepared
+from phased.ops.cuda.repeated import Batch
 from phased.ops.operator import operator
 
 LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
@@ -29,12 +30,12 @@ def missing(device: torch.device | None = None) -> str | None:
 
 @constant
 def _missing(index: int | None) -> str | None:
-    if not torch.cuda.is_available():
-        return kernels.missing(0)
-    return kernels.missing(torch.cuda.current_device() if index is None else index)
+    if index is None:
+        index = torch.cuda.current_device() if torch.cuda.is_available() else 0
+    return kernels.missing(index)
 
 
-def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
+def forward(problem: Problem, keep: bool, batch: Batch | None = None, guess: bool = False) -> Result:
     """Output, final state and, to keep, the schedule, the tape, and how many events there are.
 
     Memory for events is allocated by their number, which the GPU must count first. While a CUDA graph is recorded this would
@@ -44,25 +45,24 @@ def forward(problem: Problem, keep: bool, guess: bool = False) -> Result:
     the GPU need not; if it is not as guessed, they are launched again.
     """
     with on(problem.input.device):
-        batch = repeated.batch_of(problem)
+        batch = batch or repeated.batch_of(problem)
         call = Call(problem) if batch is None else batch.call
-        if call.dense or not call.rows or torch.cuda.is_current_stream_capturing():
-            capacity = uncounted.all_open(call, keep)
+        if call.dense or not call.rows or (batch is None and torch.cuda.is_current_stream_capturing()):
+            capacity = uncounted.all_open(call, call.rows * call.units if keep else 0)
             output, final, saved = run(call, capacity) if batch is None else batch.run_forward(capacity, NOWHERE)
-            result = Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals))
-            return result if batch is None or not guess else result._replace(prepared=Prepared.of(batch, problem, result))
+            prepared = Prepared.of(batch, problem, output, final, saved) if guess else None
+            return Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals), prepared=prepared)
         count = Count(call, problem.gate.period)
         guessed = uncounted.guessed(call, count, keep) if guess or not keep else None
         if guessed is not None:
             run_guessed = partial(run, call) if batch is None else batch.run_forward
             output, final, saved = run_guessed(guessed, count.slot)
-            result = Result(output, tuple(final), saved if keep else [], later=count.wait)
-            prepared = Prepared.of(batch, problem, result) if guess and batch is not None else None  # while the GPU counts
+            prepared = Prepared.of(batch, problem, output, final, saved) if guess else None  # while the GPU counts
             if uncounted.small(call):
-                return result._replace(prepared=prepared)
+                return Result(output, tuple(final), saved if keep else [], later=count.wait, prepared=prepared)
             most, events = count.wait(saved[0], LONG)
             if events <= guessed.arrivals and most <= guessed.most and uncounted.kernels_for(call, events) == guessed[3:]:
-                return result._replace(numbers=(most, events), later=None, prepared=prepared)
+                return Result(output, tuple(final), saved if keep else [], (most, events), prepared=prepared)
             count = Count(call, problem.gate.period)
         if batch is not None or guessed is not None:
             call = Call(problem)  # with memory of its own, in which nothing is filled in yet
@@ -81,9 +81,9 @@ def run(call: Call, capacity: Capacity, slot: Slot = NOWHERE) -> tuple[Tensor, l
     return output, final, [call.schedule, tape]
 
 
-def begin(problem: Problem) -> Result:
+def begin(problem: Problem, batch: Batch | None = None) -> Result:
     """The forward pass of training, which may return before the events are counted."""
-    return forward(problem, keep=True, guess=True)
+    return forward(problem, True, batch, guess=True)
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
@@ -127,4 +127,4 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     ]
 
 
-recurrence = operator("cuda", forward, backward, saved_like, begin, empty_state=True, numbers=2)
+recurrence = operator("cuda", forward, backward, saved_like, begin, empty_state=True, numbers=2, recall=repeated.recall)

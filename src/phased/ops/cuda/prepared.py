@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from phased.ops.contract import Known, Problem, Result
+from phased.ops.contract import Known, Problem
 from phased.ops.cuda.repeated import Batch
 
 
@@ -21,29 +21,28 @@ class Prepared:
     Other gradients may be large, and are allocated when they are computed.
     """
 
-    def __init__(self, batch: Batch, problem: Problem, result: Result) -> None:
+    def __init__(self, batch: Batch, problem: Problem, output: Tensor, final: Sequence[Tensor], saved: Sequence[Tensor]) -> None:
         self._lists, self._with_input = batch.lists, problem.input.requires_grad
-        parameters = [*problem.weights.present(), *problem.gate.parameters()]
-        schedule, tape = result.saved
-        self._given = [*batch.addresses, schedule.data_ptr(), result.output.data_ptr(), tape.data_ptr()]
+        made, (schedule, tape) = [tensor.data_ptr() for tensor in (output, *final)], saved
+        x, time, *others = batch.addresses
+        own = others if problem.lengths is None else others[1:]
+        at_schedule, at_tape = schedule.data_ptr(), tape.data_ptr()
+        self._given = [*batch.addresses, at_schedule, made[0], at_tape]
         self._room = tape.shape[0]
         # In the order in which autograd keeps them: see `eager_function`.
-        first, after = [problem.input, *problem.state, *parameters, result.output, *result.final], [problem.time]
+        self._kept = [x, *own, *made, at_schedule, at_tape, time]
         if problem.lengths is not None:
-            after.append(problem.lengths)
-        self._kept = [tensor.data_ptr() for tensor in (*first, schedule, tape, *after)]
-        self._schedule = len(first)  # its number among them
+            self._kept.append(others[0])
+        self._schedule = 1 + len(own) + len(made)  # its number among them
+        parameters = [*problem.weights.present(), *problem.gate.parameters()]
         self._gradients: list[Tensor] | None = [torch.empty_like(each) for each in parameters]
 
     @staticmethod
-    def of(batch: Batch, problem: Problem, result: Result) -> Prepared | None:
-        """The backward pass of a forward pass; None if kernels read a copy of one of the batch's tensors, which is not kept."""
-        x, time, *others = batch.tensors
-        same = x is problem.input and time is problem.time and (problem.lengths is None or others.pop(0) is problem.lengths)
-        own = [*problem.state, *problem.weights.present(), *problem.gate.parameters()]
-        if not same or any(read is not given for read, given in zip(others, own, strict=True)):
-            return None
-        return Prepared(batch, problem, result)
+    def of(
+        batch: Batch | None, problem: Problem, output: Tensor, final: Sequence[Tensor], saved: Sequence[Tensor]
+    ) -> Prepared | None:
+        """The backward pass of a forward pass; None if it is not listed, or if kernels read a copy of a tensor, which is not kept."""
+        return None if batch is None or not batch.own else Prepared(batch, problem, output, final, saved)
 
     def __call__(
         self, kept: Sequence[Tensor | None], known: Known, to_output: Tensor | None, to_final: Sequence[Tensor | None]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
+from phased.ops.alike import Alike, alike
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.cuda import uncounted
 from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import Call, Capacity
-from phased.ops.cuda.listing import NOTHING, Listing
+from phased.ops.cuda.listing import Listing
 from phased.ops.cuda.pinned import Slot
 from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
@@ -24,6 +25,7 @@ KEPT = 256  # lists, for sizes used last
 # Passes of a form before it is listed: to list a pass takes several times as long as to run it, and lengths may never repeat.
 LISTED_AFTER = 2
 FORMS = 4096  # of which passes are counted, at most
+CANDIDATES = 8  # kinds of batches with the same key, at most: they differ in strides, in types of tensors, in what is learned
 
 
 class Form(NamedTuple):
@@ -65,15 +67,24 @@ class Form(NamedTuple):
         return Problem(cell, gate, x, time, state, weights, lengths, self.autocast)
 
 
-def form_of(problem: Problem) -> tuple[Form, list[Tensor]]:
-    """The form of a problem, and its tensors as kernels read them, in the order in which the form has placeholders for them."""
+def tensors_of(problem: Problem) -> list[Tensor]:
+    """The tensors of a problem, in the order in which its form has placeholders for them."""
     weights, gate, lengths = problem.weights, problem.gate, problem.lengths
-    x, time = contiguous_rows(problem.input), problem.time
-    time = resolved(time if time.dtype is torch.float64 else time.to(torch.float64))
     others = [*problem.state, *weights.present(), gate.period, gate.shift, gate.ratio_on]
-    if lengths is not None:
-        others.insert(0, lengths)
-    form = Form(
+    return [problem.input, problem.time, *others] if lengths is None else [problem.input, problem.time, lengths, *others]
+
+
+def as_read(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors of a problem as kernels read them."""
+    x, time, *others = tensors
+    time = resolved(time if time.dtype is torch.float64 else time.to(torch.float64))
+    return [contiguous_rows(x), time, *map(contiguous, others)]
+
+
+def form_of(problem: Problem, read: Sequence[Tensor]) -> Form:
+    """The form of a problem, with its tensors as kernels read them."""
+    weights, gate, (x, time, *_) = problem.weights, problem.gate, read
+    return Form(
         problem.cell.name,
         gate.shape,
         float(gate.leak),
@@ -83,13 +94,12 @@ def form_of(problem: Problem) -> tuple[Form, list[Tensor]]:
         x.dtype,
         x.device,
         weights.hh.shape[1],
-        lengths is not None,
+        problem.lengths is not None,
         len(problem.state),
         weights.bias_ih is not None,
         weights.peephole is not None,
         problem.autocast,
     )
-    return form, [x, time, *[each if each.is_contiguous() and not each.is_neg() else contiguous(each) for each in others]]
 
 
 class Listed(NamedTuple):
@@ -98,9 +108,9 @@ class Listed(NamedTuple):
     listing: Listing
     results: list[int]
 
-    def repeat(self, given: Sequence[int], early: Mapping[int, Tensor] = NOTHING) -> list[Tensor]:
-        """Its results, with these addresses and numbers; `early`: what has been allocated before, by its number."""
-        made = self.listing.repeat(given, early)
+    def repeat(self, given: Sequence[int], early: Sequence[Tensor] = (), first: int = 0) -> list[Tensor]:
+        """Its results, with these addresses and numbers. `early`: what has been allocated before, from this result on."""
+        made = self.listing.repeat(given, early, self.results[first])
         return [made[i] for i in self.results]
 
 
@@ -183,19 +193,19 @@ class Lists:
         wanted += [contiguous(each) for each in to_final if each is not None]
         density = Density.of(self.call.rows, self.call.units, most, count)
         listed = self.backward(room, density, strides, tuple([each is not None for each in to_final]), with_input)
-        early = dict(zip(listed.results[self.form.states :], allocated, strict=False))
-        return listed.repeat([*given, *map(address, wanted)], early)
+        return listed.repeat([*given, *map(address, wanted)], allocated, self.form.states)
 
 
 lists_of = lru_cache(maxsize=KEPT)(Lists)
 
 
 class Batch(NamedTuple):
-    """A batch whose passes are listed: the lists for its form, its tensors as kernels read them, and their addresses."""
+    """A batch whose passes are listed: the lists for its form, and the addresses of its tensors as kernels read them."""
 
     lists: Lists
-    tensors: list[Tensor]
+    read: list[Tensor]  # kept while kernels are launched: some may be copies
     addresses: list[int]
+    own: bool  # whether none of them is a copy
 
     @property
     def call(self) -> Call:
@@ -224,7 +234,45 @@ class Batch(NamedTuple):
         return Gradients(to_x, tuple(results[:states]), Weights.from_present(results[states:-3]), tuple(results[-3:]))
 
 
+class Known(NamedTuple):
+    """What is known of batches like an earlier one, which was checked, and whose form has lists."""
+
+    alike: Alike
+    lists: Lists
+    own: bool  # whether kernels read no copy of their tensors
+
+    def batch(self, tensors: list[Tensor]) -> Batch:
+        """A batch of these tensors."""
+        read = tensors if self.own else as_read(tensors)
+        addresses = [tensor.data_ptr() for tensor in read]
+        return Batch(self.lists, read, addresses if 0 not in addresses else [*map(address, read)], self.own)
+
+
+_KNOWN: dict[tuple[Any, ...], list[Known]] = {}
 _PASSES: dict[Form, int] = {}
+
+
+def key_of(problem: Problem) -> tuple[Any, ...]:
+    """What two problems have in common, besides being alike in their tensors, if they have the same form."""
+    cell, gate, x, _, state, weights, lengths, autocast = problem
+    present = len(state), lengths is None, weights.bias_ih is None, weights.peephole is None
+    return cell.name, gate.shape, gate.leak, x.shape, autocast, present
+
+
+def recall(problem: Problem) -> Batch | None:
+    """The batch of a problem that is like an earlier one; None if nothing is known of it, or its device is not the current one.
+
+    An earlier one was checked, so this one needs no check.
+    """
+    if torch.cuda.current_device() != problem.input.device.index or torch.cuda.is_current_stream_capturing():
+        return None
+    candidates = _KNOWN.get(key_of(problem))
+    if candidates is not None:
+        tensors = tensors_of(problem)
+        for known in candidates:
+            if known.alike(*tensors):
+                return known.batch(tensors)
+    return None
 
 
 def batch_of(problem: Problem) -> Batch | None:
@@ -232,9 +280,12 @@ def batch_of(problem: Problem) -> Batch | None:
 
     They are not in large layers, while a graph is recorded, and before `LISTED_AFTER` passes of its form.
     """
-    if torch.cuda.is_current_stream_capturing():
-        return None
-    form, tensors = form_of(problem)
+    found = recall(problem)
+    if found is not None or torch.cuda.is_current_stream_capturing():
+        return found
+    tensors = tensors_of(problem)
+    read = as_read(tensors)
+    form = form_of(problem, read)
     passes = _PASSES.get(form, 0)
     if passes < LISTED_AFTER:
         if len(_PASSES) >= FORMS:
@@ -242,4 +293,11 @@ def batch_of(problem: Problem) -> Batch | None:
         _PASSES[form] = passes + 1
         return None
     lists = lists_of(form)
-    return Batch(lists, tensors, [*map(address, tensors)]) if lists.possible else None
+    if not lists.possible:
+        return None
+    known = Known(alike(tensors), lists, all(one is other for one, other in zip(tensors, read, strict=True)))
+    if len(_KNOWN) >= KEPT:
+        _KNOWN.clear()
+    candidates = _KNOWN.setdefault(key_of(problem), [])
+    candidates[:] = [known, *candidates[: CANDIDATES - 1]]
+    return known.batch(tensors)

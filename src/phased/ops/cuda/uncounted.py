@@ -46,21 +46,23 @@ def fits_all_open(units: int, batch: int, size: int, device: int, tape_dtype: to
     return not few.together and not many.together
 
 
-def all_open(call: Call, keep: bool) -> Capacity:
-    """The capacity for all units being open, and kernels for as many events as the GPU will find."""
-    events = call.rows * call.units
-    return Capacity(events, events if keep else 0, call.units, call.multiplies_input, None if guessable(call) else False)
+def all_open(call: Call, tape: int) -> Capacity:
+    """The capacity for all units being open, with so much room on the tape; kernels for as many events as the GPU will find."""
+    crowded = None if guessable(call) else False
+    return Capacity(call.rows * call.units, tape, call.units, call.multiplies_input, crowded)
 
 
 def guessed(call: Call, count: Count, keep: bool) -> Capacity | None:
     """The capacity for a batch by the last ones; None if there were none, or if it is not clear which kernels it needs."""
     expected, every = count.expected, call.rows * call.units
+    if small(call) and not keep:
+        return all_open(call, 0)
+    if expected is None:
+        return None
     if small(call):
-        if not keep:
-            return all_open(call, keep)
-        return None if expected is None else all_open(call, keep)._replace(tape=min(every, expected))
+        return all_open(call, min(every, expected))
     seen = count.likely
-    if expected is None or seen is None:
+    if seen is None:
         return None
     most, events = seen
     fewer, more = (kernels_for(call, part * events) for part in (0.9, 1.1))
