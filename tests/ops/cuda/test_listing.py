@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from contract import Case, assert_contract
-from phased.ops.core import MISSING
+from phased.ops.core import MISSING, core
 from phased.ops.cuda import count, driver, launch, listing, prepared, repeated, uncounted
 from phased.ops.cuda.kernels import Kernels, argument_form
 from phased.ops.cuda.listing import Listing, Placeholder, listing_of
@@ -16,26 +16,126 @@ from raw_memory import at
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 START = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
+POINTER, SIZE = ctypes.c_void_p, ctypes.c_size_t
 CPU = torch.device("cpu")
 NUMBER = 7 << 40
+
+
+def unpacked(packed):
+    """The arguments that the driver is given."""
+    one, memory, two, size, end = at(packed, 5, dtype=np.uint64).tolist()
+    assert (one, two, end) == (1, 2, 0)
+    return ctypes.string_at(memory, int(at(size, 1, dtype=np.uint64)[0]))
 
 
 class Recorder:
     """Notes launches in place of the driver. `statuses`: what it answers, in turn; then 0."""
 
-    def __init__(self, *statuses):
-        self.made, self.statuses = [], list(statuses)
-        self.function = START(self.start)
-        self.address = ctypes.cast(self.function, ctypes.c_void_p).value
+    def __init__(self):
+        self.made, self.statuses = [], []
+        self.functions = [START(self.start)]
+
+    @property
+    def driver(self):
+        return core.Driver([ctypes.cast(function, POINTER).value for function in self.functions])
+
+    def status(self):
+        return self.statuses.pop(0) if self.statuses else 0
 
     def start(self, kernel, x, y, z, block, _y, _z, shared, stream, _parameters, packed):
-        status = self.statuses.pop(0) if self.statuses else 0
+        status = self.status()
         if not status:
-            one, memory, two, size, end = at(packed, 5, dtype=np.uint64).tolist()
-            assert (one, two, end) == (1, 2, 0)
-            arguments = ctypes.string_at(memory, int(at(size, 1, dtype=np.uint64)[0]))
-            self.made.append((kernel, (x, y, z), block, shared, stream, arguments))
+            self.made.append((kernel, (x, y, z), block, shared, stream, unpacked(packed)))
         return status
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = [
+        ("function", POINTER),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("pointers", POINTER),
+        ("packed", POINTER),
+        ("kernel", POINTER),
+        ("context", POINTER),
+    ]
+
+
+class GraphRecorder(Recorder):
+    """Also notes graphs, each of whose functions answers with the next status. `calls`: which of them were called."""
+
+    GRAPH, EXECUTABLE = 71, 72
+
+    def __init__(self):
+        super().__init__()
+        self.nodes, self.calls = [], []
+        out = ctypes.POINTER(POINTER)
+        for given in (
+            (self.create, out, ctypes.c_uint),
+            (self.add, out, POINTER, out, SIZE, ctypes.POINTER(KernelNode)),
+            (self.instantiate, out, POINTER, ctypes.c_ulonglong),
+            (self.replace, POINTER, POINTER, ctypes.POINTER(KernelNode)),
+            (self.start_graph, POINTER, POINTER),
+            (self.destroy, POINTER),
+            (self.destroy_executable, POINTER),
+        ):
+            function, *arguments = given
+            self.functions.append(ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(function))
+
+    def called(self, name, answer=None, handle=None):
+        self.calls.append(name)
+        status = self.status()
+        if answer is not None and not status:
+            answer[0] = handle
+        return status
+
+    @staticmethod
+    def launch_of(node):
+        one = node[0]
+        assert one.function is one.pointers is one.context is None
+        return one.kernel, tuple(one.grid), tuple(one.block), one.shared, unpacked(one.packed)
+
+    def create(self, graph, flags):
+        assert flags == 0
+        self.nodes = []
+        return self.called("create", graph, self.GRAPH)
+
+    def add(self, node, graph, after, count, launch):
+        assert graph == self.GRAPH
+        assert [after[i] for i in range(count)] == [100 + len(self.nodes) - 1] * bool(self.nodes)  # one after another
+        self.nodes.append(self.launch_of(launch))
+        return self.called("add", node, 100 + len(self.nodes) - 1)
+
+    def instantiate(self, executable, graph, flags):
+        assert (graph, flags) == (self.GRAPH, 0)
+        return self.called("instantiate", executable, self.EXECUTABLE)
+
+    def replace(self, executable, node, launch):
+        assert executable == self.EXECUTABLE
+        status = self.called("replace")
+        if not status:
+            self.nodes[node - 100] = self.launch_of(launch)
+        return status
+
+    def start_graph(self, executable, stream):
+        assert executable == self.EXECUTABLE
+        status = self.called("start")
+        if not status:
+            for kernel, grid, (block, *ones), shared, arguments in self.nodes:
+                assert ones == [1, 1]
+                self.made.append((kernel, grid, block, shared, stream, arguments))
+        return status
+
+    def destroy(self, graph):
+        assert graph == self.GRAPH
+        return self.called("destroy")
+
+    def destroy_executable(self, executable):
+        assert executable == self.EXECUTABLE
+        return self.called("destroy_executable")
 
 
 class Named(Kernels):
@@ -52,12 +152,12 @@ class Named(Kernels):
         self.recorder.made.append((self.handle(name, device, shared > 0), grid, block, shared, 5, packed))
 
 
-@pytest.fixture
-def listed(monkeypatch):
+@pytest.fixture(params=[Recorder, GraphRecorder], ids=["launches", "a graph"])
+def listed(monkeypatch, request):
     """Two launches, of a tensor and a number that calls give and a tensor that they allocate; and what notes them."""
-    recorder = Recorder()
+    recorder = request.param()
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 5, raising=False)
-    monkeypatch.setattr(driver, "launch_address", lambda: recorder.address)
+    monkeypatch.setattr(driver, "functions", lambda: recorder.driver)
     made = Listing(CPU)
     given, number = made.tensor((2, 3), torch.float32), made.number()
     own = given.new_empty((4,), dtype=torch.float64)
@@ -88,26 +188,68 @@ def test_every_call_has_its_own_addresses_and_memory(listed, monkeypatch, by):
 
 
 @needs_core
-@pytest.mark.parametrize("before", [[], [0]], ids=["the first launch", "a later one"])
+@pytest.mark.parametrize("before", range(5))
 def test_a_thread_without_a_context_gets_one_and_goes_on_where_it_was(listed, monkeypatch, before):
     made, recorder = listed
-    recorder.statuses = [*before, driver.NO_CONTEXT]
+    recorder.statuses = [0] * before + [driver.NO_CONTEXT]
     attached = []
     monkeypatch.setattr(driver, "attach", attached.append)
-    x = torch.empty(2, 3)
-    (own,) = made.repeat([x.data_ptr(), NUMBER])
-    assert recorder.made == expected(x, own)
+    for _ in range(5):
+        x = torch.empty(2, 3)
+        (own,) = made.repeat([x.data_ptr(), NUMBER])
+        assert recorder.made == expected(x, own)
+        recorder.made.clear()
     assert attached == [None]  # the index of a CPU
 
 
 @needs_core
 def test_a_launch_that_the_driver_refuses_is_named(listed):
     made, recorder = listed
-    recorder.statuses = [0, 1]
     x = torch.empty(2, 3)
+    made.repeat([x.data_ptr(), NUMBER])
+    recorder.made.clear()
+    recorder.statuses = [0, 1]
     with pytest.raises(RuntimeError, match=r'did not launch "second": error 1\b'):
         made.repeat([x.data_ptr(), NUMBER])
-    assert len(recorder.made) == 1
+    (own,) = made.repeat([x.data_ptr(), NUMBER])
+    assert recorder.made[-2:] == expected(x, own)
+
+
+@needs_core
+@pytest.mark.parametrize("listed", [GraphRecorder], indirect=True)
+def test_a_graph_is_made_once_and_freed_with_its_list(listed):
+    made, recorder = listed
+    x = torch.empty(2, 3)
+    for _ in range(3):
+        made.repeat([x.data_ptr(), NUMBER])
+    assert recorder.calls == ["create", "add", "add", "instantiate", "start", *["replace", "replace", "start"] * 2]
+    recorder.calls.clear()
+    made._compiled = None
+    assert recorder.calls == ["destroy_executable", "destroy"]
+
+
+@needs_core
+@pytest.mark.parametrize("listed", [GraphRecorder], indirect=True)
+@pytest.mark.parametrize(("refused", "calls"), list(enumerate(["create", "add", "add", "instantiate"])))
+def test_where_the_driver_makes_no_graph_kernels_are_launched_one_by_one(listed, refused, calls):
+    made, recorder = listed
+    recorder.statuses = [0] * refused + [801]
+    for _ in range(2):
+        x = torch.empty(2, 3)
+        (own,) = made.repeat([x.data_ptr(), NUMBER])
+        assert recorder.made == expected(x, own)
+        recorder.made.clear()
+    assert [call for call in recorder.calls if call != "destroy"][-1] == calls  # and it is not asked again
+    assert recorder.calls.count("create") == 1
+
+
+@needs_core
+def test_a_driver_without_graphs_launches_one_by_one(monkeypatch):
+    class Old:
+        cuLaunchKernel = START(Recorder().start)  # noqa: N815 (the driver's name)
+
+    monkeypatch.setattr(driver, "driver", Old)
+    assert isinstance(driver.functions.__wrapped__(), core.Driver)
 
 
 def test_tensors_that_calls_give_come_before_those_that_they_allocate(listed):

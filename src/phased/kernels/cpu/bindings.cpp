@@ -256,8 +256,16 @@ void bind_clock(nb::module_& m) {
   });
 }
 
-// The arguments of a launch are its packed bytes, and pairs (argument, number of the address that is added to it).
+// The driver's functions are given by their addresses, in the order of Driver; those of graphs may be left out. The arguments of a
+// launch are its packed bytes, and pairs (argument, number of the address that is added to it).
 void bind_launches(nb::module_& m) {
+  nb::class_<Driver>(m, "Driver").def("__init__", [](Driver* self, const std::vector<Address>& functions) {
+    static_assert(sizeof(Driver) == 8 * sizeof(void*));
+    Address all[8] = {};
+    std::copy_n(functions.begin(), std::min<size_t>(functions.size(), 8), all);
+    new (self) Driver;
+    std::memcpy(self, all, sizeof(Driver));
+  });
   nb::class_<Launches>(m, "Launches")
       .def(nb::init<>())
       .def("add",
@@ -275,8 +283,8 @@ void bind_launches(nb::module_& m) {
            })
       .def(
           "run",
-          [](const Launches& self, Address start, Address stream, const std::vector<uint64_t>& addresses, size_t first,
-             size_t end) { return self.run(reinterpret_cast<LaunchKernel>(start), at<void>(stream), addresses, first, end); },
+          [](Launches& self, const Driver& driver, Address stream, const std::vector<uint64_t>& addresses, size_t first,
+             size_t end) { return self.run(driver, at<void>(stream), addresses, first, end); },
           nb::call_guard<nb::gil_scoped_release>());
 }
 

@@ -31,9 +31,10 @@ class Count:
     """The most events of a row, and the number of all events: the GPU reports them when it has counted."""
 
     def __init__(self, call: Call, period: Tensor) -> None:
-        self._device, self._rows, self._layer = call.device, call.rows, period.data_ptr()
+        self._rows, self._layer = call.rows, period.data_ptr()
         self._found = call.offset_of_found
-        self._ticket = ring(self._device).ticket()
+        self._ring = ring(call.device)
+        self._ticket = self._ring.ticket()
 
     @property
     def slot(self) -> Slot:
@@ -61,7 +62,7 @@ class Count:
 
     def wait(self, schedule: Tensor, patience: float = PATIENCE) -> tuple[int, int]:
         """The two numbers. If no kernel has reported them after so many seconds, they are read from the schedule."""
-        reported = ring(self._device).wait(self._ticket, patience)
+        reported = self._ring.wait(self._ticket, patience)
         if reported is None:
             most, events = schedule[self._found : self._found + FOUND_BYTES].view(torch.int64).tolist()
             reported = most, events

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from phased.ops.core import core
+
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 
 
@@ -33,10 +35,24 @@ def launcher(together: bool = False) -> Any:
     return launch
 
 
+OF_GRAPHS = (
+    "cuGraphCreate",
+    "cuGraphAddKernelNode_v2",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphExecKernelNodeSetParams_v2",
+    "cuGraphLaunch",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+)
+
+
 @cache
-def launch_address() -> int:
-    """The address of the driver's cuLaunchKernel."""
-    return ctypes.cast(driver().cuLaunchKernel, ctypes.c_void_p).value or 0
+def functions() -> Any:
+    """The driver's functions for the compiled core; without those of graphs if it lacks one."""
+    found = [getattr(driver(), name, None) for name in ("cuLaunchKernel", *OF_GRAPHS)]
+    addresses = [0 if function is None else ctypes.cast(function, ctypes.c_void_p).value for function in found]
+    assert core is not None
+    return core.Driver(addresses if all(addresses) else addresses[:1])
 
 
 @cache

@@ -76,6 +76,25 @@ class Listed(NamedTuple):
         return arguments
 
 
+class Allocation(NamedTuple):
+    """A contiguous tensor that a call allocates."""
+
+    shape: torch.Size
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(shape: Sequence[int], dtype: torch.dtype) -> Allocation:
+        """With the strides of a contiguous tensor."""
+        return Allocation(torch.Size(shape), contiguous_strides(shape), dtype)
+
+
+def allocate(allocations: Sequence[Allocation], device: torch.device) -> list[Tensor]:
+    """The tensors, by empty_strided, which takes half as long as `empty`."""
+    empty = torch.empty_strided
+    return [empty(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in allocations]
+
+
 class Product(NamedTuple):
     """A matrix product, out = left.T @ right, after so many launches: numbers of tensors that are allocated."""
 
@@ -91,7 +110,7 @@ class Listing:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.given = 0
-        self.allocations: list[tuple[torch.Size, tuple[int, ...], torch.dtype]] = []
+        self.allocations: list[Allocation] = []
         self.launches: list[Listed] = []
         self.products: list[Product] = []
         self._compiled: Any = None
@@ -111,9 +130,8 @@ class Listing:
 
     def allocate(self, size: Sequence[int], dtype: torch.dtype) -> Placeholder:
         """Stands for a contiguous tensor that every call allocates."""
-        shape = torch.Size(size)
-        self.allocations.append((shape, contiguous_strides(shape), dtype))
-        return Placeholder(self, self.given + len(self.allocations) - 1, shape, dtype)
+        self.allocations.append(Allocation.of(size, dtype))
+        return Placeholder(self, self.given + len(self.allocations) - 1, size, dtype)
 
     def made(self, tensor: Any) -> int:
         """The number of this tensor among those that a call allocates."""
@@ -144,7 +162,7 @@ class Listing:
         `early`: what has been allocated before, from the tensor with the number `first` on.
         """
         before, after = self.allocations[:first], self.allocations[first + len(early) :]
-        made = [*self._allocate(before), *early, *self._allocate(after)]
+        made = [*allocate(before, self.device), *early, *allocate(after, self.device)]
         addresses, done = [*given, *[tensor.data_ptr() for tensor in made]], 0
         for product in self.products:
             self._launch(addresses, done, product.after)
@@ -152,11 +170,6 @@ class Listing:
             done = product.after
         self._launch(addresses, done, len(self.launches))
         return made
-
-    def _allocate(self, sizes: Sequence[tuple[torch.Size, tuple[int, ...], torch.dtype]]) -> list[Tensor]:
-        """By empty_strided, which takes half as long as `empty`."""
-        empty, device = torch.empty_strided, self.device
-        return [empty(shape, strides, dtype=dtype, device=device) for shape, strides, dtype in sizes]
 
     def _compile(self) -> Any:
         """The launches as the compiled core takes them; False without it."""
@@ -179,10 +192,10 @@ class Listing:
                 one.kernels.launch(one.name, index, one.grid, one.block, one.filled(addresses), one.shared)
             return
         stream = torch._C._cuda_getCurrentRawStream(index)
-        done, status = self._compiled.run(driver.launch_address(), stream, addresses, first, end)
+        done, status = self._compiled.run(driver.functions(), stream, addresses, first, end)
         if status == driver.NO_CONTEXT:
             driver.attach(index)
-            done, status = self._compiled.run(driver.launch_address(), stream, addresses, done, end)
+            done, status = self._compiled.run(driver.functions(), stream, addresses, done, end)
         if status:
             raise not_launched(self.launches[done].name, status)
 

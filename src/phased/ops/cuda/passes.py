@@ -44,34 +44,40 @@ def forward(problem: Problem, keep: bool, batch: Batch | None = None, guess: boo
     pass repeats the forward pass. Other batches have their number guessed, and wait for it when all kernels are launched, so that
     the GPU need not; if it is not as guessed, they are launched again.
     """
+    if batch is not None:  # its device is the current one
+        return run_batch(problem, keep, batch, guess)
     with on(problem.input.device):
-        batch = batch or repeated.batch_of(problem)
-        call = Call(problem) if batch is None else batch.call
-        if call.dense or not call.rows or (batch is None and torch.cuda.is_current_stream_capturing()):
-            capacity = uncounted.all_open(call, call.rows * call.units if keep else 0)
-            output, final, saved = run(call, capacity) if batch is None else batch.run_forward(capacity, NOWHERE)
-            prepared = Prepared.of(batch, problem, output, final, saved) if guess else None
-            return Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals), prepared=prepared)
+        return run_batch(problem, keep, repeated.batch_of(problem), guess)
+
+
+def run_batch(problem: Problem, keep: bool, batch: Batch | None, guess: bool) -> Result:
+    """The forward pass of a problem on the current device; `batch`: if its passes are listed."""
+    call = Call(problem) if batch is None else batch.call
+    if call.dense or not call.rows or (batch is None and torch.cuda.is_current_stream_capturing()):
+        capacity = uncounted.all_open(call, call.rows * call.units if keep else 0)
+        output, final, saved = run(call, capacity) if batch is None else batch.run_forward(capacity, NOWHERE)
+        prepared = Prepared.of(batch, problem, output, final, saved) if guess else None
+        return Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals), prepared=prepared)
+    count = Count(call, problem.gate.period)
+    guessed = uncounted.guessed(call, count, keep) if guess or not keep else None
+    if guessed is not None:
+        run_guessed = partial(run, call) if batch is None else batch.run_forward
+        output, final, saved = run_guessed(guessed, count.slot)
+        prepared = Prepared.of(batch, problem, output, final, saved) if guess else None  # while the GPU counts
+        if uncounted.small(call):
+            return Result(output, tuple(final), saved if keep else [], later=count.wait, prepared=prepared)
+        most, events = count.wait(saved[0], LONG)
+        if events <= guessed.arrivals and most <= guessed.most and uncounted.kernels_for(call, events) == guessed[3:]:
+            return Result(output, tuple(final), saved if keep else [], (most, events), prepared=prepared)
         count = Count(call, problem.gate.period)
-        guessed = uncounted.guessed(call, count, keep) if guess or not keep else None
-        if guessed is not None:
-            run_guessed = partial(run, call) if batch is None else batch.run_forward
-            output, final, saved = run_guessed(guessed, count.slot)
-            prepared = Prepared.of(batch, problem, output, final, saved) if guess else None  # while the GPU counts
-            if uncounted.small(call):
-                return Result(output, tuple(final), saved if keep else [], later=count.wait, prepared=prepared)
-            most, events = count.wait(saved[0], LONG)
-            if events <= guessed.arrivals and most <= guessed.most and uncounted.kernels_for(call, events) == guessed[3:]:
-                return Result(output, tuple(final), saved if keep else [], (most, events), prepared=prepared)
-            count = Count(call, problem.gate.period)
-        if batch is not None or guessed is not None:
-            call = Call(problem)  # with memory of its own, in which nothing is filled in yet
-        call.prepare()
-        call.add_up(count.slot)
-        most, events = count.wait(call.schedule)
-        capacity = Capacity(events, events if keep else 0, most, *uncounted.kernels_for(call, events))
-        output, final, tape = call.run_forward(capacity)
-        return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
+    if batch is not None or guessed is not None:
+        call = Call(problem)  # with memory of its own, in which nothing is filled in yet
+    call.prepare()
+    call.add_up(count.slot)
+    most, events = count.wait(call.schedule)
+    capacity = Capacity(events, events if keep else 0, most, *uncounted.kernels_for(call, events))
+    output, final, tape = call.run_forward(capacity)
+    return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
 
 
 def run(call: Call, capacity: Capacity, slot: Slot = NOWHERE) -> tuple[Tensor, list[Tensor], list[Tensor]]:

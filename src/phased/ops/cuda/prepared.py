@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from phased.ops.contract import Known, Problem
+from phased.ops.cuda.listing import allocate
 from phased.ops.cuda.repeated import Batch
 
 
@@ -34,8 +35,7 @@ class Prepared:
         if problem.lengths is not None:
             self._kept.append(others[0])
         self._schedule = 1 + len(own) + len(made)  # its number among them
-        parameters = [*problem.weights.present(), *problem.gate.parameters()]
-        self._gradients: list[Tensor] | None = [torch.empty_like(each) for each in parameters]
+        self._gradients: list[Tensor] | None = allocate(self._lists.gradients, problem.input.device)
 
     @staticmethod
     def of(

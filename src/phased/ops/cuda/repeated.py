@@ -16,7 +16,7 @@ from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.cuda import uncounted
 from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import Call, Capacity
-from phased.ops.cuda.listing import Listing
+from phased.ops.cuda.listing import Allocation, Listing
 from phased.ops.cuda.pinned import Slot
 from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
@@ -134,6 +134,12 @@ class Lists:
         if call.features >= uncounted.WIDE and not uncounted.small(call):
             return False
         return not any(call.plan(name, call.units, call.units).together for name in ("forward", "backward"))
+
+    @cached_property
+    def gradients(self) -> list[Allocation]:
+        """The gradients to weights and gates, in the order of `run_backward`."""
+        weights, gate = self.call.problem.weights, self.call.problem.gate
+        return [Allocation.of(each.shape, each.dtype) for each in (*weights.present(), *gate.parameters())]
 
     def can_go_back(self, count: int, room: int) -> bool:
         """Whether a backward pass over so many events is listed: if the tape's room is a guess, which is one of few numbers."""
