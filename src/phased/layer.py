@@ -14,7 +14,9 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
+from phased.ops.contract import Problem
 from phased.parameters import GATE, Operands, Setting
+from phased.recent import Recent
 from phased.saving import SavedModule
 from phased.schedule import valid_steps
 
@@ -28,6 +30,8 @@ class PhasedRNN(SavedModule):
 
     check_time: bool = True
     """Whether times of CPU tensors are checked: finite, never decreasing, not made equal by rounding. Set to False to skip."""
+
+    _recent: Recent | None = None
 
     check_input: bool = True
     """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
@@ -154,6 +158,10 @@ class PhasedRNN(SavedModule):
             return self._forward_packed(input, time, hx, lengths)
         if not torch.compiler.is_compiling():
             tracing.refuse_tracers(type(self).__name__, self.backend)
+            if hx is None and lengths is None and self._recent is not None:
+                found = self._run_again(input, time)
+                if found is not None:
+                    return found
         operands = self._operands()
         weight = operands.weights[0].ih
         check.sequences(input, self.input_size, self.batch_first)
@@ -183,6 +191,8 @@ class PhasedRNN(SavedModule):
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         output, final = self._run(operands, x, t, initial, length, low, working)
+        if hx is None and lengths is None and (x.is_cuda or self.backend == "cuda"):
+            self._remember(operands, x, t, low)
         if self.check_input:
             self._check_final(final[0], x, length)
         # A call that continues from a state has a part of longer sequences: units may open in another part.
@@ -195,6 +205,36 @@ class PhasedRNN(SavedModule):
         elif self.batch_first:
             output = output.transpose(0, 1)
         return output, final if len(final) > 1 else final[0]
+
+    def _run_again(self, input: Any, time: Any) -> tuple[Any, Any] | None:
+        """The result of a call without an initial state and lengths, if an earlier one like it is remembered."""
+        if not isinstance(input, Tensor) or not isinstance(time, Tensor) or tracing.in_forward_mode():
+            return None
+        if self._openings.active and self.training:  # what it watches are checked arguments
+            return None
+        assert self._recent is not None
+        x, t = (input.transpose(0, 1), time.transpose(0, 1)) if self.batch_first and input.dim() == 3 else (input, time)
+        found = self._recent.run(self._parameters.values(), self._settings(autocast_dtype(x.device)), x, t)
+        if found is None:
+            return None
+        output, final = found
+        if self.batch_first:
+            output = output.transpose(0, 1)
+        return output, (final[0].unsqueeze(0), final[1].unsqueeze(0)) if len(final) > 1 else final[0].unsqueeze(0)
+
+    def _remember(self, operands: Operands, x: Tensor, t: Tensor, low: torch.dtype | None) -> None:
+        """Remember a call without an initial state and lengths, with input (T, B, D) and times (T, B) as they were given."""
+        if self.num_layers * self._directions > 1 or torch.compiler.is_compiling():
+            return
+        problem = Problem(self.cell, operands.gates[0], x, t, (), operands.weights[0], None, low)
+        run = ops.again(problem, self.backend)
+        if run is not None:
+            self._recent = self._recent or Recent()
+            self._recent.add(self._parameters.values(), self._settings(low), problem, run)
+
+    def _settings(self, low: torch.dtype | None) -> tuple[Any, ...]:
+        """What a call depends on besides tensors."""
+        return self.training, self.leak, self.gate, self.backend, self.batch_first, low
 
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -17,7 +16,6 @@ from phased import check, init, tracing
 from phased.cell import Cell, Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
 from phased.openings import Openings
-from phased.ops.alike import Alike, alike
 
 Setting = init.Values | Sequence[init.Values]
 """One value for all layers, or a list with one for each layer."""
@@ -43,31 +41,6 @@ class Operands(NamedTuple):
     weights: list[Weights]
 
 
-class Checked(NamedTuple):
-    """Operands that are a module's own parameters, and what a later call has to compare before it may use them again."""
-
-    parameters: list[nn.Parameter | None]
-    alike: Alike
-    settings: tuple[Any, ...]
-    operands: Operands
-
-    def fits(self, parameters: Sequence[nn.Parameter | None], settings: tuple[Any, ...]) -> bool:
-        """Whether these are the same parameters, still alike in shape, dtype and device, with the same settings."""
-        if len(parameters) != len(self.parameters) or settings != self.settings:
-            return False
-        return all(map(is_, parameters, self.parameters)) and self.alike(*parameters)
-
-    @staticmethod
-    def of(parameters: list[nn.Parameter | None], settings: tuple[Any, ...], operands: Operands) -> Checked | None:
-        """None if an operand was computed from parameters, as peepholes, or is not the module's, as under functional_call."""
-        own = [parameter for parameter in parameters if type(parameter) is nn.Parameter]
-        weights = [weight for layer in operands.weights for weight in layer.present()]
-        used = [*weights, *(value for gate in operands.gates for value in gate.parameters())]
-        if len(own) < len(parameters) or not {id(each) for each in used} <= {id(each) for each in own}:
-            return None
-        return Checked(parameters, alike(own), settings, operands)
-
-
 class GatedModule(nn.Module):
     """The parameters of a PhasedLSTM or PhasedGRU, with torch.nn.LSTM's names and, for time, the gates' own."""
 
@@ -83,7 +56,6 @@ class GatedModule(nn.Module):
     gate: str
     leak: float
     _gate_starts: dict[str, list[Any]]
-    _checked: Checked | None = None  # of the last call
 
     def _register(self, learned: dict[str, list[bool]], device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Make the parameters, without values."""
@@ -199,7 +171,7 @@ class GatedModule(nn.Module):
     def weights(self) -> list[Weights]:
         """The weights, one set for each layer and direction."""
         self._renew()
-        return list(self._operands().weights)
+        return self._operands().weights
 
     def shortest_open_time(self) -> float:
         """The shortest open time of all units, period * ratio_on."""
@@ -207,23 +179,10 @@ class GatedModule(nn.Module):
             return min(float((gate.period * gate.ratio_on).min()) for gate in self.gates())
 
     def _operands(self) -> Operands:
-        """The gates and the weights of this call; parameters that do not fit raise.
+        """The gates and the weights of each layer and direction; parameters that do not fit raise.
 
-        load_state_dict(assign=True), functional_call and `.data = ...` replace parameters without a check. So each call checks
-        them; if they are those of the last call, by one comparison.
+        load_state_dict(assign=True), functional_call and `.data = ...` replace parameters without a check.
         """
-        if torch.compiler.is_compiling():
-            return self._check_operands()
-        own, settings = list(self._parameters.values()), (self.leak, self.training, self.gate)
-        checked = self._checked
-        if checked is not None and checked.fits(own, settings):
-            return checked.operands
-        operands = self._check_operands()
-        self._checked = Checked.of(own, settings, operands)
-        return operands
-
-    def _check_operands(self) -> Operands:
-        """The gates and the weights, each checked by its name."""
         shapes = self._shapes
         like = self._value("weight_ih_l0")
         dtype, device = like.dtype, like.device
@@ -288,8 +247,8 @@ class GatedModule(nn.Module):
         return hooks
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the parameters that older hooks compute: torch copies no tensor that belongs to a graph. Nor what was checked."""
-        computed = {*self._older_hooks(), "_checked"}
+        """Without the parameters that older hooks compute: torch copies no tensor that belongs to a graph."""
+        computed = self._older_hooks()
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
 from phased.ops import cpu, cuda, plain, reference
-from phased.ops.contract import Backend, Problem
+from phased.ops.contract import Again, Backend, Problem
 from phased.ops.cpu.clock import is_clock as is_clock
 from phased.ops.cpu.count import count as count
 from phased.ops.fallback import warn_once
@@ -77,6 +77,12 @@ def first_usable(candidates: list[Backend], device: torch.device, problem: Probl
     for provides, why in reasons:
         warn_once(str(device), provides, why)
     return None
+
+
+def again(problem: Problem, backend: str = "auto") -> Again | None:
+    """How the named backend runs problems like one that it has run; None if it does not know such problems."""
+    chosen = choose(backend, problem.input.device, problem)
+    return None if chosen.again is None else chosen.again(problem)
 
 
 def recurrence(

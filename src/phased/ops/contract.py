@@ -119,6 +119,10 @@ Recurrence = Callable[..., tuple[Tensor, State]]
 """The signature of `phased.ops.reference.recurrence`; with `Backend.takes_autocast`, also `autocast` of the problem."""
 
 
+Again = Callable[[Tensor, Tensor], "tuple[Tensor, State] | None"]
+"""The recurrence of an earlier problem with another input and other times, or None if it has to be called as it was before."""
+
+
 class Stepper(Protocol):
     """One sequence through a stack of layers, event by event; its state is one tensor each for h and c, (layers, H)."""
 
@@ -188,6 +192,9 @@ class Backend:
     refuses: Callable[[Problem], str | None] = refuses_nothing
     accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
     takes_autocast: bool = False  # whether it rounds to the dtype of the autocast region, and `run` takes it
+    # Runs problems again: given that all tensors are like those of a problem that has run, and others are input and time alone.
+    # None if the backend does not know such problems.
+    again: Callable[[Problem], Again | None] | None = None
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from phased.cell import CELLS, Cell, State, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.ops.contract import Gradients, Problem, Recurrence, Result, check_gradients, check_saved
+from phased.ops.contract import Again, Gradients, Problem, Recurrence, Result, check_gradients, check_saved
 from phased.ops.precision import without_autocast
 
 Forward = Callable[..., Result]
@@ -89,13 +89,15 @@ def operator(
     empty_state: bool = False,
     numbers: int = 0,
     recall: Callable[[Problem], Any] | None = None,
+    again: Callable[[Problem], Callable[[Tensor, Tensor], Any] | None] | None = None,
 ) -> Recurrence:
     """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
 
     `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data determine.
     `numbers`: how many integers it saves. `begin`, if given, is the forward pass of training: it may return before it knows them.
     With `empty_state`, a state without tensors stands for zeros. `recall(problem)`, if given, is what the backend knows of earlier
-    problems like this one, or None. They were checked, so this one is not; the passes get it as their last argument.
+    problems like this one, or None. They were checked, so this one is not; the passes get it as their last argument. If all tensors
+    of a problem are like those of an earlier one, and only input and time are others, `again(earlier)(input, time)` is the same.
     Outputs and gradients are contiguous, whatever the layout of the arguments.
     """
     forward_op = register(name, forward, backward, saved_like, empty_state, numbers)
@@ -132,7 +134,31 @@ def operator(
             output, final = forward(problem, keep, *also)[:2]
         return output, tuple(final)
 
+    def run_again(problem: Problem) -> Again | None:
+        """See `Backend.again`."""
+        recall_again = None if again is None or problem.time.requires_grad else again(problem)
+        if recall_again is None:
+            return None
+        cell, gate, _, _, state, weights, lengths, autocast = problem
+        others = [*state, *weights.present(), *gate.parameters()]
+        learns = any(tensor.requires_grad for tensor in (problem.input, *others))
+        # Function.apply without its support for torch.func's tensors, which are not like others.
+        apply: Any = super(torch.autograd.Function, eager).apply
+
+        def run(input: Tensor, time: Tensor) -> tuple[Tensor, State] | None:
+            known = recall_again(input, time)
+            if known is None:
+                return None
+            like = Problem(cell, gate, input, time, state, weights, lengths, autocast)
+            if learns and torch.is_grad_enabled():
+                output, *final = apply(like, (known,), input, *others)
+                return output, tuple(final)
+            return forward(like, False, known)[:2]
+
+        return run
+
     recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."
+    recurrence.again = run_again  # type: ignore[attr-defined]
     return recurrence
 
 

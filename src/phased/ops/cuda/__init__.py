@@ -11,5 +11,6 @@ BACKEND = Backend(
     missing=missing,
     accepts_empty_state=True,
     takes_autocast=True,
+    again=recurrence.again,  # type: ignore[attr-defined]
     provides="kernels",
 )

@@ -133,4 +133,4 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     ]
 
 
-recurrence = operator("cuda", forward, backward, saved_like, begin, empty_state=True, numbers=2, recall=repeated.recall)
+recurrence = operator("cuda", forward, backward, saved_like, begin, True, 2, repeated.recall, repeated.again)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -266,19 +266,30 @@ def key_of(problem: Problem) -> tuple[Any, ...]:
 
 
 def recall(problem: Problem) -> Batch | None:
-    """The batch of a problem that is like an earlier one; None if nothing is known of it, or its device is not the current one.
+    """The batch of a problem that is like an earlier one; None if nothing is known of it, or if it cannot run right now.
 
-    An earlier one was checked, so this one needs no check.
+    The earlier one was checked, so this one needs no check.
     """
-    if torch.cuda.current_device() != problem.input.device.index or torch.cuda.is_current_stream_capturing():
-        return None
     candidates = _KNOWN.get(key_of(problem))
-    if candidates is not None:
-        tensors = tensors_of(problem)
-        for known in candidates:
-            if known.alike(*tensors):
-                return known.batch(tensors)
-    return None
+    if candidates is None or not can_run(problem.input.device):
+        return None
+    tensors = tensors_of(problem)
+    return next((known.batch(tensors) for known in candidates if known.alike(*tensors)), None)
+
+
+def can_run(device: torch.device) -> bool:
+    """Whether listed passes can run on a GPU right now: it is the current one, and no graph is being recorded."""
+    return torch.cuda.current_device() == device.index and not torch.cuda.is_current_stream_capturing()
+
+
+def again(problem: Problem) -> Callable[[Tensor, Tensor], Batch | None] | None:
+    """The batch of a problem with another input and other times, given that all tensors are like its own; None as in `recall`."""
+    tensors, device = tensors_of(problem), problem.input.device
+    known = next((known for known in _KNOWN.get(key_of(problem), ()) if known.alike(*tensors)), None)
+    if known is None:
+        return None
+    batch, others = known.batch, tensors[2:]
+    return lambda input, time: batch([input, time, *others]) if can_run(device) else None
 
 
 def batch_of(problem: Problem) -> Batch | None:
