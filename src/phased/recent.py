@@ -51,9 +51,7 @@ class Recent:
             return None
         return call.run(input, time)
 
-    def add(
-        self, parameters: Collection[nn.Parameter | None], settings: Settings, problem: Problem, run: Again
-    ) -> None:
+    def add(self, parameters: Collection[nn.Parameter | None], settings: Settings, problem: Problem, run: Again) -> None:
         """Remember a call, unless the problem has tensors that are computed from parameters: they are others in every call."""
         own = [parameter for parameter in parameters if type(parameter) is nn.Parameter]
         used = [*problem.weights.present(), *problem.gate.parameters()]

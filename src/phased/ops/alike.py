@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from torch import Tensor
 
-try:
-    from torch._C._dynamo.guards import TensorGuards  # what torch.compile asks before it runs a compiled graph
-except ImportError:  # not part of torch's public interface
-    TensorGuards = None
+TensorGuards: Any = None  # what torch.compile asks before it runs a compiled graph; not part of torch's public interface
+with suppress(ImportError, AttributeError):
+    TensorGuards = import_module("torch._C._dynamo.guards").TensorGuards
 
 Alike = Callable[..., bool]
 """Whether as many tensors have the types, sizes, strides, dtypes, devices and need of a gradient of earlier ones."""

@@ -95,9 +95,12 @@ def operator(
 
     `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data determine.
     `numbers`: how many integers it saves. `begin`, if given, is the forward pass of training: it may return before it knows them.
-    With `empty_state`, a state without tensors stands for zeros. `recall(problem)`, if given, is what the backend knows of earlier
-    problems like this one, or None. They were checked, so this one is not; the passes get it as their last argument. If all tensors
-    of a problem are like those of an earlier one, and only input and time are others, `again(earlier)(input, time)` is the same.
+    With `empty_state`, a state without tensors stands for zeros.
+
+    `recall(problem)`, if given, is what the backend knows of earlier problems like this one, or None. They were checked, so this
+    one is not; the passes get it as their last argument. `again(earlier)(input, time)` is the same for a problem whose tensors
+    are like those of an earlier one, and that has another input and other times.
+
     Outputs and gradients are contiguous, whatever the layout of the arguments.
     """
     forward_op = register(name, forward, backward, saved_like, empty_state, numbers)
@@ -143,7 +146,7 @@ def operator(
         others = [*state, *weights.present(), *gate.parameters()]
         learns = any(tensor.requires_grad for tensor in (problem.input, *others))
         # Function.apply without its support for torch.func's tensors, which are not like others.
-        apply: Any = super(torch.autograd.Function, eager).apply
+        apply: Any = super(torch.autograd.Function, eager).apply  # type: ignore[misc]
 
         def run(input: Tensor, time: Tensor) -> tuple[Tensor, State] | None:
             known = recall_again(input, time)
@@ -242,9 +245,7 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
     return forward_op
 
 
-def eager_function(
-    forward: Forward, backward: Backward, begin: Callable[..., Result] | None
-) -> type[torch.autograd.Function]:
+def eager_function(forward: Forward, backward: Backward, begin: Callable[..., Result] | None) -> type[torch.autograd.Function]:
     """The same as an autograd.Function, without the operator's dispatch, which costs half a millisecond a call."""
 
     class Eager(torch.autograd.Function):

@@ -230,7 +230,7 @@ def test_a_graph_is_made_once_and_freed_with_its_list(listed):
 
 @needs_core
 @pytest.mark.parametrize("listed", [GraphRecorder], indirect=True)
-@pytest.mark.parametrize(("refused", "calls"), list(enumerate(["create", "add", "add", "instantiate"])))
+@pytest.mark.parametrize("refused, calls", list(enumerate(["create", "add", "add", "instantiate"])))
 def test_where_the_driver_makes_no_graph_kernels_are_launched_one_by_one(listed, refused, calls):
     made, recorder = listed
     recorder.statuses = [0] * refused + [801]
@@ -246,7 +246,7 @@ def test_where_the_driver_makes_no_graph_kernels_are_launched_one_by_one(listed,
 @needs_core
 def test_a_driver_without_graphs_launches_one_by_one(monkeypatch):
     class Old:
-        cuLaunchKernel = START(Recorder().start)  # noqa: N815 (the driver's name)
+        cuLaunchKernel = START(Recorder().start)
 
     monkeypatch.setattr(driver, "driver", Old)
     assert isinstance(driver.functions.__wrapped__(), core.Driver)

@@ -11,7 +11,7 @@ from on_gpu import batch, gradients, layer
 from phased import PhasedGRU, PhasedLSTM
 from phased.cell import CELLS
 from phased.init import LogUniform
-from phased.ops.cuda import stepwise
+from phased.ops.cuda import repeated, stepwise
 
 pytestmark = pytest.mark.gpu
 
@@ -310,3 +310,44 @@ def test_a_thread_that_has_never_used_the_gpu_can_use_the_kernels():
     thread.start()
     thread.join()
     assert torch.equal(got[0], expected)
+
+
+@pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
+@pytest.mark.parametrize("leak", [0.0, 0.01])
+@pytest.mark.parametrize("units", [40, 128])
+def test_calls_like_earlier_ones_give_the_bits_of_first_ones(monkeypatch, cls, leak, units):
+    rnn, (x, time) = layer(units, leak, cls=cls), batch(60)
+    rnn._openings.active = False
+    repeats = [gradients(rnn, x * factor, time + factor) for factor in range(6)]
+    assert rnn._recent is not None
+    assert rnn._recent._calls
+    monkeypatch.setattr(repeated, "LISTED_AFTER", 10**9)
+    monkeypatch.setattr(repeated, "_KNOWN", {})
+    rnn._recent = None
+    firsts = [gradients(rnn, x * factor, time + factor) for factor in range(6)]
+    assert rnn._recent is None
+    for one, other in zip(repeats, firsts, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_threads_and_streams_may_repeat_the_same_passes_at_once():
+    rnn, (x, time) = layer(), batch()
+    rnn._openings.active = False
+    expected = [rnn(factor * x, time)[0].detach() for factor in range(4)]
+    wrong, streams = [], [torch.cuda.Stream() for _ in range(4)]
+    torch.cuda.synchronize()
+
+    def run(number):
+        with torch.cuda.stream(streams[number]):
+            for turn in range(40):
+                factor = (number + turn) % 4
+                got = rnn(factor * x, time)[0].detach()
+                if not torch.equal(got, expected[factor]):
+                    wrong.append((number, turn))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

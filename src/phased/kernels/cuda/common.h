@@ -106,24 +106,31 @@ struct alignas(16) Record {
   Real v[kRecord];
 #endif
 
-  __device__ __forceinline__ void write(const Real numbers[kRecord]) {
+  static __device__ __forceinline__ Record of(const Real numbers[kRecord]) {
     Record record;
 #if PHASED_TAPE
     for (int i = 0; i < kRecord; i += 2) record.v[i / 2] = rounded_pair(kept(i, numbers[i]), kept(i + 1, numbers[i + 1]));
 #else
     for (int i = 0; i < kRecord; i++) record.v[i] = numbers[i];
 #endif
-    copy_words(this, &record);
+    return record;
   }
-  __device__ __forceinline__ void read(Real numbers[kRecord]) const {
-    Record record;
-    copy_words(&record, this);
+  __device__ __forceinline__ void unpack(Real numbers[kRecord]) const {
 #if PHASED_TAPE
-    for (int i = 0; i < kRecord; i++) numbers[i] = given(i, static_cast<unsigned short>(record.v[i / 2] >> 16 * (i % 2)));
+    for (int i = 0; i < kRecord; i++) numbers[i] = given(i, static_cast<unsigned short>(v[i / 2] >> 16 * (i % 2)));
 #else
-    for (int i = 0; i < kRecord; i++) numbers[i] = record.v[i];
+    for (int i = 0; i < kRecord; i++) numbers[i] = v[i];
 #endif
   }
+  // In memory, by words of sixteen bytes.
+  __device__ __forceinline__ void write(const Record& record) { copy_words(this, &record); }
+  __device__ __forceinline__ void write(const Real numbers[kRecord]) { write(of(numbers)); }
+  __device__ __forceinline__ Record read() const {
+    Record record;
+    copy_words(&record, this);
+    return record;
+  }
+  __device__ __forceinline__ void read(Real numbers[kRecord]) const { read().unpack(numbers); }
 
 #if PHASED_TAPE
   // A gate near 1 remembers for long because it is not quite 1, and a backward pass multiplies by the rest. So of a number between
@@ -135,7 +142,6 @@ struct alignas(16) Record {
     return is_share(i) && bits >> 15 ? 1 + x : x;
   }
 #endif
-  // By words of sixteen bytes.
   static __device__ __forceinline__ void copy_words(Record* to, const Record* from) {
     struct alignas(16) Word {
       int v[4];

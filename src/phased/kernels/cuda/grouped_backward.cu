@@ -60,7 +60,7 @@ __device__ __forceinline__ void compute_cells(const Backward& p, const Team& tea
     copy_struct(memory.tape + slot, p.tape + last - event);
   };
   int unit = 0, beyond = 0;  // of the lane's event; events of a step whose weights are not in shared memory
-  Real record[kRecord] = {};
+  Record kept = {};
   // The lane's event of those from `from` on, in step s, whose events are those from `begin` to `end`; before `from` all have
   // been read.
   const auto look = [&](int from, int s) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void compute_cells(const Backward& p, const Team& tea
     const bool there = from + lane < end;
     if (there) {
       unit = memory.unit[fetched.slot(from + lane)];
-      memory.tape[fetched.slot(from + lane)].read(record);
+      kept = memory.tape[fetched.slot(from + lane)].read();
     }
     StepEvents& step = memory.steps[s & 1];
     const int other = unit - int(p.ring);  // which of the units beyond shared memory, if it is one
@@ -86,7 +86,8 @@ __device__ __forceinline__ void compute_cells(const Backward& p, const Team& tea
     }
   };
   const auto take = [&](int event) {
-    Real to_h = memory.to_h[unit], to_c = memory.to_c[unit], w[3] = {};
+    Real to_h = memory.to_h[unit], to_c = memory.to_c[unit], w[3] = {}, record[kRecord];
+    kept.unpack(record);  // while the gradients are read
     peepholes(p.peephole, units, unit, w);
     const Shares share(record, w, to_h, to_c);
     memory.shares[event - begin] = share.products;

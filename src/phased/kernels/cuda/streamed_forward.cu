@@ -28,7 +28,13 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
   const int count = int(p.start[b * p.steps + length] - first);
   Copies at = memory.copies;
   int i = team.warp, slot = team.warp, due = -1;
-  Record* taped = p.keeps() ? p.tape + first + i : nullptr;
+  // What the tape keeps of an event is written while the warp's next event waits for its sums.
+  Record *taped = p.keeps() ? p.tape + first + i : nullptr, *before = nullptr;
+  Real record[kRecord] = {};
+  const auto write = [&] {
+    const Record rounded = Record::of(record);
+    if (lane == 0 && before) before->write(rounded);
+  };
   Arrival event;
   Part part;
   const auto fetch = [&] {  // event i, or, after the last, one that is never due
@@ -43,7 +49,9 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
       const int unit = event.head.unit;
       const Real k = event.head.k, h = at.h[unit], c = at.c[unit];
       const Real sum = product<Whole>(part, p.wh, unit, at.h, pitch, lane);
-      Real a[4], w[3] = {}, new_c, record[kRecord];
+      Real a[4], w[3] = {}, new_c;
+      write();
+      before = taped, taped += taped ? kWarps : 0;
       for (int g = 0; g < 4; g++) a[g] = __shfl_sync(kAll, sum, 8 * g) + event.terms[g];
       peepholes(p.peephole, p.units, unit, w);
       i += kWarps, slot += kWarps;
@@ -51,14 +59,12 @@ __device__ __forceinline__ void work_forward(const Forward& p, const Team& team,
       fetch();
       const Real new_h = accept(a, k, h, c, w, new_c, record);  // all lanes alike
       __syncwarp();  // all lanes have read c
-      if (lane == 0) {
-        at.other[unit] = new_h, at.c[unit] = new_c;
-        if (taped) taped->write(record), taped += kWarps;
-      }
+      if (lane == 0) at.other[unit] = new_h, at.c[unit] = new_c;
     }
     team.sync();
     at.swap();
   }
+  write();
 }
 
 // A helper has every kHelpers-th word of 32 units, and a lane one unit of each. What it copies at a step is the output of the step

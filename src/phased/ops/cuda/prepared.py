@@ -41,7 +41,7 @@ class Prepared:
     def of(
         batch: Batch | None, problem: Problem, output: Tensor, final: Sequence[Tensor], saved: Sequence[Tensor]
     ) -> Prepared | None:
-        """The backward pass of a forward pass; None if it is not listed, or if kernels read a copy of a tensor, which is not kept."""
+        """The backward pass of a forward pass; None if it is not listed, or kernels read a copy of a tensor that is not kept."""
         return None if batch is None or not batch.own else Prepared(batch, problem, output, final, saved)
 
     def __call__(
