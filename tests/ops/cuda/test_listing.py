@@ -1,7 +1,9 @@
 """Launches that are listed once and repeated with other addresses: by the core, and by Python where there is no core."""
 
 import ctypes
+import gc
 import struct
+import weakref
 
 import numpy as np
 import pytest
@@ -68,10 +70,11 @@ class GraphRecorder(Recorder):
     """Also notes graphs, each of whose functions answers with the next status. `calls`: which of them were called."""
 
     GRAPH, EXECUTABLE = 71, 72
+    GLOBAL, RELAXED = 0, 2  # modes of a thread: what it may do while a graph is recorded
 
     def __init__(self):
         super().__init__()
-        self.nodes, self.calls = [], []
+        self.nodes, self.calls, self.mode = [], [], self.GLOBAL
         out = ctypes.POINTER(POINTER)
         for given in (
             (self.create, out, ctypes.c_uint),
@@ -81,6 +84,7 @@ class GraphRecorder(Recorder):
             (self.start_graph, POINTER, POINTER),
             (self.destroy, POINTER),
             (self.destroy_executable, POINTER),
+            (self.exchange_mode, ctypes.POINTER(ctypes.c_int)),
         ):
             function, *arguments = given
             self.functions.append(ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(function))
@@ -98,8 +102,13 @@ class GraphRecorder(Recorder):
         assert one.function is one.pointers is one.context is None
         return one.kernel, tuple(one.grid), tuple(one.block), one.shared, unpacked(one.packed)
 
+    def exchange_mode(self, mode):
+        self.mode, mode[0] = mode[0], self.mode
+        return 0
+
     def create(self, graph, flags):
         assert flags == 0
+        assert self.mode == self.RELAXED
         self.nodes = []
         return self.called("create", graph, self.GRAPH)
 
@@ -111,6 +120,7 @@ class GraphRecorder(Recorder):
 
     def instantiate(self, executable, graph, flags):
         assert (graph, flags) == (self.GRAPH, 0)
+        assert self.mode == self.RELAXED
         return self.called("instantiate", executable, self.EXECUTABLE)
 
     def replace(self, executable, node, launch):
@@ -121,7 +131,7 @@ class GraphRecorder(Recorder):
         return status
 
     def start_graph(self, executable, stream):
-        assert executable == self.EXECUTABLE
+        assert (executable, self.mode) == (self.EXECUTABLE, self.GLOBAL)
         status = self.called("start")
         if not status:
             for kernel, grid, (block, *ones), shared, arguments in self.nodes:
@@ -130,11 +140,11 @@ class GraphRecorder(Recorder):
         return status
 
     def destroy(self, graph):
-        assert graph == self.GRAPH
+        assert (graph, self.mode) == (self.GRAPH, self.RELAXED)
         return self.called("destroy")
 
     def destroy_executable(self, executable):
-        assert executable == self.EXECUTABLE
+        assert (executable, self.mode) == (self.EXECUTABLE, self.RELAXED)
         return self.called("destroy_executable")
 
 
@@ -294,13 +304,43 @@ def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch
     monkeypatch.setattr(count.Count, "likely", (10**4, 9))
     if size == "not small":
         monkeypatch.setattr(uncounted, "SMALL", 0)
+    repeat, repeats = repeated.Listed.repeat, []
+    monkeypatch.setattr(repeated.Listed, "repeat", lambda self, *given: repeats.append(self) or repeat(self, *given))
     cases = [case_of(kind, seed=seed) for seed in range(3)]
     for case in cases:
         assert_contract(case, "cuda")
     forms = {form_of(case.problem("cuda", case.on("cuda"))) for case in cases}
     (lists,) = [repeated.lists_of(form) for form in forms]
-    assert lists.forward.cache_info()[:2] == (2, 1)  # hits and misses
-    assert sum(lists.backward.cache_info()[:2]) == 3
+    (forward,) = lists._forwards.values()
+    backwards = list(lists._backwards.values())
+    assert [each is forward for each in repeats] == [True, False] * 3
+    assert all(each in backwards for each in repeats[1::2])
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+def test_a_bounded_number_of_passes_is_listed(monkeypatch):
+    monkeypatch.setattr(repeated, "KEPT", 2)
+    case = Case(steps=12, hidden=9)
+    for guess in (1000, 2000, 3000):
+        monkeypatch.setattr(count.Count, "expected", guess)
+        assert_contract(case, "cuda")
+    lists = repeated.lists_of(form_of(case.problem("cuda", case.on("cuda"))))
+    assert len(lists._forwards) == len(lists._backwards) == 1
+
+
+@pytest.mark.usefixtures("a_gpu_in_numpy")
+def test_lists_are_freed_as_soon_as_they_are_forgotten(monkeypatch):
+    monkeypatch.setattr(count.Count, "expected", 10**4)
+    case = Case(steps=12, hidden=9)
+    assert_contract(case, "cuda")
+    gone = weakref.ref(repeated.lists_of(form_of(case.problem("cuda", case.on("cuda")))))
+    gc.disable()  # which might free them while a graph is recorded
+    try:
+        repeated.lists_of.cache_clear()
+        repeated._KNOWN.clear()
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")

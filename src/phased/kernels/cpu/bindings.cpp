@@ -260,9 +260,9 @@ void bind_clock(nb::module_& m) {
 // launch are its packed bytes, and pairs (argument, number of the address that is added to it).
 void bind_launches(nb::module_& m) {
   nb::class_<Driver>(m, "Driver").def("__init__", [](Driver* self, const std::vector<Address>& functions) {
-    static_assert(sizeof(Driver) == 8 * sizeof(void*));
-    Address all[8] = {};
-    std::copy_n(functions.begin(), std::min<size_t>(functions.size(), 8), all);
+    constexpr size_t count = sizeof(Driver) / sizeof(void*);
+    Address all[count] = {};
+    std::copy_n(functions.begin(), std::min(functions.size(), count), all);
     new (self) Driver;
     std::memcpy(self, all, sizeof(Driver));
   });

@@ -30,6 +30,21 @@ struct Driver {
   int (*start)(void* executable, void* stream);                                                 // cuGraphLaunch
   int (*destroy)(void* graph);                                                                  // cuGraphDestroy
   int (*destroy_executable)(void* executable);                                                  // cuGraphExecDestroy
+  int (*exchange_mode)(int* mode);  // cuThreadExchangeStreamCaptureMode
+};
+
+// While a graph of the user's is recorded, in this thread or in another, the driver refuses what might wait for the GPU, and what
+// was recorded is lost. Not in a thread of this mode: nothing that is done in it belongs to a recorded stream.
+class Relaxed {
+ public:
+  explicit Relaxed(const Driver& driver) : exchange_(driver.exchange_mode) { exchange_(&mode_); }
+  ~Relaxed() { exchange_(&mode_); }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+
+ private:
+  int (*exchange_)(int*);
+  int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; then the one before
 };
 
 constexpr int kNoContext = 201;  // CUDA_ERROR_INVALID_CONTEXT: the thread has to attach to one, and to try again
@@ -86,7 +101,7 @@ class Graph {
 
   // Returns the status of the last call. If it is not 0, there is no graph.
   int make(const Driver& driver, const Launch* launches, size_t count, const std::vector<uint64_t>& addresses) {
-    clear();
+    const Relaxed mode(driver);
     driver_ = driver;
     int status = driver.create(&graph_, 0);
     for (size_t i = 0; i < count && !status; i++) {
@@ -118,8 +133,10 @@ class Graph {
 
   // What runs is freed when it has ended.
   void clear() {
+    if (!graph_) return;
+    const Relaxed mode(driver_);
     if (executable_) driver_.destroy_executable(executable_);
-    if (graph_) driver_.destroy(graph_);
+    driver_.destroy(graph_);
     executable_ = graph_ = nullptr;
     nodes_.clear();
   }

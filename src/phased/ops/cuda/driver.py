@@ -43,6 +43,7 @@ OF_GRAPHS = (
     "cuGraphLaunch",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
+    "cuThreadExchangeStreamCaptureMode",
 )
 
 

@@ -120,8 +120,8 @@ class Lists:
     def __init__(self, form: Form) -> None:
         self.form = form
         self.call = Call(form.problem(Listing(form.device)))
-        self.forward = lru_cache(maxsize=KEPT)(self._forward)
-        self.backward = lru_cache(maxsize=KEPT)(self._backward)
+        self._forwards: dict[Capacity, Listed] = {}
+        self._backwards: dict[tuple[Any, ...], Listed] = {}
 
     @cached_property
     def possible(self) -> bool:
@@ -145,8 +145,23 @@ class Lists:
         """Whether a backward pass over so many events is listed: if the tape's room is a guess, which is one of few numbers."""
         return count < room or (self.call.dense and count == room)
 
-    def _forward(self, capacity: Capacity) -> Listed:
+    def forward(self, capacity: Capacity) -> Listed:
         """A forward pass whose events are not counted yet."""
+        found = self._forwards.get(capacity)
+        return found or kept(self._forwards, capacity, self._list_forward(capacity))
+
+    def backward(
+        self, room: int, density: Density, to_output: tuple[int, ...] | None, to_final: tuple[bool, ...], with_input: bool
+    ) -> Listed:
+        """A backward pass over a tape for so many events.
+
+        `to_output`: the strides of the gradient to the output, or None; `to_final`: which final states have a gradient.
+        """
+        key = room, density, to_output, to_final, with_input
+        found = self._backwards.get(key)
+        return found or kept(self._backwards, key, self._list_backward(*key))
+
+    def _list_forward(self, capacity: Capacity) -> Listed:
         listing = Listing(self.form.device)
         problem = self.form.problem(listing)
         slot = (listing.number(), listing.number())
@@ -155,13 +170,9 @@ class Lists:
         output, final, tape = call.count_and_run(capacity, slot)
         return Listed(listing, [listing.made(tensor) for tensor in (output, *final, call.schedule, tape)])
 
-    def _backward(
+    def _list_backward(
         self, room: int, density: Density, to_output: tuple[int, ...] | None, to_final: tuple[bool, ...], with_input: bool
     ) -> Listed:
-        """A backward pass over a tape for so many events.
-
-        `to_output`: the strides of the gradient to the output, or None; `to_final`: which final states have a gradient.
-        """
         (steps, batch, _), units, real, known = self.form.input, self.form.units, self.form.dtype, self.call
         listing = Listing(self.form.device)
         problem = self.form.problem(listing)
@@ -200,6 +211,14 @@ class Lists:
         density = Density.of(self.call.rows, self.call.units, most, count)
         listed = self.backward(room, density, strides, tuple([each is not None for each in to_final]), with_input)
         return listed.repeat([*given, *map(address, wanted)], allocated, self.form.states)
+
+
+def kept(lists: dict[Any, Listed], key: Any, listed: Listed) -> Listed:
+    """The pass, which is kept under its key."""
+    if len(lists) >= KEPT:
+        lists.clear()
+    lists[key] = listed
+    return listed
 
 
 lists_of = lru_cache(maxsize=KEPT)(Lists)
