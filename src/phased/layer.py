@@ -31,10 +31,10 @@ class PhasedRNN(SavedModule):
     check_time: bool = True
     """Whether times of CPU tensors are checked: finite, never decreasing, not made equal by rounding. Set to False to skip."""
 
-    _recent: Recent | None = None
-
     check_input: bool = True
     """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
+
+    _recent: Recent | None = None
 
     def __init__(
         self,
@@ -185,13 +185,13 @@ class PhasedRNN(SavedModule):
         if lengths is not None and not batched:
             raise ValueError("lengths must be None for unbatched input: it has one sequence. Pass input[:length] instead.")
         length = None if lengths is None else check.lengths(lengths, batch, steps, input.device)
-        t = self.checked_time(t, length)
+        given, t = t, self.checked_time(t, length)
         initial = self._initial_state(hx, batch, batched, weight)
 
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         output, final = self._run(operands, x, t, initial, length, low, working)
-        if hx is None and lengths is None and (x.is_cuda or self.backend == "cuda"):
+        if hx is None and lengths is None and batched and t is given and (x.is_cuda or self.backend == "cuda"):
             self._remember(operands, x, t, low)
         if self.check_input:
             self._check_final(final[0], x, length)
@@ -208,12 +208,14 @@ class PhasedRNN(SavedModule):
 
     def _run_again(self, input: Any, time: Any) -> tuple[Any, Any] | None:
         """The result of a call without an initial state and lengths, if an earlier one like it is remembered."""
-        if not isinstance(input, Tensor) or not isinstance(time, Tensor) or tracing.in_forward_mode():
+        if not isinstance(input, Tensor) or not isinstance(time, Tensor) or tracing.is_valueless(input):
+            return None
+        if input.dim() != 3 or time.dim() != 2 or input.is_nested or tracing.in_forward_mode():
             return None
         if self._openings.active and self.training:  # what it watches are checked arguments
             return None
         assert self._recent is not None
-        x, t = (input.transpose(0, 1), time.transpose(0, 1)) if self.batch_first and input.dim() == 3 else (input, time)
+        x, t = (input.transpose(0, 1), time.transpose(0, 1)) if self.batch_first else (input, time)
         found = self._recent.run(self._parameters.values(), self._settings(autocast_dtype(x.device)), x, t)
         if found is None:
             return None
@@ -223,18 +225,24 @@ class PhasedRNN(SavedModule):
         return output, (final[0].unsqueeze(0), final[1].unsqueeze(0)) if len(final) > 1 else final[0].unsqueeze(0)
 
     def _remember(self, operands: Operands, x: Tensor, t: Tensor, low: torch.dtype | None) -> None:
-        """Remember a call without an initial state and lengths, with input (T, B, D) and times (T, B) as they were given."""
-        if self.num_layers * self._directions > 1 or torch.compiler.is_compiling():
+        """Remember a call without an initial state and lengths, with input (T, B, D) and times (T, B) as they were given.
+
+        Not of stacks and two directions, nor where operands are converted or computed from parameters in every call.
+        """
+        weights = operands.weights[0]
+        if self.num_layers * self._directions > 1 or self.peephole or weights.ih.dtype != x.dtype:
             return
-        problem = Problem(self.cell, operands.gates[0], x, t, (), operands.weights[0], None, low)
+        if torch.compiler.is_compiling() or tracing.is_valueless(x):
+            return
+        problem = Problem(self.cell, operands.gates[0], x, t, (), weights, None, low)
         run = ops.again(problem, self.backend)
         if run is not None:
             self._recent = self._recent or Recent()
             self._recent.add(self._parameters.values(), self._settings(low), problem, run)
 
     def _settings(self, low: torch.dtype | None) -> tuple[Any, ...]:
-        """What a call depends on besides tensors."""
-        return self.training, self.leak, self.gate, self.backend, self.batch_first, low
+        """What the recurrence depends on besides tensors."""
+        return self.training, self.leak, self.gate, self.backend, low
 
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""

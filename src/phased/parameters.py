@@ -247,8 +247,8 @@ class GatedModule(nn.Module):
         return hooks
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the parameters that older hooks compute: torch copies no tensor that belongs to a graph."""
-        computed = self._older_hooks()
+        """Without the parameters that older hooks compute: torch copies no tensor that belongs to a graph. Nor the last calls."""
+        computed = {*self._older_hooks(), "_recent"}
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -10,54 +10,53 @@ from collections.abc import Collection
 from operator import is_
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from phased.cell import State
 from phased.ops.alike import Alike, alike
 from phased.ops.contract import Again, Problem
 
-KEPT = 16  # shapes of input
+KEPT = 16  # calls
 
+Parameters = Collection[nn.Parameter | None]
 Settings = tuple[Any, ...]
 
 
 class Call(NamedTuple):
-    """A call that was checked, and how to run one like it."""
+    """A call that was checked: what its tensors are compared with, and how to run one like it."""
 
-    parameters: list[nn.Parameter]
-    settings: Settings
-    alike: Alike  # to its input, times and parameters
+    alike: Alike
     run: Again
 
 
 class Recent:
-    """The last calls of a layer, by the shape of their input."""
+    """The last calls of a layer with its present parameters, by the shape of their input and the layer's settings."""
 
     def __init__(self) -> None:
-        self._calls: dict[torch.Size, Call] = {}
+        self._parameters: list[nn.Parameter] = []
+        self._calls: dict[tuple[Any, ...], Call] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Recent, ()  # copies start without
-
-    def run(
-        self, parameters: Collection[nn.Parameter | None], settings: Settings, input: Tensor, time: Tensor
-    ) -> tuple[Tensor, State] | None:
-        """The output and the final state, if the call is like an earlier one with the same parameters and settings."""
-        call = self._calls.get(input.shape)
-        if call is None or call.settings != settings or len(parameters) != len(call.parameters):
+    def run(self, parameters: Parameters, settings: Settings, input: Tensor, time: Tensor) -> tuple[Tensor, State] | None:
+        """The output and the final state, if the call is like an earlier one."""
+        if not self._are_mine(parameters):
+            self._calls.clear()  # nothing of replaced parameters is kept
+            self._parameters.clear()
             return None
-        if not all(map(is_, parameters, call.parameters)) or not call.alike(input, time, *parameters):
-            return None
-        return call.run(input, time)
+        call = self._calls.get((input.shape, settings))
+        return None if call is None or not call.alike(input, time, *parameters) else call.run(input, time)
 
-    def add(self, parameters: Collection[nn.Parameter | None], settings: Settings, problem: Problem, run: Again) -> None:
+    def add(self, parameters: Parameters, settings: Settings, problem: Problem, run: Again) -> None:
         """Remember a call, unless the problem has tensors that are computed from parameters: they are others in every call."""
         own = [parameter for parameter in parameters if type(parameter) is nn.Parameter]
         used = [*problem.weights.present(), *problem.gate.parameters()]
         if len(own) < len(parameters) or not {id(each) for each in used} <= {id(each) for each in own}:
             return
-        if len(self._calls) >= KEPT:
+        if not self._are_mine(own):
             self._calls.clear()
-        like = alike([problem.input, problem.time, *own])
-        self._calls[problem.input.shape] = Call(own, settings, like, run)
+        self._parameters, key = own, (problem.input.shape, settings)
+        if key not in self._calls and len(self._calls) >= KEPT:
+            del self._calls[next(iter(self._calls))]  # the oldest
+        self._calls[key] = Call(alike([problem.input, problem.time, *own]), run)
+
+    def _are_mine(self, parameters: Parameters) -> bool:
+        return len(parameters) == len(self._parameters) and all(map(is_, parameters, self._parameters))

@@ -64,8 +64,16 @@ def test_python_compares_where_torch_does_not(monkeypatch):
     monkeypatch.setattr(alike, "by_torch", lambda tensors: lambda *others: False)  # not even itself
     assert alike.alike([x, parameter])(x, parameter)
     monkeypatch.undo()
-    monkeypatch.setattr(alike, "TensorGuards", None)
-    assert by_torch([x]) is None
-    like = alike.alike([x, parameter])
-    assert like(x, parameter)
-    assert not like(x.T, parameter)
+    for absent in (None, lambda *tensors, sizes, strides: None):  # or with other arguments in another version
+        monkeypatch.setattr(alike, "TensorGuards", absent)
+        assert by_torch([x]) is None
+        like = alike.alike([x, parameter])
+        assert like(x, parameter)
+        assert not like(x.T, parameter)
+
+
+def test_the_same_parameter_may_be_used_twice():
+    _, parameter = earlier()
+    like = alike.alike([parameter, parameter])
+    assert like(parameter, parameter)
+    assert not like(parameter, parameter.detach())

@@ -24,12 +24,15 @@ def alike(tensors: Sequence[Tensor]) -> Alike:
 
 
 def by_torch(tensors: Sequence[Tensor]) -> Alike | None:
-    """The comparison by torch; None if it has none."""
-    if TensorGuards is None:
-        return None
+    """The comparison by torch, which also compares its own state (modes, autocast); None if this version has none.
+
+    It does not take the same tensor twice.
+    """
     sizes, strides = [list(tensor.shape) for tensor in tensors], [list(tensor.stride()) for tensor in tensors]
-    check: Alike = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
-    return check
+    with suppress(TypeError, RuntimeError):
+        check: Alike = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+        return check
+    return None
 
 
 def by_python(tensors: Sequence[Tensor]) -> Alike:

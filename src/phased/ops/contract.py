@@ -120,7 +120,7 @@ Recurrence = Callable[..., tuple[Tensor, State]]
 
 
 Again = Callable[[Tensor, Tensor], "tuple[Tensor, State] | None"]
-"""The recurrence of an earlier problem with another input and other times, or None if it has to be called as it was before."""
+"""Output and final state of an earlier problem with another input and other times; None if it has to be called as before."""
 
 
 class Stepper(Protocol):
@@ -192,8 +192,8 @@ class Backend:
     refuses: Callable[[Problem], str | None] = refuses_nothing
     accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
     takes_autocast: bool = False  # whether it rounds to the dtype of the autocast region, and `run` takes it
-    # Runs problems again: given that all tensors are like those of a problem that has run, and others are input and time alone.
-    # None if the backend does not know such problems.
+    # `again(problem)(input, time)` runs a problem once more, with another input and other times that are like its own (`alike`).
+    # None if the backend cannot do so, for any problem or for this one.
     again: Callable[[Problem], Again | None] | None = None
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"

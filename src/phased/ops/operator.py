@@ -98,8 +98,8 @@ def operator(
     With `empty_state`, a state without tensors stands for zeros.
 
     `recall(problem)`, if given, is what the backend knows of earlier problems like this one, or None. They were checked, so this
-    one is not; the passes get it as their last argument. `again(earlier)(input, time)` is the same for a problem whose tensors
-    are like those of an earlier one, and that has another input and other times.
+    one is not; `forward` and `begin` get it as one more argument. `again(earlier)(input, time)` is the same for an earlier
+    problem with another input and other times, which are like its own.
 
     Outputs and gradients are contiguous, whatever the layout of the arguments.
     """
@@ -145,7 +145,7 @@ def operator(
         cell, gate, _, _, state, weights, lengths, autocast = problem
         others = [*state, *weights.present(), *gate.parameters()]
         learns = any(tensor.requires_grad for tensor in (problem.input, *others))
-        # Function.apply without its support for torch.func's tensors, which are not like others.
+        # Function.apply without its support for torch.func: tensors of a transform are like no others, and never get here.
         apply: Any = super(torch.autograd.Function, eager).apply  # type: ignore[misc]
 
         def run(input: Tensor, time: Tensor) -> tuple[Tensor, State] | None:

@@ -6,7 +6,7 @@ import torch
 import contract
 from emulator import Emulator
 from phased import ops
-from phased.ops.cuda import count, driver, kernels, repeated
+from phased.ops.cuda import count, driver, kernels, known, repeated
 
 
 class H200:
@@ -19,9 +19,9 @@ def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
     """What is guessed is known by an address, which a layer of another test may have had; tests may change what is listed."""
     count.EXPECTED.clear()
     repeated.lists_of.cache_clear()
-    monkeypatch.setattr(repeated, "LISTED_AFTER", 0)
-    monkeypatch.setattr(repeated, "_PASSES", {})
-    monkeypatch.setattr(repeated, "_KNOWN", {})
+    monkeypatch.setattr(known, "LISTED_AFTER", 0)
+    monkeypatch.setattr(known, "_PASSES", {})
+    monkeypatch.setattr(known, "_KNOWN", {})
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def a_gpu_in_numpy():
         patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
         patch.setattr(torch.cuda, "current_device", lambda: None)
         patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-        patch.setattr(ops, "choose", lambda name, device, problem: ops.backends()[name])
+        patch.setattr(ops, "choose", lambda name, device, problem=None: ops.backends()[name])
         patch.setattr(ops, "require", lambda name: None)
         patch.setattr(contract, "device_of", lambda backend: torch.device("cpu"))
         yield

@@ -11,7 +11,7 @@ from on_gpu import batch, gradients, layer
 from phased import PhasedGRU, PhasedLSTM
 from phased.cell import CELLS
 from phased.init import LogUniform
-from phased.ops.cuda import repeated, stepwise
+from phased.ops.cuda import known, stepwise
 
 pytestmark = pytest.mark.gpu
 
@@ -321,8 +321,8 @@ def test_calls_like_earlier_ones_give_the_bits_of_first_ones(monkeypatch, cls, l
     repeats = [gradients(rnn, x * factor, time + factor) for factor in range(6)]
     assert rnn._recent is not None
     assert rnn._recent._calls
-    monkeypatch.setattr(repeated, "LISTED_AFTER", 10**9)
-    monkeypatch.setattr(repeated, "_KNOWN", {})
+    monkeypatch.setattr(known, "LISTED_AFTER", 10**9)
+    monkeypatch.setattr(known, "_KNOWN", {})
     rnn._recent = None
     firsts = [gradients(rnn, x * factor, time + factor) for factor in range(6)]
     assert rnn._recent is None

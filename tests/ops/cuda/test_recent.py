@@ -2,16 +2,21 @@
 
 import copy
 import pickle
+import weakref
 
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn.utils import parametrize
 
+from contract import Case, assert_contract
 from layers import each_layer, states
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count
+from phased.ops.cuda import count, known, repeated
 from phased.recent import KEPT
 
 pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
@@ -58,10 +63,18 @@ def assert_same(layer, twin, *call, **more):
             torch.testing.assert_close(x, y, atol=1e-4, rtol=1e-3, msg=output)
 
 
-def remembered(layer, monkeypatch):
-    """Whether a call does without checks from now on: they raise."""
-    assert layer._recent is not None
-    with monkeypatch.context() as patch:
+def warmed_up(**settings):
+    """A layer that remembers a call, and its twin."""
+    rnn, twin = made(**settings)
+    for seed in range(3):
+        rnn(*batch(seed, batch_first=rnn.batch_first))
+    assert_remembered(rnn)
+    return rnn, twin
+
+
+def assert_remembered(layer):
+    """A call does without checks from now on: they raise."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(layer), "_operands", lambda self: pytest.fail("checked"))
         layer(*batch(9, batch_first=layer.batch_first))
 
@@ -69,14 +82,14 @@ def remembered(layer, monkeypatch):
 @each_layer
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_call_like_the_last_is_not_checked_and_is_right(monkeypatch, make, batch_first, bias):
+def test_a_call_like_the_last_is_not_checked_and_is_right(make, batch_first, bias):
     rnn, twin = made(make, batch_first=batch_first, bias=bias)
     for seed in range(4):
         assert_same(rnn, twin, *batch(seed, batch_first=batch_first))
-    remembered(rnn, monkeypatch)
+    assert_remembered(rnn)
     with torch.no_grad():
         assert_same(rnn, twin, *batch(5, batch_first=batch_first))
-        remembered(rnn, monkeypatch)
+        assert_remembered(rnn)
 
 
 def test_parameters_that_an_optimiser_changes_are_read_anew():
@@ -116,18 +129,24 @@ CHANGES = {
     "another shape of the gate": lambda rnn: setattr(rnn, "gate", "square"),
     "eval": lambda rnn: rnn.eval(),
     "another open ratio": lambda rnn: rnn.ratio_on_l0.data.fill_(0.9),
+    "batch_first": lambda rnn: setattr(rnn, "batch_first", True),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_has_changed_in_a_layer_is_found(change):
-    rnn, twin = made(leak=0.01) if change is CHANGES["eval"] else made()
-    for seed in range(3):
-        rnn(*batch(seed))
+    rnn, twin = warmed_up(leak=0.01) if change is CHANGES["eval"] else warmed_up()
     for each in (rnn, twin):
         change(each)
     for seed in range(3):
-        assert_same(rnn, twin, *batch(seed))
+        assert_same(rnn, twin, *batch(seed, batch_first=rnn.batch_first))
+
+
+def test_another_backend_computes_the_next_call(monkeypatch):
+    rnn, _ = warmed_up()
+    rnn.backend = "reference"
+    monkeypatch.setattr(repeated.Batch, "run_forward", lambda *given: pytest.fail("by the kernels"))
+    rnn(*batch())
 
 
 CALLS = {
@@ -144,7 +163,7 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_call_of_another_kind_between_others_is_right(call):
-    rnn, twin = made()
+    rnn, twin = warmed_up()
     given, more = call()
     for seed in range(3):
         assert_same(rnn, twin, *batch(seed))
@@ -156,6 +175,8 @@ WRONG = {
     "an input of another dtype": (lambda x, time: (x.double(), time), TypeError, "dtype"),
     "an input that is a list": (lambda x, time: (x.tolist(), time), TypeError, "torch.Tensor"),
     "times of another shape": (lambda x, time: (x, time[:-1]), ValueError, "shape"),
+    "times of one sequence": (lambda x, time: (x, time[0]), ValueError, "shape"),
+    "a time": (lambda x, time: (x, time[0, 0]), ValueError, "shape"),
     "times that are a list": (lambda x, time: (x, time.tolist()), TypeError, "torch.Tensor"),
     "no times": (lambda x, time: (x, None), TypeError, "torch.Tensor"),
     "times that need a gradient": (lambda x, time: (x, time.double().requires_grad_()), RuntimeError, "gradient to time"),
@@ -163,40 +184,36 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("wrong, error, words", WRONG.values(), ids=WRONG)
-def test_a_wrong_call_raises_as_the_first_one_does(wrong, error, words):
-    rnn, _ = made()
-    for seed in range(3):
-        rnn(*batch(seed))
+def test_a_wrong_call_raises_as_the_first_one_does(wrong, error, words, batch_first):
+    rnn, _ = warmed_up(batch_first=batch_first)
     with pytest.raises(error, match=words):
-        rnn(*wrong(*batch()))
+        rnn(*wrong(*batch(batch_first=batch_first)))
 
 
 def test_a_parameter_of_a_wrong_shape_raises():
-    rnn, _ = made()
-    for seed in range(3):
-        rnn(*batch(seed))
+    rnn, _ = warmed_up()
     rnn.weight_hh_l0.data = rnn.weight_hh_l0.data[:, :-1]
     with pytest.raises(ValueError, match="weight_hh_l0 must have shape"):
         rnn(*batch())
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated:DeprecationWarning")
-def test_transforms_and_tracers_are_refused_all_the_same():
-    rnn, _ = made()
-    for seed in range(3):
-        rnn(*batch(seed))
+@pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated:DeprecationWarning")
+def test_transforms_tracers_and_tangents_are_refused_all_the_same():
+    rnn, _ = warmed_up()
     with pytest.raises(RuntimeError, match=r"torch\.func"):
         torch.func.vmap(lambda x, time: rnn(x, time)[0])(*(each.unsqueeze(0) for each in batch()))
     with pytest.raises(RuntimeError, match=r"torch\.jit\.trace"):
         torch.jit.trace(rnn, batch(), check_trace=False)
+    x, time = batch()
+    with torch.no_grad(), forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward_ad"):
+        rnn(forward_ad.make_dual(x, torch.ones_like(x)), time)
 
 
 def test_autocast_is_noticed():
-    rnn, _ = made()
-    fresh = copy.deepcopy(rnn)
-    for seed in range(3):
-        exact = rnn(*batch(seed))[0]
+    rnn, _ = warmed_up()
+    fresh, exact = copy.deepcopy(rnn), rnn(*batch(2))[0]
     found = {}
     for dtype in (torch.bfloat16, torch.float16):
         with torch.autocast("cpu", dtype):
@@ -217,25 +234,91 @@ def test_the_first_batches_of_training_are_watched():
 
 
 def test_copies_start_without_memories():
-    rnn, twin = made()
-    for seed in range(3):
-        rnn(*batch(seed))
-    assert rnn._recent is not None
-    assert rnn._recent._calls
+    rnn, twin = warmed_up()
+    assert b"phased.recent" not in pickle.dumps(rnn)  # a version without it can read the file
     for copied in (copy.deepcopy(rnn), pickle.loads(pickle.dumps(rnn))):
-        assert not copied._recent._calls
+        assert copied._recent is None
         assert_same(copied, twin, *batch())
         another_parameter(copied)
         assert not torch.equal(copied(*batch())[0], rnn(*batch())[0])
     assert_same(rnn, twin, *batch())
 
 
-def test_a_bounded_number_of_shapes_is_remembered():
+def test_a_bounded_number_of_calls_is_remembered():
     rnn, _ = made()
     for steps in range(1, KEPT + 4):
         for seed in range(2):
             rnn(*batch(seed, steps=steps))
-    assert len(rnn._recent._calls) == 3
+    assert len(rnn._recent._calls) == KEPT
+    rnn(*batch(steps=KEPT))
+    rnn.eval()(*batch(steps=KEPT))
+    assert len(rnn._recent._calls) == KEPT
+
+
+def test_training_and_evaluation_by_turns_are_both_remembered():
+    rnn, _ = warmed_up()
+    for _ in range(3):
+        rnn.eval()(*batch())
+    assert_remembered(rnn)
+    assert_remembered(rnn.train())
+
+
+def test_nothing_of_replaced_parameters_is_kept():
+    rnn, _ = warmed_up()
+    for steps in range(3, 6):
+        rnn(*batch(steps=steps))
+        rnn(*batch(steps=steps))
+    gone = weakref.ref(rnn.weight_hh_l0)
+    rnn.load_state_dict({name: value.clone() for name, value in rnn.state_dict().items()}, assign=True)
+    rnn(*batch())
+    assert gone() is None
+
+
+def test_a_graph_that_is_recorded_is_noticed(monkeypatch):
+    rnn, twin = warmed_up()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(repeated.Batch, "run_forward", lambda *given: pytest.fail("listed"))
+    assert_same(rnn, twin, *batch())
+
+
+def test_times_that_a_subclass_changes_are_changed_in_every_call():
+    class Slower(PhasedLSTM):
+        def checked_time(self, time, lengths):
+            return super().checked_time(time, lengths) / 2
+
+    rnn, twin = made(Slower)
+    for seed in range(4):
+        x, time = batch(seed)
+        assert_same(rnn, twin, x, time)
+        assert not torch.equal(rnn(x, time)[0], rnn(x, 2 * time)[0])
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_shapes_may_be_symbols(warm):
+    rnn, _ = warmed_up() if warm else made()
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    x, time = (mode.from_tensor(each, symbolic_context=None) for each in batch())
+    with mode:
+        assert rnn(x, time)[0].dim() == 3
+
+
+def test_a_second_bias_that_is_missing_is_found():
+    case = Case(steps=STEPS, hidden=UNITS)
+    assert_contract(case, "cuda")
+    problem = case.problem("cuda", case.on("cuda"))
+    broken = problem._replace(weights=problem.weights._replace(bias_hh=None))
+    assert known.recall(problem) is not None
+    assert known.recall(broken) is None
+
+
+def test_only_forward_passes_are_learned_from():
+    case = Case(steps=STEPS, hidden=UNITS, dtype=torch.float32)
+    leaves = case.on("cuda")
+    output, *_ = case.run("cuda", leaves)
+    before = {key: list(each) for key, each in known._KNOWN.items()}
+    leaves["weight_hh"].data = leaves["weight_hh"].data.T.contiguous().T  # other strides
+    torch.autograd.grad(output.sum(), list(leaves.values()))
+    assert before == known._KNOWN
 
 
 @pytest.mark.parametrize("settings", [{"num_layers": 2}, {"bidirectional": True}, {"peephole": True}], ids=str)

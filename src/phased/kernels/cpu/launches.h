@@ -33,8 +33,8 @@ struct Driver {
   int (*exchange_mode)(int* mode);  // cuThreadExchangeStreamCaptureMode
 };
 
-// While a graph of the user's is recorded, in this thread or in another, the driver refuses what might wait for the GPU, and what
-// was recorded is lost. Not in a thread of this mode: nothing that is done in it belongs to a recorded stream.
+// While a graph of the user's is recorded, in this thread or in another, the driver refuses what might wait for the GPU or
+// allocate, and what was recorded is lost. Not in this mode of a thread, in which nothing belongs to a recorded stream.
 class Relaxed {
  public:
   explicit Relaxed(const Driver& driver) : exchange_(driver.exchange_mode) { exchange_(&mode_); }
@@ -96,12 +96,21 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
   ~Graph() { clear(); }
 
-  bool made() const { return executable_ != nullptr; }
   bool refused() const { return refused_; }  // by the driver, which is not asked again
 
-  // Returns the status of the last call. If it is not 0, there is no graph.
-  int make(const Driver& driver, const Launch* launches, size_t count, const std::vector<uint64_t>& addresses) {
+  // Runs all launches, or none. Returns the status of the driver's last call.
+  int run(const Driver& driver, void* stream, const Launch* launches, size_t count, const std::vector<uint64_t>& addresses) {
     const Relaxed mode(driver);
+    int status = executable_ ? replace(launches, count, addresses) : make(driver, launches, count, addresses);
+    if (!status) status = driver.start(executable_, stream);
+    refused_ = status && status != kNoContext;
+    if (refused_) clear();
+    return status;
+  }
+
+ private:
+  int make(const Driver& driver, const Launch* launches, size_t count, const std::vector<uint64_t>& addresses) {
+    clear();
     driver_ = driver;
     int status = driver.create(&graph_, 0);
     for (size_t i = 0; i < count && !status; i++) {
@@ -111,21 +120,19 @@ class Graph {
       status = driver.add(&made, graph_, nodes_.empty() ? nullptr : &nodes_.back(), nodes_.empty() ? 0 : 1, &node);
       nodes_.push_back(made);
     }
-    if (!status) status = driver.instantiate(&executable_, graph_, 0);
-    if (status) clear();
-    refused_ = status && status != kNoContext;
+    return status ? status : driver.instantiate(&executable_, graph_, 0);
+  }
+
+  int replace(const Launch* launches, size_t count, const std::vector<uint64_t>& addresses) {
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++) {
+      Packed packed(launches[i].filled(addresses));
+      const KernelNode node = node_of(launches[i], packed);
+      status = driver_.replace(executable_, nodes_[i], &node);
+    }
     return status;
   }
 
-  int replace(size_t i, const Launch& launch, const std::vector<uint64_t>& addresses) {
-    Packed packed(launch.filled(addresses));
-    const KernelNode node = node_of(launch, packed);
-    return driver_.replace(executable_, nodes_[i], &node);
-  }
-
-  int start(void* stream) { return driver_.start(executable_, stream); }
-
- private:
   static KernelNode node_of(const Launch& launch, Packed& packed) {
     return {nullptr, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.block, 1, 1}, launch.shared,
             nullptr, packed.parts(),  launch.kernel, nullptr};
@@ -133,12 +140,12 @@ class Graph {
 
   // What runs is freed when it has ended.
   void clear() {
+    nodes_.clear();
     if (!graph_) return;
     const Relaxed mode(driver_);
     if (executable_) driver_.destroy_executable(executable_);
     driver_.destroy(graph_);
     executable_ = graph_ = nullptr;
-    nodes_.clear();
   }
 
   Driver driver_{};
@@ -156,10 +163,8 @@ class Launches {
     const std::lock_guard<std::mutex> alone(mutex_);  // of several threads that run the same launches
     if (driver.create && first + 1 < end && end <= launches_.size()) {
       Graph& graph = graphs_[{first, end}];
-      if (!graph.refused()) {
-        const auto result = run_graph(graph, driver, stream, addresses, first, end);
-        if (!graph.refused()) return result;
-      }
+      const int status = graph.refused() ? 0 : graph.run(driver, stream, &launches_[first], end - first, addresses);
+      if (!graph.refused()) return {status ? first : end, status};
     }
     for (size_t i = first; i < end; i++) {
       const Launch& launch = launches_.at(i);
@@ -172,19 +177,6 @@ class Launches {
   }
 
  private:
-  std::pair<size_t, int> run_graph(Graph& graph, const Driver& driver, void* stream, const std::vector<uint64_t>& addresses,
-                                   size_t first, size_t end) {
-    if (!graph.made()) {
-      if (const int status = graph.make(driver, &launches_[first], end - first, addresses)) return {first, status};
-    } else {
-      for (size_t i = first; i < end; i++)
-        if (const int status = graph.replace(i - first, launches_[i], addresses))
-          return {status == kNoContext ? first : i, status};  // none is launched yet
-    }
-    const int status = graph.start(stream);
-    return {status ? first : end, status};
-  }
-
   std::vector<Launch> launches_;
   std::map<std::pair<size_t, size_t>, Graph> graphs_;
   std::mutex mutex_;

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from phased.ops.contract import Gradients, Problem, Result, constant
-from phased.ops.cuda import kernels, repeated, uncounted
+from phased.ops.cuda import kernels, known, uncounted
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward, Density
 from phased.ops.cuda.launch import Call, Capacity, check_saved, is_dense, parts_of_schedule, tape_dtype_of, taped
@@ -47,7 +47,7 @@ def forward(problem: Problem, keep: bool, batch: Batch | None = None, guess: boo
     if batch is not None:  # its device is the current one
         return run_batch(problem, keep, batch, guess)
     with on(problem.input.device):
-        return run_batch(problem, keep, repeated.batch_of(problem), guess)
+        return run_batch(problem, keep, known.batch_of(problem), guess)
 
 
 def run_batch(problem: Problem, keep: bool, batch: Batch | None, guess: bool) -> Result:
@@ -104,7 +104,7 @@ def backward(
     with on(problem.input.device):
         schedule, tape = result.saved
         most, count = result.complete()
-        batch = repeated.batch_of(problem)
+        batch = known.recall(problem)
         call = Call(problem, schedule) if batch is None else batch.call
         check_saved(call, schedule, tape, most, count)
         if batch is not None and batch.lists.can_go_back(count, tape.shape[0]):
@@ -133,4 +133,4 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     ]
 
 
-recurrence = operator("cuda", forward, backward, saved_like, begin, True, 2, repeated.recall, repeated.again)
+recurrence = operator("cuda", forward, backward, saved_like, begin, True, 2, known.recall, known.again)

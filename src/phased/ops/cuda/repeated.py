@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
-from phased.ops.alike import Alike, alike
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.cuda import uncounted
 from phased.ops.cuda.gradients import Backward, Density
@@ -22,10 +21,6 @@ from phased.ops.cuda.sum_layout import sorted_before
 from phased.ops.memory import address, contiguous, contiguous_rows, resolved
 
 KEPT = 256  # lists, for sizes used last
-# Passes of a form before it is listed: to list a pass takes several times as long as to run it, and lengths may never repeat.
-LISTED_AFTER = 2
-FORMS = 4096  # of which passes are counted, at most
-CANDIDATES = 8  # kinds of batches with the same key, at most: they differ in strides, in types of tensors, in what is learned
 
 
 class Form(NamedTuple):
@@ -257,83 +252,3 @@ class Batch(NamedTuple):
         results = self.lists.run_backward(given, tape.shape[0], most, count, to_output, to_final, with_input)
         to_x = results.pop() if with_input else None
         return Gradients(to_x, tuple(results[:states]), Weights.from_present(results[states:-3]), tuple(results[-3:]))
-
-
-class Known(NamedTuple):
-    """What is known of batches like an earlier one, which was checked, and whose form has lists."""
-
-    alike: Alike
-    lists: Lists
-    own: bool  # whether kernels read no copy of their tensors
-
-    def batch(self, tensors: list[Tensor]) -> Batch:
-        """A batch of these tensors."""
-        read = tensors if self.own else as_read(tensors)
-        addresses = [tensor.data_ptr() for tensor in read]
-        return Batch(self.lists, read, addresses if 0 not in addresses else [*map(address, read)], self.own)
-
-
-_KNOWN: dict[tuple[Any, ...], list[Known]] = {}
-_PASSES: dict[Form, int] = {}
-
-
-def key_of(problem: Problem) -> tuple[Any, ...]:
-    """What two problems have in common, besides being alike in their tensors, if they have the same form."""
-    cell, gate, x, _, state, weights, lengths, autocast = problem
-    present = len(state), lengths is None, weights.bias_ih is None, weights.peephole is None
-    return cell.name, gate.shape, gate.leak, x.shape, autocast, present
-
-
-def recall(problem: Problem) -> Batch | None:
-    """The batch of a problem that is like an earlier one; None if nothing is known of it, or if it cannot run right now.
-
-    The earlier one was checked, so this one needs no check.
-    """
-    candidates = _KNOWN.get(key_of(problem))
-    if candidates is None or not can_run(problem.input.device):
-        return None
-    tensors = tensors_of(problem)
-    return next((known.batch(tensors) for known in candidates if known.alike(*tensors)), None)
-
-
-def can_run(device: torch.device) -> bool:
-    """Whether listed passes can run on a GPU right now: it is the current one, and no graph is being recorded."""
-    return torch.cuda.current_device() == device.index and not torch.cuda.is_current_stream_capturing()
-
-
-def again(problem: Problem) -> Callable[[Tensor, Tensor], Batch | None] | None:
-    """The batch of a problem with another input and other times, given that all tensors are like its own; None as in `recall`."""
-    tensors, device = tensors_of(problem), problem.input.device
-    known = next((known for known in _KNOWN.get(key_of(problem), ()) if known.alike(*tensors)), None)
-    if known is None:
-        return None
-    batch, others = known.batch, tensors[2:]
-    return lambda input, time: batch([input, time, *others]) if can_run(device) else None
-
-
-def batch_of(problem: Problem) -> Batch | None:
-    """The batch of a problem; None if its passes are not listed.
-
-    They are not in large layers, while a graph is recorded, and before `LISTED_AFTER` passes of its form.
-    """
-    found = recall(problem)
-    if found is not None or torch.cuda.is_current_stream_capturing():
-        return found
-    tensors = tensors_of(problem)
-    read = as_read(tensors)
-    form = form_of(problem, read)
-    passes = _PASSES.get(form, 0)
-    if passes < LISTED_AFTER:
-        if len(_PASSES) >= FORMS:
-            _PASSES.clear()
-        _PASSES[form] = passes + 1
-        return None
-    lists = lists_of(form)
-    if not lists.possible:
-        return None
-    known = Known(alike(tensors), lists, all(one is other for one, other in zip(tensors, read, strict=True)))
-    if len(_KNOWN) >= KEPT:
-        _KNOWN.clear()
-    candidates = _KNOWN.setdefault(key_of(problem), [])
-    candidates[:] = [known, *candidates[: CANDIDATES - 1]]
-    return known.batch(tensors)
