@@ -63,9 +63,14 @@ struct Packing {
       }
     }
     for (Index unit = thread; unit < units; unit += threads) gate(unit).store(gates, units, unit), zeros[unit] = 0;
+    const bool contiguous = x_batch == features && x_step == x_sequences * features;  // no divisions then, the usual case
     for (Index i = thread; factors && i < x_steps * x_sequences * features; i += threads) {
-      const Index row = i / features, j = row / x_sequences;
-      factors[i] = factor(x[j * x_step + (row - j * x_sequences) * x_batch + (i - row * features)]);
+      Index from = i;
+      if (!contiguous) {
+        const Index row = i / features, j = row / x_sequences;
+        from = j * x_step + (row - j * x_sequences) * x_batch + (i - row * features);
+      }
+      factors[i] = factor(x[from]);
     }
   }
 };

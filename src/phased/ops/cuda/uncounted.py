@@ -54,12 +54,12 @@ def all_open(call: Call, tape: int) -> Capacity:
 
 def guessed(call: Call, count: Count, keep: bool) -> Capacity | None:
     """The capacity for a batch by the last ones; None if there were none, or if it is not clear which kernels it needs."""
-    expected, every = count.expected, call.rows * call.units
-    if small(call) and not keep:
+    expected, every, is_small = count.expected, call.rows * call.units, small(call)
+    if is_small and not keep:
         return all_open(call, 0)
     if expected is None:
         return None
-    if small(call):
+    if is_small:
         return all_open(call, min(every, expected))
     seen = count.likely
     if seen is None:
