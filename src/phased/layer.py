@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
-from phased.ops.contract import Problem
+from phased.ops.precision import autocast_dtype
 from phased.parameters import GATE, Operands, Setting
 from phased.recent import Recent
 from phased.saving import SavedModule
@@ -159,7 +159,7 @@ class PhasedRNN(SavedModule):
         if not torch.compiler.is_compiling():
             tracing.refuse_tracers(type(self).__name__, self.backend)
             if hx is None and lengths is None and self._recent is not None:
-                found = self._run_again(input, time)
+                found = self._recent.run(self, input, time)
                 if found is not None:
                     return found
         operands = self._operands()
@@ -191,8 +191,10 @@ class PhasedRNN(SavedModule):
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         output, final = self._run(operands, x, t, initial, length, low, working)
-        if hx is None and lengths is None and batched and t is given and (x.is_cuda or self.backend == "cuda"):
-            self._remember(operands, x, t, low)
+        plain = hx is None and lengths is None and batched and t is given  # a call of the most usual kind
+        if plain and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
+            self._recent = self._recent or Recent()
+            self._recent.add(self, operands, x, t, low)
         if self.check_input:
             self._check_final(final[0], x, length)
         # A call that continues from a state has a part of longer sequences: units may open in another part.
@@ -205,44 +207,6 @@ class PhasedRNN(SavedModule):
         elif self.batch_first:
             output = output.transpose(0, 1)
         return output, final if len(final) > 1 else final[0]
-
-    def _run_again(self, input: Any, time: Any) -> tuple[Any, Any] | None:
-        """The result of a call without an initial state and lengths, if an earlier one like it is remembered."""
-        if not isinstance(input, Tensor) or not isinstance(time, Tensor) or tracing.is_valueless(input):
-            return None
-        if input.dim() != 3 or time.dim() != 2 or input.is_nested or tracing.in_forward_mode():
-            return None
-        if self._openings.active and self.training:  # what it watches are checked arguments
-            return None
-        assert self._recent is not None
-        x, t = (input.transpose(0, 1), time.transpose(0, 1)) if self.batch_first else (input, time)
-        found = self._recent.run(self._parameters.values(), self._settings(autocast_dtype(x.device)), x, t)
-        if found is None:
-            return None
-        output, final = found
-        if self.batch_first:
-            output = output.transpose(0, 1)
-        return output, (final[0].unsqueeze(0), final[1].unsqueeze(0)) if len(final) > 1 else final[0].unsqueeze(0)
-
-    def _remember(self, operands: Operands, x: Tensor, t: Tensor, low: torch.dtype | None) -> None:
-        """Remember a call without an initial state and lengths, with input (T, B, D) and times (T, B) as they were given.
-
-        Not of stacks and two directions, nor where operands are converted or computed from parameters in every call.
-        """
-        weights = operands.weights[0]
-        if self.num_layers * self._directions > 1 or self.peephole or weights.ih.dtype != x.dtype:
-            return
-        if torch.compiler.is_compiling() or tracing.is_valueless(x):
-            return
-        problem = Problem(self.cell, operands.gates[0], x, t, (), weights, None, low)
-        run = ops.again(problem, self.backend)
-        if run is not None:
-            self._recent = self._recent or Recent()
-            self._recent.add(self._parameters.values(), self._settings(low), problem, run)
-
-    def _settings(self, low: torch.dtype | None) -> tuple[Any, ...]:
-        """What the recurrence depends on besides tensors."""
-        return self.training, self.leak, self.gate, self.backend, low
 
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""
@@ -516,10 +480,3 @@ def reverse(sequences: Tensor, lengths: Tensor | None) -> Tensor:
     forwards = torch.arange(steps, device=sequences.device).unsqueeze(-1)
     index = torch.where(forwards < lengths, lengths - 1 - forwards, forwards)
     return sequences.gather(0, index.view(*index.shape, *(1,) * (sequences.dim() - 2)).expand_as(sequences))
-
-
-def autocast_dtype(device: torch.device) -> torch.dtype | None:
-    """The dtype of the autocast region around the call, or None; None for meta tensors."""
-    if device.type == "meta":
-        return None
-    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None

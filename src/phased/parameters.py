@@ -55,6 +55,7 @@ class GatedModule(nn.Module):
     peephole: bool
     gate: str
     leak: float
+    backend: str
     _gate_starts: dict[str, list[Any]]
 
     def _register(self, learned: dict[str, list[bool]], device: torch.device | str | None, dtype: torch.dtype | None) -> None:

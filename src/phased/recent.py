@@ -1,7 +1,7 @@
-"""What a layer remembers of its last calls on a GPU: a call like one of them needs no check, and no choice of a backend.
+"""The last calls of a layer on a GPU: a call like one of them needs no check, and no choice of a backend.
 
-Checks of every argument and parameter, in Python, take as long as the kernels of a small batch. Most calls are like the one
-before: the same parameters, and tensors of the same shapes, dtypes and devices. One comparison finds that out.
+A small training step is bound by the CPU, and checks of every argument and parameter are a part of that. Most calls are like the
+one before: the same parameters, and tensors of the same shapes, dtypes and devices. One comparison finds that out.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from collections.abc import Collection
 from operator import is_
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from phased.cell import State
+from phased import ops, tracing
 from phased.ops.alike import Alike, alike
 from phased.ops.contract import Again, Problem
+from phased.ops.precision import autocast_dtype
+from phased.parameters import GatedModule, Operands
 
 KEPT = 16  # calls
 
 Parameters = Collection[nn.Parameter | None]
-Settings = tuple[Any, ...]
 
 
-class Call(NamedTuple):
+class Remembered(NamedTuple):
     """A call that was checked: what its tensors are compared with, and how to run one like it."""
 
     alike: Alike
@@ -30,33 +32,65 @@ class Call(NamedTuple):
 
 
 class Recent:
-    """The last calls of a layer with its present parameters, by the shape of their input and the layer's settings."""
+    """The last calls of a layer with its present parameters, without an initial state and lengths."""
 
     def __init__(self) -> None:
         self._parameters: list[nn.Parameter] = []
-        self._calls: dict[tuple[Any, ...], Call] = {}
+        self._calls: dict[tuple[Any, ...], Remembered] = {}  # by `key`
 
-    def run(self, parameters: Parameters, settings: Settings, input: Tensor, time: Tensor) -> tuple[Tensor, State] | None:
-        """The output and the final state, if the call is like an earlier one."""
-        if not self._are_mine(parameters):
+    def run(self, layer: GatedModule, input: Any, time: Any) -> tuple[Any, Any] | None:
+        """What the layer returns for this call, if the call is like an earlier one."""
+        if not isinstance(input, Tensor) or not isinstance(time, Tensor) or tracing.is_valueless(input):
+            return None
+        if input.dim() != 3 or time.dim() != 2 or input.is_nested or tracing.in_forward_mode():
+            return None
+        if layer._openings.active and layer.training:  # it counts the openings of units in the checked times
+            return None
+        parameters = layer._parameters.values()
+        if not self._has(parameters):
             self._calls.clear()  # nothing of replaced parameters is kept
             self._parameters.clear()
             return None
-        call = self._calls.get((input.shape, settings))
-        return None if call is None or not call.alike(input, time, *parameters) else call.run(input, time)
+        x, t = (input.transpose(0, 1), time.transpose(0, 1)) if layer.batch_first else (input, time)
+        call = self._calls.get(key(layer, x, autocast_dtype(x.device)))
+        found = None if call is None or not call.alike(x, t, *parameters) else call.run(x, t)
+        if found is None:
+            return None
+        output, final = found
+        if layer.batch_first:
+            output = output.transpose(0, 1)
+        return output, (final[0].unsqueeze(0), final[1].unsqueeze(0)) if len(final) > 1 else final[0].unsqueeze(0)
 
-    def add(self, parameters: Parameters, settings: Settings, problem: Problem, run: Again) -> None:
-        """Remember a call, unless the problem has tensors that are computed from parameters: they are others in every call."""
+    def add(self, layer: GatedModule, operands: Operands, x: Tensor, t: Tensor, low: torch.dtype | None) -> None:
+        """Remember a call with this input (T, B, D), times (T, B) as they were given, and dtype of autocast.
+
+        Not of stacks and two directions, nor where operands are converted or computed from parameters in every call.
+        """
+        weights, gate = operands.weights[0], operands.gates[0]
+        if layer.num_layers * layer._directions > 1 or layer.peephole or weights.ih.dtype != x.dtype:
+            return
+        if tracing.is_valueless(x):
+            return
+        parameters = layer._parameters.values()
         own = [parameter for parameter in parameters if type(parameter) is nn.Parameter]
-        used = [*problem.weights.present(), *problem.gate.parameters()]
+        used = [*weights.present(), *gate.parameters()]
         if len(own) < len(parameters) or not {id(each) for each in used} <= {id(each) for each in own}:
             return
-        if not self._are_mine(own):
+        problem = Problem(layer.cell, gate, x, t, (), weights, None, low)
+        run = ops.again(problem, layer.backend)
+        if run is None:
+            return
+        if not self._has(own):
             self._calls.clear()
-        self._parameters, key = own, (problem.input.shape, settings)
-        if key not in self._calls and len(self._calls) >= KEPT:
+        self._parameters, place = own, key(layer, x, low)
+        if place not in self._calls and len(self._calls) >= KEPT:
             del self._calls[next(iter(self._calls))]  # the oldest
-        self._calls[key] = Call(alike([problem.input, problem.time, *own]), run)
+        self._calls[place] = Remembered(alike([x, t, *own]), run)
 
-    def _are_mine(self, parameters: Parameters) -> bool:
+    def _has(self, parameters: Parameters) -> bool:
         return len(parameters) == len(self._parameters) and all(map(is_, parameters, self._parameters))
+
+
+def key(layer: GatedModule, x: Tensor, low: torch.dtype | None) -> tuple[Any, ...]:
+    """The shape of the input, and what the recurrence depends on besides tensors."""
+    return x.shape, layer.training, layer.leak, layer.gate, layer.backend, low

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-TensorGuards: Any = None  # what torch.compile asks before it runs a compiled graph; not part of torch's public interface
+# torch.compile compares tensors by it before it runs a compiled graph. It is not part of torch's public interface.
+TensorGuards: Any = None
 with suppress(ImportError, AttributeError):
     TensorGuards = import_module("torch._C._dynamo.guards").TensorGuards
 

@@ -1,4 +1,4 @@
-"""Matrix products in the precision of their operands."""
+"""The precision of matrix products: that of an autocast region, or that of their operands."""
 
 from __future__ import annotations
 
@@ -11,3 +11,10 @@ import torch
 def without_autocast(device: str) -> AbstractContextManager[Any]:
     """Inside, autocast rounds nothing on this type of device. If it is off already, a null context is faster."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The dtype of the autocast region around the call, or None; None for meta tensors."""
+    if device.type == "meta":
+        return None
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None

@@ -21,7 +21,7 @@ def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
     repeated.lists_of.cache_clear()
     monkeypatch.setattr(known, "LISTED_AFTER", 0)
     monkeypatch.setattr(known, "_PASSES", {})
-    monkeypatch.setattr(known, "_KNOWN", {})
+    monkeypatch.setattr(known, "_ENTRIES", {})
 
 
 @pytest.fixture(scope="module")

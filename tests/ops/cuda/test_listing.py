@@ -252,7 +252,7 @@ def test_where_the_driver_runs_no_graph_kernels_are_launched_one_by_one(listed, 
         (own,) = made.repeat([x.data_ptr(), NUMBER])
         assert recorder.made == expected(x, own)
         recorder.made.clear()
-    assert [call for call in recorder.calls if "destroy" not in call] == calls[: refused + 1]  # and it is not asked again
+    assert [call for call in recorder.calls if "destroy" not in call] == calls[: refused + 1]  # and it is not tried again
     assert recorder.calls.count("destroy") == (refused > 0)
     assert recorder.calls.count("destroy_executable") == (refused > 3)
     assert recorder.mode == recorder.GLOBAL
@@ -342,7 +342,7 @@ def test_lists_are_freed_as_soon_as_they_are_forgotten(monkeypatch):
     gc.disable()  # which might free them while a graph is recorded
     try:
         repeated.lists_of.cache_clear()
-        known._KNOWN.clear()
+        known._ENTRIES.clear()
         assert gone() is None
     finally:
         gc.enable()

@@ -322,10 +322,10 @@ def test_calls_like_earlier_ones_give_the_bits_of_first_ones(monkeypatch, cls, l
     assert rnn._recent is not None
     assert rnn._recent._calls
     monkeypatch.setattr(known, "LISTED_AFTER", 10**9)
-    monkeypatch.setattr(known, "_KNOWN", {})
-    rnn._recent = None
+    monkeypatch.setattr(known, "_ENTRIES", {})
+    rnn._recent._calls.clear()
     firsts = [gradients(rnn, x * factor, time + factor) for factor in range(6)]
-    assert rnn._recent is None
+    assert not rnn._recent._calls
     for one, other in zip(repeats, firsts, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 

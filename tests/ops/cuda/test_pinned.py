@@ -1,10 +1,12 @@
 """Numbers that a kernel reports to the CPU: they are there, late, or gone, and never those of another kernel."""
 
 import ctypes
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import torch
 
 from phased.ops.cuda import pinned
@@ -49,6 +51,28 @@ def test_a_number_that_is_seen_before_the_other_is_not_taken(monkeypatch):
         (ctypes.c_int64 * 2).from_address(new.slot)[place] = new.mark | 9
         assert (ring.wait(new) is None) == (place == 0)
     assert ring.wait(new) == (9, 9)
+
+
+def test_a_short_wait_yields_and_does_not_sleep(monkeypatch):
+    ring = Ring()
+    ticket = ring.ticket()
+    monkeypatch.setattr(pinned, "BRIEFLY", 60.0)
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("slept"))
+    monkeypatch.setattr(os, "sched_yield", lambda: report(ticket, 3, 4), raising=False)
+    assert ring.wait(ticket, 60.0) == (3, 4)
+
+
+@pytest.mark.parametrize("reason", ["a long wait", "no such function, as on Windows"])
+def test_other_waits_sleep(monkeypatch, reason):
+    ring = Ring()
+    ticket = ring.ticket()
+    if reason == "a long wait":
+        monkeypatch.setattr(pinned, "BRIEFLY", 0.0)
+        monkeypatch.setattr(os, "sched_yield", lambda: pytest.fail("yielded"), raising=False)
+    else:
+        monkeypatch.delattr(os, "sched_yield", raising=False)
+    monkeypatch.setattr(time, "sleep", lambda seconds: report(ticket, 3, 4))
+    assert ring.wait(ticket, 60.0) == (3, 4)
 
 
 def test_a_reader_that_comes_early_waits():

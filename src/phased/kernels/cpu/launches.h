@@ -1,6 +1,6 @@
 // Launches of GPU kernels whose arguments are known except for addresses, one after another. Several are launched as one CUDA
-// graph: to replace its arguments and to launch it takes the driver a quarter of the time of single launches. Nothing of CUDA is
-// needed to build this: the driver's functions are passed by their addresses.
+// graph: to replace its arguments and launch it takes less CPU time than single launches (docs/gpu.md). Nothing of CUDA is needed
+// to build this: the driver's functions are passed by their addresses.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Driver {
   int (*exchange_mode)(int* mode);  // cuThreadExchangeStreamCaptureMode
 };
 
-// While a graph of the user's is recorded, in this thread or in another, the driver refuses what might wait for the GPU or
-// allocate, and what was recorded is lost. Not in this mode of a thread, in which nothing belongs to a recorded stream.
+// While a user records a graph, in this thread or in another, calls that may wait for the GPU or allocate fail, and the recording
+// is lost. In the relaxed mode of a thread they are allowed: nothing that this file does belongs to a recorded stream.
 class Relaxed {
  public:
   explicit Relaxed(const Driver& driver) : exchange_(driver.exchange_mode) { exchange_(&mode_); }
@@ -96,7 +96,7 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
   ~Graph() { clear(); }
 
-  bool refused() const { return refused_; }  // by the driver, which is not asked again
+  bool refused() const { return refused_; }  // the driver could not make or run it, and it is not tried again
 
   // Runs all launches, or none. Returns the status of the driver's last call.
   int run(const Driver& driver, void* stream, const Launch* launches, size_t count, const std::vector<uint64_t>& addresses) {

@@ -21,7 +21,7 @@ KEYS = 256  # of batches, at most
 CANDIDATES = 8  # kinds of batches with the same key, at most: they differ in strides, in types of tensors, in what is learned
 
 
-class Known(NamedTuple):
+class Entry(NamedTuple):
     """What is known of batches like an earlier one, which was checked, and whose form has lists."""
 
     alike: Alike
@@ -35,7 +35,7 @@ class Known(NamedTuple):
         return Batch(self.lists, read, addresses if 0 not in addresses else [*map(address, read)], self.own)
 
 
-_KNOWN: dict[tuple[Any, ...], list[Known]] = {}
+_ENTRIES: dict[tuple[Any, ...], list[Entry]] = {}
 _PASSES: dict[Form, int] = {}
 
 
@@ -51,11 +51,11 @@ def recall(problem: Problem) -> Batch | None:
 
     The earlier one was checked, so this one needs no check.
     """
-    candidates = _KNOWN.get(key_of(problem))
+    candidates = _ENTRIES.get(key_of(problem))
     if candidates is None or not can_run(problem.input.device):
         return None
     tensors = tensors_of(problem)
-    return next((known.batch(tensors) for known in candidates if known.alike(*tensors)), None)
+    return next((entry.batch(tensors) for entry in candidates if entry.alike(*tensors)), None)
 
 
 def can_run(device: torch.device) -> bool:
@@ -69,10 +69,10 @@ def again(problem: Problem) -> Callable[[Tensor, Tensor], Batch | None] | None:
     It returns None where `recall` does because the batch cannot run right now.
     """
     tensors, device = tensors_of(problem), problem.input.device
-    known = next((known for known in _KNOWN.get(key_of(problem), ()) if known.alike(*tensors)), None)
-    if known is None:
+    entry = next((entry for entry in _ENTRIES.get(key_of(problem), ()) if entry.alike(*tensors)), None)
+    if entry is None:
         return None
-    batch, others = known.batch, tensors[2:]
+    batch, others = entry.batch, tensors[2:]
     return lambda input, time: batch([input, time, *others]) if can_run(device) else None
 
 
@@ -96,9 +96,9 @@ def batch_of(problem: Problem) -> Batch | None:
     lists = lists_of(form)
     if not lists.possible:
         return None
-    known = Known(alike(tensors), lists, all(one is other for one, other in zip(tensors, read, strict=True)))
+    entry = Entry(alike(tensors), lists, all(one is other for one, other in zip(tensors, read, strict=True)))
     key = key_of(problem)
-    if key not in _KNOWN and len(_KNOWN) >= KEYS:
-        _KNOWN.clear()
-    _KNOWN[key] = [known, *_KNOWN.get(key, [])[: CANDIDATES - 1]]
-    return known.batch(tensors)
+    if key not in _ENTRIES and len(_ENTRIES) >= KEYS:
+        _ENTRIES.clear()
+    _ENTRIES[key] = [entry, *_ENTRIES.get(key, [])[: CANDIDATES - 1]]
+    return entry.batch(tensors)
