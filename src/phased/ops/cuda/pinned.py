@@ -15,7 +15,7 @@ WIDTH = 2  # 64-bit numbers of a slot
 BITS = 40  # of a number; the bits above are the mark of its launch
 MARKS = 1 << 62 - BITS
 PATIENCE = 0.01  # seconds
-# Seconds for which a waiting thread yields its core instead of sleeping: on Linux even a sleep of 0 takes 70 microseconds.
+# Seconds for which a waiting thread yields its core instead of sleeping: on Linux even a sleep of 0 took 70 microseconds.
 BRIEFLY = 0.001
 
 
