@@ -101,12 +101,6 @@ class Case:
         self.time = self.time.masked_fill(padding, worst)
         return self
 
-    def round_factors(self, low: torch.dtype) -> "Case":
-        """Matrices and the input as autocast rounds them."""
-        for name in ("weight_ih", "weight_hh", "input"):
-            self.leaves[name] = self.leaves[name].to(low).to(self.dtype)
-        return self
-
     def problem(self, backend: str, leaves: dict[str, Tensor]) -> Problem:
         """What is to be computed, on the backend's device."""
         device = device_of(backend)

@@ -77,12 +77,6 @@ class Emulator(EmulatedSteps, EmulatedSums):
         if self.peepholes:
             others[:, 1:] = to_w
 
-    def factors(self, weights):
-        """Weights as they are multiplied, rounded under autocast."""
-        if self.tape_dtype is None:
-            return weights
-        return torch.from_numpy(weights.copy()).to(self.tape_dtype).to(torch.float32).numpy()
-
     def gate(self, gates, units, leak=0.0, square=0):
         period, shift, ratio_on = (torch.tensor(row) for row in at(gates, GATE, units, dtype=np.float64)[:3])
         return TimeGate(period, shift, ratio_on, leak, "square" if square else "triangle")
@@ -96,11 +90,8 @@ class Emulator(EmulatedSteps, EmulatedSums):
 
     def pack(
         self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
-        wh, wx, bias, zeros, gates, x, x_step, x_batch, x_steps, x_sequences, factors,
+        wh, wx, bias, zeros, gates,
     ):  # fmt: skip
-        if factors:
-            given = self.numbers(x, x_steps, x_sequences, features, strides=(x_step, x_batch, 1))
-            self.numbers(factors, x_steps, x_sequences, features)[:] = self.factors(given)
         stacked = self.cell.gates * units
         to_h, to_x = self.numbers(wh, units, 4, pitch), self.numbers(wx, units, features, 4)
         to_bias = self.numbers(bias, units, 4)
@@ -108,10 +99,10 @@ class Emulator(EmulatedSteps, EmulatedSums):
         for g in range(4):
             from_x, from_h = self.gate_rows(units, g)
             if from_x is not None:
-                to_x[..., g] = self.factors(self.numbers(ih, stacked, features)[from_x])
+                to_x[..., g] = self.numbers(ih, stacked, features)[from_x]
                 to_bias[:, g] += self.numbers(bias_ih, stacked)[from_x] if bias_ih else 0
             if from_h is not None:
-                to_h[:, g, :units] = self.factors(self.numbers(hh, stacked, units)[from_h])
+                to_h[:, g, :units] = self.numbers(hh, stacked, units)[from_h]
                 to_bias[:, g] += self.numbers(bias_hh, stacked)[from_h] if bias_hh else 0
         tau = at(period, units, dtype=np.float64).clip(shortest, longest)
         s, r_on = at(shift, units, dtype=np.float64), at(ratio_on, units, dtype=np.float64).clip(smallest, 1)
@@ -120,11 +111,10 @@ class Emulator(EmulatedSteps, EmulatedSums):
 
     def find_open(
         self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
-        wh, wx, bias, zeros, gates, x, x_step, x_batch, x_steps, x_sequences, factors, time, time_batch, time_step, lengths,
-        batch, steps, mask, start, found,
+        wh, wx, bias, zeros, gates, time, time_batch, time_step, lengths, batch, steps, mask, start, found,
     ):  # fmt: skip
         weights = (ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch)
-        self.pack(*weights, wh, wx, bias, zeros, gates, x, x_step, x_batch, x_steps, x_sequences, factors)
+        self.pack(*weights, wh, wx, bias, zeros, gates)
         rows, words = batch * steps, -(-units // 32)
         assert self.grid[0] * STRETCH >= rows
         moments = at(time, batch, steps, dtype=np.float64, strides=(time_batch, time_step))

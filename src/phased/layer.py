@@ -255,7 +255,7 @@ class PhasedRNN(SavedModule):
         low: torch.dtype | None,
         working: torch.dtype,
     ) -> tuple[Tensor, State]:
-        """All layers and directions, one after another. Under autocast only the operands of products are rounded."""
+        """All layers and directions, one after another. Under autocast they compute as outside of it."""
         gates, weights = operands
         backend = self._backend(x)
         if tracing.in_forward_mode():

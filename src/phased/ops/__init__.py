@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -105,10 +107,7 @@ def recurrence(
     if state is None:
         empty = chosen.accepts_empty_state and not torch.compiler.is_compiling()
         state = () if empty else input.new_zeros(cell.states, input.shape[1], weights.hh.shape[1]).unbind(0)
-    also = (autocast,) if chosen.takes_autocast else ()
-    if autocast is None or (also and weights.hh.dtype == torch.float32):
-        return chosen.run(cell, gate, input, time, state, weights, lengths, *also)
-    input = input.to(autocast).to(input.dtype)
-    weights = weights.map(lambda matrix: matrix.to(autocast).to(matrix.dtype), lambda vector: vector)
-    with without_autocast(input.device.type):  # products are in the dtype of their rounded operands
-        return chosen.run(cell, gate, input, time, state, weights, lengths, *also)
+    if chosen.takes_autocast:
+        return chosen.run(cell, gate, input, time, state, weights, lengths, autocast)
+    with nullcontext() if autocast is None else without_autocast(input.device.type):
+        return chosen.run(cell, gate, input, time, state, weights, lengths)

@@ -23,8 +23,8 @@ class Problem(NamedTuple):
 
     A state without tensors is all zeros. Only backends that accept an empty state receive one.
     The gate's numbers are as an optimiser left them: a backend bounds them before it computes with them (TimeGate.bounded).
-    `autocast` is the dtype of the autocast region around the call, or None. The input and the matrices are rounded to it already,
-    except those in float32 for a backend that takes it: it rounds them, and what it saves for a backward pass.
+    `autocast` is the dtype of the autocast region around the call, or None. It changes no result of a forward pass: a backend may
+    save numbers for the backward pass in it.
     """
 
     cell: Cell
@@ -191,7 +191,7 @@ class Backend:
     missing: Missing = never_missing
     refuses: Callable[[Problem], str | None] = refuses_nothing
     accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
-    takes_autocast: bool = False  # whether it rounds to the dtype of the autocast region, and `run` takes it
+    takes_autocast: bool = False  # whether `run` takes the dtype of the autocast region, for what it saves
     # `again(problem)(input, time)` runs a problem once more, with another input and other times that are like its own (`alike`).
     # None if the backend cannot do so, for any problem or for this one.
     again: Callable[[Problem], Again | None] | None = None

@@ -317,8 +317,7 @@ def test_under_autocast_the_tape_is_half_as_large_and_rounded(monkeypatch, low, 
     case = Case(cell, hidden=40, leak=leak, dtype=torch.float32, autocast=low, lengths=[11, 0, 4], peephole=cell == "lstm")
     assert_contract(case.poison_padding(), "cuda")
     problem = case.problem("cuda", case.on("cuda"))
-    weights = problem.weights.map(lambda matrix: matrix.to(low).float(), lambda vector: vector)
-    full = passes.forward(problem._replace(autocast=None, weights=weights, input=problem.input.to(low).float()), keep=True)
+    full = passes.forward(problem._replace(autocast=None), keep=True)
     half = passes.forward(problem, keep=True)
     assert torch.equal(full.output, half.output)
     records, rounded = full.saved[1], half.saved[1]

@@ -68,13 +68,6 @@ def test_kernels_around_the_recurrence(program, sizes, cell, real, tmp_path):
         assert_right(made, *size.split())
 
 
-@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_weights_and_input_are_rounded_where_they_are_packed(half, tmp_path):
-    program = built("schedule", tmp_path, macros("Lstm", "float", half, 0, 1, 1, 1, 32))
-    for size in SCHEDULES[1:3]:
-        assert_right(program, *size.split())
-
-
 @pytest.mark.parametrize("cell, peephole, half", KINDS)
 def test_small_layers(cell, peephole, half, tmp_path):
     program = built("small", tmp_path, macros(cell, "float", half, peephole, 1, 16, 1, 512))

@@ -239,16 +239,22 @@ def test_transforms_tracers_and_tangents_are_refused_all_the_same():
 
 def test_autocast_is_noticed():
     rnn, _ = warmed_up()
-    fresh, exact = copy.deepcopy(rnn), rnn(*batch(2))[0]
-    found = {}
-    for dtype in (torch.bfloat16, torch.float16):
-        with torch.autocast("cpu", dtype):
-            rounded, wanted = [[each(*batch(2))[0] for _ in range(3)] for each in (rnn, fresh)]
-        assert all(torch.equal(a, b) for a, b in zip(rounded, wanted, strict=True))
-        found[dtype] = rounded[-1]
-    assert not torch.equal(found[torch.bfloat16], exact)
-    assert not torch.equal(found[torch.bfloat16], found[torch.float16])
-    assert torch.equal(rnn(*batch(2))[0], exact)
+    fresh, found = copy.deepcopy(rnn), {}
+
+    def output_and_gradient(layer, dtype):
+        with torch.autocast("cpu", dtype or torch.bfloat16, enabled=dtype is not None):
+            output = layer(*batch(2))[0]
+        return output.detach(), torch.autograd.grad(output.square().sum(), layer.weight_hh_l0)[0]
+
+    for dtype in (None, torch.bfloat16, torch.float16, None):
+        repeats, wanted = [[output_and_gradient(each, dtype) for _ in range(3)] for each in (rnn, fresh)]
+        for one, other in zip(repeats, wanted, strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+        found[dtype] = repeats[-1]
+    for low in (torch.bfloat16, torch.float16):
+        assert torch.equal(found[low][0], found[None][0])
+        assert not torch.equal(found[low][1], found[None][1])  # the tape was rounded
+    assert not torch.equal(found[torch.bfloat16][1], found[torch.float16][1])
 
 
 def test_the_first_batches_of_training_are_watched():

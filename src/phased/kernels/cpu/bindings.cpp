@@ -323,6 +323,9 @@ void bind_online(nb::module_& m) {
 }  // namespace phased
 
 NB_MODULE(_core, m) {
+  // Lists of launches are cached until the process ends, when Python frees no caches; nanobind would print each as a leak.
+  nb::set_leak_warnings(false);
+
   // Numbers that Python shares with the core.
   nb::dict cells, kept, shapes;
   const auto add_cell = [&](const char* name, phased::CellKind cell) {

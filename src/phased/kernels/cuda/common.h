@@ -117,7 +117,10 @@ struct alignas(16) Record {
   }
   __device__ __forceinline__ void unpack(Real numbers[kRecord]) const {
 #if PHASED_TAPE
-    for (int i = 0; i < kRecord; i++) numbers[i] = given(i, static_cast<unsigned short>(v[i / 2] >> 16 * (i % 2)));
+    for (int i = 0; i < kRecord; i += 2) {
+      widen_pair(v[i / 2], numbers[i], numbers[i + 1]);
+      numbers[i] = given(i, numbers[i]), numbers[i + 1] = given(i + 1, numbers[i + 1]);
+    }
 #else
     for (int i = 0; i < kRecord; i++) numbers[i] = v[i];
 #endif
@@ -137,10 +140,7 @@ struct alignas(16) Record {
   // 0 and 1 that is nearer to 1 the rest is kept, as a negative number: both are then exact to the same number of digits.
   static __device__ __forceinline__ bool is_share(int i) { return i == kRecord - 1 || (Cell::shares >> i & 1); }
   static __device__ __forceinline__ Real kept(int i, Real x) { return is_share(i) && x > Real(0.5) ? -(1 - x) : x; }  // -0 for 1
-  static __device__ __forceinline__ Real given(int i, unsigned short bits) {
-    const Real x = widened(bits);
-    return is_share(i) && bits >> 15 ? 1 + x : x;
-  }
+  static __device__ __forceinline__ Real given(int i, Real x) { return is_share(i) && has_sign(x) ? 1 + x : x; }
 #endif
   static __device__ __forceinline__ void copy_words(Record* to, const Record* from) {
     struct alignas(16) Word {

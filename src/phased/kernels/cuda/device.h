@@ -20,36 +20,27 @@ __device__ __forceinline__ float tanh(float x) {
 }
 __device__ __forceinline__ double tanh(double x) { return ::tanh(x); }
 
-// Numbers of 16 bits, as bits: bfloat16 with PHASED_TAPE 1, float16 with 2. Both are rounded to the nearest, ties to even.
+// Two numbers of 16 bits, as bits: bfloat16 with PHASED_TAPE 1, float16 with 2. Both are rounded to the nearest, ties to even.
 #if PHASED_TAPE == 1
-__device__ __forceinline__ unsigned short rounded(float x) {
-  unsigned short bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-  return bits;
-}
 __device__ __forceinline__ unsigned rounded_pair(float low, float high) {
   unsigned bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
-__device__ __forceinline__ float widened(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
-#elif PHASED_TAPE == 2
-__device__ __forceinline__ unsigned short rounded(float x) {
-  unsigned short bits;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-  return bits;
+__device__ __forceinline__ void widen_pair(unsigned bits, float& low, float& high) {
+  low = __uint_as_float(bits << 16), high = __uint_as_float(bits & 0xffff0000u);
 }
+#elif PHASED_TAPE == 2
 __device__ __forceinline__ unsigned rounded_pair(float low, float high) {
   unsigned bits;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
-__device__ __forceinline__ float widened(unsigned short bits) {
-  float x;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-  return x;
+__device__ __forceinline__ void widen_pair(unsigned bits, float& low, float& high) {
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }" : "=f"(low), "=f"(high) : "r"(bits));
 }
 #endif
+__device__ __forceinline__ bool has_sign(float x) { return __float_as_int(x) < 0; }  // -0 has one
 
 // The two halves of a number's bits, and a number of an upper half.
 __device__ __forceinline__ unsigned low_word(double x) { return static_cast<unsigned>(__double2loint(x)); }

@@ -60,7 +60,8 @@ struct BackwardSteps {
   // The lane's event; without one, an event of unit 0 that adds nothing, with its gradients in the last slot. And the weights, on
   // its unit, of the first events of the step before.
   int unit = 0, place = kWide - 1;
-  Real record[kRecord] = {}, w[3] = {};
+  Record kept = {};
+  Real w[3] = {};
   Four near[kNear] = {};
 
   __device__ BackwardSteps(const Backward& p, HeldBackwardMemory& memory, const Held& held, int lane, Index from, int length)
@@ -84,7 +85,7 @@ struct BackwardSteps {
     count = end_before - end_here, end = end_here;
     // Not used by lanes without an event, whose slot may be that of a copy in flight.
     const int slot = wrapped(at + lane, ring), found = units[slot];
-    tape[slot].read(record);
+    kept = tape[slot].read();
     unit = lane < count ? found : 0, place = lane < count ? found : kWide - 1;
     peepholes(p.peephole, p.units, unit, w);
     memory.rows[s & (kListed - 1)][lane] = unit * held.pitch;
@@ -100,7 +101,8 @@ struct BackwardSteps {
     const Four* const seen = shares[kBefore];
     Real* const here = memory.to_h + place;  // everything of a unit has the same index
     const Real also = here[(2 + gradient_row) * kWide], before = here[0];
-    Real to_c = here[kWide];
+    Real to_c = here[kWide], record[kRecord];
+    kept.unpack(record);  // while gradients are read
     Four sum = {before};
 #pragma unroll
     for (int i = 0; i < kNear; i++) add_through(sum, near[i], seen[i]);

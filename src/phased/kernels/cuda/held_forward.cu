@@ -71,6 +71,7 @@ struct ForwardSteps {
   HeldHead* const heads;
   const int lane, ring;
   Record* tape;  // of the lane's event of the prepared step
+  Real record[kRecord] = {};
   // The prepared step's events, and those of the one before: where their slots begin, and how many they are.
   int at = 0, count = 0, at_before = 0, count_before = 0, end;
   // The lane's event; without one, an event of unit 0 that changes nothing, with its state in the last slot. And its weights for
@@ -99,7 +100,7 @@ struct ForwardSteps {
   __device__ __forceinline__ void prepare(int j) {
     const int end_before = memory.ends[(j - 1) & (kEnds - 1)], end_here = memory.ends[j & (kEnds - 1)];
     at_before = wrapped(at + count, ring), count_before = end_before - end, at = wrapped(at_before + count_before, ring);
-    if (Keep) tape += count + count_before;
+    if (Keep) keep(), tape += count + count_before;  // the record of step j - 2, for which no other warp waits now
     count = end_here - end_before, end = end_here;
     const int slot = wrapped(at + lane, ring);
     const HeldHead head = heads[slot];  // not used by lanes without an event, whose slot may be that of a copy in flight
@@ -121,7 +122,7 @@ struct ForwardSteps {
     Real *const change = memory.changes[kNow], *const here = memory.h[0] + place;  // everything of a unit has the same index
     const Real h = here[kBefore * kWide], c = here[2 * kWide];
     const Four products = *known;
-    Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, new_c, record[kRecord];
+    Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, new_c;
 #pragma unroll
     for (int i = 0; i < kNear; i += 4) {
       const Four by = load_four(changed + i);
@@ -132,11 +133,13 @@ struct ForwardSteps {
     const Real new_h = accept(a, k, h, c, w, new_c, record);
     const bool there = lane < count;
     change[lane] = there ? new_h - h : Real(0);
-    if (there) {
-      here[kNow * kWide] = new_h, here[2 * kWide] = new_c;
-      if (Keep) tape->write(record);
-    }
+    if (there) here[kNow * kWide] = new_h, here[2 * kWide] = new_c;
     if (__builtin_expect(count > kLanes, 0)) compute_more(j);
+  }
+
+  // Writes the record of the lane's event of the last step.
+  __device__ __forceinline__ void keep() const {
+    if (lane < count) tape->write(record);
   }
 
   // More events than lanes: nothing of these is prepared.
@@ -146,12 +149,12 @@ struct ForwardSteps {
       const int slot = wrapped(at + i, ring);
       const HeldHead head = heads[slot];
       const Four products = terms[slot];
-      Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, v[3] = {}, new_c, record[kRecord];
+      Real a[4] = {products.v[0], products.v[1], products.v[2], products.v[3]}, v[3] = {}, new_c, other[kRecord];
       peepholes(p.peephole, p.units, head.unit, v);
       add_changes(a, changed, head.unit, 0, j);
-      const Real h = memory.h[kBefore][head.unit], new_h = accept(a, head.k, h, memory.c[head.unit], v, new_c, record);
+      const Real h = memory.h[kBefore][head.unit], new_h = accept(a, head.k, h, memory.c[head.unit], v, new_c, other);
       memory.h[kNow][head.unit] = new_h, memory.c[head.unit] = new_c, memory.changes[kNow][i] = new_h - h;
-      if (Keep) tape[i - lane].write(record);
+      if (Keep) tape[i - lane].write(other);
     }
   }
 };
@@ -162,6 +165,7 @@ __device__ __forceinline__ void step_forward(const Forward& p, const Team& team,
   if (p.keeps()) {
     ForwardSteps<Parity, true> steps(p, memory, held, team.lane, first);
     take_turns(team, steps, length);
+    steps.keep();
   } else {
     ForwardSteps<Parity, false> steps(p, memory, held, team.lane, first);
     take_turns(team, steps, length);

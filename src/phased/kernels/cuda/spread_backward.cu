@@ -104,14 +104,16 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) spread_backward(con
     loaded.load(p, first + steps - 1, steps > 0, at.lane);
     Row now = loaded.row(at);
     loaded.load(p, first + steps - 2, steps > 1, at.lane);
-    Real record[kRecord];
-    if (now.event >= 0) p.tape[now.event].read(record);
+    Record kept = {};
+    if (now.event >= 0) kept = p.tape[now.event].read();
     Real from_output = to_output(steps - 1);
     Events events;
     events.load(p, now.begin, now.count, at.lane);
     for (int j = steps - 1; j >= 0; j--) {
       to_h += from_output;
       if (now.busy) {
+        Real record[kRecord];
+        kept.unpack(record);
         to_h += added.sum();
         added.clear();
         if (now.event >= 0) {
@@ -124,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(PHASED_THREADS) spread_backward(con
       }
       from_output = to_output(j - 1);
       now = loaded.row(at);
-      if (now.event >= 0) p.tape[now.event].read(record);
+      if (now.event >= 0) kept = p.tape[now.event].read();
       loaded.load(p, first + j - 2, j >= 2, at.lane);
       receive(p, events, weights, added, at);
       events.load(p, now.begin, now.count, at.lane);

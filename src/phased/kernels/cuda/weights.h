@@ -18,18 +18,8 @@ __device__ __forceinline__ double bounded(double value, double low, double high)
   return value < low ? low : value > high ? high : value;
 }
 
-// A number as it is multiplied: with PHASED_TAPE rounded to 16 bits, as autocast rounds the factors of products.
-__device__ __forceinline__ Real factor(Real number) {
-#if PHASED_TAPE
-  return widened(rounded(number));
-#else
-  return number;
-#endif
-}
-
 // Weights and gates in torch's layout, and as the units read them: wh (units, 4, pitch), wx (units, features, 4), bias (units,
-// 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units); and, unless it is null, `factors`
-// (x_steps, x_sequences, features): the input as it is multiplied.
+// 4), gates (PHASED_GATE, units), bounded as TimeGate.bounded does. Also written: zeros (units).
 struct Packing {
   const Real *ih, *hh, *bias_ih, *bias_hh;
   const double *period, *shift, *ratio_on;
@@ -37,9 +27,6 @@ struct Packing {
   Index units, features, pitch;
   Real *wh, *wx, *bias, *zeros;
   double* gates;
-  const Real* x;
-  Index x_step, x_batch, x_steps, x_sequences;
-  Real* factors;
 
   __device__ __forceinline__ double period_of(Index unit) const { return bounded(period[unit], shortest, longest); }
   __device__ __forceinline__ double ratio_of(Index unit) const { return bounded(ratio_on[unit], smallest, 1); }
@@ -54,24 +41,15 @@ struct Packing {
       const Index column = i % columns, g = i / columns % 4, unit = i / columns / 4, which = unit * 4 + g;
       const Index from_x = gate_row(g, true, unit, units), from_h = gate_row(g, false, unit, units);
       if (column < pitch) {
-        wh[which * pitch + column] = from_h < 0 || column >= units ? Real(0) : factor(hh[from_h * units + column]);
+        wh[which * pitch + column] = from_h < 0 || column >= units ? Real(0) : hh[from_h * units + column];
       } else if (column < pitch + features) {
         const Index d = column - pitch;
-        wx[(unit * features + d) * 4 + g] = from_x < 0 ? Real(0) : factor(ih[from_x * features + d]);
+        wx[(unit * features + d) * 4 + g] = from_x < 0 ? Real(0) : ih[from_x * features + d];
       } else {
         bias[which] = (bias_ih && from_x >= 0 ? bias_ih[from_x] : Real(0)) + (bias_hh && from_h >= 0 ? bias_hh[from_h] : Real(0));
       }
     }
     for (Index unit = thread; unit < units; unit += threads) gate(unit).store(gates, units, unit), zeros[unit] = 0;
-    const bool contiguous = x_batch == features && x_step == x_sequences * features;  // no divisions then, the usual case
-    for (Index i = thread; factors && i < x_steps * x_sequences * features; i += threads) {
-      Index from = i;
-      if (!contiguous) {
-        const Index row = i / features, j = row / x_sequences;
-        from = j * x_step + (row - j * x_sequences) * x_batch + (i - row * features);
-      }
-      factors[i] = factor(x[from]);
-    }
   }
 };
 

@@ -170,7 +170,7 @@ class Backward:
             unwritten(memory[: sizes[0]])
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)
-        seen = (self.unit, self.row, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_factors)
+        seen = (self.unit, self.row, call.mask, call.start, self.output.data_ptr(), *initial_h, *call.rows_of_input)
         gating = (to_others, *call.clock, call.gates, call.square, call.peephole, gate_sums)
         for plan, of in ways:
             by_unit = self.sorted_events() if sorted_before(units) else ()
@@ -204,7 +204,7 @@ class Backward:
         if call.by_steps and call.lengths is not None:
             to_products.zero_()  # padding has events too, which no step writes
         self.run_steps(to_products.data_ptr(), to_others.data_ptr())
-        seen = (self.output.data_ptr(), states(call.state)[0], *call.rows_of_factors, address(call.lengths), batch, steps, units)
+        seen = (self.output.data_ptr(), states(call.state)[0], *call.rows_of_input, address(call.lengths), batch, steps, units)
         grid = min(-(-call.rows // ROWS_OF_BLOCK), 65536)
         call.launch("dense_rows", grid, ROWS_OF_BLOCK * LANES, *seen, rows.data_ptr(), to_products.data_ptr())
         sums = call.product(to_products, rows)

@@ -111,11 +111,11 @@ class Kernels:
 
 
 @cache
-def common(device: int, cell: str, real: str, tape_dtype: torch.dtype | None = None) -> Kernels:
-    """The kernels around the recurrence, for a cell, a number type, and the dtype that weights are rounded to, if any."""
+def common(device: int, cell: str, real: str) -> Kernels:
+    """The kernels around the recurrence, for a cell and a number type."""
     unused = {"peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
     with torch.cuda.device(device):
-        return Kernels(driver.architecture(device), compiler.AROUND, constants.macros(cell, real, tape_dtype, **unused))
+        return Kernels(driver.architecture(device), compiler.AROUND, constants.macros(cell, real, None, **unused))
 
 
 @cache

@@ -93,16 +93,16 @@ class Call:
         self.added_up = False
         self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
         self.tape_dtype = tape_dtype_of(problem)
-        self._common = kernels.common(*self.kind, self.tape_dtype)
+        self._common = kernels.common(*self.kind)
         self.step_plan = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)
-        parts = known_parts(self.rows, self.units, self.features, self.size, self.dense, self.tape_dtype is not None)
+        parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.bytes_of_schedule, self.bytes_of_event = parts[-1], taped(self.size, self.dense, self.tape_dtype)
         self.schedule = self.bytes(parts[-1]) if schedule is None else schedule
         base = address(self.schedule)
         # Of each unit: weights on h (4, pitch), biases (4), weights on x (features, 4), gate (of (GATE, units)). The schedule:
         # numbers of events (struct Found), where a row's events start; zeros (units); which units are open, a bit each, by rows
-        # (rows, words). Under autocast also the input, rounded (steps, batch, features).
-        self.wh, self.bias, self.wx, self.gates, self.found, self.start, self.zeros, self.mask, self.factors = [
+        # (rows, words).
+        self.wh, self.bias, self.wx, self.gates, self.found, self.start, self.zeros, self.mask = [
             base + part for part in parts[:-1]
         ]
         self.offset_of_found = self.found - base
@@ -111,11 +111,6 @@ class Call:
         # The times with their strides, by sequence and by step; the input with those by step and by sequence, and its width.
         self.clock = address(self.time), self.time.stride(1), self.time.stride(0)
         self.rows_of_input = address(self.input), self.input.stride(0), self.input.stride(1), self.features
-        self.rows_of_factors = self.rows_of_input  # the input as it is multiplied
-        if self.tape_dtype is None:
-            self.factors = 0
-        else:
-            self.rows_of_factors = self.factors, self.batch * self.features, self.features, self.features
 
     def launch(self, name: str, grid: int | tuple[int, int, int], block: int, *arguments: float, shared: int = 0) -> None:
         """Run one of the kernels around the recurrence, with so many bytes of dynamic shared memory."""
@@ -196,10 +191,8 @@ class Call:
         gate = [contiguous(g) for g in self.problem.gate.parameters()]
         given = (*map(address, (*weights, *gate)), SHORTEST_PERIOD, LONGEST_PERIOD, SMALLEST_RATIO)
         sizes = (self.units, self.features, self.pitch)
-        rounding = (*self.rows_of_input[:3], self.steps, self.batch, self.factors)
-        packing = (*given, *sizes, self.wh, self.wx, self.bias, self.zeros, self.gates, *rounding)
-        packed = max(self.units * PRODUCTS * (self.pitch + self.features + 1), self.rows * self.features if self.factors else 0)
-        grid = min(-(-packed // 1024), 1024)
+        packing = (*given, *sizes, self.wh, self.wx, self.bias, self.zeros, self.gates)
+        grid = min(-(-self.units * PRODUCTS * (self.pitch + self.features + 1) // 1024), 1024)
         if self.dense:
             self.launch("pack", grid, 256, *packing)
             return
@@ -208,12 +201,8 @@ class Call:
 
     def input_products(self) -> Tensor:
         """The products of the input with the weights of all units, (steps * batch, units * PRODUCTS)."""
-        x = self.input
-        if self.factors:
-            first = self.factors - self.schedule.data_ptr()
-            x = self.schedule[first : first + self.rows * self.features * self.size].view(x.dtype)
         with without_autocast("cuda"):
-            return x.reshape(self.rows, self.features) @ self.input_weights().T
+            return self.input.reshape(self.rows, self.features) @ self.input_weights().T
 
     def input_weights(self) -> Tensor:
         """The weights on the input in the order of the products, (units * PRODUCTS, features)."""
@@ -268,7 +257,7 @@ class Call:
         lanes = 1 if self.features < 2 else 4 if self.features < MANY_FEATURES else 8
         products = self.input_products() if capacity.most_open else None
         weights = (self.wx, self.bias, address(products))
-        given = (self.mask, self.start, self.found, *self.rows_of_factors, *weights, lanes, unit, row, room)
+        given = (self.mask, self.start, self.found, *self.rows_of_input, *weights, lanes, unit, row, room)
         counting = (arrivals.data_ptr(), capacity.arrivals, int(self.added_up), *slot)
         self.launch("fill", self.blocks, 128, *self.clock, self.gates, *sizes, *given, *counting)
         if self.by_steps:
@@ -310,7 +299,7 @@ def is_dense(problem: Problem) -> bool:
 
 
 def tape_dtype_of(problem: Problem) -> torch.dtype | None:
-    """The autocast dtype that weights, the input and numbers on the tape are rounded to; None if they are not rounded."""
+    """The autocast dtype that numbers on the tape are rounded to; None if they are not rounded."""
     return problem.autocast if problem.input.dtype == torch.float32 and problem.autocast in TAPE_MACRO else None
 
 
@@ -326,16 +315,12 @@ def copy_state(to: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
         own.zero_() if value is None else own.copy_(value)
 
 
-def parts_of_schedule(rows: int, units: int, features: int, size: int, dense: bool, rounded: bool) -> tuple[int, ...]:
-    """Offsets of the parts that `Call` names, and the size of all. In this order they are aligned without gaps.
-
-    `rounded`: whether the input is, too.
-    """
+def parts_of_schedule(rows: int, units: int, features: int, size: int, dense: bool) -> tuple[int, ...]:
+    """Offsets of the parts that `Call` names, and the size of all. In this order they are aligned without gaps."""
     words, sparse, rows_of_weights = -(-units // 32), 0 if dense else 1, PRODUCTS * units * size
     weights = [rows_of_weights * padded(units), rows_of_weights, rows_of_weights * features, GATE * units * 8]
     found = [sparse * (FOUND_BYTES + OF_BLOCK_BYTES * -(-rows // STRETCH)), sparse * 8 * (rows + 1)]
-    of_input = rows * features * size if rounded else 0
-    return tuple(accumulate([*weights, *found, units * size, sparse * 4 * rows * words, of_input], initial=0))
+    return tuple(accumulate([*weights, *found, units * size, sparse * 4 * rows * words], initial=0))
 
 
 known_parts = lru_cache(maxsize=256)(parts_of_schedule)

@@ -125,7 +125,7 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     x = problem.input
     steps, batch, features = x.shape
     units, dense, size = problem.weights.hh.shape[1], is_dense(problem), x.element_size()
-    schedule = parts_of_schedule(steps * batch, units, features, size, dense, tape_dtype_of(problem) is not None)[-1]
+    schedule = parts_of_schedule(steps * batch, units, features, size, dense)[-1]
     events = steps * batch * units if dense else unknown()
     return [
         x.new_empty(schedule, dtype=torch.uint8),

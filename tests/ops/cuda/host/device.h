@@ -42,6 +42,10 @@ inline unsigned short rounded(float x) {
 
 #if PHASED_TAPE
 inline unsigned rounded_pair(float low, float high) { return rounded(low) | static_cast<unsigned>(rounded(high)) << 16; }
+inline void widen_pair(unsigned bits, float& low, float& high) {
+  low = widened(static_cast<unsigned short>(bits)), high = widened(static_cast<unsigned short>(bits >> 16));
+}
+inline bool has_sign(float x) { return std::signbit(x); }
 #endif
 
 inline unsigned long long bits_of(double x) {

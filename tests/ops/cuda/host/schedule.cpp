@@ -56,15 +56,8 @@ int main(int, char** arguments) {
   packing.units = units, packing.features = features, packing.pitch = pitch;
   packing.wh = wh.data(), packing.wx = wx.data(), packing.bias = bias.data(), packing.zeros = zeros.data();
   packing.gates = gates.data();
-  const Numbers x = drawn<Real>(size_t(rows) * (features + 2));
-  packing.x = x.data(), packing.x_steps = steps, packing.x_sequences = batch;
 
   for (const bool ragged : {false, true}) {
-    // The input is a part of (batch, steps, features + 2), or all of (steps, batch, features).
-    packing.x_step = ragged ? Index(batch) * features : features + 2;
-    packing.x_batch = ragged ? features : Index(steps) * (features + 2);
-    Numbers factors(size_t(rows) * features + 1, NAN);
-    packing.factors = factors.data();
     std::vector<unsigned> mask(rows * words + 1, 0xdeadbeef);
     std::vector<Index> start(rows + 2, -1);
     std::vector<Index> memory(2 + blocks + 1, -1);
@@ -74,18 +67,13 @@ int main(int, char** arguments) {
       find_open(packing, time.data(), time_batch, time_step, given, batch, steps, mask.data(), start.data(), found);
     });
 
-    for (int b = 0; b < batch; b++)
-      for (int j = 0; j < steps; j++)
-        for (int d = 0; d < features; d++)
-          expect(factors[(size_t(j) * batch + b) * features + d], factor(x[j * packing.x_step + b * packing.x_batch + d]), "input");
-    expect(factors[size_t(rows) * features], NAN, "beyond the input");
     for (int unit = 0; unit < units; unit++)
       for (int g = 0; g < 4; g++) {
         const Index from_x = gate_row(g, true, unit, units), from_h = gate_row(g, false, unit, units);
         for (int d = 0; d < features; d++)
-          expect(wx[(unit * features + d) * 4 + g], from_x < 0 ? 0 : factor(ih[from_x * features + d]), "weight on x");
+          expect(wx[(unit * features + d) * 4 + g], from_x < 0 ? 0 : ih[from_x * features + d], "weight on x");
         for (int c = 0; c < pitch; c++)
-          expect(wh[(unit * 4 + g) * pitch + c], from_h < 0 || c >= units ? 0 : factor(hh[from_h * units + c]), "weight on h");
+          expect(wh[(unit * 4 + g) * pitch + c], from_h < 0 || c >= units ? 0 : hh[from_h * units + c], "weight on h");
       }
 
     std::vector<Expected> events;
