@@ -101,7 +101,8 @@ class EmulatedSteps:
 
     def open_step_cells(
         self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,
-        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, ring, most, step, given, splits, shares,
+        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, found, least, below, ring, most, step, given,
+        splits, shares,
     ):  # fmt: skip
         back_h = self.numbers(to_h, batch, units)
         back_c = self.numbers(to_c, batch, units) if to_c else np.zeros((batch, units), self.real)
@@ -129,7 +130,8 @@ class EmulatedSteps:
 
     def open_step_sums(
         self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,
-        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, ring, most, step, shares, given,
+        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, found, least, below, ring, most, step, shares,
+        given,
     ):  # fmt: skip
         columns, splits, groups = self.grid
         assert columns * 128 >= units

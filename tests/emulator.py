@@ -250,8 +250,10 @@ class Emulator(EmulatedSteps, EmulatedSums):
 
     def backward(
         self, batch, steps, units, pitch, lengths, start, mask, unit, row, tape, wh, peephole, to_output, output_step,
-        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, ring, most,
+        output_batch, to_final_h, to_final_c, to_products, to_others, to_h, to_c, found, least, below, ring, most,
     ):  # fmt: skip
+        if not self.is_called(found, least, below):
+            return
         weights = self.numbers(wh, units, 4, pitch)[..., :units]
         w = self.numbers(peephole, 3, units).T if self.peepholes else np.zeros((units, 3), self.real)
         if self.together:  # blocks exchange the gradients to products

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from contract import Case, assert_contract, assert_same
-from emulator import KERNELS, Emulator, at, emulated, weighted_sum
+from emulator import KERNELS, Emulator, emulated, weighted_sum
 from phased import PhasedLSTM
 from phased.init import LogUniform
 from phased.ops.cuda import count, launch, layout, passes, pinned, uncounted
@@ -148,19 +148,16 @@ def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed
 
     def run(self, name, device, grid, block, arguments, *more):
         kind, _, direction = name.partition("_")
-        if direction == "forward":
-            given = dict(zip([parameter for parameter, _ in parameters("forward")], arguments, strict=True))
-            if given["least"] <= at(given["found"], 2, dtype=np.int64)[1] < given["below"]:
+        if direction in ("forward", "backward"):
+            given = dict(zip([parameter for parameter, _ in parameters(direction)], arguments, strict=True))
+            if self.is_called(given["found"], given["least"], given["below"]):
                 used.append((direction, kind == "grouped"))
-        elif direction == "backward":
-            used.append((direction, kind == "grouped"))
         original(self, name, device, grid, block, arguments, *more)
 
     monkeypatch.setattr(Emulator, "launch", run)
     assert_contract(Case("lstm", steps=6, hidden=30, dtype=torch.float32, ratio=ratio), "cuda")
     assert {is_crowded for name, is_crowded in used if name == "forward"} == {crowded}
-    # While a graph is recorded, a backward pass does not know the number of events, and is the same for all.
-    assert {is_crowded for name, is_crowded in used if name == "backward"} == {crowded and not capturing}
+    assert {is_crowded for name, is_crowded in used if name == "backward"} == {crowded}
 
 
 @pytest.mark.parametrize("capturing", [False, True])

@@ -181,6 +181,24 @@ def test_a_training_step_can_be_recorded_as_a_graph(leak, units):
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("ratio_on", [0.03, 0.2, 0.6])
+@pytest.mark.parametrize("units", [33, 110, 118, 128])
+def test_a_recorded_step_has_the_bits_of_others_whatever_it_was_recorded_with(units, ratio_on):
+    rnn, (x, time) = layer(units, ratio_on=ratio_on), batch(100)
+    expected = gradients(rnn, x, time)
+    with torch.no_grad():
+        rnn.ratio_on_l0.fill_(0.3)
+    recorded, y = torch.cuda.CUDAGraph(), x.detach().requires_grad_()
+    with torch.cuda.graph(recorded):
+        output = rnn(y, time)[0]
+        found = torch.autograd.grad(output.square().sum(), [y, *rnn.parameters()])
+    with torch.no_grad():
+        rnn.ratio_on_l0.fill_(ratio_on)
+    recorded.replay()
+    for one, other in zip((output.detach(), *found), expected, strict=True):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 def test_a_compiled_layer_computes_the_same(leak):
     rnn, (x, time) = layer(leak=leak), batch()

@@ -136,11 +136,10 @@ struct alignas(16) Record {
   __device__ __forceinline__ void read(Real numbers[kRecord]) const { read().unpack(numbers); }
 
 #if PHASED_TAPE
-  // A gate near 1 remembers for long because it is not quite 1, and a backward pass multiplies by the rest. So of a number between
-  // 0 and 1 that is nearer to 1 the rest is kept, as a negative number: both are then exact to the same number of digits.
-  static __device__ __forceinline__ bool is_share(int i) { return i == kRecord - 1 || (Cell::shares >> i & 1); }
-  static __device__ __forceinline__ Real kept(int i, Real x) { return is_share(i) && x > Real(0.5) ? -(1 - x) : x; }  // -0 for 1
-  static __device__ __forceinline__ Real given(int i, Real x) { return is_share(i) && has_sign(x) ? 1 + x : x; }
+  // The gate that multiplies the state remembers for long because it is not quite 1: a backward pass multiplies by it at every event.
+  // So if it is nearer to 1 than to 0 the rest is kept, as a negative number, which is exact to the same number of digits.
+  static __device__ __forceinline__ Real kept(int i, Real x) { return i == Cell::carry && x > Real(0.5) ? -(1 - x) : x; }  // -0 for 1
+  static __device__ __forceinline__ Real given(int i, Real x) { return i == Cell::carry && has_sign(x) ? 1 + x : x; }
 #endif
   static __device__ __forceinline__ void copy_words(Record* to, const Record* from) {
     struct alignas(16) Word {

@@ -255,6 +255,7 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) grouped_backward(const Backward p) {
+  if (!p.is_called()) return;
   extern __shared__ __align__(16) unsigned char shared[];
   Four* const held = reinterpret_cast<Four*>(shared);
   const int units = int(p.units), count = int(p.ring), pitch = int(p.pitch);  // count: units with weights in shared memory

@@ -256,6 +256,7 @@ __device__ __forceinline__ void add_columns(const Backward& p, const Team& team,
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) held_backward(const Backward p) {
+  if (!p.is_called()) return;
   extern __shared__ __align__(16) unsigned char shared[];
   Four* const weights = reinterpret_cast<Four*>(shared);
   const Held held = Held::load(weights, p.wh, p.units, p.pitch);

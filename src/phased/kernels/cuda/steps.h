@@ -43,7 +43,10 @@ struct Backward {
   const Real *to_final_h, *to_final_c;  // or null
   Real *to_products, *to_others;  // (events, 4); (events, 1), to the openness, or (events, 4) followed by the three peepholes
   Real *to_h, *to_c;  // or null
-  Index ring, most;
+  const Index* found;  // as forwards
+  Index least, below, ring, most;
+
+  __device__ __forceinline__ bool is_called() const { return phased::is_called(found, least, below); }
 };
 
 // A sequence's length. Lengths in GPU memory have not been checked before.

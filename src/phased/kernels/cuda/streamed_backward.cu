@@ -163,6 +163,7 @@ __device__ __forceinline__ void run_backward(const Backward& p, const Team& team
 }
 
 extern "C" __global__ void __launch_bounds__(PHASED_THREADS) streamed_backward(const Backward p) {
+  if (!p.is_called()) return;
   extern __shared__ __align__(16) unsigned char shared[];
   const Team team;
   const Index b = blockIdx.x * Index(blockDim.x / kTeam) + team.number;

@@ -13,7 +13,7 @@ namespace phased {
 
 struct Lstm {
   static constexpr int kept = 6;  // i, f, g, o, c before, tanh(c~)
-  static constexpr unsigned shares = 0b1011;  // which of them are between 0 and 1, a bit each: i, f, o
+  static constexpr int carry = 1;  // which of them multiplies the state: f
   static constexpr bool has_c = true;
 
   // Without peepholes the output gate need not wait for c~.
@@ -47,7 +47,7 @@ struct Lstm {
 
 struct Gru {
   static constexpr int kept = 4;  // r, z, n, recurrent half of n
-  static constexpr unsigned shares = 0b11;  // r, z
+  static constexpr int carry = 1;  // z
   static constexpr bool has_c = false;
 
   template <bool Peephole, class V>

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from phased.cell import Weights
-from phased.ops.cuda.constants import GATE_SUMS, LANES, PRODUCTS
+from phased.ops.cuda.constants import GATE_SUMS, GROUPED, LANES, PRODUCTS
 from phased.ops.cuda.launch import EVERY, Call, copy_state, is_crowded, parts_of_tape, states, unwritten
+from phased.ops.cuda.layout import CROWDED, Plan
 from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.cuda.sum_layout import (
@@ -26,8 +27,12 @@ from phased.ops.cuda.sum_layout import (
 from phased.ops.memory import address, contiguous, contiguous_rows
 
 ROWS_OF_BLOCK = 8  # for which `dense_rows` has a warp each
-ALWAYS = (0, 0, 0)
-"""For batches of any number of events."""
+Batches = tuple[int, int, int]
+"""Which batches a kernel is for: where the GPU has counted their events, and from how many to below how many they have.
+
+While a graph is recorded their number is not known. Kernels for all numbers are launched then, and the one for the number runs.
+"""
+ALWAYS: Batches = (0, 0, 0)
 
 
 class Density(NamedTuple):
@@ -72,10 +77,18 @@ class Backward:
         self.to_output = None if to_output is None else contiguous_rows(to_output)
         self.to_final = [None if d is None else contiguous(d) for d in to_final]
         self.to_state = tuple(call.empty(*s.shape) for s in call.state)
-        self.layout = None
-        if call.step_plan is None and not call.by_steps:
-            crowded = density.crowded and not torch.cuda.is_current_stream_capturing()
-            self.layout = call.plan("backward", density.busy, density.most, crowded)
+        self.layouts = self.ways_back()
+
+    def ways_back(self) -> list[tuple[Plan, Batches]]:
+        """Kernels for all steps, and the batches that each is for; none if every step is a launch."""
+        call, (most, busy, crowded, _) = self.call, self.density
+        if call.step_plan is not None or call.by_steps:
+            return []
+        if torch.cuda.is_current_stream_capturing() and call.rows and not call.dense and call.units <= GROUPED:
+            few, many = (call.plan("backward", busy, most, each) for each in (False, True))
+            bound = CROWDED * call.rows
+            return [(few, ALWAYS)] if few == many else [(few, (call.found, 0, bound)), (many, (call.found, bound, EVERY))]
+        return [(call.plan("backward", busy, most, crowded), ALWAYS)]
 
     def run_steps(self, to_products: int, to_others: int) -> None:
         """All steps in reverse: the gradients to every event's products, and to its openness and peepholes."""
@@ -88,10 +101,9 @@ class Backward:
             if call.step_plan is not None:
                 to_state = self.running_state()  # in use until all launches are made
                 results = (to_products, to_others, *states(to_state))
-                OpenSteps(call, call.step_plan).backward((*given, *wanted, *results), whole=bool(self.to_state))
-            else:
-                assert self.layout is not None
-                call.run(self.layout, *given, *wanted, to_products, to_others, *states(self.to_state))
+                OpenSteps(call, call.step_plan).backward((*given, *wanted, *results, *ALWAYS), whole=bool(self.to_state))
+            for layout, of in self.layouts:
+                call.run(layout, *given, *wanted, to_products, to_others, *states(self.to_state), *of)
 
     def running_state(self) -> Sequence[Tensor]:
         """Memory for the gradients to the state, which hold those to the final state before the steps."""
@@ -120,17 +132,14 @@ class Backward:
         matrices = [address(to) for to in (ih, hh, bias_ih, bias_hh)]
         return call.units, call.features, *matrices, call.gates, *[address(to) for to in (*self.to_gate, peephole)]
 
-    def unpack(self, sums: int, splits: int, gate_sums: int, stretches: int, to: Sequence[int], of: Sequence[int]) -> None:
+    def unpack(self, sums: int, splits: int, gate_sums: int, stretches: int, to: Sequence[int], of: Batches) -> None:
         """Add up the sums of all blocks, and write them as gradients in torch's layout, if there are so many events."""
         call = self.call
         grid = min(call.units * PRODUCTS, 4096)
         call.launch("unpack", grid, 256, sums, splits, gate_sums, stretches, *to, *of)
 
-    def ways(self) -> list[tuple[SumPlan, tuple[int, int, int]]]:
-        """How to sum gradients to weights, and which batches each way is for: where their number of events is, and its bounds.
-
-        While a graph is recorded, the number is not known. All kernels are launched then, and the one for the number runs.
-        """
+    def ways(self) -> list[tuple[SumPlan, Batches]]:
+        """How to sum gradients to weights, and the batches that each way is for."""
         call = self.call
         if sorted_before(call.units):
             return [(unit_sums_plan(call.units, call.features), ALWAYS)]
@@ -166,7 +175,7 @@ class Backward:
         parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
         memory = call.bytes(parts[-1])
         to_products, to_others, gate_sums, sums = [memory.data_ptr() + part for part in parts[:-1]]
-        if self.layout is not None and self.layout.together:
+        if any(layout.together for layout, _ in self.layouts):
             unwritten(memory[: sizes[0]])
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)

@@ -19,6 +19,7 @@
 #endif
 
 #include "plain.h"
+#include "shares.h"
 
 using namespace phased;
 using Numbers = std::vector<float>;
@@ -73,7 +74,7 @@ int main(int, char** arguments) {
   std::vector<Record> tape(events);
   for (size_t e = 0; e < events; e++) {
     for (int i = 0; i < kRecord; i++)
-      if (i == kRecord - 1 || (Cell::shares >> i & 1)) records[kRecord * e + i] = std::fabs(std::sin(records[kRecord * e + i]));
+      if (is_share(i)) records[kRecord * e + i] = std::fabs(std::sin(records[kRecord * e + i]));
     tape[e].write(&records[kRecord * e]), tape[e].read(&records[kRecord * e]);
   }
   const Numbers to_output = drawn<float>(states * steps), to_final_h = drawn<float>(states), to_final_c = drawn<float>(states);

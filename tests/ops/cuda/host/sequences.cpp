@@ -28,6 +28,7 @@
 
 #include "checks.h"
 #include "plain.h"
+#include "shares.h"
 
 // A sequence's open units, step by step: none, few, more than a pass has, or all; all in five steps, from its sixth on.
 struct Events {
@@ -75,7 +76,7 @@ int main(int, char** arguments) {
   std::vector<Record> tape(events);
   for (size_t e = 0; e < events; e++) {
     for (int i = 0; i < kRecord; i++)
-      if (i == kRecord - 1 || (Cell::shares >> i & 1)) records[kRecord * e + i] = std::fabs(std::sin(records[kRecord * e + i]));
+      if (is_share(i)) records[kRecord * e + i] = std::fabs(std::sin(records[kRecord * e + i]));
     tape[e].write(&records[kRecord * e]), tape[e].read(&records[kRecord * e]);
   }
   const Numbers to_output = drawn(states * steps), to_final_h = drawn(states), to_final_c = drawn(states);
