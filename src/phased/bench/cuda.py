@@ -27,8 +27,9 @@ COMMON = (Work(256, 512, 16, 128), Work(128, 1000, 8, 256), Work(1024, 256, 32, 
 OPENER = (Work(32, 1000, 1, 110, 0.25), Work(256, 512, 16, 128, 0.25))  # open ratios as learned ones end
 LARGE = (Work(32, 200, 1, 2048), Work(32, 200, 1, 4096))  # too large for one launch: one or two for each step
 LEAKY = (*SPARSE, Work(128, 1000, 1, 110), *COMMON)
-PRECISE = (Work(32, 1000, 1, 512), Work(32, 1000, 1, 1024), Work(32, 200, 1, 4096))  # with a leak, where products take the time
-HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128))  # cuDNN's fastest case: float16, 128 units
+PRECISE = (Work(32, 1000, 1, 512), Work(32, 1000, 1, 1024), Work(32, 200, 1, 4096), Work(512, 500, 8, 1024))  # with a leak
+HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128), *COMMON[::2], SPARSE[0])  # the first two are cuDNN's fastest case
+OURS = {"ours": False, "ours bfloat16": True}  # whether under autocast to bfloat16
 GRID = tuple(Work(batch, 500, 8, units) for batch in (8, 32, 128, 512) for units in (32, 64, 128, 256, 512, 1024))
 MEMORY = (Work(32, 1000, 1, 110), Work(32, 10_000, 1, 110))
 LONGEST = tuple(Work(8, steps, 1, 110) for steps in (1_000, 10_000, 100_000, 1_000_000))
@@ -136,7 +137,7 @@ def with_precision(name: str, step: Callable[[], None]) -> Callable[[], None]:
 
 
 def half(work: Work, rounds: int) -> dict[str, Timing]:
-    """A training step: ours in float32 and under autocast to bfloat16, and nn.LSTM's in float16, its fastest."""
+    """A training step: ours outside and inside an autocast region to bfloat16, and nn.LSTM's in float16, its fastest."""
     x, moments, gradient = on_gpu(work)
     ours = train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)
     return compare(
@@ -169,10 +170,14 @@ def inference(work: Work, rounds: int, alone: bool = False) -> dict[str, Timing]
     )
 
 
-def kernel_times(work: Work, leak: float) -> dict[str, float]:
-    """Seconds of GPU time in a training step of ours, by kernel; the rest of the step is Python and launches."""
+def kernel_times(work: Work, leak: float, low: bool = False) -> dict[str, float]:
+    """Seconds of GPU time in a training step of ours, by kernel; the rest of the step is Python and launches.
+
+    With `low`, under autocast to bfloat16.
+    """
     x, moments, gradient = on_gpu(work)
     step = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
+    step = autocast(step) if low else step
     step()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(3):
@@ -225,10 +230,17 @@ def longest() -> Iterator[tuple[Work, float, float]]:
 
 
 def grid(rounds: int) -> Iterator[tuple[Work, float, dict[str, Timing]]]:
-    """A training step at many numbers of units and sequences, without and with a leak."""
+    """A training step at many numbers of units and sequences, without and with a leak.
+
+    "nn.LSTM" is that of torch's defaults, which rounds the factors of its products to TF32.
+    """
     for work in GRID:
+        x, moments, gradient = on_gpu(work)
+        lstm = train(nn.LSTM(work.D, work.H).cuda(), gradient, x)
+        peers = {"nn.LSTM": lstm, "nn.LSTM float32": with_precision("ieee", lstm)}
         for leak in (0.0, 1e-3):
-            yield work, leak, training(work, leak, rounds)
+            ours = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
+            yield work, leak, compare({"ours": ours} | peers, rounds)
 
 
 def row(work: Work, timings: Mapping[str, Timing], **more: Any) -> dict[str, Any]:

@@ -106,7 +106,13 @@ def cuda(result: Row) -> str:
         for name, added in (("float32", ""), ("TF32", " TF32"))
     ]
     rows += [
-        [f"training step, leak 0, {work(row)}; {how}nn.LSTM in float16", ms(row, own), "", ms(row, half), times(row, half, own)]
+        [
+            f"training step, leak 0, {work(row)}; {how}nn.LSTM in float16",
+            ms(row, own, 2),
+            f"{1e3 * row['gpu'][own]:.2f} ms",
+            ms(row, half),
+            times(row, half, own),
+        ]
         for half in ("nn.LSTM float16",)
         for row in result["half"]
         for how, own in (("", "ours"), ("ours under autocast to bfloat16, ", "ours bfloat16"))

@@ -258,14 +258,17 @@ def bench_cuda(console: Console, quick: bool, keep: Callable[[dict[str, Any]], N
     console.print(rows, "")
     keep(result)
 
-    names = ("work", "ours, float32", "ours, autocast", "nn.LSTM", "ratio")
+    names = ("work", "ours, float32", "of it GPU", "ours, autocast", "of it GPU", "nn.LSTM", "ratio")
     rows = table("training step, ms; leak 0; nn.LSTM in float16, its fastest", *names)
     result["half"] = []
     for work in cuda.HALF:
         with console.status(f"against float16, {work}"):
             timings = cuda.half(work, rounds)
-        rows.add_row(str(work), *map(milliseconds, timings.values()), ratio(timings["nn.LSTM float16"], timings["ours"]))
-        result["half"].append(cuda.row(work, timings))
+            on_gpu = {name: sum(cuda.kernel_times(work, 0.0, low).values()) for name, low in cuda.OURS.items()}
+        both = [cell for name in cuda.OURS for cell in (milliseconds(timings[name]), f"{1e3 * on_gpu[name]:.3f}")]
+        lstm = timings["nn.LSTM float16"]
+        rows.add_row(str(work), *both, milliseconds(lstm), ratio(lstm, timings["ours"]))
+        result["half"].append(cuda.row(work, timings, gpu=on_gpu))
     console.print(rows, "")
     keep(result)
 
@@ -303,12 +306,13 @@ def bench_cuda(console: Console, quick: bool, keep: Callable[[dict[str, Any]], N
     console.print(rows, "")
     keep(result)
     if not quick:
-        rows = table("training step, ms", "work", "leak", "ours", "nn.LSTM", "ratio")
+        rows = table("training step, ms", "work", "leak", "ours", "nn.LSTM", "ratio", "nn.LSTM in float32", "ratio")
         result["grid"] = []
         with console.status("units and sequences"):
             for work, leak, timings in cuda.grid(3):
-                ours, lstm = timings["ours"], timings["nn.LSTM"]
-                rows.add_row(str(work), f"{leak:g}", milliseconds(ours), milliseconds(lstm), ratio(lstm, ours))
+                ours, *peers = timings.values()
+                against = [cell for peer in peers for cell in (milliseconds(peer), ratio(peer, ours))]
+                rows.add_row(str(work), f"{leak:g}", milliseconds(ours), *against)
                 result["grid"].append(cuda.row(work, timings, leak=leak))
         console.print(rows, "")
         keep(result)

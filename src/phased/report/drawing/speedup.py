@@ -1,4 +1,4 @@
-"""How many times faster than cuDNN a training step is, by units and sequences, from a `phased bench cuda` file."""
+"""How many times faster than cuDNN a training step is, by units, sequences and precision, from a `phased bench cuda` file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from phased.report.style import INK, QUIET, WIDTH, styled
 Lines = Mapping[int, Mapping[int, float]]
 """The ratio by the number of sequences and the number of units."""
 
-TITLES = {0.0: "Leak 0", 0.001: "Leak 0.001"}
+PANELS = {
+    (peer, leak): f"Leak {leak:g}, nn.LSTM in {precision}"
+    for peer, precision in (("nn.LSTM float32", "float32"), ("nn.LSTM", "TF32"))
+    for leak in (0.0, 0.001)
+}
 SHADES = ("#f0a3ac", "#d1495b", "#8f2436", "#4a0f1a")  # from few sequences to many
 TICKS = (0.5, 1, 2, 4, 8, 16, 32)
 
@@ -31,7 +35,7 @@ def save_speedup(file: Path, folder: Path) -> list[Path]:
         measured = fields.load(reader.content(file))
         if "grid" not in measured:  # of `phased bench cuda --quick`, or of an older version
             return []
-        lines = {leak: ratios(measured, leak) for leak in TITLES}
+        lines = {which: ratios(measured, *which) for which in PANELS}
         machine = fields.get(measured, "machine", dict)
         gpu, versions = fields.get(machine, "gpu", str), f"torch {fields.get(machine, 'torch', str)}"
     except (reader.Unreadable, fields.Malformed) as reason:
@@ -41,12 +45,12 @@ def save_speedup(file: Path, folder: Path) -> list[Path]:
         return save(draw_speedup(lines, f"{gpu}; {versions}"), folder, "speedup")
 
 
-def ratios(measured: Mapping[str, Any], leak: float) -> Lines:
-    """The measurements with a leak."""
+def ratios(measured: Mapping[str, Any], against: str, leak: float) -> Lines:
+    """The measurements against a peer, with a leak."""
     found: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for row in fields.get(measured, "grid", list):
         if isinstance(row, dict) and row.get("leak") == leak:
-            work, ours, peer = (fields.get(row, name, dict) for name in ("work", "ours", "nn.LSTM"))
+            work, ours, peer = (fields.get(row, name, dict) for name in ("work", "ours", against))
             batch, units = (int(fields.positive(work, name)) for name in ("B", "H"))
             found[batch][units] = fields.positive(peer, "median") / fields.positive(ours, "median")
     if not found:
@@ -54,16 +58,19 @@ def ratios(measured: Mapping[str, Any], leak: float) -> Lines:
     return found
 
 
-def draw_speedup(lines: Mapping[float, Lines], machine: str) -> Figure:
-    """A panel for each leak: a line for each number of sequences. Above 1 the layer is faster."""
-    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
-    panels = figure.subplots(1, len(lines), sharey=True, squeeze=False)[0]
-    for letter, axes, (leak, found) in zip("ab", panels, lines.items(), strict=True):
+def draw_speedup(lines: Mapping[tuple[str, float], Lines], machine: str) -> Figure:
+    """A panel for each peer and leak: a line for each number of sequences. Above 1 the layer is faster."""
+    figure = Figure(figsize=(WIDTH, 5.8), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True, sharey=True)
+    for letter, axes, (which, found) in zip("abcd", panels.flat, lines.items(), strict=True):
         draw_lines(axes, found)
-        panel(axes, letter, TITLES[leak])
-    panels[0].set_ylabel("times faster than nn.LSTM", color=INK)
-    legend(figure, panels[0].get_legend_handles_labels()[0])
-    caption(figure, "A training step of sequences of 500 steps and 8 features, r_on 0.05.", machine)
+        panel(axes, letter, PANELS[which])
+    for axes in panels[:, 0]:
+        axes.set_ylabel("times faster than nn.LSTM", color=INK)
+    for axes in panels[-1]:
+        axes.set_xlabel("units")
+    legend(figure, panels[0, 0].get_legend_handles_labels()[0])
+    caption(figure, "A training step in float32, 500 steps, 8 features, r_on 0.05. TF32 is nn.LSTM's default.", machine)
     return figure
 
 
@@ -81,4 +88,3 @@ def draw_lines(axes: Axes, found: Lines) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
-    axes.set_xlabel("units")
