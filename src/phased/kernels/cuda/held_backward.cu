@@ -60,8 +60,7 @@ struct BackwardSteps {
   // The lane's event; without one, an event of unit 0 that adds nothing, with its gradients in the last slot. And the weights, on
   // its unit, of the first events of the step before.
   int unit = 0, place = kWide - 1;
-  Record kept = {};
-  Real w[3] = {};
+  Real record[kRecord] = {}, w[3] = {};
   Four near[kNear] = {};
 
   __device__ BackwardSteps(const Backward& p, HeldBackwardMemory& memory, const Held& held, int lane, Index from, int length)
@@ -85,7 +84,7 @@ struct BackwardSteps {
     count = end_before - end_here, end = end_here;
     // Not used by lanes without an event, whose slot may be that of a copy in flight.
     const int slot = wrapped(at + lane, ring), found = units[slot];
-    kept = tape[slot].read();
+    const Record kept = tape[slot].read();
     unit = lane < count ? found : 0, place = lane < count ? found : kWide - 1;
     peepholes(p.peephole, p.units, unit, w);
     memory.rows[s & (kListed - 1)][lane] = unit * held.pitch;
@@ -95,14 +94,14 @@ struct BackwardSteps {
       const int4 row = *reinterpret_cast<const int4*>(memory.rows[(s - 1) & (kListed - 1)] + i);
       near[i] = column[row.x], near[i + 1] = column[row.y], near[i + 2] = column[row.z], near[i + 3] = column[row.w];
     }
+    kept.unpack(record);
   }
 
   __device__ __forceinline__ void compute(int s) {
     const Four* const seen = shares[kBefore];
     Real* const here = memory.to_h + place;  // everything of a unit has the same index
     const Real also = here[(2 + gradient_row) * kWide], before = here[0];
-    Real to_c = here[kWide], record[kRecord];
-    kept.unpack(record);  // while gradients are read
+    Real to_c = here[kWide];
     Four sum = {before};
 #pragma unroll
     for (int i = 0; i < kNear; i++) add_through(sum, near[i], seen[i]);
