@@ -191,20 +191,23 @@ struct Staging {
       due = issued < count ? issued + part - ring : kNever;
     }
   }
-  // Ends a group of copies. After the next barrier the first `needed` events are in shared memory.
-  __device__ __forceinline__ void settle(int needed) {
+  // Ends a group of copies. After the next barrier the first `needed` events are in shared memory. Returns how many are there now.
+  __device__ __forceinline__ int settle(int needed) {
     end_of_copies();
     wait_for_copies<kLate>();
     const int ready = late[kLate - 1];
 #pragma unroll
     for (int i = kLate - 1; i > 0; i--) late[i] = late[i - 1];
     late[0] = issued;
-    if ((needed < count ? needed : count) > ready) wait_for_all();
+    if ((needed < count ? needed : count) <= ready) return ready;
+    wait_for_all();
+    return issued;
   }
   // The same for all copies that were issued.
-  __device__ __forceinline__ void settle_all() {
+  __device__ __forceinline__ int settle_all() {
     end_of_copies();
     wait_for_all();
+    return issued;
   }
 
  private:

@@ -11,6 +11,25 @@ namespace phased {
 constexpr int kRows = PHASED_HELD_AHEAD;
 static_assert(kRows == Staging::kLate + 2);
 
+// A record in shared memory. One that is rounded on the tape arrives in its upper half, and is widened before others read it.
+struct alignas(16) HeldRecord {
+  Real v[kRecord];
+
+  __device__ __forceinline__ Record* arriving() { return reinterpret_cast<Record*>(this + 1) - 1; }
+  __device__ __forceinline__ void widen() {
+    Real numbers[kRecord];
+    arriving()->read(numbers);
+    for (int i = 0; i < kRecord; i += 4) store_four(v + i, {numbers[i], numbers[i + 1], numbers[i + 2], numbers[i + 3]});
+  }
+  __device__ __forceinline__ void read(Real numbers[kRecord]) const {
+    for (int i = 0; i < kRecord; i += 4) {
+      const Four four = load_four(v + i);
+      for (int n = 0; n < 4; n++) numbers[i + n] = four.v[n];
+    }
+  }
+};
+static_assert(kRecord % 4 == 0 && sizeof(Record) <= sizeof(HeldRecord));
+
 // A team's shared memory.
 struct alignas(16) HeldBackwardMemory {
   Real to_h[kWide], to_c[kWide];
@@ -20,11 +39,11 @@ struct alignas(16) HeldBackwardMemory {
   // After it in memory: the gradients to the products of a step's events, of odd and even steps; and records and units of the
   // events in the ring.
   __device__ __forceinline__ Four* shares() { return reinterpret_cast<Four*>(this + 1); }
-  __device__ __forceinline__ Record* tape(int most) { return reinterpret_cast<Record*>(shares() + 2 * most); }
+  __device__ __forceinline__ HeldRecord* tape(int most) { return reinterpret_cast<HeldRecord*>(shares() + 2 * most); }
   __device__ __forceinline__ int* unit(int most, int ring) { return reinterpret_cast<int*>(tape(most) + ring); }
 
   static __device__ __forceinline__ HeldBackwardMemory& of(unsigned char* shared, int most, int ring, int team) {
-    const int bytes = sizeof(HeldBackwardMemory) + 2 * most * sizeof(Four) + ring * (sizeof(Record) + 4);
+    const int bytes = sizeof(HeldBackwardMemory) + 2 * most * sizeof(Four) + ring * (sizeof(HeldRecord) + 4);
     return *reinterpret_cast<HeldBackwardMemory*>(shared + team * bytes);
   }
 };
@@ -50,7 +69,7 @@ struct BackwardSteps {
   HeldBackwardMemory& memory;
   const Held& held;
   Four* const shares[2];
-  const Record* const tape;
+  const HeldRecord* const tape;
   const int* const units;
   const int lane, ring;
   Index event;  // the lane's, of the prepared step
@@ -84,7 +103,7 @@ struct BackwardSteps {
     count = end_before - end_here, end = end_here;
     // Not used by lanes without an event, whose slot may be that of a copy in flight.
     const int slot = wrapped(at + lane, ring), found = units[slot];
-    const Record kept = tape[slot].read();
+    tape[slot].read(record);
     unit = lane < count ? found : 0, place = lane < count ? found : kWide - 1;
     peepholes(p.peephole, p.units, unit, w);
     memory.rows[s & (kListed - 1)][lane] = unit * held.pitch;
@@ -94,7 +113,6 @@ struct BackwardSteps {
       const int4 row = *reinterpret_cast<const int4*>(memory.rows[(s - 1) & (kListed - 1)] + i);
       near[i] = column[row.x], near[i + 1] = column[row.y], near[i + 2] = column[row.z], near[i + 3] = column[row.w];
     }
-    kept.unpack(record);
   }
 
   __device__ __forceinline__ void compute(int s) {
@@ -138,31 +156,40 @@ struct BackwardSteps {
   }
 };
 
-// One warp fetches events, and where steps end, before any warp reads them.
+// One warp fetches events, and where steps end, before any warp reads them. It has time to widen records, which the warps of the
+// chain have not.
 __device__ __forceinline__ void fetch_backward(const Backward& p, const Team& team, HeldBackwardMemory& memory, const Index* start,
                                                int length) {
   const int lane = team.lane, ring = p.ring;
   const Index last = start[length] - 1;
   const Ends<true> ends(memory.ends, start, length);
   Staging staging(int(start[length] - start[0]), ring);
-  Record* const tape = memory.tape(p.most);
+  HeldRecord* const tape = memory.tape(p.most);
   int* const unit = memory.unit(p.most, ring);
   const int past = p.most > kLanes ? 2 : 0;  // how many of the last steps' events are needed: those without a row listed
   const auto copy = [&](int from, int slot, int many) {
     for (int n = lane; n < many; n += kLanes) {
       const Index e = last - from - n;
       copy_ahead(unit + slot + n, p.unit + e, 4);
-      copy_struct(tape + slot + n, p.tape + e);
+      copy_struct(tape[slot + n].arriving(), p.tape + e);
+    }
+  };
+  int widened = 0, next = 0;  // events, and the slot of the next one
+  const auto widen = [&](int arrived) {
+    if (sizeof(Record) == sizeof(HeldRecord)) return;
+    for (; widened < arrived; widened += staging.part, next = next + staging.part < ring ? next + staging.part : 0) {
+      __syncwarp();
+      for (int n = lane; n < staging.part; n += kLanes) tape[next + n].widen();
     }
   };
   ends.begin(lane);
   staging.issue(0, copy);
-  staging.settle_all();
+  widen(staging.settle_all());
   team.sync();
   for (int s = -1; s < length; s++) {
     staging.issue(ends.at(s - past), copy);
     ends.advance(s, lane);
-    staging.settle(ends.at(s + 2));
+    widen(staging.settle(ends.at(s + 2)));
     team.sync();
   }
   wait_for_copies<0>();

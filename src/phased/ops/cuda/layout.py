@@ -24,6 +24,7 @@ from phased.ops.cuda.constants import (
     PARTS,
     PASS,
     PRODUCTS,
+    RECORD,
     ROUNDS,
     SMALL,
     SPREAD,
@@ -204,8 +205,8 @@ def _held(
         steps, more = (3 if capacity == LANES else 4), dots
     else:
         warps, helpers = 4, 2 if many else PARTS
-        # The products' gradients of two steps; and an event's record and unit.
-        fixed, of_event = structs["held_backward_memory"] + 2 * capacity * structs["four"], structs["record"] + 4
+        # The products' gradients of two steps; and an event's record, which is not rounded there, and unit.
+        fixed, of_event = structs["held_backward_memory"] + 2 * capacity * structs["four"], RECORD * size + 4
         steps, more = (2 if capacity == LANES else 4), 0
     weights = units * (units | 1) * structs["four"]
 
