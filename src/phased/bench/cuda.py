@@ -84,7 +84,7 @@ def on_gpu(work: Work) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def training(work: Work, leak: float, rounds: int, reference: bool = False, alone: bool = False) -> dict[str, Timing]:
-    """A training step, ours and nn.LSTM's in float32; optionally the reference loop's."""
+    """A training step of float32 tensors, by torch's defaults: ours and nn.LSTM's; optionally the reference loop's."""
     x, moments, gradient = on_gpu(work)
     timings = compare(
         {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import torch
 from torch import Tensor
 
@@ -109,5 +107,5 @@ def recurrence(
         state = () if empty else input.new_zeros(cell.states, input.shape[1], weights.hh.shape[1]).unbind(0)
     if chosen.takes_autocast:
         return chosen.run(cell, gate, input, time, state, weights, lengths, autocast)
-    with nullcontext() if autocast is None else without_autocast(input.device.type):
+    with without_autocast(input.device.type):
         return chosen.run(cell, gate, input, time, state, weights, lengths)

@@ -10,7 +10,8 @@ import torch
 
 def without_autocast(device: str) -> AbstractContextManager[Any]:
     """Inside, autocast rounds nothing on this type of device. If it is off already, a null context is faster."""
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+    is_on = device != "meta" and torch.is_autocast_enabled(device)  # torch has no autocast for meta tensors
+    return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:

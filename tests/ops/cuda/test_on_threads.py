@@ -118,7 +118,7 @@ def test_grouped_sequences(way, number, tmp_path):
 
 
 # Units and sequences of a block.
-HELD_SIZES = [(110, 1), (33, 2), (1, 3), (20, 1), (20, 4)]
+HELD_SIZES = [(110, 1), (33, 2), (1, 3), (20, 1), (110, 1), (20, 4)]
 
 
 @pytest.mark.parametrize("way", ["forward", "backward"])

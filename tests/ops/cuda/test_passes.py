@@ -199,6 +199,21 @@ def test_a_recorded_step_has_the_bits_of_others_whatever_it_was_recorded_with(un
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("units", [113, 114, 116, 118, 119])
+def test_layers_that_barely_fit_shared_memory_give_the_same_bits_whether_their_events_are_counted_or_guessed(units):
+    rnn, (x, time) = layer(units, ratio_on=0.03), batch(100)
+    counted, *_ = [rnn(x, time)[0].detach() for _ in range(4)]
+    guessed = rnn(x, time)[0].detach()
+    recorded = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recorded):
+        output = rnn(x, time)[0].detach()
+    recorded.replay()
+    assert torch.equal(counted, guessed)
+    assert torch.equal(counted, output)
+    with torch.no_grad():
+        assert torch.equal(rnn(x, time)[0], counted)
+
+
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 def test_a_compiled_layer_computes_the_same(leak):
     rnn, (x, time) = layer(leak=leak), batch()

@@ -136,8 +136,8 @@ struct alignas(16) Record {
   __device__ __forceinline__ void read(Real numbers[kRecord]) const { read().unpack(numbers); }
 
 #if PHASED_TAPE
-  // The gate that multiplies the state remembers for long because it is not quite 1: a backward pass multiplies by it at every event.
-  // So if it is nearer to 1 than to 0 the rest is kept, as a negative number, which is exact to the same number of digits.
+  // A unit forgets by what its gate on the state lacks of 1, at every event, and 16 bits cannot hold that beside 1. So of a gate
+  // above one half that rest is kept, as a negative number.
   static __device__ __forceinline__ Real kept(int i, Real x) { return i == Cell::carry && x > Real(0.5) ? -(1 - x) : x; }  // -0 for 1
   static __device__ __forceinline__ Real given(int i, Real x) { return i == Cell::carry && has_sign(x) ? 1 + x : x; }
 #endif

@@ -114,7 +114,9 @@ def plan(
     if not name.startswith("dense"):
         fits = _held("forward", units, 1, units, -(-units // 8) * 8, size, structs, 1, limit) is not None
         alone = batch <= processors and not crowded  # a multiprocessor for each sequence, and few open units
-        held = _held(name, units, batch, busy, most, size, structs, 1, limit) if alone else None
+        # A forward pass may be repeated with another capacity and has to give the same bits, so it is held with any or with none.
+        holds = fits or name == "backward"
+        held = _held(name, units, batch, busy, most, size, structs, 1, limit) if alone and holds else None
         if size == 4 and held is None and _is_grouped(name, units, fits, -(-batch // processors), crowded):
             grouped = _grouped(name, units, batch, structs, limit, processors)
             if grouped is not None:
@@ -122,7 +124,7 @@ def plan(
         spread = _spread(name, units, batch, structs, limit, processors) if size == 4 else None
         if spread is not None:
             return spread
-        for fewer in range(teams, 0, -1):
+        for fewer in range(teams if holds else 0, 0, -1):
             held = _held(name, units, batch, busy, most, size, structs, fewer, limit)
             if held is not None:
                 return held
@@ -223,13 +225,13 @@ def _held(
 
 
 def _is_grouped(name: str, units: int, fits: bool, sequences: int, crowded: bool) -> bool:
-    """Whether sequences are computed in groups: where that was faster on an H200.
+    """Whether sequences that are not held are computed in groups: where that was faster on an H200.
 
     `fits`: whether all weights fit into shared memory. `sequences`: of a multiprocessor.
     """
-    if fits or units > GROUPED:
-        return fits and (sequences > 1 or crowded)
-    return name == "backward" or sequences > 2 or (sequences > 1 and crowded)
+    if units > GROUPED or name == "backward":
+        return units <= GROUPED
+    return sequences > 1 or crowded if fits else sequences > 2 or (sequences > 1 and crowded)
 
 
 def _grouped(name: str, units: int, batch: int, structs: Structs, limit: int, processors: int) -> Plan | None:

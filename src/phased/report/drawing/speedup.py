@@ -33,7 +33,7 @@ def save_speedup(file: Path, folder: Path) -> list[Path]:
     """Draw `speedup.png` and `speedup.svg`. A file without these measurements has no picture; an invalid one causes a warning."""
     try:
         measured = fields.load(reader.content(file))
-        if "grid" not in measured:  # of `phased bench cuda --quick`, or of an older version
+        if "grid" not in measured:  # of `phased bench cuda --quick`
             return []
         lines = {which: ratios(measured, *which) for which in PANELS}
         machine = fields.get(measured, "machine", dict)
