@@ -58,7 +58,7 @@ def test_many_sequences_and_crowded_steps_are_grouped(monkeypatch, name, units, 
     monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     layout = layout_of.plan.__wrapped__(name, units, batch, units // 4, units, 4, 0, crowded=crowded)
-    # With more than 115 units some weights are in registers or in the L2 cache; backwards with 113 or more events of full steps do not fit, either.
+    # With more than 115 units some weights are in registers or in the L2 cache; backwards the events of full steps are larger.
     not_all_fit = name == "backward" or batch > 264 or (batch > 132 and crowded)
     grouped = not_all_fit if units > (115 if name == "forward" else 112) else batch > 132 or crowded
     assert layout.source.startswith("grouped") == grouped
