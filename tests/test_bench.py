@@ -19,6 +19,7 @@ from phased.paper.adding import runs as adding
 from phased.paper.frequency import runs as frequency
 from phased.paper.frequency.task import Sines
 from phased.paper.superimposed import runs as superimposed
+from phased.report.drawing.speedup import save_speedup
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -194,18 +195,51 @@ def test_without_a_gpu_its_benchmark_says_what_it_needs():
     assert "torch sees no CUDA device. Run on a machine with an NVIDIA GPU" in result.output
 
 
-def test_a_benchmark_that_is_stopped_keeps_its_finished_tables(tmp_path, monkeypatch):
+@pytest.fixture
+def a_measured_gpu(monkeypatch):
+    """A GPU on which every measurement takes a number of milliseconds that says what it is of."""
+
     class Present:
         missing = staticmethod(lambda: None)
 
+    def timings(**milliseconds):
+        return {
+            name.replace("_", " ").replace("nn ", "nn."): measure.Timing(*[1e-3 * ms] * 3) for name, ms in milliseconds.items()
+        }
+
+    both = timings(ours=1, nn_LSTM=2)
+    monkeypatch.setattr(ops, "backends", lambda: {"cuda": Present})
+    monkeypatch.setattr(cuda, "gpu", lambda: {"gpu": "a GPU"})
+    for name in ("training", "inference"):
+        monkeypatch.setattr(cuda, name, lambda *_, **more: both)
+    monkeypatch.setattr(cuda, "kernel_times", lambda work, leak, low=False: {"forward": 0.4e-3 if low else 0.5e-3})
+    monkeypatch.setattr(cuda, "precision", lambda *_: both | timings(ours_TF32=3, nn_LSTM_TF32=4))
+    monkeypatch.setattr(cuda, "half", lambda *_: timings(ours=1, ours_bfloat16=5, nn_LSTM_float16=6))
+    monkeypatch.setattr(cuda, "peak_memory", lambda work, model: 1e6 * len(model))
+    each = [(work, leak, both | timings(nn_LSTM_float32=7)) for work in cuda.GRID for leak in (0.0, 1e-3)]
+    monkeypatch.setattr(cuda, "grid", lambda rounds: each)
+    monkeypatch.setattr(cuda, "longest", lambda: [(work, 1e-3, 1e6) for work in cuda.LONGEST])
+
+
+@pytest.mark.usefixtures("a_measured_gpu")
+def test_the_benchmark_of_a_gpu_writes_all_that_tables_and_picture_need(tmp_path):
+    file = tmp_path / "cuda.json"
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "cuda", "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["cuda.json"]  # without cuda.json.part
+    measured = json.loads(file.read_text())
+    assert [row["gpu"] for row in measured["half"]] == [{"ours": 0.5e-3, "ours bfloat16": 0.4e-3}] * len(cuda.HALF)
+    shown = tables.cuda(measured)
+    assert "| 5.00 ms | 0.40 ms | 6.0 ms | 1.2x |" in shown
+    assert "both in TF32 | 3.0 ms | | 4.0 ms | 1.3x |" in shown
+    assert [path.name for path in save_speedup(file, tmp_path)] == ["speedup.png", "speedup.svg"]
+
+
+@pytest.mark.usefixtures("a_measured_gpu")
+def test_a_benchmark_that_is_stopped_keeps_its_finished_tables(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    timing = measure.Timing(1e-3, 1e-3, 1e-3)
-    monkeypatch.setattr(ops, "backends", lambda: {"cuda": Present})
-    monkeypatch.setattr(cuda, "gpu", lambda: {"gpu": "a GPU"})
-    monkeypatch.setattr(cuda, "training", lambda *_, **more: {"ours": timing, "nn.LSTM": timing})
-    monkeypatch.setattr(cuda, "kernel_times", lambda *_: {"forward": 1e-3})
     monkeypatch.setattr(cuda, "precision", stop)
     file = tmp_path / "cuda.json"
     result = CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", "cuda", "--quick", "--json", str(file)])

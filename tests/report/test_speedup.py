@@ -50,6 +50,7 @@ def test_a_file_without_the_measurements_has_no_picture(tmp_path):
         (json.dumps({"grid": {}}).encode(), "'grid' must be of type list"),
         (json.dumps({"grid": []}).encode(), "'grid' has no row with a leak of 0"),
         (json.dumps(benchmark(work=None)).encode(), "'work' must be of type dict"),
+        (json.dumps({"grid": [{"leak": 0.0}]}).encode(), "'grid' has a row without 'nn.LSTM float32'. Run `phased bench cuda`"),
         (json.dumps(benchmark(ours={"median": 0})).encode(), "'median' must be a number above 0"),
         (json.dumps(benchmark() | {"machine": {}}).encode(), "it has no 'gpu'"),
     ],

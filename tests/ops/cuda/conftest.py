@@ -27,7 +27,7 @@ def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
 @pytest.fixture(scope="module")
 def a_gpu_in_numpy():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "common", lambda device, cell, real, low=None: Emulator(cell, real, tape_dtype=low))
+        patch.setattr(kernels, "common", lambda device, cell, real: Emulator(cell, real))
         patch.setattr(kernels, "recurrence", lambda device, *given: Emulator(*given[:2], peephole=given[4], tape_dtype=given[2]))
         patch.setattr(driver, "shared_memory", lambda device: 232_448)
         patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)

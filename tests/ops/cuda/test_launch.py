@@ -160,6 +160,28 @@ def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed
     assert {is_crowded for name, is_crowded in used if name == "backward"} == {crowded}
 
 
+@pytest.mark.parametrize("units", [112, 113, 115, 116, 118, 119, 128])
+def test_a_forward_pass_has_the_same_kernel_whether_its_events_are_counted_guessed_or_recorded(monkeypatch, units):
+    used, original = [], Emulator.launch
+
+    def run(self, name, device, grid, block, arguments, *more):
+        if name.endswith("_forward"):
+            given = dict(zip([parameter for parameter, _ in parameters("forward")], arguments, strict=True))
+            if self.is_called(given["found"], given["least"], given["below"]):
+                used.append(name)
+        original(self, name, device, grid, block, arguments, *more)
+
+    monkeypatch.setattr(Emulator, "launch", run)
+    monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
+    case = Case("lstm", steps=4, batch=2, hidden=units, dtype=torch.float32, ratio=(0.01, 0.03))
+    for guess, capturing in ((None, False), (10**6, False), (None, True)):
+        monkeypatch.setattr(count.Count, "expected", guess)
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda capturing=capturing: capturing)
+        assert_contract(case, "cuda")
+    assert len(used) >= 3
+    assert len(set(used)) == 1
+
+
 @pytest.mark.parametrize("capturing", [False, True])
 @pytest.mark.parametrize("ratio, kernel", [((0.3, 1.0), "event_sums"), ((0.005, 0.02), "sorted_sums")])
 def test_events_of_few_open_units_are_sorted_also_while_a_graph_is_recorded(monkeypatch, capturing, ratio, kernel):

@@ -323,8 +323,8 @@ void bind_online(nb::module_& m) {
 }  // namespace phased
 
 NB_MODULE(_core, m) {
-  // Lists of launches are cached until the process ends, when Python frees no caches; nanobind would print each as a leak. This is
-  // for the modules of our NB_DOMAIN, which is this one.
+  // Lists of launches are cached until the process ends, and Python does not free caches then: nanobind would print each as a leak.
+  // The setting applies to this module alone, because it has an NB_DOMAIN of its own.
   nb::set_leak_warnings(false);
 
   // Numbers that Python shares with the core.

@@ -136,8 +136,8 @@ struct alignas(16) Record {
   __device__ __forceinline__ void read(Real numbers[kRecord]) const { read().unpack(numbers); }
 
 #if PHASED_TAPE
-  // A unit forgets by what its gate on the state lacks of 1, at every event, and 16 bits cannot hold that beside 1. So of a gate
-  // above one half that rest is kept, as a negative number.
+  // At every event a unit keeps a share x of its state (Cell::carry) and forgets 1 - x, which 16 bits do not resolve if x is near 1.
+  // So where x is above one half, -(1 - x) is kept instead.
   static __device__ __forceinline__ Real kept(int i, Real x) { return i == Cell::carry && x > Real(0.5) ? -(1 - x) : x; }  // -0 for 1
   static __device__ __forceinline__ Real given(int i, Real x) { return i == Cell::carry && has_sign(x) ? 1 + x : x; }
 #endif

@@ -77,9 +77,9 @@ class Backward:
         self.to_output = None if to_output is None else contiguous_rows(to_output)
         self.to_final = [None if d is None else contiguous(d) for d in to_final]
         self.to_state = tuple(call.empty(*s.shape) for s in call.state)
-        self.layouts = self.ways_back()
+        self.step_kernels = self.kernels_of_steps()
 
-    def ways_back(self) -> list[tuple[Plan, Batches]]:
+    def kernels_of_steps(self) -> list[tuple[Plan, Batches]]:
         """Kernels for all steps, and the batches that each is for; none if every step is a launch."""
         call, (most, busy, crowded, _) = self.call, self.density
         if call.step_plan is not None or call.by_steps:
@@ -102,7 +102,7 @@ class Backward:
                 to_state = self.running_state()  # in use until all launches are made
                 results = (to_products, to_others, *states(to_state))
                 OpenSteps(call, call.step_plan).backward((*given, *wanted, *results, *ALWAYS), whole=bool(self.to_state))
-            for layout, of in self.layouts:
+            for layout, of in self.step_kernels:
                 call.run(layout, *given, *wanted, to_products, to_others, *states(self.to_state), *of)
 
     def running_state(self) -> Sequence[Tensor]:
@@ -138,8 +138,8 @@ class Backward:
         grid = min(call.units * PRODUCTS, 4096)
         call.launch("unpack", grid, 256, sums, splits, gate_sums, stretches, *to, *of)
 
-    def ways(self) -> list[tuple[SumPlan, Batches]]:
-        """How to sum gradients to weights, and the batches that each way is for."""
+    def kernels_of_sums(self) -> list[tuple[SumPlan, Batches]]:
+        """Kernels that sum gradients to weights, and the batches that each is for."""
         call = self.call
         if sorted_before(call.units):
             return [(unit_sums_plan(call.units, call.features), ALWAYS)]
@@ -163,7 +163,7 @@ class Backward:
     def sparse(self, with_input: bool) -> Tensor | None:
         """All gradients, over open events; returns the one to the input, if it is wanted."""
         call, units, features = self.call, self.call.units, self.call.features
-        ways = self.ways()
+        ways = self.kernels_of_sums()
         of_gates = gate_sums_plan(call.rows, units, call.peephole, call.device)
         stretches = [plan.grid[2] if plan.gates else of_gates.grid[0] for plan, _ in ways]
         sizes = (
@@ -175,7 +175,7 @@ class Backward:
         parts = list(accumulate((-(-size // 16) * 16 for size in sizes), initial=0))
         memory = call.bytes(parts[-1])
         to_products, to_others, gate_sums, sums = [memory.data_ptr() + part for part in parts[:-1]]
-        if any(layout.together for layout, _ in self.layouts):
+        if any(layout.together for layout, _ in self.step_kernels):
             unwritten(memory[: sizes[0]])
         self.run_steps(to_products, to_others)
         initial_h = (states(call.state)[0], units) if call.state else (call.zeros, 0)

@@ -50,6 +50,8 @@ def ratios(measured: Mapping[str, Any], against: str, leak: float) -> Lines:
     found: defaultdict[int, dict[int, float]] = defaultdict(dict)
     for row in fields.get(measured, "grid", list):
         if isinstance(row, dict) and row.get("leak") == leak:
+            if against not in row:
+                raise fields.Malformed(f"'grid' has a row without {against!r}. Run `phased bench cuda` to measure it")
             work, ours, peer = (fields.get(row, name, dict) for name in ("work", "ours", against))
             batch, units = (int(fields.positive(work, name)) for name in ("B", "H"))
             found[batch][units] = fields.positive(peer, "median") / fields.positive(ours, "median")
