@@ -23,9 +23,9 @@ Index = int | slice | Sequence[int] | Sequence[bool] | NDArray[np.integer[Any]] 
 class Events:
     """n sequences of measurements at uneven times. `Events.read` makes it from a table, `Events.of` from arrays.
 
-    A step is one distinct time of a sequence. The steps of sequence i are `time[offset[i] : offset[i + 1]]`; the measurements
-    of step s are `value[entry[s] : entry[s + 1]]`, of the variables `variable[entry[s] : entry[s + 1]]`. A step may have no
-    measurement. The arrays cannot be written to.
+    A step is a row of a wide table, or the measurements of one time. Several steps may have one time. The steps of sequence i are
+    `time[offset[i] : offset[i + 1]]`. The measurements of step s are `value[entry[s] : entry[s + 1]]`, of the variables
+    `variable[entry[s] : entry[s + 1]]`. A step may have no measurement. The arrays cannot be written to.
 
     Indexing by a number, a slice, numbers or a mask selects sequences and gives Events again, so that scikit-learn's
     `cross_val_score`, `GridSearchCV` and `train_test_split` accept them.
@@ -36,7 +36,7 @@ class Events:
         statics: names of what is known once per sequence.
         unit: of `time`, such as "h"; "" if unknown.
         offset: where the steps of each sequence begin, and their number.
-        time: strictly increasing within a sequence. Where the table has dates: since the sequence's first event.
+        time: not decreasing within a sequence. Where the table has dates: since the sequence's first event.
         entry: where the measurements of each step begin, and their number.
         variable: index into `variables`, increasing within a step.
         value: finite.
@@ -106,7 +106,7 @@ class Events:
         """Sequences from arrays.
 
         Args:
-            times: one array per sequence, strictly increasing: numbers, or datetime64, which then count from the first.
+            times: one array per sequence, not decreasing: numbers, or datetime64, which then count from the first.
             values: one array per sequence; NaN is "not measured".
             ids: by default 0, 1, ...
             variables: names; by default "x0", "x1", ...
@@ -123,7 +123,7 @@ class Events:
             The sequences. Every time is a step, also one at which nothing is measured.
 
         Raises:
-            ValueError: times that do not increase or are not finite, infinite values, or shapes that contradict each other. The
+            ValueError: times that decrease or are not finite, infinite values, or shapes that contradict each other. The
                 message names id, time and variable.
 
         Example:
@@ -153,8 +153,13 @@ class Events:
     ) -> Events:
         """Read a table: long (a row per measurement) or wide (a row per time, a column per variable).
 
-        Rows may be in any order. An empty value or NaN is "not measured". A sequence of which nothing is measured over time has
-        one step without measurements.
+        Rows may be in any order. An empty value or NaN is "not measured". Every row of a wide table with a time is a step. In a
+        long table the measurements of one time are a step, and a second value of a variable at that time belongs to a second
+        step. A sequence without any measurement over time has one step.
+
+        Text becomes a variable of 0 and 1 for each of its levels, called "name=level". A level occurs in at least 10 sequences,
+        and a variable has at most 50 of them; all other texts are the level "other". Text with a new value in nearly every row
+        is left out with a warning.
 
         Args:
             source: a path to a CSV or Parquet file; a folder of them, parts of one table if they have a column of ids, otherwise
@@ -170,8 +175,8 @@ class Events:
                 and never later, and in a wide table those that are constant in every sequence.
             missing: numbers that stand for a missing value: for all variables, or by variable as in {"Height": -1}.
             layout: "long" or "wide"; by default long if there are columns of variables and values.
-            merge: value of a variable that has several at one time: "mean", "sum", "first", "last" (in the table's order), "min"
-                or "max". By default they are refused.
+            merge: makes one step of the rows of one time, and one value of several: "mean", "sum", "first", "last" (in the
+                table's order), "min" or "max". By default each is a step.
             drop: variables to leave out.
             like: Events, or their settings: the table is read as theirs was, and gets their variables in their order.
 
@@ -179,8 +184,8 @@ class Events:
             The sequences in the order in which their ids first appear.
 
         Raises:
-            ValueError: a row without id or time, a time or value that cannot be read, several values at one time; with `like`
-                another unit or an unknown variable. The message names id, time, variable and row.
+            ValueError: a row without id or time, a time or value that cannot be read; with `like` another unit or an unknown
+                variable. The message names id, time, variable and row.
             ModuleNotFoundError: polars or narwhals is not installed.
 
         Example:
@@ -190,11 +195,19 @@ class Events:
             >>> events.variables, events.statics, events.time
             (('HR',), ('Age',), array([0. , 0.5]))
         """
+        columns: Any = {"id": id, "time": time, "variable": variable, "value": value}
+        return cls.read_with_times(
+            source, columns, unit=unit, static=static, missing=missing, layout=layout, merge=merge, drop=drop, like=like
+        )[0]
+
+    @classmethod
+    def read_with_times(cls, source: Any, columns: Mapping[str, Any], *, layout: str = "auto", **how: Any) -> tuple[Events, Any]:
+        """Read a table as `read` does, and also return the time of each step as the table has it, a polars Series."""
         from phased.estimator.tables.reading import read_table  # polars is imported where tables are read
         from phased.estimator.tables.request import make_request
 
-        wanted = make_request(unit, static, missing, merge, drop, like)
-        return cls(**read_table(source, wanted, id=id, time=time, variable=variable, value=value, layout=layout))
+        fields, times = read_table(source, make_request(**how), layout=layout, **columns)
+        return cls(**fields), times
 
     def labels(self, source: Any, *, id: str | None = None, target: str | None = None, time: str | None = None) -> NDArray[Any]:
         """The targets of a table, in the order of these sequences.
@@ -203,17 +216,17 @@ class Events:
             source: a table with a row per sequence, or, with `time`, a row per step; as for `Events.read`.
             id: column of ids; by default that of these events' table, "id", "subject_id" or "RecordID".
             target: column of targets; by default "target", or the only column that is left.
-            time: column of times, for one target per step.
+            time: column of times, for one target per step. Of several rows at one time, the last belongs to the last step.
 
         Returns:
-            Targets: integers, floats or text as in the table.
+            Targets: integers, floats or text as in the table; NaN, or None for text, at a step without one.
 
         Shape:
             - Output: (n,), or (S,) with `time`
 
         Raises:
-            ValueError: a sequence without a target, a target without a sequence, several targets for one, a missing target, or
-                a target that is among the inputs. `labelled` leaves out sequences without a target, and the reverse.
+            ValueError: a sequence without a target, a target without a sequence or step, several targets for one, or a target
+                that is among the inputs. `labelled` leaves out sequences without a target, and the reverse.
 
         Example:
             >>> from phased.estimator import Events

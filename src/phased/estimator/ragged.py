@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phased.estimator.settings import Settings
-from phased.estimator.units import in_unit
+from phased.estimator.units import in_unit, ticks_of
 
 if TYPE_CHECKING:
     from phased.estimator.events import Events
 
 EXACT = 2**53  # integers up to this number are exact in float64
+INEXACT = "dates must be whole microseconds within 73,000 years of 1970"
+ROUND = "Round them, or pass the time since the first event as a number."
 COARSE = "Pass times as float64 from their source on, or subtract the start of the recording before they become {dtype}."
 
 
@@ -34,7 +37,7 @@ def flatten(
     if names.shape != (len(times),):
         raise ValueError(f"ids must have the shape ({len(times)},), one per sequence, got {names.shape}.")
     if len(set(names.tolist())) != len(names):
-        twice = next(name for index, name in enumerate(names.tolist()) if name in names[:index])
+        twice = next(name for name, count in Counter(names.tolist()).items() if count > 1)
         raise ValueError(f"each id must occur once, got {twice!r} twice.")
     clocks, origin, unit = _clocks(times, names.tolist(), unit)
     widths = {count for count in map(_columns, values) if count is not None}
@@ -79,18 +82,18 @@ def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def too_coarse(time: NDArray[Any], sequence: NDArray[np.int64]) -> int | None:
-    """The first place whose time is the neighbour of the time before in a dtype that has no whole numbers there.
+    """The first place whose time equals or neighbours the time before in a dtype that has no whole numbers there.
 
     Rounding may then have changed the gap by as much as the gap itself: float32 UNIX seconds lie 128 s apart.
 
     Args:
-        time: increasing within a sequence, in the dtype in which it was passed.
+        time: not decreasing within a sequence, in the dtype in which it was passed.
         sequence: of each time.
     """
     if time.dtype.kind != "f" or time.dtype.itemsize >= 8 or not len(time):
         return None
     size, gap = np.abs(time[1:]), np.diff(time.astype(np.float64))
-    near = (size >= 2 / np.finfo(time.dtype).eps) & (gap > 0) & (gap <= np.spacing(size)) & (np.diff(sequence) == 0)
+    near = (size >= 2 / np.finfo(time.dtype).eps) & (gap <= np.spacing(size)) & (np.diff(sequence) == 0)
     return int(np.argmax(near)) + 1 if near.any() else None
 
 
@@ -118,11 +121,16 @@ def _clocks(
     dated = [clock.dtype.kind == "M" for clock in clocks if clock.size]
     if not dated or not all(dated):
         return [_times(clock, name) for clock, name in zip(clocks, names, strict=True)], None, unit
-    dates = [clock.astype("datetime64[us]") for clock in clocks]
-    for date, name in zip(dates, names, strict=True):
-        if np.isnat(date).any():
-            step = int(np.flatnonzero(np.isnat(date))[0])
+    dates = []
+    for clock, name in zip(clocks, names, strict=True):
+        clock = clock.astype("datetime64[us]") if not clock.size else clock
+        if np.isnat(clock).any():
+            step = int(np.flatnonzero(np.isnat(clock))[0])
             raise ValueError(f"each time must be a date, got NaT in sequence {name!r} at step {step}. Leave this step out.")
+        ticks, wrong = ticks_of(clock)
+        if wrong.any():
+            raise ValueError(f"{INEXACT}, got {clock[wrong][0]} in sequence {name!r}. {ROUND}")
+        dates.append(ticks.astype("datetime64[us]"))
     origin = np.array([date.min() if len(date) else np.datetime64("NaT") for date in dates], "datetime64[us]")
     unit = unit or "h"
     clocks = [in_unit(date - start, unit) for date, start in zip(dates, origin, strict=True)]
@@ -138,13 +146,13 @@ def _times(clock: NDArray[Any], name: object) -> NDArray[np.float64]:
             f"times of sequence {name!r} must be numbers or datetime64 of shape (T,), got {clock.dtype} with shape {clock.shape}."
             + cure
         )
-    if clock.dtype.kind in "iu" and len(clock):
-        far = np.flatnonzero((clock > EXACT) | ((clock < -EXACT) if clock.dtype.kind == "i" else False))
-        if len(far):
-            raise ValueError(
-                f"integer times must be at most 2**53 to be exact, got {clock[far[0]]} in sequence {name!r}. Subtract the first "
-                "time of the sequence, or pass them as datetime64."
-            )
+    exact = clock.astype(np.float64) if clock.dtype.kind == "f" else clock
+    far = np.flatnonzero(np.isfinite(exact) & ((exact > EXACT) | ((exact < -EXACT) if exact.dtype.kind != "u" else False)))
+    if len(far):
+        raise ValueError(
+            f"times must be at most 2**53 to be exact, got {clock[far[0]]} in sequence {name!r}. Subtract the first "
+            "time of the sequence, or pass them as datetime64."
+        )
     place = too_coarse(clock, np.zeros(len(clock), np.int64))
     if place is not None:
         raise ValueError(
@@ -191,7 +199,7 @@ def _no_number(
 
 
 def check_events(events: Events) -> None:
-    """Raise a ValueError if the fields contradict each other, a time or value is not finite, or times do not increase."""
+    """Raise a ValueError if the fields contradict each other, a time or value is not finite, or times decrease."""
     n, steps, measurements = len(events.ids), len(events.time), len(events.value)
     shapes = {
         "ids": (n,),
@@ -213,12 +221,12 @@ def check_events(events: Events) -> None:
     bad = np.flatnonzero(~np.isfinite(events.time))
     if len(bad):
         raise ValueError(f"time must be finite, got {events.time[bad[0]]} in sequence {_id(events, bad[0])}.")
-    bad = np.flatnonzero((np.diff(events.time) <= 0) & (np.diff(events.sequence) == 0))
+    bad = np.flatnonzero((np.diff(events.time) < 0) & (np.diff(events.sequence) == 0))
     if len(bad):
         pair = events.time[bad[0]], events.time[bad[0] + 1]
         raise ValueError(
-            f"time must increase within a sequence, got {pair[0]} and then {pair[1]} in sequence {_id(events, bad[0])}. "
-            "Sort the events, and merge those of one time."
+            f"time must not decrease within a sequence, got {pair[0]} and then {pair[1]} in sequence {_id(events, bad[0])}. "
+            "Sort the events by time."
         )
     bad = np.flatnonzero(~np.isfinite(events.value))
     if len(bad):
@@ -239,7 +247,7 @@ def _check_names(events: Events) -> None:
     """Raise a ValueError if a name occurs twice."""
     names = (*events.variables, *events.statics)
     if len(set(names)) != len(names):
-        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"names of variables and statics must differ, got {twice!r} twice.")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 Layout = Literal["long", "wide"]
 Merge = Literal["mean", "sum", "last", "first", "max", "min"]
@@ -12,12 +14,19 @@ Clock = Literal["number", "date"]
 
 EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
 
-LATER = ("layout", "selected")  # entries that the settings of an older model do not have
+LATER = ("layout", "selected", "levels", "labels")  # entries that the settings of an older model do not have
 
 
 def marks(missing: Mapping[str, tuple[float, ...]], name: str) -> tuple[float, ...]:
-    """The numbers that stand for a missing value of a variable: its own, or those of all variables."""
-    return missing.get(name, missing.get(EVERY, ()))
+    """Return the numbers that stand for a missing value of a variable, also as a float32 column stores them."""
+    numbers = missing.get(name, missing.get(EVERY, ()))
+    with np.errstate(over="ignore"):
+        return tuple(dict.fromkeys((*numbers, *(float(np.float32(number)) for number in numbers))))
+
+
+def indicator(name: str, level: str) -> str:
+    """Return the name of the variable that is 1 where a text variable has this level."""
+    return f"{name}={level}"
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,8 @@ class Settings:
         drop: variables that are left out.
         layout: "long" or "wide" where the table's columns would have said otherwise; None: they say it.
         selected: whether `variable=[...]` selected columns of a wide table; its other columns are left out.
+        levels: for each text variable the levels that are inputs; `variables` and `statics` contain "name=level" for each.
+        labels: columns of id, time and target in the table of labels, as far as they were given.
 
     Example:
         >>> settings = Settings(unit="h", variables=("HR",), missing={"Height": (-1.0,)})
@@ -52,6 +63,13 @@ class Settings:
     drop: tuple[str, ...] = ()
     layout: Layout | None = None
     selected: bool = False
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def in_table(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the variables of a table that these inputs are made of: "sex" for "sex=female" and "sex=male"."""
+        text = {indicator(name, level): name for name, levels in self.levels.items() for level in levels}
+        return tuple(dict.fromkeys(text.get(name, name) for name in names))
 
     def marks(self, name: str) -> tuple[float, ...]:
         """The numbers that stand for a missing value of a variable."""
@@ -65,6 +83,8 @@ class Settings:
             "columns": dict(self.columns),
             "missing": {name: list(values) for name, values in self.missing.items()},
             "drop": list(self.drop),
+            "levels": {name: list(levels) for name, levels in self.levels.items()},
+            "labels": dict(self.labels),
         }
 
     @classmethod
@@ -91,4 +111,6 @@ class Settings:
             drop=tuple(values["drop"]),
             layout=values["layout"],
             selected=bool(values["selected"]),
+            levels={name: tuple(map(str, each)) for name, each in (values["levels"] or {}).items()},
+            labels={role: str(column) for role, column in (values["labels"] or {}).items()},
         )

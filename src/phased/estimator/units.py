@@ -27,11 +27,15 @@ ALIASES = {
     "d": ("day", "days"),
     "w": ("week", "weeks"),
 }
+FAR = 2**61
+"""Microseconds from 1970 within which the difference of two dates is an int64: 73,000 years."""
 NAMES = {name: unit for unit, names in ALIASES.items() for name in (unit, *names)}
 
 
 def unit_name(unit: str) -> str:
-    """The short name of a unit: "hours" is "h". A name that is not known stays as it is: numbers may be in any unit."""
+    """Return the short name of a unit: "hours" is "h". A name that is not known stays as it is: numbers may be in any unit."""
+    if not isinstance(unit, str):
+        raise TypeError(f"unit must be text such as 'h', got {unit!r} of type {type(unit).__name__}.")
     return NAMES.get(unit.strip().lower(), unit.strip())
 
 
@@ -41,6 +45,13 @@ def microseconds(unit: str) -> float:
         known = ", ".join(MICROSECONDS)
         raise ValueError(f"unit must be one of {known} where times are dates, clock times or durations, got {unit!r}.")
     return MICROSECONDS[unit]
+
+
+def ticks_of(dates: NDArray[np.datetime64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return dates in microseconds since 1970, and which of them are finer than a microsecond or too far from 1970."""
+    ticks = dates.astype("datetime64[us]")
+    number = ticks.astype(np.int64)
+    return number, (ticks.astype(dates.dtype) != dates) | (number > FAR) | (number < -FAR)
 
 
 def in_unit(duration: NDArray[Any], unit: str) -> NDArray[np.float64]:

@@ -83,6 +83,23 @@ def test_columns_of_parquet_files_may_differ_in_the_kind_of_their_numbers(tmp_pa
         Events.read(tmp_path)
 
 
+def test_files_of_a_folder_may_have_different_separators_and_a_bad_one_is_named(stays: Path):
+    expected = Events.read(stays)
+    file = stays / "132540.txt"
+    file.write_text(file.read_text(encoding="utf-8").replace(",", ";"), encoding="utf-8")
+    assert_same(Events.read(stays), expected)
+    file.write_bytes(b"Time,Parameter,Value\n\xff,HR,3\n")
+    with pytest.raises(ValueError, match=r"'132540.txt' must be a table of comma-separated values in UTF-8"):
+        Events.read(stays)
+
+
+def test_two_files_of_one_name_are_not_one_sequence(tmp_path: Path):
+    for name in ("a.csv.gz", "a.tsv.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(b"time,x\n0,1\n"))
+    with pytest.raises(ValueError, match=r"must have its own name, which is its id, got 'a' twice"):
+        Events.read(tmp_path)
+
+
 def test_names_that_are_no_numbers_stay_text(stays: Path):
     (stays / "132539.txt").rename(stays / "007.txt")
     assert Events.read(stays).ids.tolist() == ["007", "132540", "132541"]
@@ -133,8 +150,6 @@ def test_a_folder_with_other_files_is_refused_by_name(stays: Path, tmp_path: Pat
 
 
 def test_physionet_is_read_as_it_is(physionet: Path):
-    with pytest.raises(ValueError, match=r"got 400 and 0 at id 132539, time 27:37, variable 'Urine' .*3730 such cases in all"):
-        Events.read(physionet / "set-a")
     events = Events.read(physionet / "set-a", merge="mean", missing={"Height": -1, "Weight": -1})
     assert (len(events), len(events.variables), events.unit) == (4000, 37, "h")
     assert events.statics == ("Age", "Gender", "Height", "ICUType")

@@ -68,6 +68,7 @@ def test_a_target_may_be_repeated_in_every_row():
             "target must name the column of targets in the table, one of 'a', 'b'",
         ),
         ({"id": [7, 3, 5], "a": [1, 0, 1]}, {"target": "b"}, r"must have the column 'b' \(target=\), got 'id', 'a'"),
+        ({"id": [7, 3, 5], "a": [1, 0, 1]}, {"target": "id"}, "id and target must be two columns, got 'id' for both"),
         ({"id": [7, None, 5], "a": [1, 0, 1]}, {}, "each row must have an id, and row 1"),
         (
             {"who": [7, 3, 5], "a": [1, 0, 1]},
@@ -94,14 +95,34 @@ def test_a_target_per_event_has_the_order_of_the_steps():
     assert EVENTS.labels(table, time="time").tolist() == [70, 71, 30, 50, 51]
     with pytest.raises(ValueError, match=r"must be at the time of an event, got one at id 3, time 0.3"):
         EVENTS.labels({**table, "time": [0.3, *table["time"][1:]]}, time="time")
-    with pytest.raises(
-        ValueError, match="each event must have a target in the table, got none for 1 of 5, the first at id 7, time 0"
-    ):
-        EVENTS.labels({name: column[:-1] for name, column in table.items()}, time="time")
+    with pytest.raises(ValueError, match="at least one event must have a target in the table, got none"):
+        EVENTS.labels({**table, "y": [None] * 5}, time="time")
     with pytest.raises(ValueError, match=r"each event must have one 'y', got 30 and 31 at id 3, time 0.2"):
         EVENTS.labels({"id": [3, 3], "time": [0.2, 0.2], "y": [30, 31]}, time="time")
     with pytest.raises(ValueError, match="each target must have a finite time"):
         EVENTS.labels({**table, "time": [None, *table["time"][1:]]}, time="time")
+
+
+@pytest.mark.parametrize("values, none", [([30, 51, 71], "nan"), (["a", "b", "c"], "None"), ([True, False, True], "None")])
+def test_an_empty_target_and_a_missing_row_are_steps_without_a_target(values, none):
+    rows = {"id": [3, 5, 7], "time": [0.2, 1.0, 0.5], "y": values}
+    empty = {"id": [*rows["id"], 5, 7], "time": [*rows["time"], 0.1, 0.0], "y": [*values, None, None]}
+    for table in (rows, empty):
+        y = EVENTS.labels(table, time="time").tolist()
+        assert [str(each) for each in (y[0], y[3])] == [none, none]
+        assert [y[1], y[2], y[4]] == [values[2], values[0], values[1]]
+
+
+def test_targets_at_one_time_belong_to_the_steps_at_it_in_their_order():
+    events = Events.of([[0, 1, 1, 1, 2]], [range(5)], ids=["a"])
+    table = {"id": ["a"] * 5, "time": [0, 1, 1, 1, 2], "y": list("abcde")}
+    assert events.labels(table, time="time").tolist() == list("abcde")
+    one = {"id": ["a"] * 2, "time": [0, 1], "y": ["a", "b"]}
+    assert events.labels(one, time="time").tolist() == ["a", None, None, "b", None]  # what is known after all of them
+    middle = {**table, "y": ["a", "b", "", "d", "e"]}
+    assert events.labels(middle, time="time").tolist() == ["a", "b", None, "d", "e"]
+    with pytest.raises(ValueError, match="each event must have one 'y', got 'a' and 'b' at id 'a', time 1"):
+        events.labels({"id": ["a"] * 4, "time": [1] * 4, "y": list("abcd")}, time="time")
 
 
 def test_a_target_per_event_is_found_by_its_date():

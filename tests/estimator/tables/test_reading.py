@@ -1,5 +1,7 @@
 """Tables of any layout, library and order give the same Events."""
 
+import gzip
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +120,49 @@ def test_ids_stay_what_they_are():
     assert read({"id": [1.0, 2.0], "time": [0, 0], "x": [1, 2]}).ids.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "cells, ids",
+    [
+        (["1.1", "1.10"], ["1.1", "1.10"]),
+        (["1e3", "1000"], ["1e3", "1000"]),
+        (["7.0", "8.0"], [7, 8]),
+        (["7.0", "7"], ["7.0", "7"]),
+        (["+7", "7"], ["+7", "7"]),
+        (["inf", "nan"], None),
+    ],
+)
+def test_ids_in_a_file_are_integers_or_the_text_as_it_stands(tmp_path: Path, cells, ids):
+    (tmp_path / "a.csv").write_text("id,time,x\n" + "".join(f"{cell},0,1\n" for cell in cells), encoding="utf-8")
+    assert read(tmp_path / "a.csv").ids.tolist() == (ids or cells)
+
+
+@pytest.mark.parametrize("ids", [[1.5, 2.0], [float("inf"), 1.0], [1e300, 1.0]])
+def test_fractions_are_no_ids(ids, tmp_path: Path):
+    table = pl.DataFrame({"id": ids, "time": [0, 0], "x": [1, 2]})
+    with pytest.raises(ValueError, match=r"ids must be integers or text, got .* in the column 'id' at row 0 of the table"):
+        read(table)
+
+
+def test_compressed_files_are_read_and_a_cut_one_is_named(tmp_path: Path):
+    frame = pl.DataFrame(long(ROWS))
+    frame.write_csv(tmp_path / "a.csv")
+    content = (tmp_path / "a.csv").read_bytes()
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "a.csv.xz").write_bytes(lzma.compress(content))
+    frame.write_csv(tmp_path / "a.csv.zst", compression="zstd")
+    for suffix in ("gz", "xz", "zst"):
+        file = tmp_path / f"a.csv.{suffix}"
+        assert_same(read(file), read(tmp_path / "a.csv"))
+        file.write_bytes(file.read_bytes()[:-6])
+        with pytest.raises(ValueError, match=f"'a.csv.{suffix}' must be a table of comma-separated values in UTF-8, got: "):
+            read(file)
+
+
+def test_a_sentinel_is_found_in_single_precision():
+    values = np.array([-999.9, 2.0], np.float32)
+    assert read({"id": [1, 1], "time": [0, 1], "x": values}, missing=-999.9).value.tolist() == [2]
+
+
 def test_integers_beyond_64_bits_are_text(tmp_path: Path):
     ids = [12345678901234567890, 12345678901234567891]
     table = pl.DataFrame({"id": ids, "time": [0, 0], "x": [1, 2]})
@@ -216,9 +261,31 @@ def test_several_values_at_one_time_are_merged_as_told(how, expected, layout):
     assert events.counts == {"merged": 2}
 
 
-def test_rows_of_a_wide_table_with_one_time_complete_each_other():
-    events = read({"id": [1, 1], "time": [0, 0], "a": [1, None], "b": [None, 2]})
-    assert events.dense().tolist() == [[1, 2]]
+def test_rows_of_a_wide_table_with_one_time_complete_each_other_if_they_are_merged():
+    table = {"id": [1, 1], "time": [0, 0], "a": [1, None], "b": [None, 2]}
+    assert read(table, merge="first").dense().tolist() == [[1, 2]]
+    np.testing.assert_array_equal(read(table).dense(), [[1, np.nan], [np.nan, 2]])
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from("ab"), st.integers(0, 99)), min_size=1))
+def test_the_kth_value_of_a_variable_at_a_time_belongs_to_the_kth_step(rows):
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    events = read(dict(zip(("id", "time", "variable", "value"), columns, strict=True)))
+    expected = {}
+    for number, time, name, value in rows:
+        expected.setdefault((number, time), {}).setdefault(name, []).append(value)
+    found = {}
+    for one in events:
+        for time, row in zip(one.time, one.dense(), strict=True):
+            for name, value in zip(one.variables, row, strict=True):
+                if not np.isnan(value):
+                    found.setdefault((one.ids[0], time), {}).setdefault(name, []).append(value)
+    assert found == expected
+    assert len(events.time) == sum(max(map(len, values.values())) for values in expected.values())
+    wide_rows = read({"id": columns[0], "time": columns[1], "x": columns[3]})
+    for number in set(columns[0]):
+        own = sorted((row for row in rows if row[0] == number), key=lambda row: row[1])  # stable: rows stay in their order
+        assert wide_rows[wide_rows.ids == number].value.tolist() == [row[3] for row in own]
 
 
 def test_a_million_rows_are_read():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from phased.estimator import Events
@@ -22,7 +24,6 @@ WIDE = {"id": [1, 1, 2], "time": [0, 0.5, 0], "a": [1.0, 2.0, 3.0]}
         ({"id": [1, float("nan"), 2]}, "each row must have an id, and row 1"),
         ({"value": [1.0, float("inf"), 3.0]}, r"got inf at id 1, time 0.5, variable 'a' \(row 1 of the table\). Leave a missing"),
         ({"value": ["1", "high", "3"]}, "got 'high' at id 1, time 0.5, variable 'a'.*0 and 1 per category.*drop=\\['a'\\]"),
-        ({"time": [0, 0, 0]}, r"got 1 and 2 at id 1, time 0, variable 'a' \(row 0 of the table\). Pass merge='mean'"),
         ({"time": [0, None, 0]}, "finite time, got None at id 1, time None, variable 'a'"),
     ],
 )
@@ -39,12 +40,6 @@ def test_the_line_of_a_file_is_named(tmp_path: Path):
     file.write_text("id,time,variable,value\n1,0,a,1\n1,1,a,high\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"got 'high' at id 1, time 1, variable 'a' \(line 3 of 'set.csv'\)"):
         Events.read(file)
-
-
-def test_all_cases_of_several_values_are_counted():
-    table = {"id": [1] * 5, "time": [0, 0, 1, 1, 1], "variable": ["a"] * 5, "value": [1.0, 1.0, 2.0, 3.0, 4.0]}
-    with pytest.raises(ValueError, match=r"got 1 and 1 at .*\. 2 such cases in all"):
-        Events.read(table)
 
 
 def test_a_value_of_no_variable_is_refused():
@@ -96,6 +91,10 @@ def test_a_text_variable_can_be_left_out():
         (LONG, {"drop": ["c"]}, "drop must name variables of the table, got 'c'"),
         (WIDE, {"drop": ["c"]}, "drop must name variables of the table, got 'c'"),
         (WIDE, {"id": "time"}, "id and time must be two columns, got 'time' for both"),
+        (WIDE, {"variable": ["time", "a"]}, "time and variable must be two columns, got 'time' for both"),
+        (LONG, {"value": "id"}, "id and value must be two columns, got 'id' for both"),
+        (LONG, {"variable": "time"}, "time and variable must be two columns, got 'time' for both"),
+        (LONG, {"missing": {"a": float("nan")}}, "missing must be finite, got nan for 'a'"),
         ({"id": [], "time": [], "a": []}, {}, "at least one row"),
         ({"id": [1], "time": [1, 2], "a": [1]}, {}, "columns must have one length"),
     ],
@@ -112,6 +111,10 @@ def test_other_types_are_refused_with_the_cure():
         Events.read([([0], [1])])
     with pytest.raises(TypeError, match=r"static must be a list of names, got 'Age'. Write static=\['Age'\]"):
         Events.read(LONG, static="Age")
+    with pytest.raises(TypeError, match="unit must be text such as 'h', got 5 of type int"):
+        Events.read(LONG, unit=5)
+    with pytest.raises(TypeError, match="missing must be a number, a list of numbers or a dict of them by variable, got 'x'"):
+        Events.read(LONG, missing="x")
     with pytest.raises(TypeError, match="like must be Events"):
         Events.read(LONG, like=LONG)
     with pytest.raises(ValueError, match="unique column names, got:\n- 'a' 2 times"):
@@ -122,7 +125,7 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="there is no file or folder"):
         Events.read(tmp_path / "none.csv")
     (tmp_path / "a.xlsx").write_bytes(b"PK")
-    with pytest.raises(ValueError, match=r"must end in .csv, .tsv, .txt, .gz, .parquet, .pq, got 'a.xlsx'"):
+    with pytest.raises(ValueError, match=r"must end in .csv, .tsv, .txt, .gz, .xz, .zst, .parquet, .pq, got 'a.xlsx'"):
         Events.read(tmp_path / "a.xlsx")
     (tmp_path / "empty.csv").write_bytes(b"")
     with pytest.raises(ValueError, match=r"'empty.csv' must have a line with the names of its columns"):
@@ -130,6 +133,10 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(ValueError, match=r"'bad.parquet' must be a Parquet file"):
         Events.read(tmp_path / "bad.parquet")
+    zone = pa.table({"id": [1], "time": pa.array([0], pa.timestamp("us", "Mars/Olympus")), "x": [1.0]})
+    pyarrow.parquet.write_table(zone, tmp_path / "zone.parquet")
+    with pytest.raises(ValueError, match=r"'zone.parquet' must be a Parquet file, got: .*Mars/Olympus"):
+        Events.read(tmp_path / "zone.parquet")
     (tmp_path / "ragged.csv").write_text("id,time,a\n1,0,2\n1,0,2,3,4\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"'ragged.csv' must be a table of comma-separated values"):
         Events.read(tmp_path / "ragged.csv")

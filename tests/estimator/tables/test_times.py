@@ -94,6 +94,14 @@ def test_numbers_stay_as_they_are_and_keep_their_unit():
         ),
         (["2024-03-01T14:30Z", "2024-03-02"], "or none, got '2024-03-02' after '2024-03-01T14:30Z'"),
         ([0, 2**53 + 2], "at most 2.*53 to be exact, got 9007199254740994. Subtract a start"),
+        ([0, 1e17], "at most 2.*53 to be exact, got 1e.17. Subtract a start"),
+        (["00:30", "25:61"], "all hh:mm or all dates, got '25:61' after '00:30'|hh:mm or a date .*, got '25:61'"),
+        (["99999999999999:30"], "hh:mm or a date such as 2024-03-01 14:30, got '99999999999999:30'"),
+        ([START, START.replace(tzinfo=UTC)], r"or none, got '2024-03-01 14:30:00\+00:00' after '2024-03-01 14:30:00'"),
+        (pd.Series([START.replace(tzinfo=UTC), START], dtype=object), r"or none, got '2024-03-01 14:30:00' after"),
+        (pl.Series([2**62, 0]).cast(pl.Datetime("ms")), "within 73,000 years of 1970, got 4611686018427387904 ms since 1970"),
+        (pl.Series([1, 2]).cast(pl.Datetime("ns")), "dates must be whole microseconds .*, got 1 ns since 1970. Round them"),
+        (["2024-03-01 14:30:00.0000001"], "dates must be whole microseconds .*, got '2024-03-01 14:30:00.0000001'"),
     ],
 )
 def test_times_that_cannot_be_compared_are_refused(column, message):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phased.estimator.settings import Layout, Settings
+from phased.estimator.tables.csv_file import Kinds
 
 # In order of preference: this library's names, those of MEDS, those of PhysioNet 2012.
 KNOWN = {
@@ -35,6 +36,12 @@ class Columns:
         """The column of each role that has one."""
         roles = {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value}
         return {role: name for role, name in roles.items() if name is not None}
+
+    def kinds(self) -> Kinds:
+        """How a CSV file with these columns is read."""
+        values = [*self.wide, *([self.value] if self.value else [])]
+        ids, texts = ([name] if name else [] for name in (self.id, self.variable))
+        return Kinds([*self.names.values(), *self.wide], values, texts, ids)
 
     @property
     def meds(self) -> bool:
@@ -75,8 +82,7 @@ def resolve(
     unnamed = files_are_sequences and id is None and before.get("id") not in present
     key = None if unnamed else find("id", id, before, present, where)
     clock = find("time", time, before, present, where)
-    if key == clock:
-        raise ValueError(f"id and time must be two columns, got {key!r} for both.")
+    check_different({"id": key, "time": clock})
     one = variable if isinstance(variable, str) else None
     several = None if variable is None or one is not None else tuple(variable or ())
     usual = _usual(present, one, value, before)
@@ -86,24 +92,38 @@ def resolve(
         if several is not None:
             raise ValueError(f"variable must be one column in a long table, got {listed(several)}. Use layout='wide'.")
         names = find("variable", one, before, present, where), find("value", value, before, present, where)
+        check_different({"id": key, "time": clock, "variable": names[0], "value": names[1]})
         return Columns(key, clock, *names, layout=forced)
     if one is not None or value is not None:
         raise ValueError(
             f"a wide table has a column per variable: pass variable=[...] or nothing, got variable={one!r}, value={value!r}."
         )
-    columns = tuple(name for name in present if name not in (key, clock, *drop)) if several is None else several
+    there, unused = set(present), {key, clock, *drop}
+    columns = tuple(name for name in present if name not in unused) if several is None else several
     selected = like.selected and several is None
+    before_names = like.in_table((*like.variables, *like.statics))
     if selected:
-        columns = tuple(name for name in columns if name in (*like.variables, *like.statics))
+        wanted = set(before_names)
+        columns = tuple(name for name in columns if name in wanted)
     for name in columns:
-        if name not in present:
+        check_different({"id": key, "time": clock, "variable": name})
+        if name not in there:
             raise ValueError(f"{where} must have the column {name!r} (variable=), got {listed(present)}.")
     if not columns:
-        which = f" of the variables {listed((*like.variables, *like.statics))}" if selected else " besides id and time"
+        which = f" of the variables {listed(before_names)}" if selected else " besides id and time"
         raise ValueError(f"{where} must have a column{which}, got {listed(present)}.")
-    dropped = tuple(name for name in present if name in drop)
-    wide = tuple(name for name in columns if name not in drop)
+    left_out = set(drop)
+    dropped = tuple(name for name in present if name in left_out)
+    wide = tuple(name for name in columns if name not in left_out)
     return Columns(key, clock, wide=wide, dropped=dropped, layout=forced, selected=selected or several is not None)
+
+
+def check_different(roles: Mapping[str, str | None]) -> None:
+    """Raise a ValueError if one column has two roles."""
+    for role, name in roles.items():
+        first = next(each for each, other in roles.items() if other == name)
+        if name is not None and first != role:
+            raise ValueError(f"{first} and {role} must be two columns, got {name!r} for both. Name another one: {role}=...")
 
 
 def _usual(present: Sequence[str], variable: str | None, value: str | None, before: Mapping[str, str]) -> Layout:

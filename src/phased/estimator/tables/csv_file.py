@@ -2,78 +2,89 @@
 
 from __future__ import annotations
 
+import lzma
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from phased.estimator.ragged import EXACT
+from phased.estimator.tables.keys import as_ids
 
 SAMPLE = 1000  # rows from which types are inferred
+COMPRESSED = (".gz", ".xz", ".zst")
 
 
-def separator(path: Path) -> str:
+class Kinds(NamedTuple):
+    """How the columns of a CSV file are read; the others have the type of their first rows.
+
+    Args:
+        used: all columns to read.
+        numbers: float64 where all cells are numbers.
+        texts: always text.
+        ids: integers or text, and never fractions.
+        keys: numbers, or text if one of them is written as a name, such as 007.
+    """
+
+    used: Sequence[str]
+    numbers: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    ids: Sequence[str] = ()
+    keys: Sequence[str] = ()
+
+
+def content(path: Path) -> Path | bytes:
+    """Return the path, or the content of a file that polars does not decompress itself."""
+    return lzma.decompress(path.read_bytes()) if path.suffix.lower() == ".xz" else path
+
+
+def separator(source: Path | bytes) -> str:
     """The character between columns: the one that divides the header into most."""
-    with refused(path):
-        return max(
-            ",;\t", key=lambda each: len(pl.read_csv(path, separator=each, n_rows=0, infer_schema=False, glob=False).columns)
-        )
+    return max(
+        ",;\t", key=lambda each: len(pl.read_csv(source, separator=each, n_rows=0, infer_schema=False, glob=False).columns)
+    )
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
     """The names in the first line of a file; a ValueError if one occurs twice."""
-    options: dict[str, Any] = {"separator": separator(path), "infer_schema": False, "glob": False}
     with refused(path):
-        names = tuple(pl.read_csv(path, n_rows=0, **options).columns)
-        written = [(name or "").strip() for name in pl.read_csv(path, has_header=False, n_rows=1, **options).row(0)]
-    twice = [name for index, name in enumerate(written) if name in written[:index]]
+        source = content(path)
+        options: dict[str, Any] = {"separator": separator(source), "infer_schema": False, "glob": False}
+        names = tuple(pl.read_csv(source, n_rows=0, **options).columns)
+        written = [(name or "").strip() for name in pl.read_csv(source, has_header=False, n_rows=1, **options).row(0)]
+    twice = [name for name, count in Counter(written).items() if count > 1]
     if twice:
         raise ValueError(f"each column of '{path.name}' must have its own name, got {twice[0]!r} twice. Rename or remove one.")
     return names
 
 
-def read_csv(
-    source: Path | bytes,
-    used: Sequence[str],
-    numbers: Sequence[str],
-    texts: Sequence[str],
-    keys: Sequence[str],
-    like: Path | None = None,
-) -> pl.DataFrame:
-    """Columns of a file; `numbers` are float64 where all cells are, `texts` text, `keys` text if any has a zero before it.
-
-    Args:
-        source: the file, or its content.
-        used: names of columns.
-        numbers: those that have numbers.
-        texts: those that have names.
-        keys: those whose numbers may be names, as 007 is.
-        like: for content, a file with the same separator.
-    """
-    path = source if isinstance(source, Path) else like
-    assert path is not None
+def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFrame:
+    """Read columns of a file, or the `joined` content of files with the header of this one."""
     with refused(path):
-        mark = separator(path)
+        source = joined or content(path)
+        mark = separator(source)
         sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
-        options: dict[str, Any] = {"separator": mark, "columns": list(used), "glob": False}
-        types: dict[str, Any] = {name: pl.Float64 for name in numbers if sample[name].is_numeric()}
-        keys = [name for name in keys if sample[name].is_numeric()]
-        types |= dict.fromkeys([*texts, *keys], pl.String)
-        types |= {name: sample[name] for name in used if name not in types}
+        options: dict[str, Any] = {"separator": mark, "columns": list(kinds.used), "glob": False}
+        types: dict[str, Any] = {name: pl.Float64 for name in kinds.numbers if sample[name].is_numeric()}
+        ids, keys = ([name for name in names if sample[name].is_numeric()] for names in (kinds.ids, kinds.keys))
+        types |= dict.fromkeys([*kinds.texts, *ids, *keys], pl.String)
+        types |= {name: sample[name] for name in kinds.used if name not in types}
         try:
-            frame = pl.read_csv(_again(source), schema_overrides=types, **options).select(used)
+            frame = pl.read_csv(_again(source), schema_overrides=types, **options).select(kinds.used)
         except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
-            frame = pl.read_csv(_again(source), infer_schema=False, **options).select(used)
-            frame = frame.with_columns(_restored(frame[name], types[name]) for name in used)
-    return as_numbers(frame, keys)
+            frame = pl.read_csv(_again(source), infer_schema=False, **options).select(kinds.used)
+            frame = frame.with_columns(_restored(frame[name], types[name]) for name in kinds.used)
+    return as_numbers(frame, ids, keys)
 
 
-def as_numbers(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Columns of text in which all cells are numbers become such columns, unless one is written as 007, which is a name."""
-    return frame.with_columns(_as_number(frame[name]) for name in keys if frame[name].dtype == pl.String)
+def as_numbers(frame: pl.DataFrame, ids: Sequence[str], keys: Sequence[str]) -> pl.DataFrame:
+    """Convert columns of text that are numbers: ids to integers, keys to any numbers unless one is written as 007."""
+    made = [as_ids(frame[name]) for name in ids] + [_as_number(frame[name]) for name in keys if frame[name].dtype == pl.String]
+    return frame.with_columns(made)
 
 
 def _as_number(column: pl.Series) -> pl.Series:
@@ -104,11 +115,13 @@ def _again(source: Path | bytes) -> Path | BytesIO:
 
 @contextmanager
 def refused(path: Path, what: str = "a table of comma-separated values in UTF-8") -> Iterator[None]:
-    """Errors of polars become errors about a file."""
+    """Errors of polars, also its panics, and of decompression become errors about a file."""
     try:
         yield
     except pl.exceptions.NoDataError as error:
         raise ValueError(f"'{path.name}' must have a line with the names of its columns, and is empty.") from error
-    except pl.exceptions.PolarsError as error:
-        first = str(error).splitlines()[0]
+    except (PermissionError, FileNotFoundError, IsADirectoryError):
+        raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, lzma.LZMAError, OSError) as error:
+        first = str(error).partition("\n")[0]
         raise ValueError(f"'{path.name}' must be {what}, got: {first}") from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 
 from phased.estimator.tables.columns import listed
-from phased.estimator.tables.csv_file import as_numbers, read_csv
+from phased.estimator.tables.csv_file import COMPRESSED, Kinds, as_numbers, read_csv
 
 
 def list_files(
@@ -31,24 +32,23 @@ def list_files(
 
 
 def _header(file: Path) -> bytes:
-    """The first line of a file."""
+    """The first line of a file, as it is on the disk."""
     with file.open("rb") as opened:
         return opened.readline().strip()
 
 
-def read_files(
-    files: Sequence[Path], used: Sequence[str], numbers: Sequence[str], texts: Sequence[str], keys: Sequence[str]
-) -> tuple[pl.DataFrame, list[int]]:
+def read_files(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list[int]]:
     """The rows of CSV files of the same columns, and the number of rows of each."""
-    if files[0].suffix.lower() != ".gz":
+    if files[0].suffix.lower() not in COMPRESSED and len({_header(file) for file in files}) == 1:
         # One pass over all of them: thousands of small files take longer to open in polars than to read.
         contents = [file.read_bytes() for file in files]
         header = contents[0].partition(b"\n")[0] + b"\n"
         bodies = [content.partition(b"\n")[2] for content in contents]
         bodies = [body if not body or body.endswith(b"\n") else body + b"\n" for body in bodies]
         lengths = [body.count(b"\n") for body in bodies]
-        frame = read_csv(header + b"".join(bodies), used, numbers, texts, keys, like=files[0])
-        if len(frame) == sum(lengths):  # no line break within quotes
-            return frame, lengths
-    parts = [read_csv(file, used, [], used, []) for file in files]
-    return as_numbers(pl.concat(parts), keys), [len(part) for part in parts]
+        with suppress(ValueError):  # a file that cannot be read is found below, by its name
+            frame = read_csv(files[0], kinds, header + b"".join(bodies))
+            if len(frame) == sum(lengths):  # no line break within quotes
+                return frame, lengths
+    parts = [read_csv(file, Kinds(kinds.used, texts=kinds.used)) for file in files]
+    return as_numbers(pl.concat(parts), kinds.ids, kinds.keys), [len(part) for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,19 @@ from numpy.typing import NDArray
 SPREAD = 4  # ids are looked up in an array if it has at most this many places a row
 
 
-def id_series(column: pl.Series) -> pl.Series:
+def as_ids(column: pl.Series) -> pl.Series:
+    """Convert text to int64 if all ids are written as whole numbers, such as 7, or all as pandas may write them, such as 7.0."""
+    if column.null_count() == len(column) or column.dtype != pl.String:
+        return column
+    bare = column.str.strip_chars()
+    for form in (r"^(0|-?[1-9]\d*)$", r"^(0|-?[1-9]\d*)\.0$"):
+        if bare.str.contains(form).all():
+            whole = bare.str.replace(r"\.0$", "").cast(pl.Int64, strict=False)
+            return whole if whole.null_count() == column.null_count() else column
+    return column
+
+
+def id_series(column: pl.Series, where: Callable[[int], str] = "row {}".format) -> pl.Series:
     """Ids as int64 or text without blanks around it; a ValueError if they are neither.
 
     Floats that are whole numbers become integers, as a frame with gaps in its column has them. Integers beyond int64 become text.
@@ -19,7 +32,13 @@ def id_series(column: pl.Series) -> pl.Series:
     dtype = column.dtype
     if dtype.is_float():
         whole = column.cast(pl.Int64, strict=False)
-        return whole if (whole.cast(pl.Float64) == column).all() else column.cast(pl.String)
+        wrong = (whole.is_null() | (whole.cast(column.dtype) != column)).arg_true()
+        if len(wrong):
+            raise ValueError(
+                f"ids must be integers or text, got {column[wrong[0]]!r} in the column {column.name!r} at {where(wrong[0])}. "
+                f"Convert them to text."
+            )
+        return whole
     if dtype.is_integer():
         whole = column.cast(pl.Int64, strict=False)
         return whole if whole.null_count() == column.null_count() else column.cast(pl.String)

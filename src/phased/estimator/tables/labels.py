@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from phased.estimator.tables.columns import find, listed
+from phased.estimator.tables.columns import check_different, find, listed
+from phased.estimator.tables.csv_file import Kinds
 from phased.estimator.tables.keys import id_series, numbers_of
 from phased.estimator.tables.merging import starts
 from phased.estimator.tables.naming import Rows
@@ -27,7 +28,7 @@ BOTH = "Use `X, y = X.labelled(...)` to keep the sequences that have both."
 def read_labels(
     events: Events, source: Any, *, id: str | None, target: str | None, time: str | None, partial: bool
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The numbers of the sequences (or, with `time`, of the steps) that have a target, and their targets.
+    """The numbers of the sequences that have a target, and their targets; with `time` a target per step, NaN or None without one.
 
     Args:
         events: whose sequences or steps.
@@ -35,36 +36,45 @@ def read_labels(
         id: its column of ids.
         target: its column of targets.
         time: its column of times, for a target per step.
-        partial: leave out what has no target, and targets of nothing; otherwise they are errors.
+        partial: leave out sequences without a target, and targets of nothing; otherwise they are errors.
     """
     opened = open_source(source)
-    key = find("id", id, events.settings.columns, opened.columns, opened.name)
-    name = _target(opened.columns, opened.name, target, (key, time))
-    if name in (*events.variables, *events.statics):
+    there, before = set(opened.columns), events.settings.labels
+    key = find("id", id, {**events.settings.columns, **before}, opened.columns, opened.name)
+    if time is None and not partial and before.get("time") in there:
+        time = before["time"]
+    name = _target(
+        opened.columns, opened.name, target or (before.get("target") if before.get("target") in there else None), key, time
+    )
+    if name in events.settings.in_table((*events.variables, *events.statics)):
         raise ValueError(
             f"the target must not be among the inputs, got {name!r}. Leave it out of them: Events.read(..., drop=[{name!r}])."
         )
-    if time is not None and time not in opened.columns:
+    if time is not None and time not in there:
         raise ValueError(f"{opened.name} must have the column {time!r} (time=), got {listed(opened.columns)}.")
-    table = opened.load([key, name, *([time] if time else [])])
+    check_different({"id": key, "time": time, "target": name})
+    others = [name, *([time] if time else [])]
+    table = opened.load(Kinds([key, *others], ids=[key], keys=others))
     rows = Rows(table, key, time)
     sequence = _sequence_of(events, read_ids(rows))
     column = _without_blanks(table.frame[name])
     present = _present(column)
     if not partial:
-        _refuse_strangers(events, rows, sequence)
-        if not present.all():
-            row = int(np.flatnonzero(~present)[0])
-            raise ValueError(f"each target must be known, got none at {rows.where(row)}. {'' if time else BOTH}".strip())
+        _refuse_strangers(rows, sequence, time)
+    if time is not None:
+        chosen = np.flatnonzero(present)
+        place, targets = _one_each(rows, chosen, _step_of(events, rows, sequence)[chosen], column.gather(chosen), name, time)
+        return place, _at_every_step(place, targets, len(events.time), opened.name)
+    if not partial and not present.all():
+        row = int(np.flatnonzero(~present)[0])
+        raise ValueError(f"each target must be known, got none at {rows.where(row)}. {BOTH}")
     chosen = np.flatnonzero(present & (sequence >= 0))
-    place = sequence[chosen] if time is None else _step_of(events, rows, sequence)[chosen]
-    targets = column.gather(chosen)
-    place, targets = _one_each(rows, chosen, place, targets, name, time)
-    _refuse_unlabelled(events, place, time, opened.name, partial)
-    return place, np.array(targets.to_list()) if targets.dtype == pl.String else targets.to_numpy()
+    place, targets = _one_each(rows, chosen, sequence[chosen], column.gather(chosen), name, time)
+    _refuse_unlabelled(events, place, opened.name, partial)
+    return place, _array(targets)
 
 
-def _target(columns: Sequence[str], where: str, target: str | None, others: tuple[str | None, ...]) -> str:
+def _target(columns: Sequence[str], where: str, target: str | None, *others: str | None) -> str:
     """The column of targets."""
     left = [name for name in columns if name not in others]
     if target is None and len(left) != 1 and "target" not in left:
@@ -73,6 +83,23 @@ def _target(columns: Sequence[str], where: str, target: str | None, others: tupl
     if name not in columns:
         raise ValueError(f"{where} must have the column {name!r} (target=), got {listed(columns)}.")
     return name
+
+
+def _array(targets: pl.Series) -> NDArray[Any]:
+    """Targets as integers, floats, booleans or text."""
+    return np.array(targets.to_list()) if targets.dtype == pl.String else targets.to_numpy()
+
+
+def _at_every_step(place: NDArray[np.int64], targets: pl.Series, steps: int, where: str) -> NDArray[Any]:
+    """The targets of these steps, and NaN or, where targets are no numbers, None at the others."""
+    if not len(place):
+        raise ValueError(f"at least one event must have a target in {where}, got none. Fill its column of targets.")
+    known = _array(targets)
+    if len(place) == steps:
+        return known
+    y = np.full(steps, np.nan) if known.dtype.kind in "iuf" else np.full(steps, None)
+    y[place] = known
+    return y
 
 
 def _present(column: pl.Series) -> NDArray[np.bool_]:
@@ -99,16 +126,17 @@ def _sequence_of(events: Events, ids: pl.Series) -> NDArray[np.int64]:
     return numbers_of(ids, own)
 
 
-def _refuse_strangers(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> None:
+def _refuse_strangers(rows: Rows, sequence: NDArray[np.int64], time: str | None) -> None:
     """Raise a ValueError about targets whose id has no events."""
     strange = np.flatnonzero(sequence < 0)
     if len(strange):
         names = rows.ids().gather(strange).unique(maintain_order=True).to_list()
-        raise ValueError(f"each target must have a sequence with its id, got {listed(names)} without events. {BOTH}")
+        cure = BOTH if time is None else "Leave them out of the table of targets."
+        raise ValueError(f"each target must have a sequence with its id, got {listed(names)} without events. {cure}")
 
 
 def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The step at each row's time."""
+    """The step at each row's time; the last rows of one time belong to the last steps at it."""
     times = read_clock(rows, events.unit or None, events.settings.clock)
     if not times.known.all():
         row = int(np.flatnonzero(~times.known)[0])
@@ -123,10 +151,16 @@ def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> NDArray
     order = np.lexsort((is_row, both, whose))
     last = np.maximum.accumulate(np.where(is_row[order], -1, order))
     step = np.empty(len(clock), np.int64)
-    step[order[is_row[order]] - len(events.time)] = last[is_row[order]]
+    row_in_order = order[is_row[order]] - len(events.time)
+    step[row_in_order] = last[is_row[order]]
     wrong = (step < 0) | (events.time[step] != clock) | (events.sequence[step] != sequence)
     if wrong.any():
         raise ValueError(f"each target must be at the time of an event, got one at {rows.where(int(np.flatnonzero(wrong)[0]))}.")
+    end = np.flatnonzero(np.append(starts(step[row_in_order])[1:], True))  # rows of one time follow each other, in their order
+    after = end[np.searchsorted(end, np.arange(len(step)))] - np.arange(len(step))
+    steps = np.flatnonzero(starts(events.sequence, events.time))
+    first = steps[np.searchsorted(steps, step[row_in_order], "right") - 1]
+    step[row_in_order] = np.maximum(step[row_in_order] - after, first)
     return step
 
 
@@ -148,19 +182,12 @@ def _one_each(
     return place[first], targets.filter(pl.Series(first))
 
 
-def _refuse_unlabelled(events: Events, place: NDArray[np.int64], time: str | None, where: str, partial: bool) -> None:
-    """Raise a ValueError about sequences or steps without a target."""
-    missing = np.setdiff1d(np.arange(len(events) if time is None else len(events.time)), place)
+def _refuse_unlabelled(events: Events, place: NDArray[np.int64], where: str, partial: bool) -> None:
+    """Raise a ValueError about sequences without a target."""
     if partial and not len(place):
         raise ValueError(f"at least one sequence must have a target in {where}, got none. Are the ids of the same kind?")
-    if partial or not len(missing):
-        return
-    if time is None:
+    missing = np.setdiff1d(np.arange(len(events)), place)
+    if not partial and len(missing):
         raise ValueError(
             f"each sequence must have a target in {where}, got none for {listed(events.ids[missing].tolist())}. {BOTH}"
         )
-    whose = events.ids[events.sequence[missing[:1]]].tolist()[0]
-    raise ValueError(
-        f"each event must have a target in {where}, got none for {len(missing)} of {len(events.time)}, the first at "
-        f"id {whose!r}, time {events.time[missing[0]]:g}."
-    )

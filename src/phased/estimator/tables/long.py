@@ -8,19 +8,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.tables.categories import Levels, with_levels
 from phased.estimator.tables.columns import listed
 from phased.estimator.tables.merging import Measurements, merged, ordered, starts
-from phased.estimator.tables.opened import Opened, bad_value, conflict, no_time, unknown_variables
+from phased.estimator.tables.opened import Opened, bad_value, no_time, unknown_variables
 from phased.estimator.tables.request import Request
 from phased.estimator.tables.sequences import Sequences, arrange
 from phased.estimator.tables.statics import matrix_of, once
-from phased.estimator.tables.values import read_values
+from phased.estimator.tables.values import is_text, read_texts, read_values
 
 
-def read_long(opened: Opened, wanted: Request) -> Sequences:
-    """Sequences from a table with columns of variable and value."""
+def read_long(opened: Opened, wanted: Request) -> tuple[Sequences, Levels]:
+    """Sequences from a table with columns of variable and value, and the levels of text variables."""
     names, code = _variables(opened, wanted)
-    value, counts = _values(opened, wanted, names, code)
+    value, texts, counts = _values(opened, wanted, names, code)
+    text = np.array([name in texts for name in names], np.bool_)
     kept = ~np.isnan(value)
     explicit = np.array([wanted.static is not None and name in wanted.static for name in names], np.bool_)
     timeless = _timeless(opened, kept, code, names, explicit)
@@ -30,7 +32,10 @@ def read_long(opened: Opened, wanted: Request) -> Sequences:
     rows = rows if len(place) == len(kept) else rows[place]
     apart = (explicit | timeless)[rows.variable]
     fixed, rows = (rows[apart], rows[~apart]) if apart.any() else (rows[:0], rows)
-    rows, merges = _in_order(opened, wanted, names, rows)
+    rows, count = ordered(rows), len(rows)
+    if wanted.merge is not None:
+        rows = merged(rows, starts(rows.sequence, rows.time, rows.variable), wanted.merge, text)
+    counts["merged"] = count - len(rows)
     if wanted.static is None:
         found = once(rows, len(names))
         static = found | timeless
@@ -41,16 +46,20 @@ def read_long(opened: Opened, wanted: Request) -> Sequences:
     else:
         static = explicit
         statics = list(wanted.static)
-    codes = [names.index(name) for name in statics]
+    place_of = {name: place for place, name in enumerate(names)}
+    codes = [place_of[name] for name in statics]
     number = len(opened.ids)
-    return Sequences(
+    arrays = arrange(rows, number, np.cumsum(~static) - 1, _bare(opened, rows, time))
+    made = Sequences(
         variables=tuple(name for name, is_static in zip(names, static, strict=True) if not is_static),
         statics=tuple(statics),
-        static=matrix_of(fixed, number, statics, codes, wanted.merge, opened.rows),
+        static=matrix_of(fixed, number, statics, codes, wanted.merge, text, opened.rows),
         origin=origin,
-        arrays=arrange(rows, number, np.cumsum(~static) - 1, _bare(opened, rows, time)),
-        counts=counts | merges,
+        row=arrays.pop("row"),
+        arrays=arrays,
+        counts=counts,
     )
+    return with_levels(made, texts, None if wanted.like is None else wanted.like.levels)
 
 
 def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.int64]]:
@@ -68,10 +77,12 @@ def _variables(opened: Opened, wanted: Request) -> tuple[list[str], NDArray[np.i
     present = distinct.sort().to_list()
     wanted.check_names(present, opened.rows.table.name)
     measured = {*_measured(opened, column, present), *(wanted.static or ())}
-    names = [name for name in present if name in measured - {*wanted.drop} and not _repeats_the_id(opened, column, name)]
+    measured -= {*wanted.drop}
+    names = [name for name in present if name in measured and not _repeats_the_id(opened, column, name)]
     if wanted.like is not None:
-        known = [*wanted.like.variables, *wanted.like.statics]
-        unknown = [name for name in names if name not in known]
+        known = list(wanted.like.in_table((*wanted.like.variables, *wanted.like.statics)))
+        there = set(known)
+        unknown = [name for name in names if name not in there]
         if unknown:
             row = (column == unknown[0]).arg_max()
             raise unknown_variables(opened, int(row or 0), unknown[0], listed(unknown))
@@ -106,20 +117,30 @@ def _repeats_the_id(opened: Opened, column: pl.Series, name: str) -> bool:
 
 def _values(
     opened: Opened, wanted: Request, names: list[str], code: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], dict[str, int]]:
-    """The values, NaN in rows without one, and how many were sentinels."""
+) -> tuple[NDArray[np.float64], dict[str, list[str]], dict[str, int]]:
+    """The values, NaN in rows without one; the texts of text variables; and how many values were sentinels."""
     column = opened.column("value")
     value, bad = read_values(column)
     bad = bad[code[bad] >= 0]
+    texts: dict[str, list[str]] = {}
+    of_variable = np.bincount(code[bad], minlength=len(names))
+    for number, name in enumerate(names):
+        own = of_variable[number] > 0 if wanted.like is None else name in wanted.like.levels
+        rows = np.flatnonzero(code == number) if own else code[:0]
+        if own and (wanted.like is not None or is_text(column.gather(rows), int(of_variable[number]))):
+            value = value if value.flags.writeable else value.copy()
+            value[rows], texts[name] = read_texts(column.gather(rows))
+            bad = bad[code[bad] != number]
     if len(bad):
         raise bad_value(opened, int(bad[0]), names[code[bad[0]]], column[int(bad[0])])
     sentinel = np.zeros(len(value), np.bool_)
-    for numbers in {wanted.sentinels(name) for name in names} - {()}:
-        applies = np.array([*(wanted.sentinels(name) == numbers for name in names), False])  # the last for -1
+    marked = [() if name in texts else wanted.sentinels(name) for name in names]
+    for numbers in {*marked} - {()}:
+        applies = np.array([*(each == numbers for each in marked), False])  # the last for -1
         sentinel |= applies[code] & np.isin(value, numbers)
     absent = code < 0
     absent |= sentinel
-    return np.where(absent, np.nan, value) if absent.any() else value, {"sentinels": int(sentinel.sum())}
+    return np.where(absent, np.nan, value) if absent.any() else value, texts, {"sentinels": int(sentinel.sum())}
 
 
 def _timeless(
@@ -138,26 +159,15 @@ def _timeless(
     return never
 
 
-def _in_order(opened: Opened, wanted: Request, names: list[str], rows: Measurements) -> tuple[Measurements, dict[str, int]]:
-    """Rows sorted by sequence, time and variable, each of these once, and how many were merged into others."""
-    rows = ordered(rows)
-
-    def refuse(at: NDArray[np.int64], count: int) -> ValueError:
-        values = opened.column("value")
-        numbers = read_values(values.gather(at.tolist()))[0].tolist()
-        return conflict(opened, int(at[0]), opened.column("variable")[int(at[0])], numbers, count)
-
-    one = merged(rows, starts(rows.sequence, rows.time, rows.variable), wanted.merge, refuse)
-    return one, {"merged": len(rows) - len(one)}
-
-
-def _bare(opened: Opened, rows: Measurements, time: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The sequences that have no measurement over time, and the first time that they have; it becomes their only step."""
+def _bare(opened: Opened, rows: Measurements, time: NDArray[np.float64]) -> Measurements:
+    """The first row with a time of each sequence without a measurement over time: its only step; at 0 if no row has a time."""
     without = np.bincount(rows.sequence, minlength=len(opened.ids)) == 0
-    if not without.any():
-        return np.empty(0, np.int64), np.empty(0)
-    first = np.full(len(opened.ids), np.inf)
-    chosen = without[opened.sequence] & opened.times.known
-    np.minimum.at(first, opened.sequence[chosen], time[chosen])
-    number = np.flatnonzero(without)
-    return number, np.where(np.isfinite(first[number]), first[number], 0.0)
+    place = np.flatnonzero(without[opened.sequence] & opened.times.known)
+    place = place[np.lexsort((time[place], opened.sequence[place]))]
+    place = place[starts(opened.sequence[place])]
+    without[opened.sequence[place]] = False
+    timeless = np.flatnonzero(without)
+    sequence, row = np.concatenate([opened.sequence[place], timeless]), np.append(place, np.full(len(timeless), -1))
+    at = np.append(time[place], np.zeros(len(timeless)))
+    order = np.argsort(sequence, kind="stable")
+    return Measurements(sequence, at, np.zeros_like(sequence), np.zeros(len(sequence)), row)[order]

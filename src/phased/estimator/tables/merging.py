@@ -1,8 +1,7 @@
-"""Several values where one is expected: equal ones, values to be merged, and conflicts."""
+"""Several values that become one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -46,8 +45,8 @@ def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def ordered(rows: Measurements) -> Measurements:
-    """Rows sorted by sequence, time and variable; several values of one variable at one time are in no order."""
-    if is_sorted(rows.sequence, rows.time, rows.variable):
+    """Rows sorted by sequence, time, variable and row."""
+    if is_sorted(rows.sequence, rows.time, rows.variable, rows.row):
         return rows
     packed = packed_order(rows.sequence, rows.time, rows.variable)
     if packed is not None:
@@ -55,20 +54,19 @@ def ordered(rows: Measurements) -> Measurements:
         row = place if np.array_equal(rows.row, np.arange(len(rows))) else rows.row[place]
         made = Measurements(packed.sequence, rows.time[place], packed.variable, rows.value[place], row)
         if is_sorted(made.sequence, made.time, made.variable):
-            return made
-    return rows[np.lexsort((rows.variable, rows.time, rows.sequence))]
+            run = np.cumsum(starts(made.sequence, made.time, made.variable))
+            return made if is_sorted(run, made.row) else made[np.lexsort((made.row, run))]
+    return rows[np.lexsort((rows.row, rows.variable, rows.time, rows.sequence))]
 
 
-def merged(
-    rows: Measurements, first: NDArray[np.bool_], how: Merge | None, refuse: Callable[[NDArray[np.int64], int], ValueError]
-) -> Measurements:
+def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArray[np.bool_]) -> Measurements:
     """One row for each run of rows; `first` marks where runs begin.
 
     Args:
         rows: sorted, so that the rows of a run follow each other.
         first: whether a row begins a run.
-        how: the value of a run of several; None refuses runs.
-        refuse: makes the error from the rows in the table of the first run of several, and the number of such runs.
+        how: the value of a run of several.
+        text: for each variable whether it is text, which has no mean: the last one counts unless the first is asked for.
 
     Returns:
         A row for each run; `row` is that of the run's first row in the table.
@@ -81,22 +79,21 @@ def merged(
     several = length[run] > 1  # the others stay as they are
     part = rows[several]
     run = run[several]
-    if how is None:
-        raise refuse(np.sort(part.row[run == run[0]]), int((length > 1).sum()))
     in_order = part[np.lexsort((part.row, part.time, run))]
     cut = np.flatnonzero(starts(run))
     end = np.append(cut[1:], len(run)) - 1
     by_value = part.value[np.lexsort((part.value, run))]  # the order of rows does not change the last bit of a sum
     total = np.add.reduceat(by_value, cut)
-    value = rows.value[begin].copy()
-    value[length > 1] = {
+    chosen = {
         "first": in_order.value[cut],
         "last": in_order.value[end],
         "min": by_value[cut],
         "max": by_value[end],
         "sum": total,
         "mean": total / (end - cut + 1),
-    }[how]
+    }
+    value = rows.value[begin].copy()
+    value[length > 1] = np.where(text[part.variable[cut]], chosen["first" if how == "first" else "last"], chosen[how])
     row = rows.row[begin].copy()
     row[length > 1] = in_order.row[cut]
     return Measurements(rows.sequence[begin], rows.time[begin], rows.variable[begin], value, row)

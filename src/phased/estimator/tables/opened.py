@@ -66,7 +66,7 @@ def open_table(source: Source, columns: Columns, unit: str | None, clock: Clock 
         unit: of the times, None if not given.
         clock: the kind of times of the table read before; None: any.
     """
-    table = source.load(columns, FILE)
+    table = source.load(columns.kinds(), FILE)
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     rows = Rows(table, columns.id or FILE, columns.time, columns.variable)
@@ -98,7 +98,7 @@ def read_ids(rows: Rows) -> pl.Series:
     """The id of each row; a ValueError if one has none."""
     column = rows.ids()
     absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
-    ids = column if absent.any() else id_series(column)
+    ids = column if absent.any() else id_series(column, rows.table.row)
     if ids.dtype == pl.String:
         absent |= ids == ""
     if absent.any():
@@ -144,13 +144,4 @@ def unknown_variables(opened: Opened, row: int, variable: str, names: str) -> Va
     return ValueError(
         f"variables must be those of the table read before, got {names}, first at {opened.rows.where(row, variable)}. "
         f"Leave them out: drop=[{names}]."
-    )
-
-
-def conflict(opened: Opened, row: int, variable: str, values: list[float], count: int) -> ValueError:
-    """The error about several values of a variable at one time."""
-    more = f" {count} such cases in all." if count > 1 else ""
-    return ValueError(
-        f"a variable must have one value at a time, got {' and '.join(f'{value:g}' for value in values[:5])} at "
-        f"{opened.rows.where(row, variable)}.{more} Pass merge='mean', 'sum', 'first', 'last', 'min' or 'max'."
     )

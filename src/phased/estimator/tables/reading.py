@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
+
 from phased.estimator.settings import Settings
 from phased.estimator.tables.columns import resolve
 from phased.estimator.tables.long import read_long
@@ -25,8 +27,8 @@ def read_table(
     variable: str | Sequence[str] | None,
     value: str | None,
     layout: str,
-) -> dict[str, Any]:
-    """The fields of Events, from a table."""
+) -> tuple[dict[str, Any], pl.Series]:
+    """The fields of Events, from a table, and the time of each step as the table has it."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
     opened = open_source(source)
@@ -47,8 +49,8 @@ def read_table(
         raise ValueError(
             f"times must be in the unit {wanted.like.unit!r}, as in the table read before, got {table.times.unit!r}."
         )
-    made = (read_wide if columns.wide else read_long)(table, wanted)
-    return {
+    made, levels = (read_wide if columns.wide else read_long)(table, wanted)
+    fields = {
         "ids": table.ids,
         "variables": made.variables,
         "statics": made.statics,
@@ -64,9 +66,13 @@ def read_table(
             columns=columns.names,
             missing=wanted.missing,
             merge=wanted.merge,
-            drop=wanted.drop,
+            drop=(*wanted.drop, *(name for name, found in levels.items() if not found)),
             layout=columns.layout or (wanted.like.layout if wanted.like and layout == "auto" else None),
             selected=columns.selected or (wanted.like is not None and wanted.like.selected),
+            levels={name: found for name, found in levels.items() if found},
+            labels={} if wanted.like is None else wanted.like.labels,
         ),
         "counts": {name: count for name, count in made.counts.items() if count},
     }
+    times = table.column("time")
+    return fields, times.gather(pl.Series(made.row).replace(-1, None))

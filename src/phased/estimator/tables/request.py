@@ -24,7 +24,7 @@ class Request:
         unit: of the times; None if not given.
         static: names; None: found in the data.
         missing: sentinels by variable, "*" for the others.
-        merge: one value from several at one time; None refuses them.
+        merge: one value from several at one time; None makes steps of them.
         drop: variables to leave out.
         like: settings of the table read before, or None.
     """
@@ -44,9 +44,10 @@ class Request:
         """Raise a ValueError if a name in an argument does not occur; a table read like another may lack variables."""
         if self.like is not None:
             return
+        there = {EVERY, *present}
         for argument, names in (("static", self.static or ()), ("missing", self.missing), ("drop", self.drop)):
             for name in names:
-                if name not in present and name != EVERY:
+                if name not in there:
                     raise ValueError(f"{argument} must name variables of {what}, got {name!r}. It has {listed(present, 50)}.")
 
 
@@ -67,11 +68,12 @@ def make_request(
         return Request(named, None if static is None else tuple(static), by_name(missing), merge, tuple(drop), None)
     if named is not None and named != settings.unit:
         raise ValueError(f"unit must be {settings.unit!r}, as in the table read before, got {named!r}. Convert the times.")
-    if static is not None and set(static) != set(settings.statics):
-        raise ValueError(f"static must be {listed(settings.statics)}, as in the table read before, got {listed(static)}.")
+    statics = settings.in_table(settings.statics)
+    if static is not None and set(static) != set(statics):
+        raise ValueError(f"static must be {listed(statics)}, as in the table read before, got {listed(static)}.")
     return Request(
         unit=settings.unit or None,
-        static=settings.statics,
+        static=statics,
         missing=settings.missing if missing is None else by_name(missing),
         merge=merge or settings.merge,
         drop=(*settings.drop, *(name for name in drop if name not in settings.drop)),
@@ -82,4 +84,15 @@ def make_request(
 def by_name(missing: Missing | None) -> dict[str, tuple[float, ...]]:
     """Sentinels by the name of their variable."""
     named = missing if isinstance(missing, Mapping) else {} if missing is None else {EVERY: missing}
-    return {str(name): tuple(np.atleast_1d(np.asarray(each, np.float64)).tolist()) for name, each in named.items()}
+    found = {}
+    for name, each in named.items():
+        try:
+            numbers = np.atleast_1d(np.asarray(each, np.float64))
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"missing must be a number, a list of numbers or a dict of them by variable, got {each!r}."
+            ) from error
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"missing must be finite, got {each!r} for {name!r}. Leave it out: NaN is never a value.")
+        found[str(name)] = tuple(numbers.tolist())
+    return found

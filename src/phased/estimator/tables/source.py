@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numbers
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,11 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from phased.estimator.tables.columns import KNOWN, Columns
-from phased.estimator.tables.csv_file import csv_columns, read_csv, refused
+from phased.estimator.tables.columns import KNOWN
+from phased.estimator.tables.csv_file import COMPRESSED, Kinds, csv_columns, read_csv, refused
 from phased.estimator.tables.folder import list_files, read_files
 
-TEXT = (".csv", ".tsv", ".txt", ".gz")
+TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
 
 
@@ -48,24 +50,17 @@ class Source:
     frame: pl.DataFrame | None = None
     files_are_sequences: bool = False
 
-    def load(self, columns: Columns | Sequence[str], ids: str = "") -> Table:
+    def load(self, kinds: Kinds, ids: str = "") -> Table:
         """Its rows; of a file only the columns that are used. `ids` is the new column with the names of files."""
-        if isinstance(columns, Columns):
-            used = [*columns.names.values(), *columns.wide]
-            values = [*columns.wide, *([columns.value] if columns.value else [])]
-            texts = [columns.variable] if columns.variable else []
-            keys = [columns.id] if columns.id else []
-        else:
-            used, values, texts, keys = list(columns), [], [], list(columns)
         if self.frame is not None:
-            return Table(self.frame.select(used), self.name)
+            return Table(self.frame.select(kinds.used), self.name)
         if self.files[0].suffix.lower() in PARQUET:
-            parts = [_read_parquet(file, used) for file in self.files]
+            parts = [_read_parquet(file, list(kinds.used)) for file in self.files]
             frame, lengths = self._with_ids(_one_frame(self.files, parts), [len(part) for part in parts], ids)
             return Table(frame, self.name)
         if len(self.files) == 1 and not self.files_are_sequences:
-            return Table(read_csv(self.files[0], used, values, texts, keys), self.name, self.files, (0,))
-        frame, lengths = self._with_ids(*read_files(self.files, used, values, texts, keys), ids)
+            return Table(read_csv(self.files[0], kinds), self.name, self.files, (0,))
+        frame, lengths = self._with_ids(*read_files(self.files, kinds), ids)
         starts = [0]
         for length in lengths:
             starts.append(starts[-1] + length)
@@ -82,7 +77,7 @@ class Source:
             place = np.insert(np.arange(len(frame)), np.cumsum(lengths)[np.equal(lengths, 0)], -1)
             rows = pl.Series(place).replace(-1, None)
             frame, lengths = frame.select(pl.all().gather(rows)), [max(length, 1) for length in lengths]
-        names = [Path(file.name.removesuffix(".gz")).stem for file in self.files]
+        names = [_stem(file) for file in self.files]
         whole = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
         series = pl.Series(ids, [int(name) for name in names] if whole else names)
         return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths))), lengths
@@ -99,11 +94,21 @@ def open_source(source: Any) -> Source:
     return Source(tuple(frame.columns), "the table", frame=frame)
 
 
+def _stem(file: Path) -> str:
+    """The name of a file without the endings of its format and compression."""
+    return Path(file.stem if file.suffix.lower() in COMPRESSED else file).stem
+
+
 def _open_path(path: Path) -> Source:
     """A file, or a folder of files of one kind."""
     if path.is_dir():
         files, columns = list_files(path, (*TEXT, *PARQUET), _columns_of)
         sequences = not any(name in columns for name in KNOWN["id"])
+        twice = [name for name, count in Counter(map(_stem, files)).items() if count > 1]
+        if sequences and twice:
+            raise ValueError(
+                f"each file of '{path}' must have its own name, which is its id, got {twice[0]!r} twice. Rename one."
+            )
         return Source(columns, f"'{path.name}'", files, files_are_sequences=sequences)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder '{path}'.")
@@ -176,6 +181,8 @@ def _series(name: str, column: Any) -> pl.Series:
     # polars would convert what is mixed, and ignore a mask.
     listed = str(getattr(column, "dtype", "")) == "object" or isinstance(column, np.ma.MaskedArray)
     cells = column.tolist() if listed else column
+    if isinstance(cells, list | tuple) and len({each.tzinfo is None for each in cells if isinstance(each, datetime)}) > 1:
+        cells = [None if _absent(each) else str(each) for each in cells]  # polars would ignore the offsets
     try:
         return pl.Series(name, cells)
     except (TypeError, ValueError, pl.exceptions.PolarsError):

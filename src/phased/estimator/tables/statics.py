@@ -15,11 +15,11 @@ from phased.estimator.tables.naming import Rows
 def once(rows: Measurements, variables: int) -> NDArray[np.bool_]:
     """Which variables of a long table are static: all their values are at the first time of their sequence.
 
-    A value that is measured once, but later, is not: at the first event it is not known yet. At least one sequence with the
-    variable must have two times, otherwise nothing shows that it does not change.
+    A value that is measured once, but later, is not: at the first event it is not known yet. Nor is one with several values at
+    that time. At least one sequence with the variable must have two times, otherwise nothing shows that it does not change.
 
     Args:
-        rows: sorted by sequence, time, variable; each of these once.
+        rows: sorted by sequence, time, variable.
         variables: their number.
     """
     begin = np.flatnonzero(starts(rows.sequence))
@@ -28,6 +28,8 @@ def once(rows: Measurements, variables: int) -> NDArray[np.bool_]:
     goes_on = np.repeat(rows.time[begin + length - 1] > rows.time[begin], length)
     number = np.bincount(rows.variable, minlength=variables)
     shown = np.bincount(rows.variable[goes_on], minlength=variables) > 0
+    differs = ~starts(rows.sequence, rows.time, rows.variable) & starts(rows.value)
+    shown &= np.bincount(rows.variable[differs], minlength=variables) == 0
     return np.asarray(shown & (np.bincount(rows.variable[at_first], minlength=variables) == number))
 
 
@@ -52,7 +54,13 @@ def constant(matrix: NDArray[np.float64], sequence: NDArray[np.int64], time: NDA
 
 
 def matrix_of(
-    rows: Measurements, sequences: int, names: Sequence[str], codes: Sequence[int], how: Merge | None, naming: Rows
+    rows: Measurements,
+    sequences: int,
+    names: Sequence[str],
+    codes: Sequence[int],
+    how: Merge | None,
+    text: NDArray[np.bool_],
+    naming: Rows,
 ) -> NDArray[np.float64]:
     """Static values, (sequences, names), NaN where unknown; a ValueError if a sequence has several, unless merged.
 
@@ -62,6 +70,7 @@ def matrix_of(
         names: of the statics.
         codes: the numbers of these variables in `rows`.
         how: one value from several.
+        text: for each variable in `rows` whether it is text.
         naming: for errors.
     """
     place = np.zeros(max(codes, default=0) + 1, np.int64)
@@ -73,22 +82,20 @@ def matrix_of(
     matrix = np.where(low > high, np.nan, low)
     several = low < high  # the same value again is no contradiction
     if several.any():
-        rows = _one_each(rows[several[cell]], names, codes, how, naming)
+        rows = rows[several[cell]]
+        rows = rows[np.lexsort((rows.row, rows.variable, rows.sequence))]
+        if how is None:
+            raise _conflict(rows, names[place[rows.variable[0]]], bool(text[rows.variable[0]]), naming)
+        rows = merged(rows, starts(rows.sequence, rows.variable), how, text)
         matrix[rows.sequence * len(names) + place[rows.variable]] = rows.value
     return matrix.reshape(sequences, len(names))
 
 
-def _one_each(rows: Measurements, names: Sequence[str], codes: Sequence[int], how: Merge | None, naming: Rows) -> Measurements:
-    """One row for each sequence and variable, from several."""
-    rows = rows[np.lexsort((rows.row, rows.variable, rows.sequence))]
-
-    def refuse(at: NDArray[np.int64], count: int) -> ValueError:
-        code = rows.variable[0]
-        name = names[list(codes).index(code)]
-        values = np.unique(rows.value[(rows.sequence == rows.sequence[0]) & (rows.variable == code)]).tolist()
-        return ValueError(
-            f"a static variable must have one value per sequence, got {', '.join(f'{value:g}' for value in values[:5])} at "
-            f"{naming.where(int(at[0]), name)}. Leave {name!r} out of static=, or pass merge='first' or another rule."
-        )
-
-    return merged(rows, starts(rows.sequence, rows.variable), how, refuse)
+def _conflict(rows: Measurements, name: str, text: bool, naming: Rows) -> ValueError:
+    """The error about several values of a static variable in the first of these sequences."""
+    own = (rows.sequence == rows.sequence[0]) & (rows.variable == rows.variable[0])
+    values = "several texts" if text else ", ".join(f"{value:g}" for value in np.unique(rows.value[own])[:5])
+    return ValueError(
+        f"a static variable must have one value per sequence, got {values} at {naming.where(int(rows.row[own].min()), name)}. "
+        f"Leave {name!r} out of static=, or pass merge='first' or another rule."
+    )

@@ -10,15 +10,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from phased.estimator.ragged import EXACT
+from phased.estimator.ragged import EXACT, INEXACT, ROUND
 from phased.estimator.settings import Clock
 from phased.estimator.tables.values import filled
-from phased.estimator.units import in_unit
+from phased.estimator.units import in_unit, ticks_of
 
 DEFAULT_UNIT = "h"  # of dates, durations and clock times
 YEAR = r"^\d{4}[-/]"  # in full: 03/04/24 may be three dates
 OFFSET = r":.*[Z+-]"  # from UTC, after the time of day
-CLOCK = r"^\d+:\d{2}(?::\d{2}(?:\.\d+)?)?$"
+CLOCK = r"^\d{1,9}:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?$"
+TOO_FINE = r":\d{2}\.\d{6}\d*[1-9]"  # below a microsecond
 DATES = tuple(
     f"%Y{mark}%m{mark}%d{day}{zone}"
     for mark in "-/"
@@ -61,17 +62,10 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
         column, dtype = column.cast(pl.String), pl.String()
     if dtype == pl.String:
         return _from_text(column, unit)
-    if dtype.is_integer() and len(column):
-        far = (column.cast(pl.Float64).abs() > EXACT).arg_true()
-        if len(far):
-            raise Unreadable(
-                far[0],
-                f"integers must be at most 2**53 to be exact, got {column[far[0]]}. Subtract a start, or pass them as dates.",
-            )
     if dtype.is_numeric():
-        return _numbers(column.cast(pl.Float64), unit or "")
+        return _numbers(column, unit or "")
     if dtype in (pl.Datetime, pl.Date):
-        return _dates(column.cast(pl.Datetime("us", getattr(dtype, "time_zone", None))), unit or DEFAULT_UNIT)
+        return _dates(column, unit or DEFAULT_UNIT)
     if dtype in (pl.Duration, pl.Time):
         ticks = column.cast(pl.Duration("us")).to_physical() if dtype == pl.Duration else column.to_physical() // 1000
         return _durations(ticks, unit or DEFAULT_UNIT)
@@ -81,13 +75,24 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
 
 
 def _numbers(column: pl.Series, unit: str) -> Times:
-    ticks = column.fill_null(float("nan")).to_numpy()
-    return Times(ticks, np.isfinite(ticks), "number", unit)
+    ticks = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    known = np.isfinite(ticks)
+    far = np.flatnonzero(known & (np.abs(ticks) > EXACT))
+    if len(far):
+        why = f"times must be at most 2**53 to be exact, got {column[int(far[0])]}. Subtract a start, or pass them as dates."
+        raise Unreadable(int(far[0]), why)
+    return Times(ticks, known, "number", unit)
 
 
 def _dates(column: pl.Series, unit: str) -> Times:
-    ticks = column.to_physical()  # of a column with a time zone: UTC
-    return Times(ticks.fill_null(0).to_numpy(), column.is_not_null().to_numpy(), "date", unit)
+    resolution = getattr(column.dtype, "time_unit", None) or "D"
+    known = column.is_not_null().to_numpy()
+    stored = column.to_physical().fill_null(0).to_numpy()  # of a column with a time zone: UTC
+    ticks, wrong = ticks_of(stored.astype(f"datetime64[{resolution}]"))
+    if (wrong & known).any():
+        row = int(np.flatnonzero(wrong & known)[0])
+        raise Unreadable(row, f"{INEXACT}, got {stored[row]} {resolution} since 1970. {ROUND}")
+    return Times(ticks, known, "date", unit)
 
 
 def _durations(ticks: pl.Series, unit: str) -> Times:
@@ -125,6 +130,9 @@ def _from_cells(column: pl.Series, unit: str | None) -> Times:
         return _numbers(made, unit or "")
     if kind == "date":
         _check_offsets(column, text)
+        fine = text.str.contains(TOO_FINE).fill_null(False)
+        if fine.any():
+            raise Unreadable(int(fine.arg_max() or 0), f"{INEXACT}, got {column[int(fine.arg_max() or 0)]!r}. {ROUND}")
     return (_durations if kind == "clock time" else _dates)(made, unit or DEFAULT_UNIT)
 
 

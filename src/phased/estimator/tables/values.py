@@ -16,9 +16,25 @@ def filled(column: pl.Series) -> pl.Series:
     return text.set(text.str.to_lowercase().is_in(EMPTY), None)
 
 
+def is_text(column: pl.Series, bad: int) -> bool:
+    """Whether a column is a category: most of its cells are text, of which `bad` are no numbers."""
+    return column.dtype in (pl.String, pl.Categorical, pl.Enum) and 2 * bad > filled(column.cast(pl.String)).count()
+
+
+def read_texts(column: pl.Series) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the index of the text of each row, NaN where the cell is empty, and the texts, sorted."""
+    text = filled(column.cast(pl.String))
+    distinct = text.unique().drop_nulls().sort()
+    code = text.cast(pl.Enum(distinct)).to_physical().cast(pl.Float64).fill_null(float("nan"))
+    return code.to_numpy(), distinct.to_list()
+
+
 def read_values(column: pl.Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The values as float64, NaN where missing, and the rows that are text or infinite."""
     dtype = column.dtype
+    if dtype.is_numeric():
+        values = np.asarray(column.to_numpy(), np.float64)  # empty cells become NaN
+        return values, np.flatnonzero(np.isinf(values))
     if dtype in (pl.Categorical, pl.Enum):
         column, dtype = column.cast(pl.String), pl.String()
     if dtype == pl.String:
@@ -27,9 +43,8 @@ def read_values(column: pl.Series) -> tuple[NDArray[np.float64], NDArray[np.int6
         if number.null_count() > text.null_count():
             number = number.fill_null(text.replace_strict(WORDS, default=None, return_dtype=pl.Float64))
         bad = (number.is_null() & text.is_not_null()) | number.is_infinite().fill_null(False)
-    elif dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
-        number = column.cast(pl.Float64)
-        bad = number.is_infinite().fill_null(False)
+    elif dtype in (pl.Boolean, pl.Null):
+        number, bad = column.cast(pl.Float64), pl.Series([False]).new_from_index(0, len(column))
     else:
         number = pl.Series(values=[None] * len(column), dtype=pl.Float64)
         bad = column.is_not_null()

@@ -6,22 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased.estimator.ragged import offsets
+from phased.estimator.settings import Merge
+from phased.estimator.tables.categories import Levels, with_levels
 from phased.estimator.tables.columns import listed
 from phased.estimator.tables.merging import Measurements, merged, ordered, starts
-from phased.estimator.tables.opened import Opened, bad_value, conflict, no_time, unknown_variables
+from phased.estimator.tables.opened import Opened, bad_value, no_time, unknown_variables
 from phased.estimator.tables.request import Request
 from phased.estimator.tables.sequences import Sequences
 from phased.estimator.tables.statics import constant, matrix_of
-from phased.estimator.tables.values import read_values
+from phased.estimator.tables.values import is_text, read_texts, read_values
 
 
-def read_wide(opened: Opened, wanted: Request) -> Sequences:
-    """Sequences from a table with a column per variable.
-
-    Every row with a time is a step, also an empty one, but not one with statics alone, which is none in a long table either.
-    """
+def read_wide(opened: Opened, wanted: Request) -> tuple[Sequences, Levels]:
+    """Sequences from a table with a column per variable, and the levels of text variables. Every row with a time is a step."""
     names = _variables(opened, wanted)
-    matrix, counts = _values(opened, wanted, names)
+    matrix, texts, counts = _values(opened, wanted, names)
+    text = np.array([name in texts for name in names], np.bool_)
     explicit = np.array([wanted.static is not None and name in wanted.static for name in names], np.bool_)
     known = opened.times.known
     bad = np.argwhere(~np.isnan(matrix[~known]) & ~explicit)
@@ -35,15 +35,16 @@ def read_wide(opened: Opened, wanted: Request) -> Sequences:
     statics = statics if wanted.static is None else list(wanted.static)
     fixed = _filled(matrix, np.where(known, time, -np.inf), opened.sequence, np.arange(len(matrix)), np.flatnonzero(static))
     variables = [name for name, is_static in zip(names, static, strict=True) if not is_static]
-    if static.any():
-        chosen = _over_time(cells, static, steps.sequence)
-        cells, steps = cells[chosen][:, ~static], steps[chosen]
-    cells, steps, merges = _collapse(opened, wanted, variables, cells, steps)
+    cells = cells[:, ~static] if static.any() else cells
+    if wanted.merge is not None:
+        cells, steps, counts["merged"] = _collapse(wanted.merge, text[~static], cells, steps)
     measured = ~np.isnan(cells)
-    return Sequences(
+    place = {name: number for number, name in enumerate(names)}
+    codes = [place[name] for name in statics]
+    made = Sequences(
         variables=tuple(variables),
         statics=tuple(statics),
-        static=matrix_of(fixed, len(opened.ids), statics, [names.index(name) for name in statics], wanted.merge, opened.rows),
+        static=matrix_of(fixed, len(opened.ids), statics, codes, wanted.merge, text, opened.rows),
         origin=origin,
         arrays={
             "offset": offsets(np.bincount(steps.sequence, minlength=len(opened.ids))),
@@ -52,8 +53,10 @@ def read_wide(opened: Opened, wanted: Request) -> Sequences:
             "variable": np.broadcast_to(np.arange(len(variables), dtype=np.int32), measured.shape)[measured],
             "value": cells[measured],
         },
-        counts=counts | merges,
+        row=steps.row,
+        counts=counts,
     )
+    return with_levels(made, texts, None if wanted.like is None else wanted.like.levels)
 
 
 def _variables(opened: Opened, wanted: Request) -> list[str]:
@@ -62,29 +65,36 @@ def _variables(opened: Opened, wanted: Request) -> list[str]:
     wanted.check_names([*present, *opened.columns.dropped], opened.rows.table.name)
     if wanted.like is None:
         return present
-    known = [*wanted.like.variables, *wanted.like.statics]
-    unknown = [name for name in present if name not in known]
+    known = list(wanted.like.in_table((*wanted.like.variables, *wanted.like.statics)))
+    there = set(known)
+    unknown = [name for name in present if name not in there]
     if unknown:
         raise unknown_variables(opened, 0, unknown[0], listed(unknown))
     return known
 
 
-def _values(opened: Opened, wanted: Request, names: list[str]) -> tuple[NDArray[np.float64], dict[str, int]]:
-    """The values, (rows, variables), NaN in empty cells, and how many were sentinels."""
+def _values(
+    opened: Opened, wanted: Request, names: list[str]
+) -> tuple[NDArray[np.float64], dict[str, list[str]], dict[str, int]]:
+    """The values, (rows, variables), NaN in empty cells; the texts of text variables; and how many values were sentinels."""
     frame = opened.rows.table.frame
+    columns = dict(zip(frame.columns, frame.get_columns(), strict=True))
     matrix = np.full((len(frame), len(names)), np.nan)
-    sentinels = 0
+    texts, sentinels = {}, 0
     for place, name in enumerate(names):
-        if name in frame.columns:
-            column, bad = read_values(frame[name])
+        if name in columns:
+            column, bad = read_values(columns[name])
+            if is_text(columns[name], len(bad)) if wanted.like is None else name in wanted.like.levels:
+                matrix[:, place], texts[name] = read_texts(columns[name])
+                continue
             if len(bad):
-                raise bad_value(opened, int(bad[0]), name, frame[name][int(bad[0])])
+                raise bad_value(opened, int(bad[0]), name, columns[name][int(bad[0])])
             matrix[:, place] = column
             if wanted.sentinels(name):
                 absent = np.isin(column, wanted.sentinels(name))
                 sentinels += int(absent.sum())
                 matrix[absent, place] = np.nan
-    return matrix, {"sentinels": sentinels}
+    return matrix, texts, {"sentinels": sentinels}
 
 
 def _steps(opened: Opened, known: NDArray[np.bool_], time: NDArray[np.float64]) -> Measurements:
@@ -98,14 +108,6 @@ def _steps(opened: Opened, known: NDArray[np.bool_], time: NDArray[np.float64]) 
         zeros = np.zeros(len(without))
         rows = ordered(Measurements.both(rows, Measurements(without, zeros, zeros.astype(np.int64), zeros, first)))
     return rows
-
-
-def _over_time(cells: NDArray[np.float64], static: NDArray[np.bool_], sequence: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The steps that are more than statics; of a sequence without such a step, the first."""
-    filled = ~np.isnan(cells)
-    chosen = filled[:, ~static].any(1) | ~filled.any(1)
-    bare = np.bincount(sequence[chosen], minlength=int(sequence.max(initial=-1)) + 1) == 0
-    return np.flatnonzero(chosen | (bare[sequence] & starts(sequence)))
 
 
 def _filled(
@@ -122,26 +124,18 @@ def _filled(
 
 
 def _collapse(
-    opened: Opened, wanted: Request, names: list[str], cells: NDArray[np.float64], steps: Measurements
-) -> tuple[NDArray[np.float64], Measurements, dict[str, int]]:
+    how: Merge, text: NDArray[np.bool_], cells: NDArray[np.float64], steps: Measurements
+) -> tuple[NDArray[np.float64], Measurements, int]:
     """One row for each sequence and time, and how many values were merged into others."""
     first = starts(steps.sequence, steps.time)
-    if first.all():
-        return cells, steps, {}
     begin = np.flatnonzero(first)
     length = np.diff(np.append(begin, len(steps)))
     step = np.repeat(np.arange(len(begin)), length)
     several = np.flatnonzero(length[step] > 1)
     part = steps[several]
-    rows = ordered(_filled(cells[several], part.time, step[several], part.row, np.arange(len(names))))
-
-    def refuse(at: NDArray[np.int64], count: int) -> ValueError:
-        again = np.flatnonzero(~starts(rows.sequence, rows.time, rows.variable))[0]
-        values = rows.value[np.isin(rows.row, at) & (rows.variable == rows.variable[again])].tolist()
-        return conflict(opened, int(at[0]), names[rows.variable[again]], values, count)
-
-    one = merged(rows, starts(rows.sequence, rows.time, rows.variable), wanted.merge, refuse)
+    rows = ordered(_filled(cells[several], part.time, step[several], part.row, np.arange(cells.shape[1])))
+    one = merged(rows, starts(rows.sequence, rows.time, rows.variable), how, text)
     cells = cells[begin]
     cells[length > 1] = np.nan
     cells[one.sequence, one.variable] = one.value
-    return cells, steps[begin], {"merged": len(rows) - len(one)}
+    return cells, steps[begin], len(rows) - len(one)
