@@ -33,6 +33,7 @@ def card(fields: dict[str, Any], report: Report) -> str:
         f"{unit}; the training sequences have a median gap of {report.gap:.4g} and a median span of {report.span:.4g}, at most "
         f"{fields['longest']:.4g}."
     )
+    texts = [f"- {name}: {named(levels)}" for name, levels in fields["table"].get("levels", {}).items()]
     trained = f"{report.train:,} sequences; {report.held_out:,} others were held out for early stopping. "
     trained += (
         f"Epoch {report.best} of {len(report.curve)} was best; the model was then trained on all of them for as many. The scores "
@@ -55,6 +56,8 @@ answer = model.{"predict" if classes is None else "predict_proba"}(X)
         filled(what),
         "## Input",
         filled(reads),
+        *(["Each level of a text variable is an input of 0 and 1, called name=level:"] if texts else []),
+        *(["\n".join(filled(line, "  ") for line in texts)] if texts else []),
         "## Training",
         filled(trained + updates),
         *([f"```\n{fields['command']}\n```"] if fields["command"] else []),

@@ -16,11 +16,12 @@ def as_ids(column: pl.Series) -> pl.Series:
     """Convert text to int64 if all ids are written as whole numbers, such as 7, or all as pandas may write them, such as 7.0."""
     if column.null_count() == len(column) or column.dtype != pl.String:
         return column
-    bare = column.str.strip_chars()
-    for form in (r"^(0|-?[1-9]\d*)$", r"^(0|-?[1-9]\d*)\.0$"):
-        if bare.str.contains(form).all():
-            whole = bare.str.replace(r"\.0$", "").cast(pl.Int64, strict=False)
-            return whole if whole.null_count() == column.null_count() else column
+    distinct = column.unique().drop_nulls()
+    end = ".0" if distinct.str.ends_with(".0").all() else ""
+    for written in (lambda text: text.str.strip_suffix(end), lambda text: text.str.strip_chars().str.strip_suffix(end)):
+        whole = written(distinct).cast(pl.Int64, strict=False)
+        if not whole.null_count() and (whole.cast(pl.String) == written(distinct)).all():
+            return written(column).cast(pl.Int64)
     return column
 
 
