@@ -91,6 +91,8 @@ VALUES = [
         for value, error, expected, got in [
             (NAN, ValueError, "be ", "nan"),
             (INF, ValueError, "be ", "inf"),
+            (-(10**400), ValueError, "be ", "-inf"),
+            (np.bool_(True), TypeError, "be a number", "bool"),
             ("fast", TypeError, "be a number", "str"),
             (True, TypeError, "be a number", "bool"),
             ({}, TypeError, "be a number", "dict"),
@@ -183,3 +185,16 @@ def test_the_ends_of_what_is_allowed_are_allowed():
     PhasedLSTM(1, 1, dropout=0.0, leak=0.0, ratio_on=1.0, period=1e-9)
     PhasedLSTM(1, 1, 2, dropout=1.0, leak=1.0, ratio_on=1e-6, period=1e300, shift=-1e9)
     PhasedLSTM(1, 1, dropout=1, leak=0, ratio_on=1, period=1)
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    torch.manual_seed(0)
+    plain = PhasedLSTM(3, 4, 2, batch_first=True, dropout=0.5, period=Uniform(8, 9), leak=0.25, learn_shift=False)
+    torch.manual_seed(0)
+    sizes, flag = map(np.int16, (3, 4, 2)), np.bool_
+    period = Uniform(np.float32(8), np.int64(9))
+    options = {"batch_first": flag(True), "dropout": np.float16(0.5), "leak": np.float32(0.25), "learn_shift": flag(False)}
+    layer = PhasedLSTM(*sizes, period=period, **options)
+    assert repr(layer) == repr(plain)
+    assert all(torch.equal(value, layer.state_dict()[name]) for name, value in plain.state_dict().items())
+    assert {type(value) for value in layer.state_dict()._metadata[""]["settings"].values()} == {str, float, bool}

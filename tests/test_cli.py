@@ -3,6 +3,8 @@
 import json
 import os
 import resource
+import signal
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -65,6 +67,24 @@ def test_info_says_why_a_backend_cannot_run(call, monkeypatch):
     (line,) = (line for line in result.output.splitlines() if line.startswith("abacus"))
     assert "no" in line
     assert "there are no beads. Buy some." in result.output
+
+
+def test_a_full_device_and_ctrl_c_while_torch_is_imported_end_without_a_traceback(tmp_path):
+    (tmp_path / "torch.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "phased", "info"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    assert (process.communicate(), process.returncode) == (("", ""), 130)
+    try:
+        os.mknod(tmp_path / "full", 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+    except PermissionError:
+        pytest.skip("devices cannot be made")
+    with (tmp_path / "full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert done.stderr.startswith("phased: cannot write to the standard output: No space left on device.")
 
 
 @pytest.fixture

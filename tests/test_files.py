@@ -88,16 +88,6 @@ def test_a_link_at_the_name_aside_is_not_followed(tmp_path, monkeypatch):
     assert victim.read_bytes() == b"precious"
 
 
-def test_a_link_at_the_file_is_replaced_and_not_followed(tmp_path):
-    victim = tmp_path / "victim"
-    victim.write_bytes(b"precious")
-    (tmp_path / "result").symlink_to(victim)
-    write_whole(tmp_path / "result", b"new")
-    assert victim.read_bytes() == b"precious"
-    assert (tmp_path / "result").read_bytes() == b"new"
-    assert not (tmp_path / "result").is_symlink()
-
-
 def test_of_several_writers_at_once_one_wins_and_its_file_is_whole(tmp_path):
     contents = [bytes([n]) * 100_000 for n in range(4)]
 

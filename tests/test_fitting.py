@@ -130,6 +130,7 @@ def test_times_without_a_gap_fit_no_period(time):
         ([[0.0, 1.0], [[1.0, 2.0]]], r"time of sequence 1 must have shape \(steps,\), got \(1, 2\)"),
         (torch.zeros(2, 3, 4), r"time must be a list of arrays, or have shape \(steps, batch\)"),
         (torch.tensor([1.7e9 + 10 * n for n in range(50)]), r"time must tell its steps apart"),
+        ([[-1.7e308, 0.0, 1.7e308]], r"time must span at most 1e\+300, got a median span of inf"),
     ],
 )
 def test_times_that_are_no_clock_are_refused_with_their_place(time, message):

@@ -1,5 +1,6 @@
 """Phased LSTM: recurrent layers whose units carry a time gate, for samples at any times."""
 
+from phased import starting as starting  # isort: skip  # before torch is imported
 from phased.closed import never_open, wake
 from phased.cost import openness_cost, updates
 from phased.fitting import fitted

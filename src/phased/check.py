@@ -14,26 +14,36 @@ from torch.nn.utils.rnn import PackedSequence
 from phased import tracing
 
 UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
+INTEGERS, NUMBERS, FLAGS = (int, np.integer), (int, float, np.integer, np.floating), (bool, np.bool_)
 
 
 def number(
     name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, low_open: bool = False, high_open: bool = False
 ) -> None:
     """A finite real number in an interval."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, FLAGS) or not isinstance(value, NUMBERS):
         raise TypeError(
             f"{name} must be a number, got {kind(value)}. Convert it with float(), or torch.as_tensor() for one value per unit."
         )
-    inside = (value > low if low_open else value >= low) and (value < high if high_open else value <= high)
-    if not (math.isfinite(value) and inside):
+    given = as_float(value)
+    inside = (given > low if low_open else given >= low) and (given < high if high_open else given <= high)
+    if not (math.isfinite(given) and inside):
         left = "(" if low_open or low == -math.inf else "["
         right = ")" if high_open or high == math.inf else "]"
-        raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {value:g}.")
+        raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {given:g}.")
+
+
+def as_float(value: Any) -> float:
+    """Convert a number to float. Numbers beyond the range of float64 become infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def size(name: str, value: Any) -> None:
     """A whole number from 1 up."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, FLAGS) or not isinstance(value, INTEGERS):
         raise TypeError(f"{name} must be an int, got {kind(value)}.")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
@@ -41,7 +51,7 @@ def size(name: str, value: Any) -> None:
 
 def flag(name: str, value: Any) -> None:
     """True or False."""
-    if not isinstance(value, bool):
+    if not isinstance(value, FLAGS):
         raise TypeError(f"{name} must be True or False, got {kind(value)}.")
 
 
@@ -84,10 +94,17 @@ def one_per_unit(values: Any, units: int, name: str) -> Tensor:
         )
     if values.dtype == torch.bool or values.is_complex():
         raise TypeError(f"{name} must be a tensor of real numbers, got {values.dtype}. Call {name}.to(torch.float64).")
-    if tracing.readable(values) and not bool(torch.isfinite(values).all()):
-        unit = first(~torch.isfinite(values))
-        raise ValueError(f"{name} must be finite, got {values[unit]} for unit {unit}. Look at where its values come from.")
+    finite(name, values)
     return values
+
+
+def finite(name: str, values: Tensor) -> None:
+    """Every value is finite."""
+    if tracing.readable(values) and not bool(torch.isfinite(values).all()):
+        unit = first(~torch.isfinite(values.flatten()))
+        raise ValueError(
+            f"{name} must be finite, got {values.flatten()[unit]} for unit {unit}. Look at where its values come from."
+        )
 
 
 def periods(values: Tensor) -> None:

@@ -9,15 +9,17 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 CHUNK = 2**20
 PREFIX, SUFFIX = ".phased-", ".part"
+SYSTEM = ("/dev", "/proc")  # what is below is opened and written, never replaced
 SEAL = b"\nsha256:"
 SEAL_SIZE = len(SEAL) + 2 * hashlib.sha256().digest_size
 
@@ -42,6 +44,13 @@ def expanded(path: Path | str) -> Path:
         raise FileNotFoundError(f"there is no home folder for '{path}'. Set HOME, or PHASED_CACHE and PHASED_DATA.") from error
 
 
+def named(path: str | os.PathLike[str]) -> Path:
+    """Return the path. A ValueError for an empty name, as of an unset shell variable: it would mean the current folder."""
+    if not os.fspath(path):
+        raise ValueError("a file or folder must have a name, got an empty one. Name it.")
+    return Path(path)
+
+
 def printable(text: str) -> str:
     """The text on one line: control characters, line breaks and lone surrogates are escaped as in Python."""
     if text.isprintable():
@@ -49,11 +58,20 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
 
 
-def writable(folder: Path, room: int = 1) -> Path:
-    """The folder, created if it does not exist; an OSError with its name and the cure if `room` bytes cannot be written there."""
+def writable(folder: Path, room: int = 1, create: bool = True) -> Path:
+    """Return the folder. An OSError names it and the cure if `room` bytes cannot be written there.
+
+    The folder is created if it does not exist. Without `create` its nearest existing parent is tested instead.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
+        place = folder
+        if create:
+            folder.mkdir(parents=True, exist_ok=True)
+        else:
+            place = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
+            if not place.is_dir():
+                raise FileExistsError
+        with tempfile.TemporaryFile(dir=place) as file:
             for left in range(room, 0, -CHUNK):
                 file.write(bytes(min(left, CHUNK)))
             file.flush()
@@ -65,34 +83,109 @@ def writable(folder: Path, room: int = 1) -> Path:
     return folder
 
 
+def destination(path: Path) -> tuple[Path, bool]:
+    """Return the file that is written, behind all links, and whether it is replaced.
+
+    Devices, FIFOs and what is below /dev or /proc are opened and written instead. Anything else but a regular file is an OSError.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFLNK if path.is_symlink() else stat.S_IFREG
+    except OSError as error:
+        raise OSError(f"cannot write '{path}': {reason(error)}. Choose another file.") from error
+    refused = {stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a link to a file that does not exist"}
+    if stat.S_IFMT(mode) in refused:
+        raise OSError(f"'{path}' must be a file to write, got {refused[stat.S_IFMT(mode)]}. Choose another file.")
+    place = path
+    while True:
+        whole = place.parent.resolve() / place.name
+        if any(whole.is_relative_to(system) for system in SYSTEM):
+            return place, False
+        if not place.is_symlink():
+            return place, stat.S_ISREG(mode)
+        place = whole.parent / place.readlink()
+
+
+def check_output(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise an error, before any work, if a file cannot be written, is an input, or is directly in a folder that is an input."""
+    place, replaced = destination(path)
+    if replaced or not place.exists():
+        writable(place.parent, create=False)
+    elif not os.access(place, os.W_OK):
+        raise OSError(f"cannot write '{path}': {os.strerror(errno.EACCES)}. Choose another file.")
+    if place.exists() and not place.is_file():
+        return  # a device or a FIFO loses nothing
+    for source in inputs:
+        within = source.iterdir() if source.is_dir() else ()
+        if same(place.parent, source) or any(same(place, each) for each in (source, *within)):
+            raise ValueError(f"'{path}' must not be a part of '{source}', which is read. Choose another file to write.")
+
+
+def same(one: Path, other: Path) -> bool:
+    """Return whether two paths lead to the same file or folder."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write and sync a temporary file, then rename it: a reader finds the old file or the new one."""
     with replacing(path, mode) as file:
         file.write(data)
 
 
+def write_together(contents: dict[Path, bytes]) -> None:
+    """Write and sync all files under temporary names, then rename them in their order: a full disk replaces none of them."""
+    with ExitStack() as stack:
+        for path, data in reversed(contents.items()):
+            file = stack.enter_context(replacing(path))
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A temporary file to write to; it is synced and renamed to `path` at the end, or removed if an error is raised.
+    """A temporary file to write to; it is synced and renamed to `destination(path)` at the end, or removed if an error is raised.
 
     Its permissions are `mode` less the umask. The temporary name is random and must not exist, so that no link is followed.
     """
-    part = path.with_name(f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
+    place, replaced = destination(path)
+    intact = "there was none before it" if replaced else "it was written in part"
+    part = place.with_name(f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
     try:
+        if not replaced:
+            with open(place, "wb", opener=_opened) as file:
+                yield file
+            return
         try:
             with open(part, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            part.replace(path)
+            part.replace(place)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        intact = "the one before it is intact" if path.exists() else "there was none before it"
+        if error.errno is None:  # another file, whose message is complete
+            raise
+        if replaced and place.exists():
+            intact = "the one before it is intact"
         raise OSError(
             f"cannot write '{path}': {reason(error)}; {intact}. Make room, or choose another folder, and run it again."
         ) from error
-    sync_folder(path.parent)
+    sync_folder(place.parent)
+
+
+def _opened(place: str, flags: int) -> int:
+    """Open a device. The standard output of this process is shared, since opened anew it would be written from the start."""
+    for stream in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(Path(place).stat(), os.fstat(stream)):
+                return os.dup(stream)
+    return os.open(place, flags, 0o666)
 
 
 def sync_folder(folder: Path) -> None:

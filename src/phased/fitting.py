@@ -10,7 +10,7 @@ from torch import Tensor
 
 from phased import check, clocks
 from phased.clocks import Clocks
-from phased.gate import phase
+from phased.gate import LONGEST_PERIOD, phase
 from phased.init import LogUniform
 
 PERIODS, SHIFTS = 128, 100
@@ -74,6 +74,10 @@ def fitted(time: Any, lengths: Any = None, *, batch_first: bool = False, ratio_o
             f"{len(data.time)} steps and none. Without a gap no period fits: set period= by hand."
         )
     span = float(moving.median())
+    if not span <= LONGEST_PERIOD:
+        raise ValueError(
+            f"time must span at most {LONGEST_PERIOD:g}, got a median span of {span:g}. Choose a larger unit of time."
+        )
     law = LogUniform(min(2 * float(gaps.median()), span / 4), span)
     return {"period": law, "ratio_on": max(float(ratio_on), open_ratio(data, law))}
 

@@ -40,7 +40,7 @@ class Constant:
 
     def __call__(self, size: int) -> Tensor:
         """The value, once for each unit."""
-        return torch.full((size,), self.value, dtype=torch.float64, device="cpu")
+        return torch.full((size,), check.as_float(self.value), dtype=torch.float64, device="cpu")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Uniform:
 
     def __call__(self, size: int) -> Tensor:
         """One draw for each unit."""
-        return self.low + (self.high - self.low) * torch.rand(size, dtype=torch.float64, device="cpu")
+        low, high = float(self.low), float(self.high)
+        return low + (high - low) * torch.rand(size, dtype=torch.float64, device="cpu")
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ def aligned(interval: float, start: float = 0.0, ratio_on: float = 0.05) -> dict
     check.number("interval", interval, low=0.0, low_open=True)
     check.number("start", start)
     check.number("ratio_on", ratio_on, low=0.0, low_open=True, high=1.0)
+    interval, start, ratio_on = float(interval), float(start), float(ratio_on)
     return {
         "period": interval,
         "shift": start - ratio_on * interval / 2,

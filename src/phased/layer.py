@@ -77,23 +77,23 @@ class PhasedRNN(SavedModule):
         ops.require(backend)
         if peephole and self.cell is not LSTM:
             raise ValueError("peephole must be False: a GRU has no cell state to look at. Use PhasedLSTM for peepholes.")
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
+        self.input_size = int(input_size)
+        self.hidden_size = int(hidden_size)
+        self.num_layers = int(num_layers)
+        self.bias = bool(bias)
+        self.batch_first = bool(batch_first)
         self.dropout = float(dropout)
-        self.bidirectional = bidirectional
+        self.bidirectional = bool(bidirectional)
         self.leak = float(leak)
-        self.peephole = peephole
+        self.peephole = bool(peephole)
         self.gate = gate
         self.backend = backend
         self._gate_starts = {
-            name: check.per_layer(name, setting, num_layers)
+            name: check.per_layer(name, setting, self.num_layers)
             for name, setting in zip(GATE, (period, shift, ratio_on), strict=True)
         }
         learned = {
-            name: check.per_layer(f"learn_{name}", flags, num_layers)
+            name: check.per_layer(f"learn_{name}", flags, self.num_layers)
             for name, flags in zip(GATE, (learn_period, learn_shift, learn_ratio_on), strict=True)
         }
         self._register(learned, device, dtype)

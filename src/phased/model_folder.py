@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +20,8 @@ from torch import Tensor
 from phased import check, files
 
 PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+ENTRY = "phased.model"
+"""Entry of the metadata of `model.safetensors` with the configuration as JSON. Folders of earlier versions do not have it."""
 MOST = 65_536
 """The most units, layers, classes or pixels in a row: a file with more asks for memory that no model needs."""
 
@@ -53,40 +59,40 @@ class Format:
     cure: str
 
     def write(self, folder: Path, fields: Mapping[str, Any], state: Mapping[str, Tensor], card: str) -> None:
-        """Write the three files, each atomically. Format, version and digest are added to the fields."""
-        files.writable(folder)
-        self.check_free(folder)
-        data = safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in state.items()})
+        """Write the three files. Renaming the parameters commits them with their configuration. The others are copies."""
+        check_free(folder)
+        check_finite(fields)
+        tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         content = {"format": self.name, "version": self.version, **fields}
-        text = json.dumps({**content, "sha256": digest(content, data)}, indent=1, allow_nan=False) + "\n"
-        files.write_whole(folder / CONFIG, text.encode())  # first: a folder that has it is known as that of a model
-        files.write_whole(folder / PARAMETERS, data)
-        files.write_whole(folder / CARD, card.encode())
-
-    def check_free(self, folder: Path) -> None:
-        """A FileExistsError if the files of a model would replace others, which are not those of a model."""
-        taken = [name for name in (CONFIG, CARD, PARAMETERS) if (folder / name).exists()]
-        if not taken or is_model(folder / CONFIG):
-            return
-        raise FileExistsError(
-            f"'{folder}' must be a new folder or that of a model, got one with '{taken[0]}', which would be replaced. "
-            f"Name another folder."
-        )
+        content["sha256"] = seal(content, tensors)
+        data = safetensors.torch.save(tensors, {ENTRY: json.dumps(content, allow_nan=False)})
+        text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+        files.writable(folder)
+        about = card.encode("utf-8", "backslashreplace")
+        files.write_together({folder / PARAMETERS: data, folder / CONFIG: text.encode(), folder / CARD: about})
 
     def read(self, folder: Path) -> Stored:
-        """What a folder holds; `BadModel` if a file is missing, damaged, or of another kind or version."""
+        """Return the content of a folder. Raises `BadModel` if a file is missing, damaged, or of another kind or version.
+
+        A `config.json` that is missing, or has the SHA-256 of another model, is a copy that a crash left behind and is not used.
+        """
         if not folder.is_dir():
             raise BadModel(f"there is no folder '{folder}' with a model. {self.cure}")
+        data, copy = self._content(folder / PARAMETERS), folder / CONFIG
+        committed = metadata(data)
+        text = self._content(copy) if committed is None or os.path.lexists(copy) else None
+        if committed is not None and (text is None or left_behind(text, committed)):
+            text, copy = committed, folder / PARAMETERS
         try:
-            fields = self.parse(self._content(folder / CONFIG))
+            fields = self.parse(text or b"")
         except Malformed as error:
-            raise self.misconfigured(folder, error) from error
-        data = self._content(folder / PARAMETERS)
+            raise self.misconfigured(copy, error) from error
         try:
             state = safetensors.torch.load(data)
         except SafetensorError as error:
             raise BadModel(f"'{folder / PARAMETERS}' is cut off, damaged or no safetensors file: {error}. {self.cure}") from error
-        return Stored(fields, state, digest(fields, data) == fields["sha256"])
+        found = digest(fields, data) if committed is None else seal(fields, state)
+        return Stored(fields, state, found == fields["sha256"])
 
     def parse(self, text: bytes) -> dict[str, Any]:
         """The fields of a configuration of this kind and version; `Malformed` if it is none."""
@@ -106,9 +112,10 @@ class Format:
             raise Malformed("it must have a 'sha256' of type str, and has none")
         return found
 
-    def misconfigured(self, folder: Path, error: Malformed) -> BadModel:
-        """The error for a configuration that is none."""
-        return BadModel(f"'{folder / CONFIG}' is not the configuration of a model: {error}. {self.cure}")
+    def misconfigured(self, path: Path, error: Malformed) -> BadModel:
+        """Return the error for a file, or for the `config.json` of a folder, that does not have the configuration of a model."""
+        file = path / CONFIG if path.is_dir() else path
+        return BadModel(f"'{file}' is not the configuration of a model: {error}. {self.cure}")
 
     def check(self, folder: Path, stored: Stored, expected: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> None:
         """`BadModel` if the parameters are not those expected, by name, or were changed after they were written."""
@@ -120,6 +127,8 @@ class Format:
 
     def _content(self, path: Path) -> bytes:
         try:
+            if path.exists() and not path.is_file():
+                raise BadModel(f"'{path}' must be a regular file. {self.cure}")
             return path.read_bytes()
         except FileNotFoundError as error:
             raise BadModel(f"the model has no file '{path}'. {self.cure}") from error
@@ -127,16 +136,69 @@ class Format:
             raise BadModel(f"cannot read '{path}': {files.reason(error)}. {self.cure}") from error
 
 
-def is_model(config: Path) -> bool:
-    """Whether a file is the configuration of a model of any kind, or of a damaged one."""
+def check_free(folder: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise an error if a model cannot be written to a folder, or would replace files of something else or a part of an input."""
+    files.writable(folder, create=False)
+    ours = is_model(folder)
+    for name in (CONFIG, CARD, PARAMETERS):
+        path = folder / name
+        if os.path.lexists(path) and not (ours and path.is_file()):
+            raise FileExistsError(
+                f"'{folder}' must be a new folder or that of a model, got one with '{name}', which would be replaced. "
+                f"Name another folder."
+            )
+        files.check_output(path, inputs)
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether a folder has the files of a model of any kind, also of a damaged one."""
+    for name, mark in ((CONFIG, b'"format": "phased '), (PARAMETERS, b'{"__metadata__":{"%s":' % ENTRY.encode())):
+        with suppress(OSError):
+            if (folder / name).is_file() and mark in (folder / name).read_bytes()[:1024]:
+                return True
+    return False
+
+
+def check_finite(value: Any, place: str = "") -> None:
+    """Raise a ValueError that names the first number of a configuration that is not finite, which JSON cannot express."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{place} of a model must be finite, got {value}. Replace it.")
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    for name, entry in inner:
+        check_finite(entry, f"{place}[{name!r}]" if place else str(name))
+
+
+def metadata(parameters: bytes) -> bytes | None:
+    """Return the configuration in a safetensors file, as JSON, or None if it has none or is damaged."""
     try:
-        return b'"format": "phased ' in config.read_bytes()[:1024]
-    except OSError:
+        header = json.loads(parameters[8 : 8 + int.from_bytes(parameters[:8], "little")])
+        return str(header["__metadata__"][ENTRY]).encode()
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def left_behind(copy: bytes, committed: bytes) -> bool:
+    """Return whether a `config.json` is whole, but of another model than the committed one."""
+    try:
+        found, expected = json.loads(copy), json.loads(committed)
+        return str(found["format"]).startswith("phased ") and str(found["sha256"]) != expected["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
+def seal(fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """Return the SHA-256 of a configuration, in any order and layout, and of parameters."""
+    content = {name: value for name, value in fields.items() if name != "sha256"}
+    total = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        total.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        total.update(value.flatten().view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()
+
+
 def digest(fields: Mapping[str, Any], parameters: bytes) -> str:
-    """The SHA-256 of a configuration, in any order and layout, and of the parameters, whose shapes do not fix all of it."""
+    """Return the SHA-256 in the configuration of a folder of an earlier version, whose parameters are a file without metadata."""
     content = {name: value for name, value in fields.items() if name != "sha256"}
     return files.digest(json.dumps(content, sort_keys=True).encode() + b"\n" + parameters).decode()
 

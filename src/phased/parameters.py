@@ -81,7 +81,7 @@ class GatedModule(nn.Module):
                 learn = learned[kind][layer]
                 check.flag(f"learn_{name}", learn)
                 value = torch.empty(units, device=device, dtype=torch.float64)
-                self.register_parameter(name, nn.Parameter(value, requires_grad=learn))
+                self.register_parameter(name, nn.Parameter(value, requires_grad=bool(learn)))
 
     @property
     def _directions(self) -> int:
@@ -273,7 +273,7 @@ class GatedModule(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load nothing if the saved settings are others; values assigned to parameters of time become float64."""
+        """Load nothing if settings differ or a parameter of time is not finite; those assigned become float64."""
         saved = local_metadata.get("settings") or {}  # files of earlier versions and of torch's own layers have none
         own = {name: getattr(self, name) for name in SAVED_SETTINGS}
         others = [name for name in SAVED_SETTINGS if saved.get(name, own[name]) != own[name]]
@@ -283,6 +283,12 @@ class GatedModule(nn.Module):
             for name in others
         ]
         if others:
+            return
+        try:  # their range is free: training may leave it, and layers then use its bounds
+            for name in [prefix + name for name, _ in self.named_parameters() if is_of_time(name)]:
+                check.finite(name, torch.as_tensor(state_dict.get(name, 0.0)))
+        except ValueError as error:
+            error_msgs.append(str(error))
             return
         self._openings = Openings()
         if local_metadata.get("assign_to_params_buffers", False):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from phased import files
+from phased.model_folder import seal as digest
 from phased.parameters import GATE, GatedModule
 
 ENTRY = "phased.layer"
@@ -53,11 +52,13 @@ class SavedModule(GatedModule):
         that the gates were drawn from are not part of it.
 
         Args:
-            file: Path of the file, by convention with the ending `.safetensors`. A file that exists is replaced.
+            file: Path of the file, by convention with the ending `.safetensors`. A file that exists is replaced. Links are
+                followed, and a device or FIFO is opened and written.
 
         Raises:
-            ValueError: The layer has parametrised, pruned or additional parameters, or parameters on the meta device.
-            OSError: The file cannot be written.
+            ValueError: The layer has parametrised, pruned or additional parameters, or parameters on the meta device, or the name
+                is empty.
+            OSError: The file cannot be written, or is a folder, a socket or a link to nothing.
 
         Example:
             >>> import tempfile
@@ -68,6 +69,8 @@ class SavedModule(GatedModule):
             ...     PhasedLSTM.load(f"{folder}/layer.safetensors").gate
             'square'
         """
+        path = files.named(file)
+        files.check_output(path)
         state = self.state_dict()
         for name in sorted(state.keys() ^ self._shapes.keys()):
             raise ValueError(
@@ -82,7 +85,7 @@ class SavedModule(GatedModule):
         about = {"version": VERSION, "class": type(self).__name__, "training": self.training, "frozen": frozen}
         about |= {name: of(getattr(self, name)) for name, of in SETTINGS.items()}
         text = json.dumps(about | {"sha256": digest(about, tensors)}, allow_nan=False)
-        files.write_whole(Path(file), safetensors.torch.save(tensors, {ENTRY: text}))
+        files.write_whole(path, safetensors.torch.save(tensors, {ENTRY: text}))
 
     @classmethod
     def load(cls, file: str | PathLike[str], *, device: torch.device | str | None = None, backend: str = "auto") -> Self:
@@ -146,17 +149,6 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if fault is not None:
         raise BadLayer(f"'{path}' {fault}")
     return about, tensors
-
-
-def digest(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of settings, in any order, and of parameters: an edited setting changes it as a damaged number does."""
-    settings = {name: value for name, value in about.items() if name != "sha256"}
-    total = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for name in sorted(tensors):
-        value = tensors[name]
-        total.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        total.update(value.flatten().view(torch.uint8).numpy().tobytes())
-    return total.hexdigest()
 
 
 def _fault(about: Any, tensors: dict[str, Tensor], kind: str) -> str | None:

@@ -132,13 +132,6 @@ def test_there_is_no_model(call, table, tmp_path):
     assert "there is no folder" in result.stderr
 
 
-@pytest.mark.parametrize("marks", ["Height", "Height=tall"])
-def test_a_mark_for_not_known_is_a_number(call, table, labels, tmp_path, marks):
-    result = call("fit", table, "--labels", labels, "--missing", marks, "--out", tmp_path / "model")
-    assert result.exit_code == 1
-    assert "--missing must be NAME=NUMBER or NUMBER" in result.stderr
-
-
 @pytest.mark.skipif(not os.environ.get("PHASED_DATA"), reason="PHASED_DATA is not set")
 def test_intensive_care_stays_in_their_own_layout(call, tmp_path):
     """150 real stays of PhysioNet 2012, as the challenge distributes them."""
@@ -173,13 +166,6 @@ def test_files_of_the_users_are_not_replaced(call, table, labels, tmp_path):
     assert "epoch" not in made.output  # refused before the training
     assert (project / "README.md").read_text() == "mine"
 
-    assert call("fit", table, "--labels", labels, "--unit", "h", "--out", tmp_path / "model", *QUICK).exit_code == 0
-    before = table.read_bytes()
-    said = call("predict", tmp_path / "model", table, "--out", table)
-    assert said.exit_code == 1
-    assert "--out must be another file than the table" in said.stderr
-    assert table.read_bytes() == before
-
 
 def test_a_variable_that_the_model_does_not_know_is_left_out_as_the_message_says(call, table, labels, tmp_path):
     model = tmp_path / "model"
@@ -204,3 +190,33 @@ def test_sequences_without_a_label_are_left_out_if_asked_for(call, table, labels
     assert json.loads(found.stdout)["sequences"] == 20
     refused = call("score", tmp_path / "model", table, "--labels", few, "--labelled", "--labels-time", "time")
     assert "--labelled is for a target per sequence" in refused.stderr
+
+
+def test_a_score_remembers_the_labels_of_the_fit_and_predictions_have_the_times_of_the_table(call, tmp_path):
+    """Dates as text, several rows at one time, text, and events without a target."""
+    rows = [
+        [f"p{n}", f"2024-03-0{1 + step // 2} 14:30", "up" if (n + step) % 3 else "down", n * step]
+        for n in range(24)
+        for step in range(6)
+    ]
+    table = write(tmp_path / "t.csv", ["who", "when", "state", "x"], rows)
+    grades = [[row[0], row[1], ["", "low", "high"][number % 3]] for number, row in enumerate(rows)][:-2]
+    labels = write(tmp_path / "l.csv", ["person", "at", "grade"], grades)
+    more = ("--labels", labels, "--labels-id", "person", "--labels-time", "at", "--target", "grade")
+    model = tmp_path / "model"
+    made = call("fit", table, *more, "--id", "who", "--time", "when", "--unit", "d", "--out", model, *QUICK)
+    assert made.exit_code == 0, made.output
+    assert "- state: down, up" in (model / "README.md").read_text()
+    scored = call("score", model, table, "--labels", labels, "--json")
+    assert scored.exit_code == 0, scored.output
+    assert scored.stdout == call("score", model, table, *more, "--json").stdout
+    said = call("predict", model, table, "--out", tmp_path / "p.csv")
+    assert said.exit_code == 0, said.output
+    with (tmp_path / "p.csv").open() as file:
+        answers = list(csv.reader(file))
+    assert answers[0] == ["id", "time", "high", "low"]
+    assert [row[:2] for row in answers[1:]] == [row[:2] for row in rows]
+    for options in (("--labels-time", "nowhere"), ("--labels-id", "nowhere"), ("--target", "person")):
+        wrong = call("score", model, table, "--labels", labels, *options)
+        assert wrong.exit_code == 1
+        assert options[0].replace("--target", "--labels") in wrong.stderr or "two columns" in wrong.stderr

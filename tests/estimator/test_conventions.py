@@ -9,6 +9,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, train_test_split
 from sklearn.pipeline import Pipeline
+from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from patients import patients
@@ -35,14 +36,27 @@ def test_parameters_are_kept_as_given_and_cloned():
     assert is_regressor(PhasedRegressor())
 
 
+ABOUT_THE_ESTIMATOR = (
+    "estimator_tags_renamed valid_tag_types estimator_repr no_attributes_set_in_init estimators_unfitted mixin_order "
+    "do_not_raise_errors_in_init_or_set_params parameters_default_constructible get_params_invariance set_params "
+    "estimator_cloneable n_features_in_after_fitting"
+)
+"""Checks of scikit-learn. The others fit matrices (n, features), and X is a list of sequences or Events."""
+
+
+@pytest.mark.parametrize("estimator", [PhasedClassifier(), PhasedRegressor()], ids=lambda estimator: estimator.kind)
+@pytest.mark.parametrize("name", ABOUT_THE_ESTIMATOR.split())
+def test_scikit_learns_own_checks_pass(estimator, name):
+    getattr(estimator_checks, f"check_{name}")(type(estimator).__name__, estimator)
+
+
 def test_an_estimator_that_was_not_fitted_says_so(data):
-    X, _ = data
-    for call in (PhasedClassifier().predict_proba, PhasedRegressor().predict):
-        with pytest.raises(NotFittedError):
-            call(X)
-    for call in (PhasedClassifier().online, lambda: PhasedClassifier().save("nowhere")):
-        with pytest.raises(NotFittedError):
-            call()
+    for model in (PhasedClassifier(), PhasedRegressor()):
+        calls = [getattr(model, name, None) for name in ("predict", "predict_proba", "evaluate", "score", "online", "save")]
+        for call, arguments in zip(calls, [data[:1], data[:1], data, data, (), ("nowhere",)], strict=True):
+            if call is not None:
+                with pytest.raises(NotFittedError):
+                    call(*arguments)
 
 
 def test_a_fitted_one_passes_scikit_learns_check(classifier):
@@ -55,7 +69,7 @@ def test_cross_validation_grid_search_and_pipelines_take_events(data):
     model = PhasedClassifier(**QUICK)
     assert cross_val_score(model, X, y, cv=2, scoring="roc_auc").shape == (2,)
     assert cross_val_predict(model, X, y, cv=2, method="predict_proba").shape == (60, 2)
-    search = GridSearchCV(Pipeline([("model", model)]), {"model__units": [4, 6]}, cv=2).fit(X, y)
+    search = GridSearchCV(Pipeline([("model", model)]), {"model__units": np.array([4, 6])}, cv=2).fit(X, y)
     assert search.best_params_["model__units"] in (4, 6)
     train, test, _, labels = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
     assert len(train) == 45

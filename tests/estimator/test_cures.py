@@ -24,6 +24,9 @@ from phased.cli.cures import as_options
             "Use `X, y = X.labelled(...)` to keep the sequences that have both.",
             "Add --labelled to keep the sequences that have both.",
         ),
+        ("must have the column 'id=' (value=), got \"it's time=\".", "must have the column 'id=' (--value), got \"it's time=\"."),
+        ('leave it out: drop=["it\'s"].', "leave it out: --drop 'it'\"'\"'s'."),
+        ("got fractions such as 0.5. Use PhasedRegressor.", "got fractions such as 0.5. Use --task numbers."),
         ("got 'drop=3' at time=5, --missing HR=-1", "got 'drop=3' at time=5, --missing HR=-1"),
     ],
 )

@@ -1,12 +1,14 @@
 """A model's folder: what is written is what is read, and every defect is an error that names the file."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
+from disk import room_for
 from patients import measured, patients
 from phased.estimator import BadModel, PhasedClassifier, PhasedRegressor
 from phased.model_folder import digest
@@ -98,9 +100,38 @@ def test_a_file_that_is_missing_or_cut_off_is_named(folder, name):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(BadModel, match=name):
         PhasedClassifier.load(folder)
-    path.unlink()
-    with pytest.raises(BadModel, match=f"has no file '.*{name}'"):
-        PhasedClassifier.load(folder)
+
+
+@pytest.mark.parametrize("stopped_at", [1, 2, 3])
+@pytest.mark.parametrize("before", ["nothing", "another", "older"])
+def test_a_crash_between_the_files_leaves_one_whole_model_and_a_full_disk_the_one_before(
+    classifier, of_three, tmp_path, monkeypatch, before, stopped_at
+):
+    if before != "nothing":
+        of_three.save(tmp_path)
+    if before == "older":
+        resign(tmp_path, dict)  # without metadata
+    replace, calls = Path.replace, []
+
+    def crash(part, path):
+        calls.append(path)
+        if len(calls) == stopped_at:
+            raise KeyboardInterrupt
+        return replace(part, path)
+
+    with room_for(5000), pytest.raises(OSError, match=r"cannot write '.*model.safetensors': File too large; the"):
+        classifier.save(tmp_path)
+    monkeypatch.setattr(Path, "replace", crash)
+    (tmp_path / "mine").touch()
+    with pytest.raises(KeyboardInterrupt):
+        classifier.save(tmp_path)
+    if stopped_at > 1:
+        assert PhasedClassifier.load(tmp_path).predict(X).tolist() == classifier.predict(X).tolist()
+    elif before != "nothing":
+        assert PhasedClassifier.load(tmp_path).predict(X).tolist() == of_three.predict(X).tolist()
+    monkeypatch.undo()
+    classifier.save(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", "model.safetensors", "config.json", "README.md"}
 
 
 def test_there_is_no_folder(tmp_path):
@@ -176,6 +207,7 @@ def replaced(value, path, entry):
 
 
 def test_any_entry_of_another_kind_is_either_refused_or_harmless(folder):
+    resign(folder, dict)  # the configuration is that of the file
     path, data = folder / "config.json", (folder / "model.safetensors").read_bytes()
     whole = json.loads(path.read_text())
     refused = 0

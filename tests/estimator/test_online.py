@@ -2,12 +2,9 @@
 
 import copy
 import math
-import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from patients import known, measured, patients
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
@@ -78,26 +75,6 @@ def test_a_sequence_that_was_begun_with_the_compiled_core_continues_without_it(c
     assert np.allclose([second.push(time, values) for time, values in events[half:]], answers[half:], atol=1e-6)
 
 
-@st.composite
-def sequences(draw):
-    """A sequence of any times and values, also large ones, with gaps between measurements."""
-    steps = draw(st.integers(1, 12))
-    gaps = draw(st.lists(st.floats(1e-3, 100.0), min_size=steps, max_size=steps))
-    start = draw(st.floats(-1e4, 1e4))
-    number = st.one_of(st.just(math.nan), st.floats(-1e6, 1e6, width=32), st.floats(30.0, 150.0))
-    values = [[draw(number) for _ in X.variables] for _ in range(steps)]
-    return start + np.cumsum(gaps), np.array(values)
-
-
-@pytest.mark.filterwarnings("ignore:Sequence")
-@given(sequences())
-@settings(max_examples=30)
-def test_any_sequence_gives_the_batchs_answer(classifier, sequence):
-    times, values = sequence
-    events = Events.of([times], [values], variables=X.variables, unit="h")
-    assert abs(follow(classifier, events, 0)[-1] - classifier.predict_proba(events)[0, 1]) < 1e-5
-
-
 def test_sequences_of_a_model_do_not_disturb_each_other(classifier):
     chosen = [int(which) for which in np.argsort(-X.lengths)[:5]]
     expected = [follow(classifier, X, which) for which in chosen]
@@ -113,7 +90,7 @@ def test_a_thousand_sequences_need_a_few_kilobytes_each(classifier):
     for sequence in many:
         sequence.push(1.0, {"HR": 80.0})
     arrays = many[0]._sequence.arrays().values()
-    assert sum(map(sys.getsizeof, arrays)) < 4096
+    assert sum(array.nbytes for array in arrays) < 4096
     assert len(many[0].dump()) < 4096
     assert len({id(sequence._shared) for sequence in many}) == 1
 
@@ -145,8 +122,13 @@ def test_the_state_of_another_model_or_a_damaged_one_is_refused(classifier, of_t
 @pytest.mark.parametrize(
     "time, values, error, message",
     [
-        (1.0, {"HR": 80.0}, ValueError, "time must be after that of the last event, 1 h, got 1 h"),
-        (0.5, {"HR": 80.0}, ValueError, "time must be after that of the last event, 1 h, got 0.5 h"),
+        (0.5, {"HR": 80.0}, ValueError, "time must not be before that of the last event, 1 h, got 0.5 h"),
+        (2**53 + 2, {}, ValueError, r"time must be from -2\*\*53 to 2\*\*53, got 9.0072e\+15 for this event"),
+        (1e15, {}, ValueError, "time must be at most .* after the first step, got 1e.15 for this event. Check the unit"),
+        (10**400, {}, ValueError, "time must be finite, got inf"),
+        (np.uint64(2**63 + 5), {}, ValueError, r"time must be from -2\*\*53 to 2\*\*53"),
+        (2.0, {"HR": 10**400}, ValueError, "HR must be finite, got inf at time 2.0"),
+        (2.0, {"HR": 1e308}, ValueError, r"HR must be from -1e\+300 to 1e\+300, got 1e\+308 at time 2.0. Change its unit"),
         (math.nan, {}, ValueError, "time must be finite, got nan"),
         (math.inf, {}, ValueError, "time must be finite, got inf"),
         ("2", {}, TypeError, "time must be a number of h, got str"),
@@ -166,29 +148,18 @@ def test_a_wrong_event_is_refused_and_changes_nothing(classifier, time, values, 
     assert online.push(3.0, {"Temp": 38.0}) == other.push(3.0, {"Temp": 38.0})
 
 
-@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf])
-def test_the_first_time_is_finite_too(classifier, time):
-    with pytest.raises(ValueError, match="time must be finite"):
-        classifier.online().push(time, {})
-
-
 @pytest.mark.parametrize(
     "static, error, message",
     [
         ({"Sex": 1}, ValueError, "static must be known to the model, 'Age', 'ICU', got 'Sex'"),
         ({"Age": "old"}, TypeError, "Age must be a number, got str"),
         ({"Age": math.nan}, ValueError, "Age must be finite"),
+        ({"Age": -1e308}, ValueError, r"Age must be from -1e\+300 to 1e\+300, got -1e\+308 for this sequence"),
     ],
 )
 def test_a_wrong_static_variable_is_refused(classifier, static, error, message):
     with pytest.raises(error, match=message):
         classifier.online(static=static)
-
-
-def test_numbers_of_numpy_are_numbers(classifier):
-    plain = classifier.online(static={"Age": 50}).push(1.5, {"HR": 80.0})
-    assert classifier.online(static={"Age": np.float32(50)}).push(np.float32(1.5), {"HR": np.int64(80)}) == plain
-    assert classifier.online(static={"Age": np.array(50)}).push(np.array(1.5), {"HR": np.float16(80)}) == plain
 
 
 def test_a_plain_layer_has_no_online_sequences():

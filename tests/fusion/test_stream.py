@@ -332,6 +332,8 @@ def test_nanoseconds_that_float64_would_round_are_pushed_as_they_are_run(kind):
 def test_a_time_beyond_all_floats_is_refused():
     with pytest.raises(TypeError, match="time must be real numbers"):
         FusionStream(network().eval()).push({}, 10**400)
+    with pytest.raises(ValueError, match=r"time must be below 2\*\*63, got 9223372036854775813"):
+        FusionStream(network().eval()).push({}, np.uint64(2**63 + 5))
 
 
 def test_a_sensor_without_samples_may_be_none_in_a_run():
@@ -341,3 +343,16 @@ def test_a_sensor_without_samples_may_be_none_in_a_run():
     assert torch.equal(output, FusionStream(fusion).run({"ears": (x, [1.0, 2.0])})[0])
     with pytest.raises(TypeError, match=r"sensor 'ears': samples must be a pair \(x, time\), got Tensor\. Pass both"):
         FusionStream(fusion).run({"ears": x})
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 8, 8), (0, 3), (0,)])
+def test_a_sensor_may_have_no_samples_of_any_shape_as_in_a_fusion(shape):
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    fusion = Fusion({"a": PhasedLSTM(3, 4), "b": PhasedLSTM(3, 4)}, PhasedLSTM(8, 5), encoders={"a": encoder}).eval()
+    x, time = torch.randn(2, 3), torch.tensor([0.0, 1.0])
+    for name, other in (("a", "b"), ("b", "a")):
+        given = x if other == "b" else torch.randn(2, 1, 8, 8)
+        output, _ = FusionStream(fusion).run({name: (torch.zeros(shape), torch.zeros(0)), other: (given, time)})
+        assert torch.equal(output, FusionStream(fusion).run({name: None, other: (given, time)})[0])
+    with pytest.raises(ValueError, match="sensor 'a': time must have the shape"):
+        FusionStream(fusion).run({"a": (torch.zeros(shape), time)})

@@ -5,7 +5,7 @@ import torch
 from joblib import Parallel, delayed
 
 from phased.learn.batch import Batch
-from phased.learn.loader import Batches, ahead, places, sizes
+from phased.learn.loader import Batches, Places, ahead, sizes
 from phased.paper.frequency.task import Sines
 from training import first_batch
 
@@ -16,12 +16,14 @@ def same(one: Batch, other: Batch) -> bool:
     return one.streams.keys() == other.streams.keys() and all(torch.equal(a, b) for a, b in pairs)
 
 
-AT = places([1, 2], train=20, test=9, batch=8)
+AT = Places([1, 2], train=20, test=9, batch=8)
 
 
 def test_an_epoch_is_its_training_then_its_test_and_every_sequence_counts():
-    assert AT[:5] == [("train", 1, 0, 8), ("train", 1, 1, 8), ("train", 1, 2, 4), ("test", 1, 0, 8), ("test", 1, 1, 1)]
+    assert list(AT)[:5] == [("train", 1, 0, 8), ("train", 1, 1, 8), ("train", 1, 2, 4), ("test", 1, 0, 8), ("test", 1, 1, 1)]
     assert [place[1] for place in AT] == [1] * 5 + [2] * 5
+    many = Places(range(1, 3 * 10**9), train=20, test=9, batch=8)  # listed one by one they would not fit
+    assert many[len(many) - 1] == ("test", 3 * 10**9 - 1, 1, 1)
     assert sizes(16, 8) == [8, 8]
     assert sizes(3, 8) == [3]
 

@@ -27,3 +27,13 @@ def test_a_backend_that_cannot_run_says_why_and_what_to_do(monkeypatch):
     monkeypatch.setattr(ops, "BACKENDS", (*ops.BACKENDS, broken))
     with pytest.raises(RuntimeError, match=r'backend="broken" cannot run here: it has no engine\. Buy one\..*"auto"'):
         PhasedLSTM(1, 1, backend="broken")
+
+
+@each_backend_and_reference
+def test_without_steps_every_parameter_has_a_gradient_of_zeros(backend):
+    device = device_of(backend)
+    rnn = PhasedLSTM(2, 3, backend=backend, learn_ratio_on=True, device=device)
+    output, (h, c) = rnn(torch.zeros(0, 4, 2, device=device), torch.zeros(0, 4, device=device))
+    assert (output.shape, h.shape, c.shape) == ((0, 4, 3), (1, 4, 3), (1, 4, 3))
+    (output.sum() + h.sum() + c.sum()).backward()
+    assert all(value.grad is not None and not value.grad.any() for value in rnn.parameters())

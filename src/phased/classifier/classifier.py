@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import torch
 
 import phased
+from phased import files
 from phased.classifier import count, store
 from phased.classifier.config import About, Config
 from phased.classifier.encoder import EventEmbedding
@@ -146,7 +147,7 @@ class Classifier:
             >>> Classifier.load(folder).classes[:3]
             ('0', '1', '2')
         """
-        store.write(Path(folder), self.config, self._model)
+        store.write(files.named(folder), self.config, self._model)
 
     def described(self, about: About) -> Self:
         """The same classifier with another account of how it was trained and tested."""

@@ -135,7 +135,7 @@ class Session:
                 f"x must be in [0, {width}), y in [0, {height}) and polarity 0 or 1, got {x}, {y} and {polarity}. "
                 f"Leave out events from outside a window of this size."
             )
-        time = t / MICROSECONDS
+        time = check.as_float(t) / MICROSECONDS
         self._check_order(time)
         self._seen = self._seen.after(self._stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)[None])
         self._warn_beyond(time)

@@ -15,7 +15,7 @@ SHIPPED = Path(__file__).parent / "nmnist"
 
 
 def write(folder: Path, config: Config, model: Readout) -> None:
-    """Write the three files, each atomically."""
+    """Write the three files, all or none of them."""
     FORMAT.write(folder, config.fields(), in_force(model.state_dict()), card(config))
 
 

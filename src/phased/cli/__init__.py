@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+
+from phased import files, starting
 
 
 def main() -> None:
     """Run the `phased` command; without typer and rich, exit with the command that installs them."""
     try:
         from phased.cli.app import app
+
+        starting.imported()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in {"typer", "rich"}:
             raise
         sys.exit(f"phased: the command needs {missing}, which is not installed. Install it with: pip install 'phased[cli]'")
-    app()
+    except KeyboardInterrupt:
+        sys.exit(starting.STOPPED)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # `| head` has read enough
+            silence()
+            sys.exit(0)
+        raise
+    except OSError as error:
+        silence()
+        if isinstance(error, BrokenPipeError):
+            sys.exit(0)
+        sys.exit(f"phased: cannot write to the standard output: {files.reason(error)}. Make room, or write it to another file.")
+
+
+def silence() -> None:
+    """Write the rest of the standard output to nowhere, so that Python does not fail again when it ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

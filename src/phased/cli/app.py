@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +14,8 @@ from rich.markup import escape
 from phased import __version__
 from phased.cli import own_data
 from phased.cli.bench_command import bench
-from phased.cli.errors import RESUMES, fail, need, plain_errors, plain_warnings, writable
-from phased.cli.options import name_first, options_help, parse_options
+from phased.cli.errors import RESUMES, Errors, fail, need, plain_errors, plain_warnings, writable
+from phased.cli.options import name_first, named, options_help, parse_options, path
 from phased.experiments import catalogue
 from phased.experiments.run import check_scale
 
@@ -39,15 +41,8 @@ Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the results.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
-
-
-def named(text: str) -> Path:
-    """A path; not an empty one, which a shell makes of a variable that is not set, and which would be the current folder."""
-    if not text:
-        raise typer.BadParameter("a file or folder must have a name, got an empty one.")
-    return Path(text)
+Results = Annotated[Path, path("--results", metavar="DIR", help="The folder of the results.")]
+Out = Annotated[Path, path("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
 
 
 Events = Annotated[
@@ -55,13 +50,13 @@ Events = Annotated[
     typer.Argument(metavar="RECORDING...", help="Event files, or folders with event files.", show_default=False, parser=named),
 ]
 Model = Annotated[
-    Path | None, typer.Option("--model", metavar="FOLDER", help="The model. Default: the one for N-MNIST that comes with phased.")
+    Path | None, path("--model", metavar="FOLDER", help="The model. Default: the one for N-MNIST that comes with phased.")
 ]
 Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]
 Picture = Annotated[
     Path | None,
-    typer.Option("--picture", metavar="FILE", help="Draw the events and the confidence of one recording: .png, .svg or .pdf."),
+    path("--picture", metavar="FILE", help="Draw the events and the confidence of one recording: .png, .svg or .pdf."),
 ]
 Corner = Annotated[
     str | None,
@@ -77,32 +72,30 @@ VideoFiles = Annotated[
 ]
 ReaderModel = Annotated[
     Path | None,
-    typer.Option(
-        "--model", metavar="FOLDER", help="The model. Default: the one for two speakers of GRID that comes with phased."
-    ),
+    path("--model", metavar="FOLDER", help="The model. Default: the one for two speakers of GRID that comes with phased."),
 ]
 VideoOnly = Annotated[bool, typer.Option("--video-only", help="Use the face alone.")]
 AudioOnly = Annotated[bool, typer.Option("--audio-only", help="Use the voice alone.")]
 Align = Annotated[
     Path | None,
-    typer.Option("--align", metavar="FILE-OR-FOLDER", help="Alignments with the times of words. Default: times are found."),
+    path("--align", metavar="FILE-OR-FOLDER", help="Alignments with the times of words. Default: times are found."),
 ]
 ClipPicture = Annotated[
     Path | None,
-    typer.Option("--picture", metavar="FILE", help="Draw faces, sound, gates and words of one clip: .png, .svg or .pdf."),
+    path("--picture", metavar="FILE", help="Draw faces, sound, gates and words of one clip: .png, .svg or .pdf."),
 ]
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="The name of a finished run, of digits or of lip reading.", show_default=False)
 ]
-ModelOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
+ModelOut = Annotated[Path, path("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
 DataOfRun = Annotated[
-    Path | None, typer.Option("--data", metavar="FOLDER", help="Of lip reading: the data of the run. Default: PHASED_DATA.")
+    Path | None, path("--data", metavar="FOLDER", help="Of lip reading: the data of the run. Default: PHASED_DATA.")
 ]
 Tested = Annotated[
     Path | None,
-    typer.Option("--test", metavar="FOLDER", help="Recordings of a camera, one folder per class, to measure the accuracy on."),
+    path("--test", metavar="FOLDER", help="Recordings of a camera, one folder per class, to measure the accuracy on."),
 ]
-Into = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to: results, or out for pictures.")]
+Into = Annotated[Path | None, path("--out", metavar="DIR", help="The folder to write to: results, or out for pictures.")]
 
 
 def print_version(wanted: bool) -> None:
@@ -118,6 +111,9 @@ Version = Annotated[bool, typer.Option("--version", callback=print_version, is_e
 @app.callback()
 def phased(version: Version = False) -> None:
     """Recurrent layers whose units work only when their clock opens them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names that are not UTF-8 are printed with escapes
+            stream.reconfigure(errors="backslashreplace")
 
 
 @app.command()
@@ -199,11 +195,11 @@ def classify(
     from phased.classifier import Classifier
     from phased.cli import classify as command
 
-    console, errors = Console(), Console(stderr=True)
+    console, errors = Console(), Errors()
     options = command.Options(json, skip_bad, pair("--sensor", sensor), pair("--crop", crop), replay)
     with plain_errors(), plain_warnings(errors):
         if picture is not None:
-            command.check_picture(picture, recordings)
+            command.check_picture(picture, recordings, model)
         classifier = Classifier.load(model)
         try:
             total = command.classify(console, errors, classifier, recordings, options)
@@ -241,11 +237,11 @@ def lipread(
     from phased.cli import lipread as command
     from phased.lipreader import LipReader
 
-    console, errors = Console(), Console(stderr=True)
+    console, errors = Console(), Errors()
     options = command.Options(json, "video" if video_only else "audio" if audio_only else "both", align, skip_bad)
     with plain_errors(), plain_warnings(errors):
         if picture is not None:
-            command.check_picture(picture, clips)
+            command.check_picture(picture, clips, model, options)
         reader = LipReader.load(model)
         total = command.lipread(console, errors, reader, clips, options)
         if picture is not None and not total.skipped:
@@ -263,7 +259,7 @@ def pack(run: RunName, out: ModelOut, results: Results = Path("results"), test: 
 
     console = Console()
     with plain_errors(), plain_warnings(console):
-        make(console, run, results, writable(out), test, data)
+        make(console, run, results, out, test, data)
 
 
 for command in (bench, own_data.fit, own_data.predict, own_data.score):

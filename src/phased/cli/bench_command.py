@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from phased.cli.errors import fail, need, plain_errors, writable
+from phased import files
+from phased.cli.errors import fail, need, plain_errors
+from phased.cli.options import path
 
 What = Annotated[
     str,
@@ -22,7 +24,7 @@ What = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the measurements to this file.")]
+Json = Annotated[Path | None, path("--json", metavar="FILE", help="Write the measurements to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
 Instructions = Annotated[
     str | None,
@@ -34,7 +36,7 @@ Folds = Annotated[
 BenchSeeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Of physionet and estimators: seeds 0 to N - 1.")]
 StaysFolder = Annotated[
     Path | None,
-    typer.Option(
+    path(
         "--data",
         metavar="DIR",
         help="Of physionet: the folder with set-a and Outcomes-a.txt. Default: PHASED_DATA/physionet2012.",
@@ -57,7 +59,7 @@ def bench(
 
     benches: dict[str, Callable[[Console, bool], dict[str, Any]]] = {
         "cpu": measure.bench_cpu,
-        "cuda": lambda console, quick: measure.bench_cuda(console, quick, lambda result: keep(json, result)),
+        "cuda": lambda console, quick: measure.bench_cuda(console, quick, lambda result: keep(beside, result)),
         "stream": measure.bench_stream,
         "tasks": measure.bench_tasks,
         "nmnist": measure.bench_nmnist,
@@ -66,9 +68,10 @@ def bench(
         "online": measure.bench_online,
         "reading": measure.bench_reading,
         "widths": measure.bench_widths,
-        "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, json),
-        "estimators": lambda console, quick: made_up(console, quick, seeds, json),
+        "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, beside),
+        "estimators": lambda console, quick: made_up(console, quick, seeds, beside),
     }
+    beside = json if json is not None and files.destination(json)[1] else None  # a device has no files beside it
     estimates = what in ("physionet", "estimators", "widths", "online", "reading")
     trains = estimates or what in ("tasks", "epoch", "lipreading")
     if what not in benches:
@@ -82,7 +85,7 @@ def bench(
         fail(missing)
     if json is not None:
         with plain_errors():
-            writable(json.parent, "--json")
+            files.check_output(json, [data] if data else [])
     if instructions is not None:
         again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
         if what in ("physionet", "estimators"):
@@ -92,8 +95,10 @@ def bench(
         result = benches[what](Console(), quick)
     if json is not None:
         with plain_errors():
+            json.parent.mkdir(parents=True, exist_ok=True)
             measure.write(json, result)
-            part_of(json).unlink(missing_ok=True)
+            if what == "cuda" and beside is not None:
+                part_of(beside).unlink(missing_ok=True)
         Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
 
 

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from phased import files
 from phased.classifier import Answer, Classifier, Moment, crop
+from phased.classifier.store import SHIPPED
 from phased.data import BadRecording, Recording, read
 from phased.data.read import READERS
 from phased.files import printable
@@ -102,7 +103,7 @@ def classify(console: Console, errors: Console, classifier: Classifier, paths: S
                 if options.json:
                     print(json.dumps(as_json(file, answer)), flush=True)
                 else:
-                    console.print(encodable(line(file, answer), console), soft_wrap=True, markup=False, highlight=False)
+                    console.print(line(file, answer), soft_wrap=True, markup=False, highlight=False)
     return total
 
 
@@ -202,14 +203,14 @@ def live_line(file: Path, classes: Sequence[str], moment: Moment) -> Text:
     return Text.assemble(when, (printable(classes[best]), "bold"), f"  {confidence:6.1%}  ", (bar, "green"))
 
 
-def check_picture(out: Path, paths: Sequence[Path]) -> None:
-    """An error for a picture that could not be drawn or written, before anything is classified."""
+def check_picture(out: Path, paths: Sequence[Path], model: Path | None) -> None:
+    """Raise an error for a picture that could not be drawn or written, before anything is classified."""
     from phased.report.save import picture_format
 
     picture_format(out)
     if len(paths) != 1 or is_folder(paths[0]):
         raise ValueError("--picture takes one recording, got a folder or several. Name one event file.")
-    files.writable(out.parent)
+    files.check_output(out, (paths[0], model or SHIPPED))
 
 
 def picture(classifier: Classifier, file: Path, options: Options, out: Path) -> None:
@@ -231,11 +232,6 @@ def line(file: Path, answer: Answer) -> str:
     made = f"{counted(answer.updates, 'update')} ({share(answer.updates, answer.possible)})"
     named, events = f"{file}  {answer.label}", counted(answer.events, "event")
     return f"{printable(named)}  {answer.confidence:.1%}  {events}  {speed}  {made}"
-
-
-def encodable(text: str, console: Console) -> str:
-    """The text with letters escaped that the console's encoding does not have."""
-    return text.encode(console.encoding, "backslashreplace").decode(console.encoding)
 
 
 def as_json(file: Path, answer: Answer) -> dict[str, Any]:

@@ -6,26 +6,43 @@ import re
 import shlex
 
 OPTIONS = ("unit", "static", "missing", "merge", "drop", "target", "id", "time", "variable", "value")
-LABELLED = re.compile(r"Use `X, y = X\.labelled\(\.\.\.\)` to keep the sequences that have both\.")
+QUOTED = r"'[^']*'|\"[^\"]*\""
+WORDS = {
+    "Use `X, y = X.labelled(...)` to keep the sequences that have both.": "Add --labelled to keep the sequences that have both.",
+    "Use PhasedRegressor.": "Use --task numbers.",
+    "Use PhasedClassifier for classes.": "Use --task classes.",
+    "Convert the classes with y.astype(str).": "Convert the column of targets to text.",
+    "Read it with like= and unit=.": "Convert the times.",
+    "Read X with like=, the Events of the training.": "Leave the others out with --drop.",
+    "larger budget (updates)": "larger --updates",
+}
+"""Cures that name Python objects, and the same in the words of the commands."""
 
 
 def as_options(message: str) -> str:
     """The message with `--drop NAME` for `drop=['NAME']`, and so on."""
-    message = LABELLED.sub("Add --labelled to keep the sequences that have both.", message)
+    for words, replaced in WORDS.items():
+        message = message.replace(words, replaced)
     message = re.sub(r"Events\.read\(\.\.\., (.*?)\)", r"\1", message)
     message = re.sub(r"\bmissing=\{(.*?): (.*?)\}", lambda m: f"--missing {named(m[1])}={named(m[2])}", message)
     message = re.sub(r"\b(drop|static)=\[(.*?)\]", lambda m: repeated(m[1], m[2]), message)
     message = re.sub(r"\bmerge='(\w+)'", r"--merge \1", message)
     message = re.sub(r"(?<=one target per event, pass )time=\.\.\.", "--labels-time", message)
-    return re.sub(rf"(?<![\w-])({'|'.join(OPTIONS)})=(\.\.\.)?(?!\w)", r"--\1", message)
+    argument = rf"{QUOTED}|(?<![\w-])({'|'.join(OPTIONS)})=(\.\.\.)?(?!\w)"
+    return re.sub(argument, lambda m: f"--{m[1]}" if m[1] else m[0], message)
+
+
+def of_labels(message: str) -> str:
+    """The message of a table of labels, with `--labels-id` for `id=`, and so on."""
+    return re.sub(rf"{QUOTED}|(?<![\w-])(id|time)=(\.\.\.)?(?!\w)", lambda m: f"--labels-{m[1]}" if m[1] else m[0], message)
 
 
 def repeated(option: str, names: str) -> str:
     """An option for each of the quoted names."""
-    return " ".join(f"--{option} {shlex.quote(name)}" for name in re.findall(r"'([^']*)'", names)) or f"--{option}"
+    found = [quoted[1:-1] for quoted in re.findall(QUOTED, names)]
+    return " ".join(f"--{option} {shlex.quote(name)}" for name in found) or f"--{option}"
 
 
 def named(text: str) -> str:
     """A quoted name or a number as it is; a word that stands for any name or number in capitals, as in the help of commands."""
-    quoted = re.fullmatch(r"'(.*)'", text)
-    return quoted[1] if quoted else text.upper()
+    return shlex.quote(text[1:-1]) if re.fullmatch(QUOTED, text) else text.upper()

@@ -16,23 +16,43 @@ import typer
 from rich.console import Console
 
 from phased import files
+from phased.starting import STOPPED
 
-STOPPED = 130  # as a shell reports Ctrl-C
+TERMINATED = 143  # as a shell reports SIGTERM
 RESUMES = "Finished runs are kept, and the same command continues with the others."
 
 
+class Errors(Console):
+    """The standard error. A reader that closes it does not end the command."""
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True)
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more."""
+        self.quiet = True
+
+
 @contextmanager
-def plain_errors(when_stopped: str = "", worded: Callable[[str], str] = str) -> Iterator[None]:
-    """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, `worded` for the command, and exit."""
+def plain_errors(
+    when_stopped: str = "", worded: Callable[[str], str] = str, terminated: int = STOPPED
+) -> Iterator[list[signal.Signals]]:
+    """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, `worded` for the command, and exit.
+
+    Yields the SIGTERM that has come, in a list. `terminated` is the exit status for it.
+    """
+    came: list[signal.Signals] = []
     try:
-        with stopped_by_sigterm():
-            yield
-    except BrokenPipeError:  # `| head` has read enough: typer exits without a message
+        with stopped_by_sigterm(came):
+            yield came
+    except BrokenPipeError:  # `| head` has read enough: `main` exits without a message
         raise
     except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and files.full(error) and error.filename is None:
+            raise  # of the standard output, since errors of files have their name
         fail(worded(str(error)))
     except KeyboardInterrupt:
-        fail(f"stopped. {when_stopped}".strip(), STOPPED)
+        fail(f"stopped. {when_stopped}".strip(), terminated if came else STOPPED)
 
 
 @contextmanager
@@ -52,20 +72,32 @@ def plain_warnings(console: Console, worded: Callable[[str], str] = str) -> Iter
 
 
 @contextmanager
-def stopped_by_sigterm() -> Iterator[None]:
+def stopped_by_sigterm(came: list[signal.Signals]) -> Iterator[None]:
     """Raise KeyboardInterrupt at SIGTERM, which batch systems and containers send, so that files are closed and workers end."""
     if threading.current_thread() is not threading.main_thread():  # signal handlers can be set in the main thread only
         yield
         return
-    before = signal.signal(signal.SIGTERM, _interrupt)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(signal.Signals(number))
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ignore Ctrl-C and SIGTERM, for the moment in which a model is written."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def writable(folder: Path, option: str = "--out") -> Path:
@@ -84,5 +116,5 @@ def need(module: str, extra: str) -> None:
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Print what is wrong and what to do, and exit."""
-    Console(stderr=True).print(f"phased: {files.printable(message)}", style="red", soft_wrap=True, markup=False, highlight=False)
+    Errors().print(f"phased: {files.printable(message)}", style="red", soft_wrap=True, markup=False, highlight=False)
     raise typer.Exit(code)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ import numpy as np
 from rich.console import Console
 
 from phased import check, files
+from phased.cli.cures import of_labels
+from phased.cli.errors import uninterrupted
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
-from phased.estimator.config import FORMAT
-from phased.estimator.store import read
+from phased.estimator.store import finished, read
+from phased.estimator.training import check_checkpoint
+from phased.model_folder import check_finite, check_free
 
 TASKS = ("auto", "classes", "numbers")
 
@@ -37,19 +41,15 @@ class Table:
     merge: str | None = None
     drop: tuple[str, ...] = ()
 
-    def read(self, source: Path, like: Any = None) -> Events:
-        """The sequences of a file or folder, read as `like` was."""
-        merge: Any = self.merge
-        return Events.read(
+    def read(self, source: Path, like: Any = None) -> tuple[Events, Any]:
+        """Return the sequences of a file or folder, read as `like` was, and the times of their steps as the table has them."""
+        return Events.read_with_times(
             source,
-            id=self.id,
-            time=self.time,
-            variable=self.variable,
-            value=self.value,
+            {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value},
             unit=self.unit,
             static=list(self.static) or None,
             missing=marks(self.missing),
-            merge=merge,
+            merge=self.merge,
             drop=self.drop,
             like=like,
         )
@@ -66,12 +66,18 @@ class Labels:
     labelled: bool = False
 
     def of(self, events: Events) -> tuple[Events, Any]:
-        """The targets of these sequences; with `labelled`, of those that have one."""
-        if self.labelled and self.time is not None:
-            raise ValueError("--labelled is for a target per sequence. Leave out --labels-time.")
-        if self.labelled:
-            return events.labelled(self.source, id=self.id, target=self.target)
-        return events, events.labels(self.source, id=self.id, target=self.target, time=self.time)
+        """Return the sequences, which remember the named columns for later tables, and their targets."""
+        given = {role: name for role, name in (("id", self.id), ("target", self.target), ("time", self.time)) if name}
+        remembered = {**events.settings.labels, **given}
+        if self.labelled and "time" in remembered:
+            raise ValueError("--labelled is for a target per sequence. Leave out --labelled, or fit without --labels-time.")
+        events = replace(events, settings=replace(events.settings, labels=remembered))
+        try:
+            if self.labelled:
+                return events.labelled(self.source, id=self.id, target=self.target)
+            return events, events.labels(self.source, id=self.id, target=self.target, time=self.time)
+        except ValueError as error:
+            raise ValueError(of_labels(str(error))) from error
 
 
 def marks(texts: Sequence[str]) -> Any:
@@ -82,23 +88,55 @@ def marks(texts: Sequence[str]) -> Any:
     for text in texts:
         name, _, number = text.rpartition("=")
         try:
-            found.setdefault(name or "*", []).append(float(number))
-        except ValueError as error:
-            raise ValueError(f"--missing must be NAME=NUMBER or NUMBER, such as Height=-1, got '{text}'.") from error
+            mark = float(number)
+        except ValueError:
+            mark = math.nan
+        if not math.isfinite(mark):
+            raise ValueError(f"--missing must be NAME=NUMBER or NUMBER with a finite number, such as Height=-1, got '{text}'.")
+        found.setdefault(name or "*", []).append(mark)
     return found["*"] if found.keys() == {"*"} else found
 
 
-def fit(console: Console, source: Path, labels: Labels, out: Path, table: Table, task: str, options: dict[str, Any]) -> None:
-    """Train a model on a table and write its folder."""
+def fit(
+    console: Console, source: Path, labels: Labels, out: Path, table: Table, task: str, options: dict[str, Any]
+) -> Path | None:
+    """Train a model on a table and write its folder. Returns the folder of an unfinished model if the training was stopped."""
     check.choice("--task", task, TASKS)
-    FORMAT.check_free(out)  # before the training, which may take long
-    events, y = labels.of(table.read(source))
+    check_folders(source, labels, out, options["checkpoint"])  # before the training, which may take long
+    events, y = labels.of(table.read(source)[0])
+    check_finite({"settings": events.settings.to_json(), "options": options})
     numbers = task == "numbers" or (task == "auto" and fractions(y))
     kind: Any = PhasedRegressor if numbers else PhasedClassifier
     model = kind(verbose=True, **options).fit(events, y)
-    model.save(out, command=shlex.join(["phased", *sys.argv[1:]]))
+    stopped = model.report_.interrupted
+    place = unfinished(out) if stopped and finished(out) else out
+    with uninterrupted():
+        model.save(place, command=shlex.join(["phased", *sys.argv[1:]]))
     console.print(str(model.report_), soft_wrap=True, markup=False, highlight=False)
-    console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+    if not stopped:
+        console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+    return place if stopped else None
+
+
+def check_folders(source: Path, labels: Labels, out: Path, checkpoint: Path | None) -> None:
+    """Raise an error if the model, or the checkpoint of its training, cannot be written."""
+    inputs = (source, labels.source)
+    check_free(out, inputs)
+    aside = unfinished(out)
+    if finished(out):
+        check_free(aside, inputs)
+        if finished(aside):
+            raise FileExistsError(
+                f"'{aside}' must be free for the model of a training that is stopped, got a finished model. Move it away."
+            )
+    if checkpoint is not None:
+        check_checkpoint(checkpoint, inputs)
+
+
+def unfinished(out: Path) -> Path:
+    """Return the folder beside a finished model for an unfinished one."""
+    whole = out.resolve() if out.name in ("", "..") else out
+    return whole.with_name(f"{whole.name}.unfinished")
 
 
 def fractions(y: Any) -> bool:
@@ -109,10 +147,9 @@ def fractions(y: Any) -> bool:
 
 def predict(folder: Path, source: Path, out: Path, table: Table, device: str) -> int:
     """Write a row for each sequence, or for each step: its id, and a probability for each class, or the number."""
-    if out.exists() and source.exists() and out.samefile(source):
-        raise ValueError(f"--out must be another file than the table, got '{out}' for both.")
+    files.check_output(out, (source, folder))
     model = load(folder, device)
-    events = table.read(source, model.table_.settings)
+    events, times = table.read(source, model.table_.settings)
     classes = isinstance(model, PhasedClassifier)
     answer = model.predict_proba(events) if isinstance(model, PhasedClassifier) else model.predict(events)[:, None]
     names = [str(name) for name in model.classes_.tolist()] if classes else ["prediction"]
@@ -121,11 +158,11 @@ def predict(folder: Path, source: Path, out: Path, table: Table, device: str) ->
     if model.network_.every_step:
         writer.writerow(["id", "time", *names])
         ids = events.ids[events.sequence].tolist()
-        writer.writerows([id, time, *row] for id, time, row in zip(ids, events.time.tolist(), answer.tolist(), strict=True))
+        writer.writerows([id, time, *row] for id, time, row in zip(ids, times.to_list(), answer.tolist(), strict=True))
     else:
         writer.writerow(["id", *names])
         writer.writerows([id, *row] for id, row in zip(events.ids.tolist(), answer.tolist(), strict=True))
-    files.writable(out.parent)
+    out.parent.mkdir(parents=True, exist_ok=True)
     files.write_whole(out, text.getvalue().encode())
     return len(events)
 
@@ -133,7 +170,7 @@ def predict(folder: Path, source: Path, out: Path, table: Table, device: str) ->
 def score(folder: Path, source: Path, labels: Labels, table: Table, device: str) -> dict[str, float]:
     """The scores of a model on a table with targets."""
     model = load(folder, device)
-    events, y = labels.of(table.read(source, model.table_.settings))
+    events, y = labels.of(table.read(source, model.table_.settings)[0])
     found = model.evaluate(events, y)
     return {**found, "sequences": len(events)}
 

@@ -18,6 +18,7 @@ from phased.data.clips.layout import ALIGNMENTS, VIDEO
 from phased.files import printable
 from phased.lipreader import LipReader, Spoken
 from phased.lipreader.inputs import Sense
+from phased.lipreader.store import SHIPPED
 
 ALIGNMENT = ".align"
 DEEPEST = 4  # folders above a clip among which the speaker's is searched
@@ -184,14 +185,15 @@ def line(file: Path, spoken: Spoken, truth: Sequence[str] | None) -> Text:
     return parts
 
 
-def check_picture(out: Path, paths: Sequence[Path]) -> None:
-    """An error for a picture that could not be drawn or written, before anything is read."""
+def check_picture(out: Path, paths: Sequence[Path], model: Path | None, options: Options) -> None:
+    """Raise an error for a picture that could not be drawn or written, before anything is read."""
     from phased.report.save import picture_format
 
     picture_format(out)
     if len(paths) != 1 or paths[0].is_dir():
         raise ValueError("--picture takes one clip, got a folder or several. Name one video file.")
-    files.writable(out.parent)
+    alignment = alignment_of(paths[0], options.align)
+    files.check_output(out, (paths[0], model or SHIPPED, *([alignment] if alignment else [])))
 
 
 def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:

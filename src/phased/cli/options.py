@@ -3,11 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
 
 import typer
 
+from phased import files
 from phased.experiments import catalogue
 from phased.experiments.descriptor import Option
+
+
+def named(text: str) -> Path:
+    """Return the path of an argument or option. Every one that is a path has this as its parser."""
+    try:
+        return files.named(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def table_named(text: str) -> Path:
+    """Return the path of a table. Polars takes names in UTF-8 only."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise typer.BadParameter(f"the name of a table must be UTF-8, got '{files.printable(text)}'. Rename it.") from error
+    return named(text)
+
+
+def path(*names: str, **more: Any) -> Any:
+    """Declare an option whose value is a path."""
+    return typer.Option(*names, **{"parser": named, **more})
 
 
 def name_first(name: str, arguments: Sequence[str], known: Collection[str]) -> tuple[str, list[str]]:

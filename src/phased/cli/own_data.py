@@ -9,20 +9,25 @@ import typer
 from rich.console import Console
 
 from phased.cli.cures import as_options
-from phased.cli.errors import need, plain_errors, plain_warnings, writable
+from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings
+from phased.cli.options import named, path, table_named
+from phased.starting import STOPPED
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
-ModelOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
+ModelOut = Annotated[Path, path("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
 TableFile = Annotated[
     Path,
     typer.Argument(
         metavar="TABLE",
         help="A CSV or Parquet file, or a folder of them: id, time, variable, value; or id, time and a column per variable.",
         show_default=False,
+        parser=table_named,
     ),
 ]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that `phased fit` wrote.", show_default=False)]
-LabelsFile = Annotated[Path, typer.Option("--labels", metavar="FILE", help="The table of targets: id, target.")]
+ModelFolder = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="The folder that `phased fit` wrote.", show_default=False, parser=named)
+]
+LabelsFile = Annotated[Path, path("--labels", metavar="FILE", parser=table_named, help="The table of targets: id, target.")]
 LabelsId = Annotated[str | None, typer.Option("--labels-id", metavar="COLUMN", help="Its column of ids.")]
 LabelsTime = Annotated[
     str | None, typer.Option("--labels-time", metavar="COLUMN", help="Its column of times: a target per step.")
@@ -45,19 +50,21 @@ Merge = Annotated[
     str | None, typer.Option("--merge", help="Several values at one time: mean, sum, first, last, min or max. Default: refused.")
 ]
 Drop = Annotated[list[str] | None, typer.Option("--drop", metavar="NAME", help="A variable to leave out; may be repeated.")]
-Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same model.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="The same seed gives the same model.")]
 Kind = Annotated[str, typer.Option("--task", help="classes, numbers, or auto: numbers if a target is a fraction.")]
 Budget = Annotated[
     float | None, typer.Option("--updates", metavar="SHARE", help="The largest share of updates of units, such as 0.1.")
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", metavar="FOLDER", help="An interrupted training continues from this folder.")
+    Path | None, path("--checkpoint", metavar="FOLDER", help="An interrupted training continues from this folder.")
 ]
 Epochs = Annotated[int | None, typer.Option("--epochs", metavar="N", help="The most epochs.")]
-Predictions = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="The CSV file to write: id, then a probability for each class.")
-]
+Predictions = Annotated[Path, path("--out", metavar="FILE", help="The CSV file to write: id, then a probability for each class.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON, and nothing else.")]
+
+
+CONTINUES = "The same command continues the training."
+AGAIN = "The same command starts anew. With --checkpoint FOLDER it continues a training that was stopped."
 
 
 def fit(
@@ -92,10 +99,14 @@ def fit(
     if epochs is not None:
         options["epochs"] = epochs
     how = estimate.Table(id, time, variable, value, unit, tuple(static or ()), tuple(missing or ()), merge, tuple(drop or ()))
-    errors = Console(stderr=True)
-    with plain_errors("The same command with --checkpoint continues.", as_options), plain_warnings(errors, as_options):
+    again = AGAIN if checkpoint is None else CONTINUES
+    stopped = f"There is no model yet, and '{out}' is as it was. {again}"
+    with plain_errors(stopped, as_options, TERMINATED) as came, plain_warnings(Errors(), as_options):
         chosen = estimate.Labels(labels, labels_id, target, labels_time, labelled)
-        estimate.fit(Console(), table, chosen, writable(out), how, task, options)
+        place = estimate.fit(Console(), table, chosen, out, how, task, options)
+        if place is not None:
+            kept = "" if place == out else f" The finished model in '{out}' is as it was."
+            fail(f"stopped. The unfinished model is in '{place}'.{kept} {again}", TERMINATED if came else STOPPED)
 
 
 def predict(
@@ -116,7 +127,7 @@ def predict(
     from phased.cli import estimate
 
     console = Console()
-    with plain_errors(worded=as_options), plain_warnings(Console(stderr=True), as_options):
+    with plain_errors(worded=as_options), plain_warnings(Errors(), as_options):
         how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
         count = estimate.predict(model, table, out, how, device)
         console.print(f"  {out}: {count:,} sequences", soft_wrap=True, markup=False, highlight=False)
@@ -144,7 +155,7 @@ def score(
     need_estimator()
     from phased.cli import estimate
 
-    with plain_errors(worded=as_options), plain_warnings(Console(stderr=True), as_options):
+    with plain_errors(worded=as_options), plain_warnings(Errors(), as_options):
         how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
         found = estimate.score(model, table, estimate.Labels(labels, labels_id, target, labels_time, labelled), how, device)
         print(estimate.printed(found, json), flush=True)

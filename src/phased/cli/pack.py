@@ -14,6 +14,7 @@ from phased.experiments.descriptor import Packed
 from phased.experiments.folder import read
 from phased.experiments.record import Record
 from phased.learn.store import CHECKPOINT, load_checkpoint
+from phased.model_folder import check_free
 
 
 def pack(console: Console, name: str, results: Path, out: Path, test: Path | None, data: Path | None) -> None:
@@ -21,6 +22,7 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
 
     `test` is a folder of recordings to measure it on, `data` the folder that the run had.
     """
+    check_free(out, [folder for folder in (results, test, data) if folder is not None])
     record = find(name, results)
     path = results / record.experiment / record.name / CHECKPOINT
     checkpoint = load_checkpoint(path)

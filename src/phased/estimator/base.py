@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from phased import check
+from phased import check, files
 from phased.estimator import checks, gates, training
 from phased.estimator.defaults import batch_size
 from phased.estimator.events import Events
@@ -31,13 +31,12 @@ from phased.estimator.task import EventTask, Sequences, in_batches
 from phased.layer import PhasedRNN
 from phased.learn.device import check_device
 from phased.learn.loop import Training
+from phased.model_folder import MOST
 
 CLIP = 1.0
 """Largest norm of the gradients."""
 AVERAGE = 0.99
 """Decay of the moving average of the weights, which is tested and kept."""
-ALL = "all"
-"""The folder, in that of the checkpoint, of the training on all sequences."""
 MEASURED = 256
 """Sequences of which inputs are measured together."""
 
@@ -120,6 +119,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._shared = None
         self.fitted_with_ = self.get_params(deep=False)
         events = checks.as_events(X)
+        checks.check_range(events)
         found = targets(events, y)
         check_copies(events, found)
         random = check_random_state(self.random_state)
@@ -138,13 +138,14 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         spans = checks.spans(learned)
         self.longest_ = float(spans.max()) if len(spans) else 0.0
         data = self._sequences(whole, encoded, both.counts)
+        gates.check_budget(data, train, int(self.units), self._budget())
         network, data = self._begin(seed, data, train)
-        batch = batch_size(self.batch_size, len(train))
-        folder = None if self.checkpoint is None else Path(self.checkpoint)
+        batch = int(batch_size(self.batch_size, len(train)))
+        folder = None if self.checkpoint is None else files.named(self.checkpoint)
         task = EventTask(data, train, test, batch)
         objective = self._objective(encoded, both.counts, train, whole)
-        fitted = self._train(network, task, objective, seed, self.epochs, self.patience, folder)
-        share = training.keep_budget(network, task, self._budget())
+        fitted = self._train(network, task, objective, seed, int(self.epochs), int(self.patience), folder)
+        share = self._share(network, task)
         answer = self._answer(training.answers(network, data, test))
         interrupted, refitted = fitted.interrupted, False
         if self.refit and validation is None and fitted.best and not interrupted:
@@ -152,7 +153,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             again, _ = self._begin(seed, data, everyone)
             task_of_all = EventTask(data, everyone, test, batch)
             objective = self._objective(encoded, both.counts, everyone, whole)
-            apart = None if folder is None else folder / ALL
+            apart = None if folder is None else folder / training.ALL
             second = self._train(again, task_of_all, objective, seed, fitted.best, None, apart)
             interrupted = second.interrupted
             # It has been trained on the sequences held out. If it is worse on them all the same, it has not learned in time what
@@ -160,7 +161,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             refitted = not interrupted and second.curve[-1].test <= fitted.curve[fitted.best - 1].test
             if refitted:
                 network, task = again, task_of_all
-                share = training.keep_budget(network, task, self._budget())
+                share = self._share(network, task)
         self.network_ = network.requires_grad_(False)
         self.report_ = Report(
             len(train),
@@ -219,6 +220,11 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         where = self.device, checkpoint, bool(self.verbose)
         return training.train(network, task, objective, optimiser, settings, patience, *where)
 
+    def _share(self, network: Network, task: EventTask) -> float:
+        """Keep the budget of updates, and return their share."""
+        share, budget = training.keep_budget(network, task, self._budget()), self._budget()
+        return share if share or budget is None else gates.open_some(network, task.data, task.train, budget)
+
     def _budget(self) -> float | None:
         """The share of updates that is allowed, if there is a bound."""
         return None if self.updates is None else float(self.updates)
@@ -229,6 +235,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise TypeError(f"validation must be a pair (X, y), got {check.kind(validation)}.")
         columns = checks.Columns(events.variables, events.statics, events.unit)
         other = checks.matched(checks.as_events(validation[0], columns), columns)
+        checks.check_range(other)
         others = targets(other, validation[1])
         if (others.counts is None) != (found.counts is None):
             raise ValueError("y of training and of validation must both have a target for each sequence, or for each step.")
@@ -242,9 +249,11 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _sequences(self, events: Events, y: NDArray[Any], counts: NDArray[np.bool_] | None) -> Sequences:
         """Inputs and encoded targets as tensors."""
         static = self.scaling_.static_inputs(events.static)
+        since = elapsed(events, self.scaling_)
+        checks.check_reach(events, since, self.scaling_)
         return Sequences(
             torch.from_numpy(np.concatenate([inputs(events, self.scaling_), static.repeat(events.lengths, 0)], 1)),
-            torch.from_numpy(elapsed(events, self.scaling_)),
+            torch.from_numpy(since),
             torch.from_numpy(static),
             np.asarray(events.offset),
             torch.from_numpy(y),
@@ -257,7 +266,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return Network(
             len(self.columns_.variables),
             self.scaling_.static_features,
-            self.units,
+            int(self.units),
             self._outputs(),
             every_step,
             self.cell,
@@ -268,7 +277,9 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _events(self, X: Any) -> Events:
         """Sequences with the model's variables, in its order, and without the numbers that mean "not known" to it."""
         check_is_fitted(self, "network_")
-        return checks.unmarked(checks.matched(checks.as_events(X, self.columns_), self.columns_), self.table_.settings)
+        events = checks.unmarked(checks.matched(checks.as_events(X, self.columns_), self.columns_), self.table_.settings)
+        checks.check_range(events)
+        return events
 
     def _targets(self, events: Events, y: Any) -> Targets:
         """Targets to compare answers with: one for each sequence or each step, as in the training."""
@@ -290,6 +301,7 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         data = self._sequences(events, y, counts).to(device)
         found = training.answers(self.network_.to(device), data, np.arange(len(events)))
         self.network_.to("cpu")
+        checks.check_answers(events, found, every_step)
         return found
 
     def _chosen(self, y: NDArray[Any], counts: Any, events: Events, chosen: Any) -> tuple[NDArray[Any], Any]:
@@ -315,6 +327,8 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """A TypeError or ValueError that names the parameter."""
         for name in ("units", "epochs", "patience"):
             check.size(name, getattr(self, name))
+        if self.units > MOST:
+            raise ValueError(f"units must be at most {MOST}, got {check.as_float(self.units):g}. Choose fewer units.")
         if self.batch_size is not None:
             check.size("batch_size", self.batch_size)
         check.number("learning_rate", self.learning_rate, low=0.0, low_open=True)
@@ -326,8 +340,13 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             check.number("updates", self.updates, low=0.0, low_open=True, high=1.0)
             if not self.cell.startswith("phased"):
                 raise ValueError(f"updates must be None for cell={self.cell!r}, whose units are always open, got {self.updates}.")
-        check.flag("refit", bool(self.refit) if isinstance(self.refit, np.bool_) else self.refit)
+        check.flag("refit", self.refit)
         check_device(self.device)
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            given = repr(self.random_state)
+            raise ValueError(f"random_state must be None, a RandomState or a seed from 0 to 2**32 - 1, got {given}.") from error
 
     @abstractmethod
     def _stratified(self) -> bool:

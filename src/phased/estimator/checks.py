@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from phased import check
 from phased.estimator.events import Events
-from phased.estimator.scaling import by_variable
+from phased.estimator.ragged import EXACT, by_variable
+from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.sentinels import suspicious
 from phased.estimator.settings import Settings
 
@@ -57,19 +58,18 @@ def matched(events: Events, columns: Columns) -> Events:
         ("variables", events.variables, columns.variables),
         ("statics", events.statics, columns.statics),
     ):
-        strange = [name for name in names if name not in known]
+        strange = sorted({*names} - {*known})
         if strange:
             raise ValueError(
                 f"{kind} of X must be known to the model, {', '.join(map(repr, known)) or 'none'}, got {strange[0]!r}. "
                 f"Read X with like=, the Events of the training."
             )
-    place = {name: index for index, name in enumerate(columns.variables)}
+    place = {name: index for names in (columns.variables, columns.statics) for index, name in enumerate(names)}
     variable = np.array([place[name] for name in events.variables], np.int32)[events.variable]
     row = np.repeat(np.arange(len(events.time)), np.diff(events.entry))
     order = np.lexsort((variable, row))  # a step's measurements are in the order of the variables
     static = np.full((len(events), len(columns.statics)), np.nan)
-    for index, name in enumerate(events.statics):
-        static[:, columns.statics.index(name)] = events.static[:, index]
+    static[:, [place[name] for name in events.statics]] = events.static
     return replace(
         events,
         variables=columns.variables,
@@ -84,17 +84,63 @@ def unmarked(events: Events, settings: Settings) -> Events:
     """The sequences without the numbers that stand for "not known" in the table of the training."""
     if not settings.missing:
         return events
-    marked = np.zeros(len(events.value), bool)
-    for number, name in enumerate(events.variables):
-        found = settings.marks(name)
-        if found:
-            marked |= (events.variable == number) & np.isin(events.value, found)
+    marked, marks = np.zeros(len(events.value), bool), [settings.marks(name) for name in events.variables]
+    for found in {*marks} - {()}:
+        marked |= np.array([each == found for each in marks])[events.variable] & np.isin(events.value, found)
     static = events.static.copy()
     for number, name in enumerate(events.statics):
         static[np.isin(static[:, number], settings.marks(name)), number] = np.nan
     step = np.repeat(np.arange(len(events.time)), np.diff(events.entry))[~marked]
     entry = np.concatenate([[0], np.bincount(step, minlength=len(events.time)).cumsum()])
     return replace(events, variable=events.variable[~marked], value=events.value[~marked], entry=entry, static=static)
+
+
+def check_range(events: Events) -> None:
+    """A ValueError for a time, value or static value that is too large."""
+    for step in np.flatnonzero(np.abs(events.time) > EXACT)[:1]:
+        raise beyond("time", events.time[step], where(events, step))
+    for number in np.flatnonzero(np.abs(events.value) > LARGEST)[:1]:
+        step = int(np.searchsorted(events.entry, number, "right")) - 1
+        raise beyond(events.variables[events.variable[number]], events.value[number], where(events, step))
+    for row, column in np.argwhere(np.abs(events.static) > LARGEST)[:1]:
+        raise beyond(events.statics[column], events.static[row, column], f"in sequence {events.ids[row].item()!r}")
+
+
+def beyond(name: str, value: Any, where: str) -> ValueError:
+    """The error about a number that is not finite or too large; times beyond 2**53 are rounded."""
+    given = check.as_float(value)
+    if not np.isfinite(given):
+        return ValueError(f"{name} must be finite, got {given} {where}. Leave out what was not measured.")
+    limit, cure = ("2**53", "Subtract the start of the sequence") if name == "time" else (f"{LARGEST:g}", "Change its unit")
+    return ValueError(f"{name} must be from -{limit} to {limit}, got {given:g} {where}. {cure}, or leave it out.")
+
+
+def where(events: Events, step: Any) -> str:
+    """The sequence and the time of a step, for a message."""
+    return f"in sequence {events.ids[events.sequence[step]].item()!r} at time {events.time[step]:g}"
+
+
+def check_reach(events: Events, since: NDArray[np.float64], scaling: Scaling) -> None:
+    """A ValueError for a step too long after the first one of its sequence; `since` is in median gaps."""
+    for step in np.flatnonzero(since > scaling.reach)[:1]:
+        raise too_late(since[step], scaling, where(events, step))
+
+
+def too_late(since: float, scaling: Scaling, where: str) -> ValueError:
+    """The error about a time too long after the first step; `since` is in median gaps."""
+    longest, got = scaling.reach * scaling.gap, since * scaling.gap
+    return ValueError(f"time must be at most {longest:g} after the first step, got {got:g} {where}. Check the unit of time.")
+
+
+def check_answers(events: Events, outputs: NDArray[np.float64], every_step: bool) -> None:
+    """A ValueError for outputs of a network, of each sequence or each step, that are NaN or infinite."""
+    for at, *column in np.argwhere(~np.isfinite(outputs))[:1]:
+        raise not_finite(outputs[at, *column], where(events, at) if every_step else f"in sequence {events.ids[at].item()!r}")
+
+
+def not_finite(answer: float, where: str) -> ValueError:
+    """The error about an answer that is NaN or infinite."""
+    return ValueError(f"the answer must be finite, got {answer} {where}. Check the weights of the model, or fit it again.")
 
 
 def check_disjoint(train: Events, test: Events) -> None:
@@ -138,7 +184,7 @@ def warn_spans(events: Events, typical: float, longest: float) -> None:
 
 def warn_sentinels(events: Events) -> None:
     """Warn of numbers such as -1 or -999 that probably stand for "not known"."""
-    columns = dict(zip(events.variables, by_variable(events), strict=True))
+    columns = dict(zip(events.variables, by_variable(events, events.value), strict=True))
     columns |= {name: column[np.isfinite(column)] for name, column in zip(events.statics, events.static.T, strict=True)}
     found = [f"{name} = {mark:g} ({count} times)" for name, column in columns.items() for mark, count, *_ in suspicious(column)]
     if found:
@@ -173,4 +219,5 @@ def joined(first: Events, second: Events) -> Events:
         np.concatenate([first.variable, second.variable]),
         np.concatenate([first.value, second.value]),
         np.concatenate([first.static, second.static]),
+        settings=first.settings,
     )

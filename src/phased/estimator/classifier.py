@@ -151,7 +151,8 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
             >>> model.predict(X).shape
             (20,)
         """
-        found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        found: NDArray[Any] = self.classes_[best]
         return found
 
     def evaluate(self, X: Any, y: Any) -> dict[str, float]:

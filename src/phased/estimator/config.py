@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -15,6 +16,7 @@ from phased.estimator.checks import Columns
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.settings import Settings
+from phased.estimator.targets import LARGEST_TARGET
 from phased.model_folder import MOST, Format, Malformed
 
 FORMAT = Format(
@@ -78,16 +80,20 @@ def apply(model: Any, fields: Mapping[str, Any]) -> None:
             if not 2 <= len(model.classes_) <= MOST:
                 raise Malformed(f"it must have at least 2 classes, got {len(model.classes_)}")
         else:
-            model.center_, model.spread_ = float(fields["target"]["center"]), float(fields["target"]["spread"])
+            model.center_, model.spread_ = (float(fields["target"][name]) for name in ("center", "spread"))
+            if not (abs(model.center_) <= LARGEST_TARGET and 0 < model.spread_ <= LARGEST_TARGET):
+                raise Malformed(f"its 'target' must have numbers up to {LARGEST_TARGET:g} and a spread above 0, and has not")
         model._check_parameters()
         model.fitted_with_ = model.get_params(deep=False)
         model.columns_ = Columns(names(fields["variables"]), names(fields["statics"]), str(fields["unit"]))
         model.scaling_ = Scaling.read(fields["scaling"])
         if not model.scaling_.fits(len(model.columns_.variables), len(model.columns_.statics)):
-            raise Malformed("its 'scaling' must have finite numbers for all variables, and has not")
+            raise Malformed("its 'scaling' must make finite numbers of all variables, and does not")
         if not isinstance(fields["every_step"], bool):
             raise Malformed("its 'every_step' must be true or false")
         model.longest_ = float(fields["longest"])
+        if not 0 <= model.longest_ < math.inf:
+            raise Malformed("its 'longest' must be a finite time of at least 0, and is not")
         model.report_ = Report.read(fields["report"])
         model.table_ = empty(model.columns_, Settings.from_json(fields["table"]))
         if not 1 <= model.units <= MOST:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import by_variable
 from phased.estimator.sentinels import suspicious
 from phased.estimator.units import microseconds
 
@@ -92,12 +93,12 @@ def describe(events: Events) -> Description:
     gaps = np.diff(events.time)[np.diff(events.sequence) == 0]
     filled = events.lengths > 0
     first, last = events.time[events.offset[:-1][filled]], events.time[events.offset[1:][filled] - 1]
-    by_variable = _by_variable(events)
+    measured = by_variable(events, events.value)
     by_static = [column[~np.isnan(column)] for column in events.static.T]
-    variables = tuple(_column(*each, len(events.time)) for each in zip(events.variables, by_variable, strict=True))
+    variables = tuple(_column(*each, len(events.time)) for each in zip(events.variables, measured, strict=True))
     statics = tuple(_column(*each, len(events)) for each in zip(events.statics, by_static, strict=True))
     warnings = _about_times(events, first, last)
-    for name, values in zip((*events.variables, *events.statics), (*by_variable, *by_static), strict=True):
+    for name, values in zip((*events.variables, *events.statics), (*measured, *by_static), strict=True):
         warnings += _about_values(name, values)
     return Description(
         sequences=len(events),
@@ -113,16 +114,6 @@ def describe(events: Events) -> Description:
         dates=_dates(events),
         warnings=tuple(warnings),
     )
-
-
-def _by_variable(events: Events) -> list[NDArray[np.float64]]:
-    """The values of each variable."""
-    number = len(events.variables)
-    order = np.argsort(
-        events.variable.astype(np.uint16) if number < 2**16 else events.variable, kind="stable"
-    )  # of 16 bits: radix
-    ends = np.cumsum(np.bincount(events.variable, minlength=number))
-    return np.split(events.value[order], ends[:-1]) if number else []
 
 
 def _about_times(events: Events, first: NDArray[np.float64], last: NDArray[np.float64]) -> list[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from phased.cost import updates
 from phased.estimator.network import Network
+from phased.estimator.ragged import gather
 from phased.estimator.task import Indices, Sequences, in_batches
+from phased.gate import SMALLEST_RATIO
 from phased.init import LogUniform
 from phased.layer import PhasedRNN
 
@@ -18,6 +21,8 @@ OPEN_GAPS = 16.0
 """Median gaps of a sequence during which a unit is open, at least: where there are few samples, a unit needs most of them."""
 SHORT = 8.0
 """Median spans below this many gaps."""
+LEAST_BUDGET = 10 * SMALLEST_RATIO
+"""Smallest share of updates: a unit is open for at least SMALLEST_RATIO of the time."""
 AT_ONCE = 256
 """Sequences whose updates are counted together."""
 
@@ -48,6 +53,46 @@ def share(network: Network, data: Sequences, chosen: Indices) -> float:
     assert isinstance(network.rnn, PhasedRNN)
     possible = int(data.lengths[chosen].sum()) * network.rnn.hidden_size
     return float(count(network, data, chosen).sum()) / max(1, possible)
+
+
+def rarest(data: Sequences, chosen: Indices) -> tuple[Tensor, int]:
+    """The times since the first step that the fewest steps of these sequences have, and the number of these steps."""
+    times, counts = np.unique(data.time.numpy()[gather(data.offset, chosen)[0]], return_counts=True)
+    return torch.from_numpy(times[counts == counts.min()]), int(counts.min())
+
+
+def check_budget(data: Sequences, chosen: Indices, units: int, budget: float | None) -> None:
+    """A ValueError for a share of updates with which no unit can open at any step of these sequences."""
+    steps = int(data.lengths[chosen].sum())
+    if budget is None or not steps:
+        return
+    least = max(rarest(data, chosen)[1] / (steps * units), LEAST_BUDGET)
+    least = min(1.0, float(f"{1.01 * least:.3g}"))  # as it is printed, rounded up
+    if budget < least:
+        raise ValueError(
+            f"updates must be at least {least:.3g}, one update of one unit in the {steps} steps of the training, got {budget:g}. "
+            f"Choose a larger share, or None for no limit."
+        )
+
+
+@torch.no_grad()
+def open_some(network: Network, data: Sequences, chosen: Indices, budget: float) -> float:
+    """Open units within the budget, each at one of the times that the fewest steps have; returns the share of updates."""
+    steps = int(data.lengths[chosen].sum())
+    if not isinstance(network.rnn, PhasedRNN) or not steps:
+        return 0.0
+    period, shift, ratio_on = (network.rnn.get_parameter(f"{name}_l0") for name in ("period", "shift", "ratio_on"))
+    before, times, units = shift.clone(), rarest(data, chosen)[0], len(shift)
+    ratio_on.fill_(SMALLEST_RATIO)
+    for attempt in range(32):  # a unit may open at other times by chance
+        drawn = times[(torch.arange(units) * len(times) // units + attempt) % len(times)]
+        shift.copy_(torch.remainder(drawn - SMALLEST_RATIO * period / 2, period))
+        found, order = count(network, data, chosen).sort()
+        beyond = order[found.cumsum(0) > budget * steps * units]
+        shift[beyond] = before[beyond]
+        if len(beyond) < units:
+            break
+    return share(network, data, chosen)
 
 
 @torch.no_grad()

@@ -30,7 +30,8 @@ def starts(events: Events) -> NDArray[np.int64]:
 
 def elapsed(events: Events, scaling: Scaling) -> Array:
     """The time of each step since the first of its sequence, in median gaps, (steps,): the clock of gates and inputs."""
-    since: Array = (events.time - events.time[starts(events)]) / scaling.gap
+    with np.errstate(over="ignore"):  # infinite beyond the reach of a model, which is refused
+        since: Array = (events.time - events.time[starts(events)]) / scaling.gap
     return since
 
 

@@ -26,6 +26,10 @@ def of_classes(y: NDArray[np.int64], p: NDArray[np.float64]) -> dict[str, float]
 
 def of_numbers(y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
     """Scores of a regression: the coefficient of determination, root mean squared error and mean absolute error."""
+    # Numbers near 1e-200 are scaled by a power of two, which rounds nothing: their squares would be 0.
+    exponent = int(np.frexp(max(np.abs(y).max(initial=0.0), np.abs(answer).max(initial=0.0)))[1])
+    y, answer = np.ldexp(y, -exponent), np.ldexp(answer, -exponent)
     error = answer - y
     found = {} if len(y) < 2 else {"r2": float(metrics.r2_score(y, answer))}
-    return found | {"rmse": float(np.sqrt((error**2).mean())), "mae": float(np.abs(error).mean())}
+    errors = {"rmse": np.sqrt((error**2).mean()), "mae": np.abs(error).mean()}
+    return found | {name: float(np.ldexp(value, exponent)) for name, value in errors.items()}

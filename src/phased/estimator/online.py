@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from phased import check
+from phased.estimator.checks import beyond, too_late
+from phased.estimator.ragged import EXACT
+from phased.estimator.scaling import LARGEST
 from phased.estimator.sequence import CompiledSequence, Sequence
 from phased.estimator.shared import Shared, by_name
 
-NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
-"""Types of a number that need no conversion."""
+NUMBERS = frozenset((float, int, np.float64, np.int64))
+"""Types of a value that need no conversion."""
+UNKNOWN = ("clock", "read")
+"""Arrays of a state that are not finite before the first event."""
 
 
 class Online:
@@ -60,12 +65,13 @@ class Online:
         """
         return self._time if self._steps else None
 
-    def push(self, time: float, values: Mapping[str, float]) -> Any:
+    def push(self, time: float, values: Mapping[str, Any]) -> Any:
         """Take what was measured at one time.
 
         Args:
-            time: In the unit of the model, after the last event.
-            values: Variables to numbers; may be empty. Numbers that meant "not known" in the table of the training are left out.
+            time: In the unit of the model, not before the last event.
+            values: Variables to numbers, and text variables to text. May be empty. Numbers that meant "not known" in the table of
+                the training are left out.
 
         Returns:
             Two classes: the probability of the second of `classes_`, a float. More classes: all probabilities, (classes,).
@@ -73,7 +79,8 @@ class Online:
 
         Raises:
             TypeError: A time or value is no number.
-            ValueError: A variable is unknown, a number is not finite, or the time is not after the last. Nothing changes then.
+            ValueError: A variable is unknown; a number is not finite, or beyond 1e300; the time is before the last, or too far
+                from the first; or the answer is not finite. The sequence stays as it was.
 
         Example:
             >>> import numpy as np
@@ -84,14 +91,18 @@ class Online:
             True
         """
         shared = self._shared
-        if type(time) not in NUMBERS:
+        if type(time) is not float:
             time = shared.time(time)
-        if not (self._time < time < math.inf) and (self._steps or not math.isfinite(time)):
-            raise ValueError(shared.wrong_time(time, self.time))
-        columns = shared.columns
+        if not (self._time <= time <= EXACT) and (self._steps or not -EXACT <= time <= EXACT):
+            raise shared.wrong_time(time, self.time)
+        columns, sequence = shared.columns, self._sequence
         found = []
         for name, value in (values if type(values) is dict else by_name("values", values)).items():
             column = columns.get(name)
+            if column is None and name in shared.texts:  # 1 for the level, 0 for the one before
+                level, numbers = shared.level(name, value), shared.texts[name]
+                found += [(of, float(each == level)) for each, of in numbers.items() if each == level or sequence.x[of]]
+                continue
             if column is None:
                 raise ValueError(shared.unknown("variables", name, columns))
             if type(value) not in NUMBERS:
@@ -99,18 +110,25 @@ class Online:
             number, (center, factor, low, high), marks = column
             if marks and value in marks:
                 continue
-            if not -math.inf < value < math.inf:
-                raise ValueError(f"{name} must be finite, got {value} at time {time}. Leave out what was not measured.")
+            if not -LARGEST <= value <= LARGEST:
+                raise beyond(name, value, f"at time {time}")
             found.append((number, ((low if value < low else high if value > high else value) - center) * factor))
+        start, now, gap = time, 0.0, 0.0
         if self._steps:
-            now = (time - self._start) / shared.gap
+            start = self._start
+            now = (time - start) / shared.gap
             gap = now - self._now
-        else:
-            self._start, now, gap = time, 0.0, 0.0
+            if now > shared.reach:
+                raise too_late(now, shared.scaling, "for this event")
+        before = sequence.block.tobytes()
+        try:
+            answer = shared.answer(sequence.take(now, gap, self._now, self._steps + 1, found))
+        except BaseException:  # an answer that is not finite, or Ctrl-C
+            sequence.block[:] = np.frombuffer(before, np.uint8)
+            raise
+        self._start, self._time, self._now = start, time, now
         self._steps += 1
-        outputs = self._sequence.take(now, gap, self._now, self._steps, found)
-        self._time, self._now = time, now
-        return shared.answer(outputs)
+        return answer
 
     def dump(self) -> bytes:
         """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
@@ -145,6 +163,11 @@ class Online:
         for name, value in expected.items():
             if found[name].dtype != value.dtype or found[name].shape != value.shape:
                 raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
+        start, time, _, steps = found["clock"].tolist()
+        begun = [value for name, value in found.items() if value.dtype.kind == "f" and (steps or name not in UNKNOWN)]
+        if not (0 <= steps < EXACT and (not steps or start <= time) and all(np.isfinite(value).all() for value in begun)):
+            raise ValueError("state must have finite numbers, got NaN, infinity or times out of order. It is damaged.")
         self._sequence.restore(found)
-        self._start, self._time, self._now, steps = found["clock"].tolist()
+        if steps:
+            self._start, self._time, self._now = start, time, (time - start) / self._shared.gap
         self._steps = int(steps)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from phased.gate import SMALLEST_RATIO as LOWEST
 from phased.groups import parameter_groups
 
 SMALLEST_RATIO = 0.01
@@ -53,9 +54,9 @@ def hold(ratios: Sequence[Tensor], budget: float | None) -> None:
 
 @torch.no_grad()
 def shrink(ratios: Sequence[Tensor], measure: Callable[[], float], budget: float) -> float:
-    """Scale open ratios until the measured share of updates is at most the budget; returns that share."""
+    """Scale open ratios until the measured share of updates is at most the budget, if it can be; returns that share."""
     share = measure()
-    while share > budget:
+    while share > budget and any(bool((ratio > LOWEST).any()) for ratio in ratios):
         for ratio in ratios:
             ratio.mul_(min(0.995, budget / share))
         share = measure()

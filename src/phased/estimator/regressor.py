@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from phased import check
 from phased.estimator import metrics
 from phased.estimator.base import PhasedEstimator
 from phased.estimator.defaults import CELL, DECAY, DROPOUT_OF_NUMBERS, EPOCHS, PATIENCE, RATE, UNITS, VALIDATION
 from phased.estimator.events import Events
 from phased.estimator.objective import Objective
 from phased.estimator.saving import SavedMixin
-from phased.estimator.targets import Targets
+from phased.estimator.scaling import center_and_spread
+from phased.estimator.targets import LARGEST_TARGET, Targets
 
 
 class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ignore[misc]
@@ -160,18 +162,18 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
             raise ValueError(f"y must be numbers, got {found.y.dtype}. Use PhasedClassifier for classes.")
         numbers = np.zeros(len(found.y))
         which = slice(None) if found.counts is None else found.counts
-        numbers[which] = found.known().astype(np.float64)
+        numbers[which] = [check.as_float(number) for number in found.known()] if found.y.dtype.kind == "O" else found.known()
         if not np.isfinite(numbers).all():
             raise ValueError("y must be finite, got infinity. Leave out such sequences.")
+        large = np.abs(numbers).max(initial=0.0)
+        if large > LARGEST_TARGET:
+            raise ValueError(f"y must be from {-LARGEST_TARGET:g} to {LARGEST_TARGET:g}, got {large:g}. Divide y by a number.")
         return numbers
 
     def _encode(self, found: Targets, train: NDArray[np.int64]) -> NDArray[Any]:
         numbers = self._numbers(found)
         known = np.sort(numbers if found.counts is None else numbers[found.counts])
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.center_, spread = float(known.mean()), float(known.std())
-        if not np.isfinite([self.center_, spread]).all():
-            raise ValueError(f"y must be numbers whose squares are finite, got {float(np.abs(known).max()):g}. Scale them down.")
+        self.center_, spread = center_and_spread(known)
         self.spread_ = spread if spread > 1e-9 * float(np.abs(known).max(initial=0.0)) else 1.0
         scaled: NDArray[Any] = ((numbers - self.center_) / self.spread_).astype(np.float32)
         return scaled

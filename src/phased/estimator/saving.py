@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from phased import files
 from phased.estimator import store
 from phased.estimator.online import Online
 from phased.estimator.shared import Shared
@@ -22,12 +23,13 @@ class SavedMixin:
         """Write the model as a folder: parameters (safetensors), configuration (JSON) and a model card.
 
         Args:
-            folder: The folder; created if needed. Files of an older model in it are replaced.
+            folder: The folder. It is created if needed. The files of an older model in it are replaced, all or none of them.
             command: The command that trained it, for the model card.
 
         Raises:
             sklearn.exceptions.NotFittedError: `fit` was not called.
-            OSError: The folder cannot be written to.
+            ValueError: The name is empty.
+            OSError: The folder cannot be written to, or has files of these names that are not those of a model.
 
         Example:
             >>> from tempfile import mkdtemp
@@ -41,7 +43,7 @@ class SavedMixin:
             True
         """
         check_is_fitted(self, "network_")
-        store.write(Path(folder), self, command)
+        store.write(files.named(folder), self, command)
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
@@ -67,7 +69,7 @@ class SavedMixin:
         assert isinstance(model, cls)
         return model
 
-    def online(self, static: Mapping[str, float] | None = None, state: bytes | None = None) -> Online:
+    def online(self, static: Mapping[str, Any] | None = None, state: bytes | None = None) -> Online:
         """Begin a sequence that is fed event by event, or continue one.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased.estimator.events import Events
+from phased.estimator.ragged import by_variable
 
 Array = NDArray[np.float64]
 
 BOUNDS = (0.005, 0.995)
 """Values outside these quantiles are moved to them: an outlier counts as an extreme value, not more."""
+LARGEST = 1e300
+"""Values are at most this far from 0, and vary by at least 1 / LARGEST."""
+REACH = 1e12, 1e30
+"""Longest time since the first step, in median spans and in median gaps. Inputs made of it are finite in float32."""
 MOST_LEVELS = 10
 """A static variable with 3 to this many different whole numbers is a code, and each of them gets an input of its own."""
 
@@ -28,10 +34,11 @@ class Numbers:
     high: Array
 
     @classmethod
-    def of(cls, columns: list[Array]) -> Numbers:
-        """Measured on the finite values of each column; a column without any, or of one value, becomes 0."""
-        found = np.array([_measured(column[np.isfinite(column)]) for column in columns]).reshape(-1, 4)
-        return cls(*(np.ascontiguousarray(part) for part in found.T))
+    def of(cls, columns: list[Array], unscaled: Collection[int] = ()) -> Numbers:
+        """Measured on the finite values of each column. A column without any, or of one value, becomes 0."""
+        as_it_is = (0.0, 1.0, 0.0, 1.0)
+        found = [as_it_is if at in unscaled else _measured(column[np.isfinite(column)]) for at, column in enumerate(columns)]
+        return cls(*np.ascontiguousarray(np.reshape(found, (-1, 4)).T))
 
     def __call__(self, values: Array) -> Array:
         """Scale values of shape (..., columns); NaN stays NaN."""
@@ -43,6 +50,14 @@ class Numbers:
         bounded = np.clip(values, self.low[column], self.high[column])
         scaled: Array = (bounded - self.center[column]) * self.factor[column]
         return scaled
+
+    def fits(self, columns: int) -> bool:
+        """Whether it has bounds in order for so many columns, whose scaled values are finite in float32."""
+        if any(getattr(self, name).shape != (columns,) for name in NUMBERS) or not (self.low <= self.high).all():
+            return False
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.abs([self(self.low), self(self.high)]).astype(np.float32)
+        return bool(np.isfinite(scaled).all() and (np.abs([self.center, self.low, self.high]) <= LARGEST).all())
 
     def fields(self) -> dict[str, list[float]]:
         """For JSON; Python writes a float so that it is read back as the same."""
@@ -64,10 +79,17 @@ def _measured(values: Array) -> tuple[float, float, float, float]:
     values = np.sort(values)  # so that rounding does not depend on the order of the sequences
     low, high = (float(value) for value in np.quantile(values, BOUNDS))
     bounded = np.clip(values, low, high)
-    center, spread = float(bounded.mean()), float(bounded.std())
+    center, spread = center_and_spread(bounded)
     # Rounding leaves a spread in a column of one value, which must not be magnified.
-    constant = spread <= 1e-9 * max(abs(low), abs(high))
+    constant = spread <= max(1e-9 * max(abs(low), abs(high)), 1 / LARGEST)
     return center, 0.0 if constant else 1.0 / spread, low, high
+
+
+def center_and_spread(values: Array) -> tuple[float, float]:
+    """Return mean and standard deviation. Numbers near 1e300 or 1e-300 are scaled by a power of two, which rounds nothing."""
+    exponent = int(np.frexp(np.abs(values).max(initial=0.0))[1])
+    scaled = np.ldexp(values, -exponent)
+    return float(np.ldexp(scaled.mean(), exponent)), float(np.ldexp(scaled.std(), exponent))
 
 
 @dataclass(frozen=True)
@@ -91,16 +113,25 @@ class Scaling:
     @classmethod
     def of(cls, events: Events) -> Scaling:
         """Measured on these sequences."""
-        statics = list(events.static.T)
+        statics, text = list(events.static.T), events.settings.indicators
         gap, span = clock(events)
         return cls(
-            Numbers.of(by_variable(events)), Numbers.of(statics), tuple(levels_of(column) for column in statics), gap, span
+            Numbers.of(by_variable(events, events.value), {at for at, name in enumerate(events.variables) if name in text}),
+            Numbers.of(statics, {at for at, name in enumerate(events.statics) if name in text}),
+            tuple(levels_of(column) for column in statics),
+            gap,
+            span,
         )
 
     @property
     def span_in_gaps(self) -> float:
         """The median span, in median gaps: at least 1."""
         return self.span / self.gap
+
+    @property
+    def reach(self) -> float:
+        """The longest time since the first step that a sequence may have, in median gaps."""
+        return min(REACH[0] * self.span_in_gaps, REACH[1])
 
     @property
     def static_features(self) -> int:
@@ -119,11 +150,10 @@ class Scaling:
         return np.stack(columns, 1).astype(np.float32) if columns else np.zeros((len(static), 0), np.float32)
 
     def fits(self, variables: int, statics: int) -> bool:
-        """Whether it has a finite number for each of so many variables and static variables, and times above 0."""
-        sizes = [(self.values, variables), (self.statics, statics)]
-        parts = [(getattr(numbers, name), size) for numbers, size in sizes for name in NUMBERS]
-        whole = all(part.shape == (size,) and bool(np.isfinite(part).all()) for part, size in parts)
-        return whole and len(self.levels) == statics and 0 < self.gap <= self.span < self.gap * 1e30
+        """Whether it makes finite float32 numbers of so many variables and static variables, and has times above 0."""
+        whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == statics
+        levels = np.isfinite([level for levels in self.levels for level in levels]).all()
+        return bool(whole and levels and 0 < self.gap <= self.span < self.gap * REACH[1])
 
     def fields(self) -> dict[str, Any]:
         """For JSON."""
@@ -151,24 +181,12 @@ def levels_of(column: Array) -> tuple[float, ...]:
     return tuple(found.tolist()) if is_code else ()
 
 
-def by_variable(events: Events) -> list[Array]:
-    """The values of each variable."""
-    order = np.argsort(events.variable, kind="stable")
-    ends = np.cumsum(np.bincount(events.variable, minlength=len(events.variables)))
-    return np.split(events.value[order], ends[:-1]) if len(ends) else []
-
-
 def clock(events: Events) -> tuple[float, float]:
-    """The median gap between steps and the median span of sequences; where there is none, the other one, or 1."""
-    gaps = np.diff(events.time)
-    inside = np.ones(len(gaps), bool)
-    borders = events.offset[1:-1]
-    inside[borders[(borders > 0) & (borders <= len(gaps))] - 1] = False
-    gaps = gaps[inside]
-    several = np.diff(events.offset) > 1
-    spans = (
-        (events.time[events.offset[1:][several] - 1] - events.time[events.offset[:-1][several]]) if several.any() else gaps[:0]
-    )
+    """The median gap and the median span of sequences, of those above 0; where there is none, the other one, or 1."""
+    gaps = np.diff(events.time)[np.diff(events.sequence) == 0]
+    filled = events.lengths > 0
+    spans = events.time[events.offset[1:][filled] - 1] - events.time[events.offset[:-1][filled]]
+    gaps, spans = gaps[gaps > 0], spans[spans > 0]
     span = float(np.median(spans)) if len(spans) else 1.0
     gap = float(np.median(gaps)) if len(gaps) else span
     return gap, max(span, gap)

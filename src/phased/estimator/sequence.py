@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from phased.estimator.recent import RATE
 from phased.estimator.shared import Shared
+from phased.estimator.stepping import Memory
 
 
 class Sequence:
@@ -32,25 +33,26 @@ class Sequence:
         totals: inputs, summed over all steps.
         sums: what the weights of mean states make of each step, summed over all steps.
         memory: the state of the layer.
+        block: the memory of all of these, one after another, as bytes.
     """
 
-    __slots__ = ("columns", "first", "known", "memory", "read", "recent", "shared", "since", "sums", "totals", "x")
+    __slots__ = ("block", "columns", "first", "known", "memory", "read", "recent", "shared", "since", "sums", "totals", "x")
 
     def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
         units, features, variables, _ = shared.sizes
-        self.shared = shared
-        self.x = np.concatenate([np.zeros(features, np.float32), static])
-        self.columns = np.zeros(shared.start.shape[1], np.float32)
-        self.columns[len(self.columns) - len(static) :] = static
-        self.read = np.zeros(2 * units, np.float32)
+        self.shared, columns, states = shared, shared.start.shape[1], shared.steps.states
+        doubles = np.cumsum([variables, features, shared.outputs])
+        singles = np.cumsum([features + len(static), columns, 2 * units, 5 * variables, variables, states * units])
+        ends = 8 * doubles[-1], 8 * doubles[-1] + 4 * singles[-1]
+        self.block = np.zeros(ends[1] + variables, np.uint8)
+        self.since, self.totals, self.sums = np.split(self.block[: ends[0]].view(np.float64), doubles[:-1])
+        parts = np.split(self.block[ends[0] : ends[1]].view(np.float32), singles[:-1])
+        self.x, self.columns, self.read, recent, self.first, memory = parts
+        self.recent, self.known = recent.reshape(5, variables), self.block[ends[1] :]
+        self.memory = Memory(memory.reshape(states, units))
+        self.x[features:] = static
+        self.columns[columns - len(static) :] = static
         self.read[units:] = -np.inf
-        self.recent = np.zeros((5, variables), np.float32)
-        self.first = np.zeros(variables, np.float32)
-        self.known = np.zeros(variables, np.uint8)
-        self.since = np.zeros(variables)
-        self.totals = np.zeros(features)
-        self.sums = np.zeros(shared.outputs)
-        self.memory = shared.steps.state()
 
     def take(self, now: float, gap: float, last: float, steps: int, found: list[tuple[int, float]]) -> list[float]:
         """The outputs of the linear layer after an event.

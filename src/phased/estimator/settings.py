@@ -12,6 +12,8 @@ Layout = Literal["long", "wide"]
 Merge = Literal["mean", "sum", "last", "first", "max", "min"]
 Clock = Literal["number", "date"]
 
+EMPTY = ("", "na", "n/a", "nan", "null", "none")  # texts of an empty cell, in small letters
+OTHER = "other"  # the level of texts that are no level of their own
 EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
 
 LATER = ("layout", "selected", "levels", "labels")  # entries that the settings of an older model do not have
@@ -65,6 +67,11 @@ class Settings:
     selected: bool = False
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def indicators(self) -> frozenset[str]:
+        """The inputs that are 0 or 1, one for each level of each text variable."""
+        return frozenset(indicator(name, level) for name, levels in self.levels.items() for level in levels)
 
     def in_table(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the variables of a table that these inputs are made of: "sex" for "sex=female" and "sex=male"."""

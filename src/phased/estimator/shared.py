@@ -13,16 +13,21 @@ import torch
 from numpy.typing import NDArray
 
 from phased import check
+from phased.estimator import checks
 from phased.estimator.checks import Columns
 from phased.estimator.network import Network
 from phased.estimator.pairs import Pairs
+from phased.estimator.ragged import EXACT
 from phased.estimator.recent import RATE
-from phased.estimator.scaling import Scaling
-from phased.estimator.settings import Settings
+from phased.estimator.scaling import LARGEST, Scaling
+from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
 from phased.estimator.stepping import Steps
 from phased.layer import PhasedRNN
 from phased.learn.best import tensors
 from phased.ops.core import core
+
+NO_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
+"""Types that float() takes, or that need a message, and that are no measurement."""
 
 
 class Compiled(NamedTuple):
@@ -73,8 +78,14 @@ class Shared:
             for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
         }
         self.settings = settings
+        self.texts = {
+            name: {level: self.columns[indicator(name, level)][0] for level in levels}
+            for name, levels in settings.levels.items()
+            if indicator(name, levels[0]) in self.columns
+        }
         self.variables, self.statics, self.unit = len(columns.variables), columns.statics, columns.unit
-        self.gap, self.span, self.scaling, self.target = scaling.gap, scaling.span_in_gaps, scaling, target
+        self.gap, self.span, self.reach = scaling.gap, scaling.span_in_gaps, scaling.reach
+        self.scaling, self.target = scaling, target
         weight, bias = (value.detach().cpu().double().numpy() for value in (network.head.weight, network.head.bias))
         if len(weight) == 2:  # of two classes the difference decides
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
@@ -113,62 +124,71 @@ class Shared:
 
     def answer(self, z: list[float]) -> Any:
         """The probability of the second of two classes, the probabilities of more, or the number of a regression."""
+        one = z[0] if len(z) == 1 else sum(z)
+        if not -math.inf < one < math.inf:
+            raise checks.not_finite(one, "for this event")
         if self.classes > 2:
             powers = np.exp(np.array(z) - max(z))
             return powers / powers.sum()
-        one = z[0]
         if self.target is not None:
             center, spread = self.target
             return one * spread + center
         return 1.0 / (1.0 + math.exp(-one)) if one > -700.0 else 0.0
 
-    def static_inputs(self, static: Mapping[str, float] | None) -> NDArray[np.float32]:
+    def static_inputs(self, static: Mapping[str, Any] | None) -> NDArray[np.float32]:
         """The inputs of static variables, by name; those not given are unknown."""
         row = np.full((1, len(self.statics)), np.nan)
         for name, value in by_name("static", {} if static is None else static).items():
+            if name in self.settings.levels and name not in self.texts:
+                levels, own = self.settings.levels[name], self.level(name, value)
+                row[0, [self.statics.index(indicator(name, level)) for level in levels]] = [level == own for level in levels]
+                continue
             if name not in self.statics:
                 raise ValueError(self.unknown("static", name, self.statics))
             number = self.number(name, value)
-            if not math.isfinite(number):
-                raise ValueError(f"{name} must be finite, got {number}. Leave out what is not known.")
-            if number not in self.settings.marks(name):
-                row[0, self.statics.index(name)] = number
+            if number in self.settings.marks(name):
+                continue
+            if not abs(number) <= LARGEST:
+                raise checks.beyond(name, number, "for this sequence")
+            row[0, self.statics.index(name)] = number
         inputs: NDArray[np.float32] = self.scaling.static_inputs(row)[0]
         return inputs
+
+    def level(self, name: str, value: Any) -> str:
+        """The level of the value of a text variable."""
+        levels = self.settings.levels[name]
+        if not isinstance(value, str) or value.strip().lower() in EMPTY:
+            raise TypeError(f"{name} must be text, such as {levels[0]!r}, got {value!r}. Leave out what is not known.")
+        return value.strip() if value.strip() in levels else OTHER
 
     def unknown(self, kind: str, name: Any, known: Collection[str]) -> str:
         """The message for a name that the model does not have."""
         return f"{kind} must be known to the model, {', '.join(map(repr, known)) or 'none'}, got {name!r}."
 
-    def wrong_time(self, time: float, last: float | None) -> str:
-        """The message for a time that is not finite, or not after the last."""
+    def wrong_time(self, time: float, last: float | None) -> ValueError:
+        """The error about a time that is not finite, too large, or before the last."""
+        if last is None or not abs(time) <= EXACT:
+            return checks.beyond("time", time, "for this event")
         unit = f" {self.unit}" if self.unit else ""
-        if not math.isfinite(time):
-            return f"time must be finite, got {time}. Leave out events without a time."
-        return (
-            f"time must be after that of the last event, {last:g}{unit}, got {time:g}{unit}. Push all measurements of one time "
-            f"together, and begin a new sequence with model.online()."
+        return ValueError(
+            f"time must not be before that of the last event, {last:g}{unit}, got {time:g}{unit}. Sort the events, "
+            f"or begin a new sequence with model.online()."
         )
 
     def time(self, value: Any) -> float:
         """A time of any type as a float; a TypeError for dates and others."""
-        try:
-            return self.number("time", value)
-        except TypeError as error:
-            unit = f" of {self.unit}" if self.unit else ""
-            raise TypeError(
-                f"time must be a number{unit}, got {check.kind(value)}. For dates, pass the time since the first event."
-            ) from error
+        unit = f" of {self.unit}" if self.unit else ""
+        return self.number("time", value, unit, "For dates, pass the time since the first event.")
 
     @staticmethod
-    def number(name: str, value: Any) -> float:
-        """A number of any type as a float; a TypeError for text and others."""
-        if isinstance(value, (str, bytes, bool)) or value is None:
-            raise TypeError(f"{name} must be a number, got {check.kind(value)}. Convert it with float().")
+    def number(name: str, value: Any, unit: str = "", cure: str = "Convert it with float().") -> float:
+        """A number of any type as a float, infinite if it is too large for one; a TypeError for text, dates and others."""
         try:
-            return float(value)
+            if isinstance(value, NO_NUMBERS) or getattr(value, "ndim", False):
+                raise TypeError
+            return check.as_float(value)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} must be a number, got {check.kind(value)}. Convert it with float().") from error
+            raise TypeError(f"{name} must be a number{unit}, got {check.kind(value)}. {cure}") from error
 
 
 def by_name(what: str, given: Any) -> Mapping[str, Any]:

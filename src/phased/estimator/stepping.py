@@ -29,10 +29,6 @@ class Steps:
         self.core: Any = self._stepper.core if isinstance(self._stepper, CoreStepper) else None
         self._lock = threading.Lock()
 
-    def state(self) -> Memory:
-        """A state of zeros."""
-        return Memory(self.states, self.units)
-
     def __call__(self, x: NDArray[np.float32], time: float, memory: Memory, last: float) -> State:
         """The output (H,) after an event with inputs x (D,); the state in `memory`, of time `last`, becomes the new one."""
         core = self.core
@@ -51,12 +47,12 @@ class Steps:
 
 
 class Memory:
-    """The state of one sequence: one tensor (1, H) for each of h and c, and their addresses."""
+    """The state of one sequence, in memory (states, H): one tensor (1, H) for each of h and c, and their addresses."""
 
     __slots__ = ("c", "h", "tensors")
 
-    def __init__(self, states: int, units: int) -> None:
-        self.tensors = tuple(torch.zeros(1, units, dtype=torch.float32) for _ in range(states))
+    def __init__(self, memory: NDArray[np.float32]) -> None:
+        self.tensors = tuple(torch.from_numpy(row) for row in memory[:, None])
         self.h, self.c = address(self.tensors[0]), address(self.tensors[-1])
 
     def arrays(self) -> NDArray[np.float32]:

@@ -11,12 +11,12 @@ from phased.estimator import config
 from phased.estimator.card import card
 from phased.estimator.config import FORMAT
 from phased.learn.best import tensors
-from phased.model_folder import Malformed
+from phased.model_folder import BadModel, Malformed, is_model
 from phased.parameters import in_force
 
 
 def write(folder: Path, model: Any, command: str = "") -> None:
-    """Write the three files, each atomically."""
+    """Write the three files, all or none of them."""
     fields = config.describe(model, command)
     FORMAT.write(folder, fields, in_force(dict(tensors(model.network_))), card(fields, model.report_))
 
@@ -37,6 +37,15 @@ def read(folder: Path, *kinds: Any) -> Any:
     network.load_state_dict(stored.state)
     model.network_ = network.requires_grad_(False).eval()
     return model
+
+
+def finished(folder: Path) -> bool:
+    """Return whether a folder has a model that must be kept: any but an estimator whose training was interrupted."""
+    try:
+        report = FORMAT.read(folder).fields.get("report")
+    except BadModel:
+        return is_model(folder)
+    return not (isinstance(report, dict) and report.get("interrupted") is True)
 
 
 def configured(fields: dict[str, Any], kinds: tuple[Any, ...]) -> Any:

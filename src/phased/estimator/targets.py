@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from phased import check
 from phased.estimator.events import Events
+from phased.estimator.ragged import by_variable
+
+LARGEST_TARGET = 1e150  # so that squares are finite
 
 
 class Targets(NamedTuple):
@@ -32,7 +35,7 @@ def targets(events: Events, y: Any) -> Targets:
     """The targets as given to `fit`: (n,), (steps,), or one array for each sequence, whose NaN mean "not known"."""
     check_name(events, getattr(y, "name", None))
     if ragged(y):
-        given = [np.asarray(part) for part in y]
+        given = [as_array(part) for part in y]
         check_count(events, len(given))
         for sequence, (part, steps) in enumerate(zip(given, events.lengths, strict=True)):
             if part.shape != (steps,):
@@ -40,8 +43,9 @@ def targets(events: Events, y: Any) -> Targets:
                     f"y must have a target for each of the {steps} steps of sequence {events.ids[sequence].item()!r}, got shape "
                     f"{part.shape}. Leave NaN where there is none."
                 )
-        return per_step(np.concatenate(given) if given else np.zeros(0))
-    flat = np.asarray(y)
+        kinds = {part.dtype.kind in "UO" for part in given if len(part)}
+        return per_step(np.concatenate([part.astype(object) for part in given] if len(kinds) > 1 else given))
+    flat = as_array(y)
     if flat.ndim != 1:
         raise ValueError(f"y must have one dimension, got shape {flat.shape}. Pass y.ravel(), or fit a model for each column.")
     if len(flat) != len(events) and len(flat) == len(events.time):
@@ -53,6 +57,16 @@ def targets(events: Events, y: Any) -> Targets:
         which = events.ids[at].item()
         raise ValueError(f"y must be known for every sequence, got {flat[at]} for {which!r}. Leave out such sequences.")
     return Targets(flat, None)
+
+
+def as_array(y: Any) -> NDArray[Any]:
+    """Targets as an array. NaN and numbers in a list with text stay what they are, where numpy makes text of them."""
+    found = np.asarray(y)
+    if found.dtype.kind != "U" or isinstance(y, np.ndarray):
+        return found
+    kept = np.empty(found.shape, object)
+    kept[...] = y
+    return kept if unknown(kept).any() else found
 
 
 def per_step(flat: NDArray[Any]) -> Targets:
@@ -112,11 +126,12 @@ def check_copies(events: Events, found: Targets) -> None:
         return
     y = found.y.astype(np.float64)
     if found.counts is not None:
-        step = np.repeat(np.arange(len(events.time)), np.diff(events.entry))
-        for number, name in enumerate(events.variables):
-            own = events.variable == number
-            value = np.full(len(y), np.nan)
-            value[step[own]] = events.value[own]
+        step = by_variable(events, np.repeat(np.arange(len(events.time)), np.diff(events.entry)))
+        for name, steps, values in zip(events.variables, step, by_variable(events, events.value), strict=True):
+            value = np.full(len(y) if len(steps) >= found.counts.sum() else 0, np.nan)
+            if not len(value):  # not measured at every step with a target
+                continue
+            value[steps] = values
             if np.array_equal(value[found.counts], y[found.counts]):
                 raise ValueError(
                     f"the target must not be among the inputs, got {name!r} equal to y at every step. Leave it out, or predict "
@@ -140,9 +155,11 @@ def class_weights(weight: Any, classes: NDArray[Any], encoded: NDArray[np.int64]
         unknown_names = [name for name in weight if name not in classes.tolist()]
         if unknown_names:
             raise ValueError(f"class_weight must have classes of y, {classes.tolist()}, got {unknown_names[0]!r}.")
+        for name, value in weight.items():
+            check.number(f"class_weight of {name!r}", value, low=0.0, high=1e30)
         raw = np.array([float(weight.get(name, 1.0)) for name in classes.tolist()])
     else:
         raise TypeError(f"class_weight must be None, 'balanced' or a dict of classes, got {check.kind(weight)}.")
-    if not (np.isfinite(raw).all() and (raw >= 0).all() and (raw * counts).sum() > 0):
-        raise ValueError(f"class_weight must be finite and not negative, with one above 0, got {raw.tolist()}.")
+    if not (raw * counts).sum() > 0:
+        raise ValueError(f"class_weight must have a class above 0, got {raw.tolist()}.")
     return tuple((raw * len(encoded) / (raw * counts).sum()).tolist())

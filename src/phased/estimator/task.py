@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -149,6 +149,7 @@ class EventTask:
     test: Indices
     size: int
     name: str = field(default="")
+    _order: dict[tuple[int, int], list[Indices]] = field(default_factory=dict, init=False)  # of the latest epoch
 
     def __repr__(self) -> str:
         return f"EventTask({self.name or self.data.digest()}, {self.split_digest()}, size={self.size})"
@@ -170,8 +171,14 @@ class EventTask:
             chosen = self.order(seed, epoch)[index]
         return self.data.batch(chosen)
 
-    @lru_cache(maxsize=1)  # noqa: B019 (the task lives as long as one training)
     def order(self, seed: int, epoch: int) -> list[Indices]:
+        """The batches of an epoch, kept until those of another one are needed."""
+        if (seed, epoch) not in self._order:
+            self._order.clear()
+            self._order[seed, epoch] = self._drawn(seed, epoch)
+        return self._order[seed, epoch]
+
+    def _drawn(self, seed: int, epoch: int) -> list[Indices]:
         """The batches of an epoch: shuffled, sorted by length within pools, and shuffled again; a smaller one is the last."""
         random = np.random.default_rng(np.random.SeedSequence([seed, epoch]))
         shuffled, lengths = random.permutation(self.train), self.data.lengths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phased import files
 from phased.estimator import gates
 from phased.estimator.network import Network
 from phased.estimator.objective import Objective
@@ -22,10 +23,12 @@ from phased.layer import PhasedRNN
 from phased.learn.best import Best
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, fit, flushed_denormals
-from phased.learn.store import Epoch
+from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
 AT_ONCE = 256
 """Sequences that are predicted together."""
+ALL = "all"
+"""The folder, in that of the checkpoint, of the training on all sequences."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,12 @@ def train(
         try:
             curve = fit(task, network, settings, folder, fabric, after, objective=objective, optimizer=optimiser, best=best).curve
         except KeyboardInterrupt:
-            if best is not None:
-                if not best.epoch:
+            if best is not None:  # the last checkpoint has all finished epochs, also those of a training that was continued
+                kept = load_checkpoint(folder / CHECKPOINT)
+                if kept is None or not kept["curve"]:
                     raise
+                curve = [Epoch(*point) for point in kept["curve"]]
+                best.load(kept["best"])
                 best.restore(network)
             interrupted = True
     network.to("cpu").eval()
@@ -106,10 +112,20 @@ def answers(network: Network, data: Sequences, chosen: Any) -> np.ndarray[Any, n
 def place(checkpoint: Path | None) -> Iterator[Path]:
     """The folder of the checkpoint: the user's, or a temporary one."""
     if checkpoint is not None:
+        check_checkpoint(checkpoint)
         yield checkpoint
     else:
         with tempfile.TemporaryDirectory(prefix="phased-") as folder:
             yield Path(folder)
+
+
+def check_checkpoint(folder: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise an error if a checkpoint cannot be written to a folder, or would replace something else or a part of an input."""
+    for place in (folder, folder / ALL):
+        files.writable(place, create=False)
+        for name in (CHECKPOINT, LOG):
+            files.check_output(place / name, inputs)
+        check_log(place)
 
 
 @contextmanager
@@ -123,12 +139,16 @@ def progress(epochs: int, verbose: bool, what: str) -> Iterator[Callable[[Epoch]
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        class Patient(Console):
+            def on_broken_pipe(self) -> None:  # a reader that has enough does not end the training
+                self.quiet = True
+
         with Progress(
             TextColumn(what),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=Patient(stderr=True),
         ) as bar:
             shown = bar.add_task("", total=epochs)
             yield lambda epoch: bar.update(shown, completed=epoch.epoch, description=described(epoch))

@@ -86,7 +86,7 @@ class Fusion(nn.Module):
         self.sensors = nn.ModuleDict(sensors)
         self.encoders = nn.ModuleDict(encoders or {})
         self.merged = merged
-        self.dropout, self.encode_padding = float(dropout), encode_padding
+        self.dropout, self.encode_padding = float(dropout), bool(encode_padding)
         self.hidden_size: int = merged.hidden_size  # type: ignore[assignment]
 
     def forward(

@@ -285,7 +285,9 @@ class FusionStream:
     @torch.no_grad()
     def _encoded(self, name: str, rows: Tensor) -> Tensor:
         """The input of a sensor's layer for samples (N, ...)."""
-        if name in self._encoders and len(rows):
+        if not len(rows):  # whatever its shape, as in `Fusion`
+            rows = torch.zeros(0, self._now.sensors[name].input_size)
+        elif name in self._encoders:
             encoder = self._encoders[name]
             like = next(encoder.parameters(), rows)
             features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
@@ -298,6 +300,6 @@ def moment(t: Any) -> float:
     """One time. Whole numbers stay int: nanoseconds that float64 would round to one number are different times."""
     if type(t) in TIMES and -WHOLE < t < WHOLE:
         return float(t)
-    given = check_events.numbers("time", t)
+    given = check.signed(check_events.numbers("time", t))
     rounded = check_events.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)

@@ -38,6 +38,8 @@ def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> Fabri
 
 def check_device(device: str) -> tuple[str, str]:
     """The type, "cpu" or "cuda", and the number or ""; a ValueError if there is no such device."""
+    if not isinstance(device, str):
+        raise TypeError(f"device must be 'auto', 'cpu' or 'cuda', got {check.kind(device)}. Pass it as text.")
     kind, colon, index = device.partition(":")
     check.choice("device", kind, ("auto", "cpu", "cuda"))
     if colon and kind != "cuda":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,15 +30,21 @@ def sizes(sequences: int, batch: int) -> list[int]:
     return [min(batch, sequences - begin) for begin in range(0, sequences, batch)]
 
 
-def places(epochs: Iterable[int], train: int, test: int, batch: int) -> list[Place]:
-    """All batches of these epochs in the order they are used: in each epoch training, then test."""
-    splits: list[tuple[Split, int]] = [("train", train), ("test", test)]
-    return [
-        Place(split, epoch, number, size)
-        for epoch in epochs
-        for split, sequences in splits
-        for number, size in enumerate(sizes(sequences, batch))
-    ]
+class Places(Sequence[Place]):
+    """All batches of some epochs in the order they are used: in each epoch training, then test. Each is made when needed."""
+
+    def __init__(self, epochs: Sequence[int], train: int, test: int, batch: int) -> None:
+        splits: list[tuple[Split, int]] = [("train", train), ("test", test)]
+        self.epochs = epochs
+        self.each = [(split, at, size) for split, count in splits for at, size in enumerate(sizes(count, batch))]
+
+    def __len__(self) -> int:
+        return len(self.epochs) * len(self.each)
+
+    def __getitem__(self, n: Any) -> Any:
+        epoch, place = divmod(range(len(self))[n], len(self.each))
+        split, at, size = self.each[place]
+        return Place(split, self.epochs[epoch], at, size)
 
 
 def test_places(sequences: int, batch: int) -> list[Place]:
@@ -49,7 +55,7 @@ def test_places(sequences: int, batch: int) -> list[Place]:
 class Batches(Dataset[Batch]):
     """A task's batches as a torch data set, one for each place."""
 
-    def __init__(self, task: Task, seed: int, at: list[Place]) -> None:
+    def __init__(self, task: Task, seed: int, at: Sequence[Place]) -> None:
         self.task, self.seed, self.at = task, seed, at
 
     def __len__(self) -> int:
@@ -59,7 +65,7 @@ class Batches(Dataset[Batch]):
         return self.task.batch(self.seed, *self.at[n])
 
 
-def ahead(task: Task, seed: int, at: list[Place], workers: int = 0) -> Iterator[Batch]:
+def ahead(task: Task, seed: int, at: Sequence[Place], workers: int = 0) -> Iterator[Batch]:
     """The batches in order. Workers start once and prefetch across epochs; without workers each batch is made when needed."""
     # Daemonic processes, such as dask workers, may not have child processes.
     workers = 0 if multiprocessing.current_process().daemon else min(workers, cores())

@@ -75,6 +75,9 @@ class Training:
         check.choice("schedule", self.schedule, SCHEDULES)
         check.number("average", self.average, low=0.0, high=1.0, high_open=True)
         check.number("smoothing", self.smoothing, low=0.0, high=1.0)
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):  # a checkpoint has Python's numbers
+                object.__setattr__(self, name, value.item())
 
     @property
     def steps(self) -> int:
@@ -192,7 +195,7 @@ def fit(
         store.make_room(model, average)
         store.keep(model, step.optimizer, curve, average, best)
     epochs = range(resumed + 1, training.epochs + 1)
-    places = loader.places(epochs, training.train, training.test, training.batch)
+    places = loader.Places(epochs, training.train, training.test, training.batch)
     batches = shares(task, training.batch, training.seed, places, fabric, workers)
     tests = len(loader.sizes(training.test, training.batch))
     with flushed_denormals():

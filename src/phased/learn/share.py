@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
@@ -52,7 +52,7 @@ def shared(batch: Batch, fabric: Fabric) -> Share:
     return Share(share.to(fabric.device), share.labels, batch.labels)
 
 
-def shares(task: Task, size: int, seed: int, places: list[loader.Place], fabric: Fabric, workers: int = 0) -> Iterator[Share]:
+def shares(task: Task, size: int, seed: int, places: Sequence[loader.Place], fabric: Fabric, workers: int = 0) -> Iterator[Share]:
     """This process's parts of the batches of `size` sequences, in order; made on the device if the task can be copied there."""
     if isinstance(task, Placeable):
         placed = task.to(fabric.device, size)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check
+from phased import check, files
 from phased.data.clips import Clip
 from phased.data.clips.cepstrum import RESOLUTIONS
 from phased.data.clips.clip import DAMAGED
@@ -81,7 +81,7 @@ make it again with `phased pack`.
         Raises:
             OSError: it cannot be written.
         """
-        store.write(Path(folder), self.config, self.network.state_dict())
+        store.write(files.named(folder), self.config, self.network.state_dict())
 
     def read(self, clip: Clip, sense: Sense = "both") -> Spoken:
         """Recognise the words of a clip.

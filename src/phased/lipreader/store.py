@@ -30,7 +30,7 @@ def rounded(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def write(folder: Path, config: Config, state: Mapping[str, Tensor]) -> None:
-    """Write the three files, each atomically."""
+    """Write the three files, all or none of them."""
     FORMAT.write(folder, config.fields(), rounded(state), card(config))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ KINDS = {torch.float32: "32", torch.float64: "64"}  # the suffix of the core's f
 
 def load() -> tuple[Any, str | None]:
     """The compiled core, or why there is none and the cure."""
+    if not os.environ.get("PHASED_INSTRUCTION_SET", "set"):  # empty: as if it were not set
+        del os.environ["PHASED_INSTRUCTION_SET"]
     try:
         return import_module("phased._core"), None
     except ImportError as error:

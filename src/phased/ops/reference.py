@@ -18,7 +18,7 @@ def recurrence(
     Steps beyond a sequence's length are closed for every unit: they keep the state, and their output is zero.
     """
     gate = gate.bounded()
-    steps, batch, _ = input.shape
+    steps = len(input)
     valid = None if lengths is None else valid_steps(steps, lengths)
     if valid is not None:  # padding may hold anything, NaN too
         input = torch.where(valid.unsqueeze(-1), input, 0)
@@ -34,5 +34,9 @@ def recurrence(
         peephole = None if weights.peephole is None else weights.peephole.unsqueeze(1)
         state = hold(k_j, cell.propose(from_x, from_h, state, peephole).state, state)
         outputs.append(state[0])
-    output = torch.stack(outputs) if outputs else input.new_zeros(0, batch, weights.hh.shape[1])
+    if outputs:
+        output = torch.stack(outputs)
+    else:  # without a step everything still has a gradient: zeros
+        output = k + sum(tensor.sum() for tensor in (input, *state, *weights.present()))
+        state = tuple(s + output.sum() for s in state)
     return (output if valid is None else torch.where(valid.unsqueeze(-1), output, 0)), state

@@ -23,6 +23,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 def save_as(figure: Figure, path: Path) -> Path:
     """Write the figure as one file in the format of its suffix: .png, .svg or .pdf."""
     form = picture_format(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     return _draw(figure, path, form, ONE_BY_ONE[form])
 
 

@@ -86,6 +86,7 @@ def test_an_unknown_instruction_set_raises_at_first_use():
     code = "import torch; from phased import PhasedLSTM; PhasedLSTM(1, 2)(torch.zeros(3, 1), torch.arange(3))"
     done = under_variable("axv2", code)
     assert "ValueError: PHASED_INSTRUCTION_SET must be avx512, avx2 or baseline, got axv2." in done.stderr
+    assert under_variable("", code).returncode == 0  # empty: as if it were not set
 
 
 def under_variable(name, code):

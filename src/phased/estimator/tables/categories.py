@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased.estimator.ragged import offsets
-from phased.estimator.settings import indicator
+from phased.estimator.settings import OTHER, indicator
 from phased.estimator.tables.sequences import Sequences
 from phased.notice import warn
 
 MOST = 50  # levels of a variable, besides OTHER
 SEQUENCES = 10  # a level occurs in at least so many
 NEW = 0.9  # text with more different values per row is no category
-OTHER = "other"  # the level of all other texts
 
 Levels = Mapping[str, tuple[str, ...]]
 

@@ -18,10 +18,11 @@ def as_ids(column: pl.Series) -> pl.Series:
         return column
     distinct = column.unique().drop_nulls()
     end = ".0" if distinct.str.ends_with(".0").all() else ""
-    for written in (lambda text: text.str.strip_suffix(end), lambda text: text.str.strip_chars().str.strip_suffix(end)):
-        whole = written(distinct).cast(pl.Int64, strict=False)
-        if not whole.null_count() and (whole.cast(pl.String) == written(distinct)).all():
-            return written(column).cast(pl.Int64)
+    for blanks in ("", None):  # None strips blanks
+        text = distinct.str.strip_chars(blanks).str.strip_suffix(end)
+        whole = text.cast(pl.Int64, strict=False)
+        if not whole.null_count() and (whole.cast(pl.String) == text).all():
+            return column.str.strip_chars(blanks).str.strip_suffix(end).cast(pl.Int64)
     return column
 
 

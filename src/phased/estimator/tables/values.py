@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.settings import EMPTY
+
 WORDS = {"true": 1.0, "false": 0.0}
-EMPTY = ("", "na", "n/a", "nan", "null", "none")
 
 
 def filled(column: pl.Series) -> pl.Series:

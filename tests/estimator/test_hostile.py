@@ -1,0 +1,166 @@
+"""Numbers that are not finite or of an unusual size: an error and the state as before, or the batch's answer."""
+
+import copy
+import math
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patients import measured, patients
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor, config
+from phased.model_folder import Malformed
+
+X, Y = patients()
+QUICK = {"units": 6, "epochs": 2, "batch_size": 16, "random_state": 0}
+SEVERAL = [
+    math.nan,
+    math.inf,
+    -math.inf,
+    1e300,
+    -1e300,
+    1e308,
+    10**400,
+    -(10**400),
+    2**53 + 1,
+    np.uint64(2**63 + 5),
+    True,
+    "5",
+    None,
+]
+SEVERAL += [
+    np.float32(101325.3),
+    np.int32(2**31 - 1),
+    np.int8(-5),
+    np.float16(3.3),
+    np.longdouble(7.1),
+    Decimal("NaN"),
+    Decimal(3),
+    1j,
+]
+NUMBERS = st.one_of(st.floats(0, 100), st.floats(0, 100, width=32).map(np.float32), st.integers(0, 50).map(np.int32))
+HOSTILE = st.one_of(NUMBERS, NUMBERS, NUMBERS, st.floats(), st.integers(), st.sampled_from(SEVERAL))
+
+
+EVENTS = st.lists(st.tuples(HOSTILE, st.dictionaries(st.sampled_from(X.variables), HOSTILE, max_size=3)), max_size=9)
+
+
+@pytest.mark.filterwarnings("ignore:Sequence")
+@given(st.sampled_from(["classifier", "of_three", "regressor"]), HOSTILE, EVENTS)
+@settings(max_examples=150)
+def test_online_equals_the_batch_or_raises_and_changes_nothing(request, name, age, events):
+    model, static, taken, answers = request.getfixturevalue(name), math.nan, [], []
+    try:
+        online, static = model.online(static={"Age": age}), float(age)
+    except (TypeError, ValueError):
+        online = model.online()
+    for time, values in events:
+        before = online.dump()
+        try:
+            answers.append(np.ravel(online.push(time, values))[-1])
+            taken.append((float(time), [float(values.get(each, math.nan)) for each in X.variables]))
+        except (TypeError, ValueError):
+            assert online.dump() == before
+    assert np.isfinite(answers).all()
+    if taken:
+        times, rows = zip(*taken, strict=True)
+        alike = {"variables": X.variables, "static": [[static, math.nan]], "statics": X.statics, "unit": "h"}
+        one = Events.of([times], [rows], **alike)
+        if name == "regressor":
+            assert np.allclose(answers, model.predict(one), atol=1e-4 * model.spread_)
+        else:
+            assert abs(answers[-1] - model.predict_proba(one)[0, -1]) < 1e-4
+
+
+@pytest.mark.parametrize("size", [2.0**-990, 2.0**-600, 2.0**600, 2.0**980])
+def test_the_size_of_a_variable_or_a_target_changes_no_bit(size):
+    sized = replace(X, value=X.value * np.where(X.variable == 0, size, 1.0), static=X.static * [size, 1.0])
+    model, plain = (PhasedClassifier(**QUICK).fit(events, Y) for events in (sized, X))
+    assert np.array_equal(model.predict_proba(sized), plain.predict_proba(X))
+    size = min(size, 2.0**480)
+    sized, plain = (PhasedRegressor(**QUICK).fit(X, y).evaluate(X, y) for y in (Y * size, Y * 1.0))
+    assert sized == {"r2": plain["r2"], "rmse": plain["rmse"] * size, "mae": plain["mae"] * size}
+
+
+@pytest.mark.parametrize("number", [1e301, -1.7e308])
+def test_what_is_too_large_is_refused_before_training(classifier, number):
+    value, static, time = X.value.copy(), X.static.copy(), X.time.copy()
+    value[7], static[3, 0], time[X.offset[4] - 1] = number, number, abs(number)
+    for field, changed, message in (
+        ("value", value, r"Temp must be from -1e\+300 to 1e\+300, got .* in sequence 'p000' at time 29.1"),
+        ("static", static, r"Age must be from -1e\+300 to 1e\+300, got .* in sequence 'p003'"),
+        ("time", time, r"time must be from -2\*\*53 to 2\*\*53, got .* in sequence 'p003'"),
+    ):
+        for call in (PhasedClassifier(**QUICK).fit, classifier.evaluate):
+            with pytest.raises(ValueError, match=message):
+                call(replace(X, **{field: changed}), Y)
+    with pytest.raises(ValueError, match=r"y must be from -1e\+150 to 1e\+150, got"):
+        PhasedRegressor(**QUICK).fit(X, np.where(Y, number, 0.0))
+
+
+def test_an_answer_that_is_not_finite_is_an_error_that_names_the_sequence(classifier, regressor):
+    for model, message in ((classifier, "got nan in sequence 'p000'"), (regressor, "got nan in sequence 'p000' at time 0.13")):
+        broken = copy.deepcopy(model)
+        broken.network_.head.bias.data.fill_(math.nan)
+        with pytest.raises(ValueError, match=f"the answer must be finite, {message}"):
+            broken.predict(X)
+        online = broken.online()
+        before = online.dump()
+        with pytest.raises(ValueError, match="the answer must be finite, got nan for this event"):
+            online.push(1.0, {"HR": 80.0})
+        assert (online.dump(), online.time) == (before, None)
+
+
+@pytest.mark.parametrize("name", ["clock", "x", "columns", "read", "recent", "first", "since", "totals", "sums", "state"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_state_with_a_number_that_is_not_finite_is_refused(classifier, name, bad):
+    online = classifier.online()
+    online.push(1.0, {"HR": 80.0})
+    arrays = safetensors.numpy.load(online.dump())
+    arrays[name].flat[-1] = bad
+    with pytest.raises(ValueError, match="state must have finite numbers"):
+        classifier.online(state=safetensors.numpy.save(arrays))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, 1e308])
+@pytest.mark.parametrize(
+    "place",
+    [("scaling", "values", "factor"), ("scaling", "values", "high"), ("scaling", "gap"), ("target", "spread"), ("longest",)],
+)
+def test_a_configuration_that_makes_no_finite_numbers_is_refused(regressor, place, number):
+    fields = copy.deepcopy(config.describe(regressor, ""))
+    *path, last = place
+    inner = fields
+    for part in path:
+        inner = inner[part]
+    inner[last] = [number] * len(inner[last]) if isinstance(inner[last], list) else number
+    if (last, number) != ("longest", 1e308):
+        with pytest.raises(Malformed):
+            config.apply(PhasedRegressor(), fields)
+
+
+@pytest.mark.filterwarnings("ignore:.* units open at no step")
+@pytest.mark.parametrize("times", ["irregular", "a grid", "one step"])
+def test_the_smallest_budget_gives_a_model_with_updates(times):
+    steps = {"irregular": X.lengths, "a grid": [5] * 60, "one step": [1] * 60}[times]
+    clocks = np.split(X.time, X.offset[1:-1]) if times == "irregular" else [np.arange(n) for n in steps]
+    events = Events.of(clocks, [np.random.default_rng(n).normal(size=(len(clock), 1)) for n, clock in enumerate(clocks)])
+    with pytest.raises(ValueError, match="updates must be at least") as refused:
+        PhasedClassifier(updates=1e-6, **QUICK).fit(events, Y)
+    least = float(str(refused.value).split()[5].rstrip(","))
+    for budget in (least, min(1.0, 2 * least)):
+        assert 0 < PhasedClassifier(updates=budget, **QUICK).fit(events, Y).report_.updates <= budget
+
+
+def test_events_at_one_time_are_steps_of_their_own():
+    times = [np.sort(np.random.default_rng(n).integers(0, 5, 1 + n % 9)).astype(float) for n in range(40)]
+    values = [np.random.default_rng(n).normal(n % 2, 1, (len(time), 1)) for n, time in enumerate(times)]
+    events = Events.of(times, values)
+    model = PhasedRegressor(**QUICK).fit(events, [time + n % 2 for n, time in enumerate(times)])
+    assert (model.scaling_.gap, model.report_.gap) == (1.0, 1.0)
+    online = [(one.push(*event)) for n in range(40) for one in [model.online()] for event in measured(events, n)]
+    assert np.allclose(online, model.predict(events), atol=1e-5)

@@ -1,0 +1,213 @@
+"""Whatever is at the place of an output, of any writer, is written as it should be or refused before any work."""
+
+import csv
+import fcntl
+import os
+import signal
+import stat
+from contextlib import nullcontext
+from pathlib import Path
+from typing import get_args, get_type_hints
+from unittest import mock
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from typer.models import ArgumentInfo, OptionInfo
+from typer.testing import CliRunner
+
+from patients import patients
+from phased import PhasedLSTM, files
+from phased.classifier import Classifier
+from phased.cli.app import app
+from phased.data import encode
+from phased.estimator import PhasedClassifier
+from phased.estimator.store import finished
+from phased.learn.store import Store
+from recordings import network, recording
+
+X, Y = patients(30)
+FIT = ("fit", "t.csv", "--labels", "l.csv", "--unit", "h", "--device", "cpu", "--epochs", "3", "--out")
+PIPE_SIZE = 1031  # F_SETPIPE_SZ
+
+
+def call(*arguments):
+    return CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}).invoke(app, [str(each) for each in arguments])
+
+
+def write(path, header, rows):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def table(folder):
+    """A wide table and its labels."""
+    rows = ([X.ids[s], t, *row] for s, t, row in zip(X.sequence, X.time, X.dense(), strict=True))
+    write(folder / "t.csv", ["id", "time", *X.variables], (["" if each != each else each for each in row] for row in rows))
+    write(folder / "l.csv", ["id", "target"], zip(X.ids, Y, strict=True))
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Inputs and models of commands."""
+    folder = tmp_path_factory.mktemp("outputs")
+    table(folder)
+    (folder / "rec.bin").write_bytes(encode(recording(50)))
+    Classifier.of(network()).save(folder / "events")
+    (folder / "parts").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        made = call(*FIT, "m")
+    assert made.exit_code == 0, made.output
+    return folder
+
+
+# Of each writer: the output's name, an input, the model, the first work, and the call.
+WRITERS = {
+    "write_whole": ("x", None, None, "tempfile.mkdtemp", lambda path, _: files.write_whole(path, b"new")),
+    "layer": ("x", None, None, "phased.PhasedLSTM.state_dict", lambda path, _: PhasedLSTM(2, 3).save(path)),
+    "model": ("model.safetensors", None, None, "safetensors.torch.save", lambda path, _: MODEL.save(path.parent)),
+    "predict": (
+        *("x.csv", "t.csv", "m", "phased.estimator.Events.read_with_times"),
+        lambda path, at: call("predict", at / "m", at / "t.csv", "--out", path),
+    ),
+    "picture": (
+        *("x.png", "rec.bin", "events", "phased.classifier.Classifier.classify"),
+        lambda path, at: call("classify", at / "rec.bin", "--model", at / "events", "--picture", path),
+    ),
+}
+MODEL = Classifier.of(network())
+NODES = {"FIFO": (stat.S_IFIFO, 0), "socket": (stat.S_IFSOCK, 0), "device": (stat.S_IFCHR, os.makedev(1, 3))}
+REFUSED = {"dangling link", "folder", "socket", "link to the input", "link into the model", "input"}
+
+
+def state(folder):
+    """Kind and content of everything in a folder."""
+    found = ((path, os.lstat(path)) for path in folder.rglob("*"))
+    return {path: (what.st_mode, what.st_rdev, path.read_bytes() if path.is_file() else b"") for path, what in found}
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(["missing", "file", "link", *NODES, *REFUSED]), st.sampled_from(sorted(WRITERS)))
+def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_lost(folder, kind, writer):
+    name, given, model, work, run = WRITERS[writer]
+    assume(given is not None or not kind.endswith(("input", "model")))
+    target, place, pipe = folder / "target", folder / "parts" / name, None
+    links = {"link": target, "dangling link": folder / "nowhere", "link to the input": folder / str(given)}
+    links["link into the model"] = folder / str(model) / "config.json"
+    target.write_bytes(b"old")
+    if kind in NODES:
+        try:
+            os.mknod(place, 0o600 | NODES[kind][0], NODES[kind][1])
+        except PermissionError:
+            assume(False)
+    elif kind in links:
+        place.symlink_to(links[kind])
+    elif kind == "input":
+        os.link(folder / given, place)
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "file":
+        place.write_bytes(b"old")
+    if kind == "FIFO":
+        pipe = os.open(place, os.O_RDWR | os.O_NONBLOCK)
+        fcntl.fcntl(pipe, PIPE_SIZE, 2**20)
+    before, message = state(folder), ""
+    try:
+        with mock.patch(work, side_effect=AssertionError("work was done")) if kind in REFUSED else nullcontext():
+            try:
+                result = run(place, folder)
+                message = result.stderr if result is not None and result.exit_code else ""
+            except OSError as error:
+                message = str(error)
+        after, written = state(folder), target if kind == "link" else place
+        if message:
+            assert kind in REFUSED or writer == "model"
+            assert after == before
+            assert str(place.parent if writer == "model" else place) in message
+        else:
+            assert kind not in REFUSED
+            assert all(
+                after[path][:2] == was[:2] and (path in (written, place) or after[path] == was) for path, was in before.items()
+            )
+            assert kind == "device" or len(os.read(pipe, 2**20) if pipe else after[written][2]) > 2
+            assert after[written][2] != b"old"
+    finally:
+        os.close(pipe) if pipe else None
+        for path in (folder / "parts").iterdir():
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def test_an_empty_name_is_refused_by_every_command_for_every_path():
+    tried = 0
+    for command in app.registered_commands:
+        name, arguments = command.callback.__name__, 0
+        for hint in get_type_hints(command.callback, include_extras=True).values():
+            what, *about = get_args(hint) or (hint,)
+            if "Path" in str(what):
+                option = [about[0].default] if isinstance(about[0], OptionInfo) else ["x"] * arguments
+                result = call(name, *option, "")
+                assert (result.exit_code, "must have a name" in result.output) == (2, True), (name, option, result.output)
+                tried += 1
+            arguments += bool(about) and isinstance(about[0], ArgumentInfo)
+    assert tried >= 28
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("new/m", "--missing", "HR=nan"), "finite number, such as Height=-1, got 'HR=nan'"),
+        (("new/m", "--missing", "Height=tall"), "--missing must be NAME=NUMBER or NUMBER"),
+        (("new/m", "--seed", "-1"), "--seed"),
+        (("new/m", "--checkpoint", "t.csv"), "cannot write to the folder 't.csv': it is a file"),
+        (("new/m", "--checkpoint", "foreign"), "'foreign/epochs.ndjson' must be the log of a training"),
+        (("t.csv/m",), "cannot write to the folder 't.csv/m'"),
+        (("taken",), "got one with 'model.safetensors'"),
+        (("new/m", "--labels", "\udcff.csv"), "must be UTF-8"),
+    ],
+)
+def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path)
+    for path in ("taken/model.safetensors", "foreign"):
+        Path(path).mkdir(parents=True)
+    Path("foreign/epochs.ndjson").write_text('{"mine": 1}\n')
+    before = state(tmp_path)
+    with mock.patch("phased.estimator.Events.read_with_times", side_effect=AssertionError("the table was read")):
+        result = call(*FIT, *arguments)
+    assert result.exit_code in (1, 2)
+    assert message in result.output
+    assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize("checkpoint", [(), ("--checkpoint", "c")])
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_fit_that_is_stopped_keeps_a_finished_model_and_continues(tmp_path, monkeypatch, sent, code, checkpoint):
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path)
+    keep = Store.keep
+
+    def stopping(store, model, optimiser, curve, *others):
+        keep(store, model, optimiser, curve, *others)
+        if len(curve) == stop:
+            os.kill(os.getpid(), sent)
+
+    monkeypatch.setattr(Store, "keep", stopping)
+    stop = 0
+    result = call(*FIT, "m", *checkpoint)
+    assert result.exit_code == code
+    assert "There is no model yet" in result.stderr
+    assert not Path("m").exists()
+    for stop in (1, 2):  # an unfinished model is replaced
+        result = call(*FIT, "m", *checkpoint)
+        assert (result.exit_code, "The unfinished model is in 'm'. The same command" in result.stderr) == (code, True)
+        assert f"epochs           {stop}, the best is {stop}, interrupted" in result.stdout
+        assert not finished(Path("m"))
+    stop = 99
+    assert call(*FIT, "m", *checkpoint).exit_code == 0
+    assert finished(Path("m"))
+    before, stop = state(Path("m")), 1
+    result = call(*FIT, "m", "--seed", "1")
+    assert (result.exit_code, "is in 'm.unfinished'. The finished model in 'm' is as it was." in result.stderr) == (code, True)
+    assert state(Path("m")) == before
+    assert len(PhasedClassifier.load("m.unfinished").report_.curve) == 1
