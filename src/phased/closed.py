@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased import check, clocks
+from phased import check, clocks, ops
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
-from phased.openings import Closed
 from phased.schedule import CHUNK
 
 
@@ -46,12 +45,7 @@ def never_open(rnn: PhasedRNN, time: Any, lengths: Any = None) -> Tensor:
         tensor([[False,  True]])
     """
     times = _times(rnn, time, lengths)
-    masks = []
-    for gate in _gates(rnn):
-        mask = torch.zeros(rnn.hidden_size, dtype=torch.bool, device=rnn.device)
-        mask[_closed_units(gate, times)] = True
-        masks.append(mask)
-    return torch.stack(masks)
+    return torch.stack([_closed(gate, times) for gate in _gates(rnn)])
 
 
 def wake(rnn: PhasedRNN, time: Any, lengths: Any = None) -> int:
@@ -89,7 +83,7 @@ def wake(rnn: PhasedRNN, time: Any, lengths: Any = None) -> int:
         raise ValueError("time must have at least one step, got none. Pass the times of the training data.")
     changed = 0
     for index, gate in enumerate(_gates(rnn)):
-        units = _closed_units(gate, times)
+        units = _closed(gate, times).nonzero().flatten()
         if len(units):
             asleep = gate.of(units)
             # The step whose phase is the least goes to the middle of the open phase, where the gate is fully open.
@@ -113,12 +107,9 @@ def _gates(rnn: PhasedRNN) -> list[TimeGate]:
         return [gate._replace(leak=0.0) for gate in rnn.gates()]
 
 
-def _closed_units(gate: TimeGate, times: Tensor) -> Tensor:
-    """The indices of the units that are open at none of the times."""
-    closed = Closed(gate)
-    closed.compare(gate, times, None)
-    closed.drop()
-    return closed.units
+def _closed(gate: TimeGate, times: Tensor) -> Tensor:
+    """Whether each unit is closed at all of the times, (H,) bool."""
+    return ~ops.count(gate, times.unsqueeze(1), None).any(0)
 
 
 def _least_phase(gate: TimeGate, times: Tensor) -> Tensor:

@@ -12,8 +12,8 @@ from typing import NamedTuple, Self
 import torch
 
 import phased
-from phased import files
-from phased.classifier import count, store
+from phased import files, ops
+from phased.classifier import store
 from phased.classifier.config import About, Config
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.network import sizes_of
@@ -235,7 +235,8 @@ class Classifier:
 
     def updates(self, recording: Recording) -> int:
         """The number of updates of units that a recording takes, in all layers; its times alone decide it."""
-        return count.updates(self._gates, recording.time / MICROSECONDS)
+        clock = torch.from_numpy(recording.time / MICROSECONDS).unsqueeze(1)
+        return sum(int(ops.count(gate, clock, None).sum()) for gate in self._gates)
 
     def _check(self, recording: Recording) -> None:
         if not len(recording):
