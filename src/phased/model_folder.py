@@ -154,8 +154,10 @@ def is_model(folder: Path) -> bool:
     """Return whether a folder has the files of a model of any kind, also of a damaged one."""
     for name, mark in ((CONFIG, b'"format": "phased '), (PARAMETERS, b'{"__metadata__":{"%s":' % ENTRY.encode())):
         with suppress(OSError):
-            if (folder / name).is_file() and mark in (folder / name).read_bytes()[:1024]:
-                return True
+            if (folder / name).is_file():
+                with (folder / name).open("rb") as file:
+                    if mark in file.read(1024):
+                        return True
     return False
 
 

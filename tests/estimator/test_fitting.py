@@ -10,7 +10,6 @@ from sklearn.exceptions import NotFittedError
 from patients import patients
 from phased import updates
 from phased.estimator import PhasedClassifier, PhasedRegressor, training
-from phased.estimator.defaults import EPOCHS
 from phased.estimator.inputs import elapsed
 from phased.learn.store import CHECKPOINT, load_checkpoint
 
@@ -205,7 +204,7 @@ def test_progress_is_shown_on_demand_with_rich_or_without(installed, capsys, mon
 
 
 def test_the_defaults_leave_room_for_early_stopping():
-    assert PhasedClassifier().epochs == EPOCHS > PhasedClassifier().patience
+    assert PhasedClassifier().epochs == 100 > PhasedClassifier().patience
 
 
 @pytest.mark.parametrize("when", ["first", "again"])

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 import phased
 from phased.bench.kept import kept
 from phased.estimator import PhasedClassifier, PhasedRegressor
-from phased.estimator.defaults import EPOCHS
 
 CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
 SHORTEST, LONGEST = 2, 31
@@ -138,7 +137,7 @@ class Plan:
     """
 
     seeds: int = 3
-    epochs: int = EPOCHS
+    epochs: int = PhasedClassifier.epochs
     part: int = 1
 
     def fits(self) -> list[Fit]:

@@ -19,7 +19,6 @@ from sklearn.model_selection import StratifiedKFold
 import phased
 from phased.bench.kept import kept
 from phased.estimator import Events, PhasedClassifier
-from phased.estimator.defaults import EPOCHS, UNITS
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
 MISSING = {"Height": -1, "Weight": -1}
@@ -44,8 +43,8 @@ class Plan:
     cells: tuple[str, ...] = tuple(CELLS)
     seeds: int = 5
     folds: int = 5
-    units: int = UNITS
-    epochs: int = EPOCHS
+    units: int = PhasedClassifier.units
+    epochs: int = PhasedClassifier.epochs
 
     def fits(self) -> list[Fit]:
         """All fits; cells take turns, so that changes of the machine's speed affect all of them."""

@@ -22,7 +22,7 @@ from phased.cli.errors import uninterrupted
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 from phased.estimator.store import finished, read
 from phased.estimator.training import check_checkpoint
-from phased.model_folder import check_finite, check_free
+from phased.model_folder import check_free
 
 TASKS = ("auto", "classes", "numbers")
 
@@ -104,7 +104,6 @@ def fit(
     check.choice("--task", task, TASKS)
     check_folders(source, labels, out, options["checkpoint"])  # before the training, which may take long
     events, y = labels.of(table.read(source)[0])
-    check_finite({"settings": events.settings.to_json(), "options": options})
     numbers = task == "numbers" or (task == "auto" and fractions(y))
     kind: Any = PhasedRegressor if numbers else PhasedClassifier
     model = kind(verbose=True, **options).fit(events, y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phased import check, files
 from phased.estimator import checks, gates, training
-from phased.estimator.defaults import batch_size
+from phased.estimator.config import plain
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.needs import require
@@ -27,11 +27,11 @@ from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.splits import split
 from phased.estimator.targets import Targets, check_copies, targets
-from phased.estimator.task import EventTask, Sequences, in_batches
+from phased.estimator.task import EventTask, Sequences, batch_size, in_batches
 from phased.layer import PhasedRNN
 from phased.learn.device import check_device
 from phased.learn.loop import Training
-from phased.model_folder import MOST
+from phased.model_folder import MOST, check_finite
 
 CLIP = 1.0
 """Largest norm of the gradients."""
@@ -41,26 +41,8 @@ MEASURED = 256
 """Sequences of which inputs are measured together."""
 
 
-class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """The part of `PhasedClassifier` and `PhasedRegressor` that does not depend on the kind of target."""
-
-    kind: ClassVar[str]
-
-    units: int
-    updates: float | None
-    cell: str
-    learning_rate: float
-    weight_decay: float
-    dropout: float
-    batch_size: int | None
-    epochs: int
-    patience: int
-    validation: float
-    refit: bool | np.bool_
-    device: str
-    random_state: Any
-    checkpoint: Any
-    verbose: bool
+class Fitted:
+    """What `fit` leaves in an estimator."""
 
     columns_: checks.Columns
     scaling_: Scaling
@@ -69,6 +51,32 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     table_: Events
     longest_: float
     fitted_with_: dict[str, Any]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
+    """The part of `PhasedClassifier` and `PhasedRegressor` that does not depend on the kind of target.
+
+    docs/estimator.md says how the defaults were chosen.
+    """
+
+    kind: ClassVar[str]
+
+    units: int = 32
+    updates: float | None = None
+    cell: str = "phased_lstm"
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-2
+    dropout: float = 0.5
+    batch_size: int | None = None
+    epochs: int = 100
+    patience: int = 5
+    validation: float = 0.1
+    refit: bool | np.bool_ = True
+    device: str = "auto"
+    random_state: Any = None
+    checkpoint: Any = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None = None) -> Self:
         """Train on sequences.
@@ -119,6 +127,8 @@ class PhasedEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._shared = None
         self.fitted_with_ = self.get_params(deep=False)
         events = checks.as_events(X)
+        parameters = {name: plain(value) for name, value in self.fitted_with_.items()}
+        check_finite({**parameters, "table": events.settings.to_json()})  # what could not be saved is not trained
         checks.check_range(events)
         found = targets(events, y)
         check_copies(events, found)

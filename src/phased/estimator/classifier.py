@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,13 @@ from sklearn.base import ClassifierMixin
 
 from phased.estimator import metrics
 from phased.estimator.base import PhasedEstimator
-from phased.estimator.defaults import CELL, DECAY, DROPOUT, EPOCHS, PATIENCE, RATE, UNITS, VALIDATION
 from phased.estimator.events import Events
 from phased.estimator.objective import Objective
 from phased.estimator.saving import SavedMixin
 from phased.estimator.targets import Targets, class_weights
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: ignore[misc]
     """A Phased LSTM that classifies sequences of measurements at uneven times, with scikit-learn's conventions.
 
@@ -58,45 +59,9 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
         (40, 2)
     """
 
-    kind = "classifier"
-    classes_: NDArray[Any]
-
-    def __init__(
-        self,
-        *,
-        units: int = UNITS,
-        updates: float | None = None,
-        class_weight: Any = None,
-        cell: str = CELL,
-        learning_rate: float = RATE,
-        weight_decay: float = DECAY,
-        dropout: float = DROPOUT,
-        batch_size: int | None = None,
-        epochs: int = EPOCHS,
-        patience: int = PATIENCE,
-        validation: float = VALIDATION,
-        refit: bool = True,
-        device: str = "auto",
-        random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.units = units
-        self.updates = updates
-        self.class_weight = class_weight
-        self.cell = cell
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.patience = patience
-        self.validation = validation
-        self.refit = refit
-        self.device = device
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    kind: ClassVar[str] = "classifier"
+    class_weight: Any = None
+    classes_: NDArray[Any] = field(init=False)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class.

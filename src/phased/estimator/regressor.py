@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from sklearn.base import RegressorMixin
 from phased import check
 from phased.estimator import metrics
 from phased.estimator.base import PhasedEstimator
-from phased.estimator.defaults import CELL, DECAY, DROPOUT_OF_NUMBERS, EPOCHS, PATIENCE, RATE, UNITS, VALIDATION
 from phased.estimator.events import Events
 from phased.estimator.objective import Objective
 from phased.estimator.saving import SavedMixin
@@ -19,6 +19,7 @@ from phased.estimator.scaling import center_and_spread
 from phased.estimator.targets import LARGEST_TARGET, Targets
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ignore[misc]
     """A Phased LSTM that predicts a number from measurements at uneven times, with scikit-learn's conventions.
 
@@ -57,44 +58,10 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         (40,)
     """
 
-    kind = "regressor"
-    center_: float
-    spread_: float
-
-    def __init__(
-        self,
-        *,
-        units: int = UNITS,
-        updates: float | None = None,
-        cell: str = CELL,
-        learning_rate: float = RATE,
-        weight_decay: float = DECAY,
-        dropout: float = DROPOUT_OF_NUMBERS,
-        batch_size: int | None = None,
-        epochs: int = EPOCHS,
-        patience: int = PATIENCE,
-        validation: float = VALIDATION,
-        refit: bool = True,
-        device: str = "auto",
-        random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.units = units
-        self.updates = updates
-        self.cell = cell
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.patience = patience
-        self.validation = validation
-        self.refit = refit
-        self.device = device
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    kind: ClassVar[str] = "regressor"
+    dropout: float = 0.1  # less than for classes: the answer is the sum of what is not zeroed
+    center_: float = field(init=False)
+    spread_: float = field(init=False)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted numbers.

@@ -22,7 +22,15 @@ POOL = 16
 AT_ONCE = 256
 """Sequences that are summarised together."""
 
+MOST_IN_BATCH, LEAST_IN_BATCH, BATCHES = 64, 8, 40
+"""Sequences in a batch, and batches in an epoch: small data sets have smaller batches, so that an epoch has enough steps."""
+
 Indices = NDArray[np.int64]
+
+
+def batch_size(given: int | None, sequences: int) -> int:
+    """Return the batch size of a training with so many sequences."""
+    return given or max(LEAST_IN_BATCH, min(MOST_IN_BATCH, sequences // BATCHES))
 
 
 class Places(NamedTuple):
