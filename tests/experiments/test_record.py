@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.experiments import catalogue
-from phased.experiments.fields import LARGEST, Malformed
-from phased.experiments.record import SCHEMA, Gates, Record, parse
+from phased.experiments.record import SCHEMA, Gates, Malformed, Record, parse
 from phased.learn.store import Epoch, Score
 from records import ADDED_BY_SCHEMA_2, older
 from training import execute, tiny_run
 
 COMMITTED = Path(__file__).parents[2] / "results"
 
-# Numbers that float32 can compute; nan stands for all that is not finite.
-numbers = st.floats(-LARGEST, LARGEST) | st.just(math.nan)
+# nan stands for all that is not finite.
+numbers = st.floats(allow_infinity=False, allow_nan=False) | st.just(math.nan)
 shares = st.none() | st.floats(0, 1)
 texts = st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=20)
 settings = st.dictionaries(
@@ -114,12 +113,6 @@ def test_a_newer_schema_is_refused_with_the_cure(schema, result):
         parse(json.dumps(result() | {"schema": schema}))
 
 
-@pytest.mark.parametrize("schema", [0, -1, "2", None, 1.5, True])
-def test_a_schema_that_is_none_is_refused_by_name(schema, result):
-    with pytest.raises(Malformed, match="'schema' must be"):
-        parse(json.dumps(result() | {"schema": schema}))
-
-
 def test_an_older_file_has_defaults_for_what_its_schema_had_not(result):
     line = result(leak=0.0, openness_cost=0.1)
     new, old = (parse(json.dumps(each)) for each in (line, older(line)))
@@ -133,29 +126,6 @@ def test_an_older_file_has_defaults_for_what_its_schema_had_not(result):
 def test_a_record_without_a_study_is_of_the_study_named_like_its_experiment(result):
     assert parse(json.dumps(result() | {"study": ""})).study == "frequency"
     assert json.loads(parse(json.dumps(older(result()))).line())["study"] == "frequency"
-
-
-@pytest.mark.parametrize("key", ["study", "variant", "data"])
-def test_a_place_that_is_no_text_is_refused_by_name(key, result):
-    with pytest.raises(Malformed, match=f"'{key}' must be of type str"):
-        parse(json.dumps(result() | {key: 3}))
-
-
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ([], "'evaluations' must be of type dict"),
-        ({"dark": 0.5}, "'dark' must be of type dict"),
-        ({"dark": SCORE | {"sequences": 0}}, "'sequences' must be from 1"),
-        ({"dark": SCORE | {"updates": 1.5}}, "'updates' must be from 0 to 1"),
-        ({"dark": SCORE | {"test": "good"}}, "'test' must be a number"),
-        ({"dark": {}}, "it has no 'test'"),
-        ({str(n): SCORE for n in range(1001)}, "'evaluations' must hold at most 1000 objects, got 1001"),
-    ],
-)
-def test_evaluations_that_are_none_are_refused_by_name(wrong, message, result):
-    with pytest.raises(Malformed, match=message):
-        parse(json.dumps(result() | {"evaluations": wrong}))
 
 
 @pytest.mark.skipif(not COMMITTED.is_dir(), reason="source packages have no results")
@@ -208,33 +178,11 @@ def test_what_a_result_has_beyond_the_needed_is_no_reason_to_refuse_it(result, n
     assert parse(json.dumps(line)).model == "lstm"
 
 
-WRONG = {
-    "no experiment": ("experiment", None),
-    "seed as text": ("seed", "0"),
-    "seed as a truth": ("seed", True),
-    "settings as a list": ("settings", []),
-    "no epoch": ("curve", []),
-    "epochs that are numbers": ("curve", [1, 2]),
-    "an epoch without its number": ("curve", [{"loss": 1.0, "test": 0.5, "seconds": 1.0}]),
-    "a test that is text": ("curve", [{"epoch": 1, "loss": 1.0, "test": "good", "seconds": 1.0}]),
-    "wall as text": ("wall", "long"),
-    "wall beyond all numbers": ("wall", 10**400),
-    "gates without periods": ("gates", {"shift": {"before": [], "after": []}}),
-    "gates of two sizes": (
-        "gates",
-        {name: {"before": [0.1] * n, "after": [0.1] * n} for n, name in ((1, "period"), (2, "shift"), (1, "ratio_on"))},
-    ),
-}
-
-
-@pytest.mark.parametrize("key, value", WRONG.values(), ids=WRONG.keys())
-def test_a_result_with_a_part_missing_or_of_another_kind_is_refused_by_name(key, value, result):
+@pytest.mark.parametrize("key", ["experiment", "seed", "settings", "curve", "wall"])
+def test_a_result_with_a_part_missing_is_refused_by_name(key, result):
     line = result()
-    if value is None:
-        del line[key]
-    else:
-        line[key] = value
-    with pytest.raises(Malformed, match="|".join((key, "epoch", "test"))):
+    del line[key]
+    with pytest.raises(Malformed, match=f"it has no '{key}'|argument: '{key}'"):
         parse(json.dumps(line))
 
 

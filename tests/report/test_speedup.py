@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from phased.cli.report import drawn
 from phased.report.drawing.speedup import PANELS, draw_speedup, ratios, save_speedup
 
 BATCHES, UNITS = (8, 32), (64, 128, 256)
@@ -32,32 +33,16 @@ def test_there_is_a_line_for_each_number_of_sequences(tmp_path):
         for line in lines:
             assert list(line.get_xdata()) == list(UNITS)
             assert list(line.get_ydata()) == pytest.approx([units * (1 + leak) * SLOWER[peer] / 100 for units in UNITS])
-    file = tmp_path / "cuda.json"
-    file.write_text(json.dumps(measured))
-    assert [path.name for path in save_speedup(file, tmp_path)] == ["speedup.png", "speedup.svg"]
+    assert [path.name for path in save_speedup(measured, tmp_path)] == ["speedup.png", "speedup.svg"]
 
 
 def test_a_file_without_the_measurements_has_no_picture(tmp_path):
-    file = tmp_path / "cuda.json"
-    file.write_text(json.dumps({"train": []}))
-    assert save_speedup(file, tmp_path) == []
+    assert save_speedup({"train": []}, tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"", "not JSON"),
-        (json.dumps({"grid": {}}).encode(), "'grid' must be of type list"),
-        (json.dumps({"grid": []}).encode(), "'grid' has no row with a leak of 0"),
-        (json.dumps(benchmark(work=None)).encode(), "'work' must be of type dict"),
-        (json.dumps({"grid": [{"leak": 0.0}]}).encode(), "'grid' has a row without 'nn.LSTM float32'. Run `phased bench cuda`"),
-        (json.dumps(benchmark(ours={"median": 0})).encode(), "'median' must be a number above 0"),
-        (json.dumps(benchmark() | {"machine": {}}).encode(), "it has no 'gpu'"),
-    ],
-)
-def test_a_broken_file_is_named(tmp_path, content, message):
+@pytest.mark.parametrize("content", [b"", json.dumps({"grid": {}}).encode(), json.dumps(benchmark(work=None)).encode()])
+def test_a_broken_file_is_named(tmp_path, content):
     file = tmp_path / "cuda.json"
     file.write_bytes(content)
-    with pytest.warns(UserWarning, match=message) as warned:
-        assert save_speedup(file, tmp_path) == []
-    assert str(file) in str(warned[0].message)
+    with pytest.warns(UserWarning, match=r"cuda\.json': skipped, it is not the file of a benchmark"):
+        assert drawn(file, save_speedup, tmp_path) == []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import json
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -22,11 +25,20 @@ def report(console: Console, results: Path, out: Path) -> list[Path]:
         files = save_report(reading, results, out)
         for name, draw in (("cpu", save_growth), ("cuda", save_speedup)):
             bench = results / "bench" / f"{name}.json"
-            if os.path.lexists(bench):  # a FIFO or a broken link is named in a warning
-                files += draw(bench, out)
+            if bench.exists():
+                files += drawn(bench, draw, out)
     for file in files:
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
     return files
+
+
+def drawn(bench: Path, draw: Callable[[Any, Path], list[Path]], out: Path) -> list[Path]:
+    """Draw a benchmark's file. A damaged one, or one of another version, is named in a warning."""
+    try:
+        return draw(json.loads(bench.read_bytes()), out)
+    except (ValueError, KeyError, TypeError) as error:
+        warnings.warn(f"'{bench}': skipped, it is not the file of a benchmark ({error!r}).", stacklevel=2)
+        return []
 
 
 def save_report(reading: Reading, results: Path, out: Path) -> list[Path]:

@@ -8,7 +8,6 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from phased.experiments.descriptor import PHASED, Experiment, Study
-from phased.experiments.folder import FIT_FOR_A_FILE
 
 PLACE = "phased.paper"
 COMMAND_OPTIONS = {"scale", "seeds", "out", "jobs", "cluster", "device", "only", "help"}  # of `phased run` itself
@@ -41,9 +40,6 @@ def check_descriptor(experiment: Experiment) -> None:
 
 def problems(experiment: Experiment) -> Iterator[str]:
     """What is wrong with a descriptor."""
-    for name in (experiment.name, *(study.name for study in experiment.studies)):
-        if not FIT_FOR_A_FILE.fullmatch(name):
-            yield f"names must consist of letters, digits, dots, dashes and underscores, got '{name}'"
     if bool(experiment.studies) == (experiment.draw is not None):
         yield "it must have studies, which are trained, or `draw`, and not both"
     studies = {study.name for study in experiment.studies}

@@ -1,41 +1,34 @@
-"""A folder of records: files of one run, files of one study, and possibly other files. Reading changes no file."""
+"""A folder of records: files of one run and files of one study. Reading changes no file."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from phased import files
-from phased.experiments import reader
-from phased.experiments.fields import Malformed
-from phased.experiments.record import Record, parse
+from phased.experiments.record import Malformed, Record, parse
 from phased.lock import locked
 
-MOST_BAD_LINES = 100  # per file: a file with more is not a file of records, and the rest of it is not read
 SUFFIX = ".jsonl"
 GATHERING = ".gathering"  # locked while records move
-FIT_FOR_A_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class Reading(NamedTuple):
-    """The records of a folder, and a message for each file, line or folder that was skipped."""
+    """The records of a folder, and a message for each file or line that was skipped."""
 
     records: list[Record]
     skipped: list[str]
 
 
 def read(folder: Path) -> Reading:
-    """All records in the `*.jsonl` files under a folder, in the order of the paths; one warning for each skipped file or line."""
+    """Return all records in the `*.jsonl` files under a folder, by path, with a warning for each skipped line."""
     check_folder(folder)
     reading = Reading([], [])
-    found, unlisted = reader.find(folder, SUFFIX)
-    for closed, reason in unlisted.items():
-        reading.skipped.append(reader.skip(reader.quoted(closed), reason))
-    for file in found:
+    for file in sorted(folder.rglob(f"*{SUFFIX}")):
         read_file(file, reading)
     return reading
 
@@ -47,30 +40,34 @@ def check_folder(folder: Path) -> None:
 
 
 def read_file(file: Path, reading: Reading) -> None:
-    """Add the records of one file to `reading`, and a message for each skipped line."""
-    bad = 0
+    """Add the records of one file to `reading`, and a message if it cannot be read, or for each line that is not a record."""
+    for _, found in lines(file):
+        if isinstance(found, Record):
+            reading.records.append(found)
+        else:
+            reading.skipped.append(found)
+
+
+def lines(file: Path) -> Iterator[tuple[bytes, Record | str]]:
+    """Yield each line of a file that is not blank with its record, or with the message that it is skipped, which is warned of."""
     try:
-        for number, line in _filled_lines(file):
-            try:
-                reading.records.append(parse(line))
-            except Malformed as reason:
-                reading.skipped.append(reader.skip(f"{reader.quoted(file)}, line {number}", reason))
-                bad += 1
-            if bad == MOST_BAD_LINES:
-                raise reader.Unreadable(f"from line {number + 1} on, after {bad} lines that are not results")
-    except reader.Unreadable as reason:
-        reading.skipped.append(reader.skip(reader.quoted(file), reason))
-
-
-def _filled_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not blank, with their numbers; `Unreadable` if there are none."""
-    empty = True
-    for number, line in reader.lines(file):
+        content = file.read_bytes()
+    except OSError as error:
+        yield b"", skip(file, f"it cannot be read: {files.reason(error)}")
+        return
+    for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
-            empty = False
-            yield number, line
-    if empty:
-        raise reader.Unreadable("it is empty")
+            try:
+                yield line, parse(line)
+            except Malformed as reason:
+                yield line, skip(file, reason, f", line {number}")
+
+
+def skip(file: Path, reason: object, line: str = "") -> str:
+    """Warn that a file or line is skipped, and return the message."""
+    sentence = f"'{files.printable(str(file))}'{line}: skipped, {reason}. The file was not changed."
+    warnings.warn(sentence, stacklevel=3)
+    return sentence
 
 
 def gather(folder: Path) -> dict[Path, int]:
@@ -84,11 +81,11 @@ def gather(folder: Path) -> dict[Path, int]:
         by_study: dict[str, dict[tuple[str, ...], tuple[str, bytes]]] = {}
         sources: list[Path] = []
         for file in _gatherable(folder):
-            lines = _whole_file(file, folder)
-            if lines is None:
+            records = _whole_file(file, folder)
+            if records is None:
                 continue
             sources.append(file)
-            for record, line in lines:
+            for record, line in records:
                 kept = by_study.setdefault(record.study, {})
                 key = record.name, record.scale, json.dumps(record.settings, sort_keys=True)
                 if key not in kept or record.date >= kept[key][0]:
@@ -108,26 +105,15 @@ def gather(folder: Path) -> dict[Path, int]:
 
 def _gatherable(folder: Path) -> list[Path]:
     """The files of studies, and those in the folders of experiments."""
-    return [file for file in reader.find(folder, SUFFIX)[0] if len(file.relative_to(folder).parts) <= 2]
+    return sorted((*folder.glob(f"*{SUFFIX}"), *folder.glob(f"*/*{SUFFIX}")))
 
 
 def _whole_file(file: Path, folder: Path) -> list[tuple[Record, bytes]] | None:
     """The records of a study's or an experiment's file with their lines; None for other files, or if a line is not a record."""
     found = []
-    try:
-        for number, line in _filled_lines(file):
-            try:
-                found.append((parse(line), line.strip() + b"\n"))
-            except Malformed as reason:
-                reader.skip(f"{reader.quoted(file)}, line {number}", reason)
-                return None
-    except reader.Unreadable as reason:
-        reader.skip(reader.quoted(file), reason)
-        return None
-    records = [record for record, _ in found]
-    if not all(FIT_FOR_A_FILE.fullmatch(record.study) for record in records):
-        reader.skip(reader.quoted(file), "it has a study whose name cannot be a file name")
-        return None
-    if file.parent == folder:
-        return found if {record.study for record in records} == {file.stem} else None
-    return found if {record.experiment for record in records} == {file.parent.name} else None
+    for line, record in lines(file):
+        if isinstance(record, str):
+            return None
+        found.append((record, line.strip() + b"\n"))
+    own, name = ("study", file.stem) if file.parent == folder else ("experiment", file.parent.name)
+    return found if {getattr(record, own) for record, _ in found} == {name} else None

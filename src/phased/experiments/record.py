@@ -6,11 +6,8 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from phased.experiments import fields as json_fields
-from phased.experiments.fields import Malformed
 from phased.learn.store import Epoch, Score
 
 SCHEMA = 3
@@ -21,11 +18,14 @@ WITHOUT_EVALUATIONS = 2
 
 LAST = 5  # a result is the mean over this many epochs: one test has 500 sequences, which gives an accuracy to half a percent only
 
-# Bounds of the values in a record, far above those of any real run.
-MOST_EPOCHS = 10**9
-MOST_UNITS = 10_000
-MOST_SEQUENCES = 10**12
-LARGEST_SEED = 2**64
+MADE = ("schema", "wall", "curve", "evaluations", "before", "after")  # fields that are not in JSON as they are in a record
+NAN = float("nan")
+EXACT = ("epoch", "sequences", "updates")  # numbers of epochs and scores that are read as they are
+T = TypeVar("T", Epoch, Score)
+
+
+class Malformed(ValueError):
+    """A line is not a record; the message says why."""
 
 
 class Gates(NamedTuple):
@@ -118,29 +118,31 @@ def known(point: Epoch | Score) -> dict[str, Any]:
 
 
 def parse(line: bytes | str) -> Record:
-    """The record in a line of JSON; `Malformed` if it is not one. Keys that an older schema lacks get their defaults."""
-    found = json_fields.load(line)
-    schema = json_fields.integer({"schema": 1} | found, "schema", 1, 10**9)
-    if schema > SCHEMA:
-        raise Malformed(f"'schema' must be at most {SCHEMA}, got {schema}: it was written by a newer version. Upgrade phased")
-    before, after = _gates(found.get("gates"))
-    required = ("experiment", "name", "model", "condition", "scale", "date", "command")
-    text = {key: json_fields.text(found, key) for key in required}
-    text |= {key: json_fields.text(found, key) for key in ("study", "variant", "data") if key in found}
-    return Record(
-        **text,
-        schema=schema,
-        seed=json_fields.integer(found, "seed", -LARGEST_SEED, LARGEST_SEED),
-        settings=json_fields.nested(found, "settings"),
-        curve=_curve(json_fields.get(found, "curve", list)),
-        evaluations={name: _score(score) for name, score in json_fields.objects(found, "evaluations").items()},
-        wall=json_fields.number(found, "wall"),
-        updates=json_fields.share(found, "updates"),
-        before=before,
-        after=after,
-        versions=json_fields.nested(found, "versions"),
-        machine=json_fields.nested(found, "machine"),
-    )
+    """Return the record in a line of JSON. Raises `Malformed` if it is none. Missing keys get their defaults."""
+    try:
+        found = json.loads(line)
+        if not isinstance(found, dict):
+            raise Malformed(f"it has {type(found).__name__}, expected an object")
+        schema = found.get("schema", 1)
+        if schema > SCHEMA:
+            raise Malformed(f"'schema' must be at most {SCHEMA}, got {schema}: it was written by a newer version. Upgrade phased")
+        plain = {each.name: found[each.name] for each in fields(Record) if each.name in found and each.name not in MADE}
+        before, after = _gates(found.get("gates"))
+        return Record(
+            **plain | {"schema": schema, "wall": _number(found["wall"])},
+            curve=tuple(_point(Epoch, point) for point in found["curve"]),
+            evaluations={name: _point(Score, score) for name, score in found.get("evaluations", {}).items()},
+            before=before,
+            after=after,
+        )
+    except Malformed:
+        raise
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise Malformed("it is cut off or not JSON") from error
+    except KeyError as error:
+        raise Malformed(f"it has no {error}") from error
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise Malformed(f"it is not a record ({error})") from error
 
 
 def flat(settings: Any, prefix: str = "") -> dict[str, Any]:
@@ -164,46 +166,22 @@ def _mean(values: list[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _curve(points: list[Any]) -> tuple[Epoch, ...]:
-    if not points or not all(isinstance(point, dict) for point in points):
-        raise Malformed("'curve' must be a list of at least one epoch")
-    curve = tuple(_epoch(point) for point in points)
-    for one, following in pairwise(curve):
-        if one.epoch >= following.epoch:
-            raise Malformed(f"'epoch' must increase along 'curve', got {following.epoch} after {one.epoch}")
-    return curve
+def _number(value: float | None) -> float:
+    """The number; nan for null, which stands for one that was not finite."""
+    return NAN if value is None or not math.isfinite(value) else float(value)
 
 
-def _epoch(point: dict[str, Any]) -> Epoch:
-    loss, test, seconds = (json_fields.number(point, key) for key in ("loss", "test", "seconds"))
-    epoch, updates = json_fields.integer(point, "epoch", 1, MOST_EPOCHS), json_fields.share(point, "updates")
-    return Epoch(epoch, loss, test, seconds, updates, _optional(point, "test_loss"))
-
-
-def _score(score: dict[str, Any]) -> Score:
-    test, steps = (json_fields.number(score, key) for key in ("test", "steps"))
-    sequences, updates = json_fields.integer(score, "sequences", 1, MOST_SEQUENCES), json_fields.share(score, "updates")
-    return Score(test, sequences, steps, updates, _optional(score, "loss"), _optional(score, "whole"))
-
-
-def _optional(point: dict[str, Any], key: str) -> float | None:
-    return json_fields.number(point, key) if key in point else None
+def _point(kind: type[T], found: Mapping[str, Any]) -> T:
+    """An epoch or a score. Numbers that are null were not finite, but for the share of updates, which not all networks have."""
+    present: dict[str, Any] = {name: found[name] for name in kind._fields if name in found or name not in kind._field_defaults}
+    return kind(**present | {name: _number(value) for name, value in present.items() if name not in EXACT})
 
 
 def _gates(gates: Any) -> tuple[Gates, Gates] | tuple[None, None]:
-    """Gates before and after training; None where a record has none, or where a value is not finite or a period not positive."""
+    """Gates before and after training; None where a record has none, or where training drove a value out of all bounds."""
     if not gates:
         return None, None
-    try:
-        before, after = (
-            Gates(*(json_fields.numbers(gates[field][when], "gates") for field in Gates._fields)) for when in ("before", "after")
-        )
-    except (KeyError, TypeError) as error:
-        raise Malformed("'gates' must hold numbers before and after for period, shift and ratio_on") from error
-    values = [*before, *after]
-    if len({len(value) for value in values}) != 1:
-        raise Malformed("'gates' must have as many periods as shifts and ratios")
-    if len(before.period) > MOST_UNITS:
-        raise Malformed(f"'gates' must be of at most {MOST_UNITS} units, got {len(before.period)}")
-    all_finite = all(math.isfinite(number) for value in values for number in value)
-    return (before, after) if all_finite and min([*before.period, *after.period], default=0.0) > 0 else (None, None)
+    before, after = (Gates(*(tuple(gates[name][when]) for name in Gates._fields)) for when in ("before", "after"))
+    if any(number is None for value in (*before, *after) for number in value) or min(*before.period, *after.period) <= 0:
+        return None, None
+    return before, after

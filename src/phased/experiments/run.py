@@ -17,8 +17,7 @@ from torch import Tensor
 
 import phased
 from phased import check, files
-from phased.experiments.fields import Malformed
-from phased.experiments.record import Gates, Record, flat, parse
+from phased.experiments.record import Gates, Malformed, Record, flat, parse
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
 from phased.learn.device import make_fabric

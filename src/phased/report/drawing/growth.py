@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from phased.experiments import fields, reader
 from phased.report.save import save
 from phased.report.style import INK, QUIET, UNITS, WIDTH, styled
 
@@ -29,31 +28,17 @@ class Measured(NamedTuple):
     peer: float | None
 
 
-def save_growth(file: Path, folder: Path) -> list[Path]:
-    """Draw a benchmark's growth as `growth.png` and `growth.svg`; an invalid file is skipped with a warning."""
-    try:
-        measured = fields.load(reader.content(file))
-        figure_of = {axis: points(measured, axis) for axis in AXES}
-    except (reader.Unreadable, fields.Malformed) as reason:
-        reader.skip(reader.quoted(file), reason)
-        return []
+def save_growth(measured: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Draw a benchmark's growth as `growth.png` and `growth.svg`."""
+    figure_of = {axis: points(measured, axis) for axis in AXES}
     with styled():
         return save(draw_growth(figure_of), folder, "growth")
 
 
 def points(measured: Mapping[str, Any], axis: str) -> list[Measured]:
     """The measurements along one axis."""
-    rows = [row for row in fields.get(measured, "growth", list) if isinstance(row, dict) and row.get("axis") == axis]
-    if not rows:
-        raise fields.Malformed(f"'growth' has no row of the axis '{axis}'. Run `phased bench cpu` to measure it")
-    return [
-        Measured(
-            fields.positive(fields.get(row, "work", dict), axis),
-            fields.positive(row, "sparse"),
-            None if row.get("nn.LSTM") is None else fields.positive(row, "nn.LSTM"),
-        )
-        for row in rows
-    ]
+    rows = [row for row in measured["growth"] if row["axis"] == axis]
+    return [Measured(row["work"][axis], row["sparse"], row["nn.LSTM"]) for row in rows]
 
 
 def draw_growth(measured: Mapping[str, Sequence[Measured]]) -> Figure:
