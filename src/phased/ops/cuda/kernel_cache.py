@@ -25,6 +25,7 @@ def kept(name: str, make: Callable[[], bytes]) -> bytes:
     if code is None:
         code = make()
         with suppress(OSError):  # a full disk
+            path.unlink(missing_ok=True)  # a link or a pipe would be written to
             files.write_whole(path, files.seal(code), mode=0o600)
     return code
 
