@@ -193,6 +193,7 @@ def test_a_fit_that_is_stopped_keeps_a_finished_model_and_continues(tmp_path, mo
             os.kill(os.getpid(), sent)
 
     monkeypatch.setattr(Store, "keep", stopping)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     stop = 0
     result = call(*FIT, "m", *checkpoint)
     assert result.exit_code == code

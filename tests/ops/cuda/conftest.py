@@ -6,7 +6,7 @@ import torch
 import contract
 from emulator import Emulator
 from phased import ops
-from phased.ops.cuda import count, driver, kernels, known, repeated
+from phased.ops.cuda import count, driver, kernels, known, layout, repeated
 
 
 class H200:
@@ -18,7 +18,8 @@ class H200:
 def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
     """What is guessed is known by an address, which a layer of another test may have had; tests may change what is listed."""
     count.EXPECTED.clear()
-    repeated.lists_of.cache_clear()
+    for cached in (repeated.lists_of, layout.plan, layout.streamable, layout.step_plan):  # made for the device of another test
+        cached.cache_clear()
     monkeypatch.setattr(known, "LISTED_AFTER", 0)
     monkeypatch.setattr(known, "_PASSES", {})
     monkeypatch.setattr(known, "_ENTRIES", {})
