@@ -51,6 +51,14 @@ def named(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
+def check_utf8(path: str | os.PathLike[str]) -> None:
+    """Raise a ValueError for the name of a table that is not UTF-8, which polars does not read."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the name of a table must be UTF-8, got '{printable(os.fspath(path))}'. Rename it.") from error
+
+
 def printable(text: str) -> str:
     """The text on one line: control characters, line breaks and lone surrogates are escaped as in Python."""
     if text.isprintable():

@@ -208,3 +208,28 @@ def test_values_by_name_are_a_dict(classifier):
     with pytest.raises(TypeError, match="For dates, pass the time since the first event"):
         sequence.push(np.datetime64("2024-01-01"), {})
     assert sequence.time is None
+
+
+def test_text_is_pushed_as_it_is_in_the_table(tmp_path):
+    number = np.arange(40).repeat(4)
+    table = {"id": number, "time": np.tile(np.arange(4), 40), "HR": np.arange(160.0)}
+    table |= {"state": ["up", "down", "up", "rare"] * 40, "sex": np.where(number % 3, "f", "m")}
+    table["state"][3::4] = [f"text {each}" for each in range(40)]
+    read = Events.read(table, unit="h")
+    assert read.settings.levels == {"state": ("down", "up", "other"), "sex": ("f", "m")}
+    model = PhasedClassifier(units=6, epochs=2, random_state=0).fit(read, read.ids % 2)
+    model.save(tmp_path)
+    new = {"id": [1] * 3, "time": [0.5, 1.5, 1.5], "HR": [70, 71, None], "state": [None, "down", "unseen"], "sex": ["m"] * 3}
+    expected = model.predict_proba(Events.read(new, like=read))[0, 1]
+    for each in (model, PhasedClassifier.load(tmp_path)):
+        sequence = each.online(static={"sex": "m "})
+        sequence.push(0.5, {"HR": 70})
+        sequence.push(1.5, {"HR": 71, "state": "down"})
+        sequence = each.online(state=sequence.dump())
+        with pytest.raises(TypeError, match="state must be text, such as 'down', got 3"):
+            sequence.push(1.5, {"state": 3})
+        with pytest.raises(ValueError, match="known to the model, 'HR', 'state', got 'State'"):
+            sequence.push(1.5, {"State": "up"})
+        assert abs(sequence.push(1.5, {"state": "unseen"}) - expected) < 1e-5
+        with pytest.raises(TypeError, match="sex must be text"):
+            each.online(static={"sex": None})

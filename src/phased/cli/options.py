@@ -22,11 +22,11 @@ def named(text: str) -> Path:
 
 
 def table_named(text: str) -> Path:
-    """Return the path of a table. Polars takes names in UTF-8 only."""
+    """Return the path of a table."""
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise typer.BadParameter(f"the name of a table must be UTF-8, got '{files.printable(text)}'. Rename it.") from error
+        files.check_utf8(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
     return named(text)
 
 

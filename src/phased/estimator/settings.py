@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -73,7 +73,7 @@ class Settings:
         """The inputs that are 0 or 1, one for each level of each text variable."""
         return frozenset(indicator(name, level) for name, levels in self.levels.items() for level in levels)
 
-    def in_table(self, names: Sequence[str]) -> tuple[str, ...]:
+    def in_table(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the variables of a table that these inputs are made of: "sex" for "sex=female" and "sex=male"."""
         text = {indicator(name, level): name for name, levels in self.levels.items() for level in levels}
         return tuple(dict.fromkeys(text.get(name, name) for name in names))

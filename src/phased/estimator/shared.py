@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -161,9 +161,10 @@ class Shared:
             raise TypeError(f"{name} must be text, such as {levels[0]!r}, got {value!r}. Leave out what is not known.")
         return value.strip() if value.strip() in levels else OTHER
 
-    def unknown(self, kind: str, name: Any, known: Collection[str]) -> str:
+    def unknown(self, kind: str, name: Any, known: Iterable[str]) -> str:
         """The message for a name that the model does not have."""
-        return f"{kind} must be known to the model, {', '.join(map(repr, known)) or 'none'}, got {name!r}."
+        names = ", ".join(map(repr, self.settings.in_table(known))) or "none"
+        return f"{kind} must be known to the model, {names}, got {name!r}."
 
     def wrong_time(self, time: float, last: float | None) -> ValueError:
         """The error about a time that is not finite, too large, or before the last."""

@@ -1,6 +1,7 @@
 """Folders: a file per sequence, and parts of one table."""
 
 import gzip
+import os
 import shutil
 from pathlib import Path
 
@@ -36,6 +37,18 @@ def test_files_may_lack_the_last_line_break_or_be_empty_or_have_one_within_quote
     file.write_text(file.read_text(encoding="utf-8") + '\n30:00,"odd\nname",3\n', encoding="utf-8")
     events = Events.read(stays, drop=["odd\nname"])
     assert_same(events, expected)
+
+
+def test_a_file_that_cannot_be_read_is_named(stays: Path):
+    odd = stays / "odd.txt"
+    for make in (os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nowhere")):
+        make(odd)
+        with pytest.raises(ValueError, match=r"odd.txt' must be a regular file"):
+            Events.read(stays)
+        odd.rmdir() if odd.is_dir() else odd.unlink()
+    (stays / os.fsdecode(b"caf\xe9.txt")).write_text("Time,Parameter,Value\n")
+    with pytest.raises(ValueError, match=r"the name of a table must be UTF-8, got '.*caf\\udce9.txt'"):
+        Events.read(stays)
 
 
 def test_files_may_be_gzipped(stays: Path):

@@ -10,6 +10,7 @@ import polars as pl
 
 from phased.estimator.tables.columns import listed
 from phased.estimator.tables.csv_file import COMPRESSED, Kinds, as_numbers, read_csv
+from phased.files import check_utf8
 
 
 def list_files(
@@ -20,6 +21,8 @@ def list_files(
     files = tuple(file for file in found if file.suffix.lower() in suffixes and not file.name.startswith("."))
     if not files:
         raise ValueError(f"the folder '{folder}' must have files that end in {', '.join(suffixes)}, and has none.")
+    for file in files:
+        check_file(file)
     columns = columns_of(files[0])
     first = _header(files[0])
     for file in files[1:]:
@@ -29,6 +32,13 @@ def list_files(
                 f"'{file.name}' has others. Move files that are no measurements elsewhere."
             )
     return files, columns
+
+
+def check_file(path: Path) -> None:
+    """Raise a ValueError for anything but a regular file with a name in UTF-8, which is what polars reads."""
+    check_utf8(path)
+    if not path.is_file():
+        raise ValueError(f"'{path}' must be a regular file. Copy what it contains to one.")
 
 
 def _header(file: Path) -> bytes:

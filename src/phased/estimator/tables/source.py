@@ -17,7 +17,7 @@ import polars as pl
 
 from phased.estimator.tables.columns import KNOWN
 from phased.estimator.tables.csv_file import COMPRESSED, Kinds, csv_columns, read_csv, refused
-from phased.estimator.tables.folder import list_files, read_files
+from phased.estimator.tables.folder import check_file, list_files, read_files
 
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
@@ -112,6 +112,7 @@ def _open_path(path: Path) -> Source:
         return Source(columns, f"'{path.name}'", files, files_are_sequences=sequences)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder '{path}'.")
+    check_file(path)
     return Source(_columns_of(path), f"'{path.name}'", (path,))
 
 

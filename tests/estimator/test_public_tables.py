@@ -1,0 +1,70 @@
+"""Eight public tables are read by the first command that a user would type; the small ones train, predict and are scored."""
+
+import os
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from phased.cli.app import app
+from phased.cli.estimate import Labels, Table
+
+TABLES = Path(os.environ.get("PHASED_DATA", "nowhere")) / "tables"
+pytestmark = pytest.mark.skipif(not TABLES.is_dir(), reason="PHASED_DATA has no tables")
+
+OPTIONS = {  # of `phased fit`
+    "stars/*.parquet": "--id star --time hjd --unit d --labels-id star --target class",
+    "mouse/*.parquet": "--id piece --time 'record timestamp' --unit s --labels-id piece --target user",
+    "sepsis/*.parquet": "--id patient --time ICULOS --unit h --labels-id patient --labels-time ICULOS --target SepsisLabel",
+    "badges/*.csv.xz": "--id user --time date --unit d --labels-id user --labels-time date --target next_badge",
+    "vowels/*.parquet": "--id utterance --time frame --unit s --labels-id utterance --target speaker",
+    "eros/*.parquet": "--unit d --target type",
+    "pbc/*.parquet": "--time year --unit y --labels-time year --target event_in_2_years",
+    "storms/*.csv.xz": "--unit h --labels-time time --target wind_in_24h --task numbers",
+}
+ARGUMENTS = {"--id": "id", "--time": "time", "--unit": "unit", "--labels-id": "id", "--labels-time": "time", "--target": "target"}
+
+
+def read(name):
+    """The sequences and the targets of a table."""
+    words = shlex.split(OPTIONS[name])
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    own = {ARGUMENTS[option]: value for option, value in given.items() if option in ("--id", "--time", "--unit")}
+    of_labels = {ARGUMENTS[option]: value for option, value in given.items() if option[2:8] in ("labels", "target")}
+    source, labels = (TABLES / name.replace("*", part) for part in ("train", "train_labels"))
+    return Labels(labels, **of_labels).of(Table(**own).read(source)[0])
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name.endswith("parquet") and name[:4] != "eros"])
+def test_every_row_of_a_wide_table_is_a_step(name):
+    events, y = read(name)
+    frame = pl.read_parquet(TABLES / name.replace("*", "train"))
+    assert len(events.time) == len(frame)
+    assert len(events) == frame[shlex.split(OPTIONS[name])[1] if "--id" in OPTIONS[name] else "id"].n_unique()
+    assert len(y) == (len(events.time) if "--labels-time" in OPTIONS[name] else len(events))
+
+
+@pytest.mark.parametrize("name", ["vowels/*.parquet", "pbc/*.parquet", "storms/*.csv.xz"])
+def test_a_small_table_goes_all_the_way(name, tmp_path):
+    def call(*arguments):
+        result = CliRunner().invoke(app, [str(each) for each in arguments])
+        assert result.exit_code == 0, result.output
+        return result
+
+    table, labels = (TABLES / name.replace("*", part) for part in ("train", "train_labels"))
+    model, out = tmp_path / "model", tmp_path / "predictions.csv"
+    call("fit", table, "--labels", labels, *shlex.split(OPTIONS[name]), "--out", model, "--epochs", 1)
+    call("predict", model, table, "--out", out)
+    found, (events, _) = pl.read_csv(out), read(name)
+    assert len(found) == (len(events.time) if "--labels-time" in OPTIONS[name] else len(events))
+    assert all(found[column].is_finite().all() for column in found.columns[2:])
+    assert f'"sequences": {len(events)}' in call("score", model, table, "--labels", labels, "--json").stdout
+
+
+def test_the_other_layouts_are_read_too():
+    for name, sequences in (("eros/*.parquet", 1800), ("badges/*.csv.xz", 1900)):
+        events, y = read(name)
+        assert len(events) == sequences
+        assert len(y) in (sequences, len(events.time))
