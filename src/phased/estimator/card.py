@@ -41,6 +41,7 @@ def card(fields: dict[str, Any], report: Report) -> str:
         if report.refitted
         else f"The weights are those of epoch {report.best} of {len(report.curve)}."
     )
+    trained += " The training was interrupted." if report.interrupted else ""
     updates = f" An event updates {report.updates:.1%} of the units on average." if report.periods else ""
     versions = ", ".join(f"{name} {version}" for name, version in fields["versions"].items())
     scores = [f"| {NAMES.get(name, name)} | {value:.4f} |" for name, value in report.scores.items()]
