@@ -1,9 +1,15 @@
 """Figure 2 has the properties that its caption states."""
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
 from phased.paper.gate import compute as gate
+from phased.paper.gate import moving
+
+PICTURE = Path(__file__).parents[2] / "docs" / "img" / "gates.svg"
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +69,26 @@ def test_other_settings_give_another_figure():
     ramp = gate.run(settings).ramp
     assert ramp.cell.shape == (41, 1)
     np.testing.assert_array_equal(ramp.time, np.linspace(0, 20, 41))
+
+
+def test_the_moving_picture_shows_the_layers_own_values_and_repeats():
+    loop = moving.run()
+    np.testing.assert_allclose(loop.states[0], loop.states[-1], atol=1e-3)
+    changed = np.diff(loop.states, axis=0) != 0
+    np.testing.assert_array_equal(changed, loop.opened)
+    text = moving.draw(loop)
+    assert len(text.encode()) < 60_000
+    root = ElementTree.fromstring(text)
+    dots = root.findall(".//*[@class='dot']")
+    assert [float(dot.get("cx")) for dot in dots] == pytest.approx(moving.SCALE * loop.time, abs=0.05)
+    assert f"event 37 · {loop.opened.sum()} of 222 updates computed" in text
+    for unit in range(6):
+        steps = text.partition(f"@keyframes s{unit}")[2].partition("\n")[0].count("scaleX")
+        assert steps == 1 + loop.opened[:, unit].sum()
+    assert "prefers-reduced-motion" in text
+    assert "prefers-color-scheme:dark" in text
+
+
+@pytest.mark.skipif(not PICTURE.is_file(), reason="source packages have no docs")
+def test_the_pages_have_this_picture():
+    assert PICTURE.read_text(encoding="utf-8").count("<circle") == moving.draw(moving.run()).count("<circle")

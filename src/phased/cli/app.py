@@ -41,6 +41,7 @@ Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
+Animate = Annotated[bool, typer.Option("--animate", help="Write a moving picture (SVG) instead. 'gate' only.")]
 Results = Annotated[Path, path("--results", metavar="DIR", help="The folder of the results.")]
 Out = Annotated[Path, path("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
 
@@ -150,6 +151,7 @@ def run(
     cluster: Cluster = None,
     device: Device = "auto",
     only: Only = "*",
+    animate: Animate = False,
 ) -> None:
     """Run an experiment of the paper: draw it, or train the runs that have no result yet."""
     name, arguments = name_first(name, context.args, ABOUT)
@@ -158,8 +160,10 @@ def run(
     with plain_errors():
         check_scale(scale)
     options = parse_options(name, arguments) if arguments else {}
+    if animate and (name not in catalogue.drawn() or catalogue.drawn()[name].animate is None):
+        raise typer.BadParameter(f"'{name}' has no moving picture. Leave out --animate.")
     if name in catalogue.drawn():
-        draw(name, out or Path("out"))
+        draw(name, out or Path("out"), animate)
         return
     need("lightning", "train")
     if jobs > 1:
@@ -302,16 +306,17 @@ def pair(option: str, value: str | None) -> tuple[int, int] | None:
     return int(first), int(second)
 
 
-def draw(name: str, out: Path) -> None:
+def draw(name: str, out: Path, animate: bool) -> None:
     """Compute an experiment without training; print its finding and the files it wrote."""
     need("matplotlib", "figures")
     with plain_errors():
         folder = writable(out)
     console = Console()
     experiment = catalogue.drawn()[name]
-    assert experiment.draw is not None
+    make = experiment.animate if animate else experiment.draw
+    assert make is not None
     with plain_errors(), console.status(f"{name}: computing"):
-        drawn = experiment.draw(folder)
+        drawn = make(folder)
     console.print(f"[bold]{name}[/]  {escape(experiment.about)}", highlight=False)
     console.print(drawn.finding, highlight=False, markup=False)
     for file in drawn.files:

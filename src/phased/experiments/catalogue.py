@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 from phased.experiments.descriptor import PHASED, Experiment, Study
 
 PLACE = "phased.paper"
-COMMAND_OPTIONS = {"scale", "seeds", "out", "jobs", "cluster", "device", "only", "help"}  # of `phased run` itself
+COMMAND_OPTIONS = {"animate", "scale", "seeds", "out", "jobs", "cluster", "device", "only", "help"}  # of `phased run` itself
 
 
 @cache

@@ -186,6 +186,7 @@ class Experiment:
     about: str = ""  # a line for `phased run --help`; not used if there are studies
     studies: Sequence[Study] = ()
     draw: Callable[[Path], Drawn] | None = None
+    animate: Callable[[Path], Drawn] | None = None  # a moving picture
     demo: Demo | None = None
 
     models: Sequence[Kind] = ()

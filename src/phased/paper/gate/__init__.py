@@ -20,6 +20,16 @@ def draw(folder: Path) -> Drawn:
     return Drawn(files, f"The cells followed the ramp at {changed:.1%} of the steps and did not change at all others.")
 
 
+def animate(folder: Path) -> Drawn:
+    """Push events into a layer and write `gates.svg`."""
+    from phased.paper.gate import moving
+    from phased.report.save import save_text
+
+    loop = moving.run()
+    file = save_text(moving.draw(loop), folder, "gates.svg")
+    return Drawn([file], f"{loop.opened.sum()} of {loop.opened.size} updates were computed.")
+
+
 EXPERIMENT = Experiment(
     name="gate",
     number="Fig. 2",
@@ -27,4 +37,5 @@ EXPERIMENT = Experiment(
     place=20,
     about="Figure 2: when gates open, and a ramp flowing through them into the cell state",
     draw=draw,
+    animate=animate,
 )
