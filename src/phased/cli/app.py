@@ -127,10 +127,9 @@ def info() -> None:
 
 @app.command()
 def demo(out: Out = Path("out")) -> None:
-    """Train networks on samples at random times, stream events through them, and make a page of the results."""
+    """Train three networks on irregular samples, stream events through them, and make a page (one minute)."""
     need("lightning", "train")
     need("matplotlib", "figures")
-    need("altair", "figures")
     from phased.cli.demo import demo as show
 
     console = Console()

@@ -1,7 +1,8 @@
-"""`phased demo`: trains networks on one task, streams events through them, and makes a page of the results."""
+"""`phased demo`: trains three networks, streams events through two of them, and makes a page of it."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
@@ -13,74 +14,103 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 from torch import Tensor
 
 from phased import Stream
-from phased.cli.report import save_report
-from phased.cli.table import table
-from phased.cli.train import train
-from phased.cost import updates
+from phased.data import example
+from phased.data.camera import simulate
+from phased.data.native import encode
 from phased.experiments import catalogue
 from phased.experiments.descriptor import Demo, Events
-from phased.experiments.folder import read
 from phased.experiments.run import Run, trained
-from phased.experiments.sweep import Summary, runs_of
+from phased.experiments.sweep import Summary, sweep
+from phased.experiments.workers import Event
+from phased.files import write_whole
 from phased.layer import PhasedRNN
 from phased.learn.baselines import Baseline
+from phased.report.html.demo import Speed, label, save_page
 
 EVENTS = 20_000
+JOBS = 2
 
 
 def demo(console: Console, out: Path) -> Summary:
     """Train, stream and draw; prints each step and its result."""
     results = out / "results"
     shown = chosen()
-    runs = runs_of(shown.study, "quick", [0])
-    console.print(f"[bold]1. Training[/]: {escape(shown.question)}", highlight=False)
+    runs = shown.runs()
+    console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
     summary = train(console, runs, results)
+    for name, reason in summary.failed.items():
+        console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)
     if summary.failed:
         return summary
-    console.print("\n[bold]2. Streaming[/]: events of one sequence through the trained layers, on one core.", highlight=False)
-    stream(console, runs, results, shown.events(EVENTS))
-    console.print("\n[bold]3. Page and pictures[/]", highlight=False)
-    with console.status("drawing"):
-        files = save_report(read(results), results, out)
-    for file in files:
-        if file.suffix != ".svg":
-            console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
-    console.print(
-        f"\nOpen the first in a browser. Next: {me()} run --help; {me()} bench cpu --quick; {me()} info.",
-        highlight=False,
-        markup=False,
-    )
+    records = [summary.records[run.name] for run in runs]
+    for record in records:
+        console.print(f"  {label(record):26} {record.curve[-1].test:6.1%} accuracy, {record.wall:.0f} s", highlight=False)
+    console.print("\n[bold]2. Event by event[/] through the trained layers, on one core.", highlight=False)
+    layers = [layer(run, results) for run in runs]
+    gated = next(rnn for rnn in layers if isinstance(rnn, PhasedRNN))
+    plain = next(rnn for rnn in layers if isinstance(rnn, Baseline) and rnn.norm is None)
+    speeds = stream(console, gated, plain, shown.events(EVENTS))
+    page = save_page(shown, records, gated, speeds, out)
+    table, labels = example.write(out)
+    recording = out / "digit.bin"
+    write_whole(recording, encode(simulate(one())[0]))
+    folder, command = shlex.quote(str(out)), me()
+    console.print("\n[bold]3. The page[/]", highlight=False)
+    for line in (
+        f"  {page}",
+        "\nTry next:",
+        f"  {command} fit {shlex.quote(str(table))} --labels {shlex.quote(str(labels))} --unit h --out {folder}/pumps",
+        f"  {command} classify {shlex.quote(str(recording))}",
+        f"  {command} run {records[0].study} --scale quick --out {folder}/results",
+    ):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
     return summary
+
+
+def train(console: Console, runs: Sequence[Run], results: Path) -> Summary:
+    """Train the networks that have no result yet, two at the same time, with one progress bar."""
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("  training", total=sum(run.training.epochs for run in runs))
+        done = dict.fromkeys((run.name for run in runs), 0)
+
+        def watch(event: Event) -> None:
+            if event.epoch is not None:
+                done[event.run.name] = event.epoch.epoch
+            elif event.state == "skipped":
+                done[event.run.name] = event.run.training.epochs
+            progress.update(bar, completed=sum(done.values()))
+
+        return sweep(runs, results, JOBS, progress=watch)
+
+
+def one() -> Tensor:
+    """A handwritten 1, (1, 28, 28)."""
+    digit = torch.zeros(1, 28, 28, dtype=torch.uint8)
+    digit[0, 4:24, 13:15] = 255
+    return digit
 
 
 def chosen() -> Demo:
     """The demo of the first experiment that has one."""
-    for experiment in catalogue.experiments().values():
-        if experiment.demo is not None:
-            return experiment.demo
-    raise ValueError("at least one experiment must have a demo, got none. Add a `demo` to a descriptor.")
+    return next(experiment.demo for experiment in catalogue.experiments().values() if experiment.demo is not None)
 
 
-def stream(console: Console, runs: Sequence[Run], results: Path, events: Events) -> None:
-    """Time per event: the trained layer with time gates as a stream, and a trained LSTM as a cell and as a layer."""
-    layers = [layer(run, results) for run in runs]
-    gated = next((rnn for rnn in layers if isinstance(rnn, PhasedRNN)), None)
-    plain = next((rnn for rnn in layers if isinstance(rnn, Baseline) and rnn.norm is None), None)
-    if gated is None or plain is None:
-        raise ValueError("the study of a demo must train a Phased LSTM and a plain LSTM, got others.")
+def stream(console: Console, gated: PhasedRNN, plain: Baseline, events: Events) -> list[Speed]:
+    """Time each event in the trained layer with time gates as a stream, and in a trained LSTM as a cell and as a layer."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        rows = table("", "way", "updates of a unit", "us per event")
         with torch.inference_mode():
-            for name, share, call in contestants(gated, plain, events):
-                rows.add_row(name, f"{share:.1%} of the events", f"{1e6 * seconds(call):.2f}")
-        console.print(rows)
+            speeds = [Speed(name, ours, 1e6 * seconds(call)) for name, ours, call in contestants(gated, plain, events)]
     finally:
         torch.set_num_threads(before)
+    for speed in speeds:
+        console.print(f"  {speed.label:44} {speed.microseconds:6.2f} µs per event", markup=False, highlight=False)
+    return speeds
 
 
 def layer(run: Run, results: Path) -> Any:
@@ -88,9 +118,8 @@ def layer(run: Run, results: Path) -> Any:
     return next(module for module in trained(run, results).modules() if isinstance(module, PhasedRNN | Baseline))
 
 
-def contestants(gated: PhasedRNN, plain: Baseline, events: Events) -> list[tuple[str, float, Callable[[], Any]]]:
-    """What is timed: a name, the mean share of events that update a unit, and a function that processes all events."""
-    opened = float(updates(gated, torch.from_numpy(events.time)).double().mean()) / len(events.time)
+def contestants(gated: PhasedRNN, plain: Baseline, events: Events) -> list[tuple[str, bool, Callable[[], Any]]]:
+    """What is timed: a name, whether it is ours, and a function that processes all events."""
     live = Stream(gated)
 
     def push_all() -> None:
@@ -104,10 +133,10 @@ def contestants(gated: PhasedRNN, plain: Baseline, events: Events) -> list[tuple
 
     rows = torch.from_numpy(np.concatenate([events.x, events.time[:, None]], axis=1).astype(np.float32))
     return [
-        ("Phased LSTM, Stream.push: one call per event", opened, push_all),
-        ("LSTM, nn.LSTMCell: one call per event", 1.0, cell(plain.lstm, rows)),
-        ("Phased LSTM, Stream.run: all in one call", opened, run_all),
-        ("LSTM, nn.LSTM: all in one call", 1.0, lambda: plain.lstm(rows)),
+        ("PhasedLSTM, Stream.push: one call per event", True, push_all),
+        ("nn.LSTMCell: one call per event", False, cell(plain.lstm, rows)),
+        ("PhasedLSTM, Stream.run: all in one call", True, run_all),
+        ("nn.LSTM: all in one call", False, lambda: plain.lstm(rows)),
     ]
 
 

@@ -44,7 +44,7 @@ def problems(experiment: Experiment) -> Iterator[str]:
         yield "it must have studies, which are trained, or `draw`, and not both"
     studies = {study.name for study in experiment.studies}
     named = {*experiment.updates_of, *(row.study for row in experiment.table if row.study)}
-    for name in sorted({*named, *([experiment.demo.study] if experiment.demo else [])} - studies):
+    for name in sorted(named - studies):
         yield f"it names a study '{name}' that it does not have"
     for model, condition in experiment.claims:
         if (model, condition) not in [(kind.name, each) for kind in experiment.models for each in experiment.conditions]:

@@ -165,9 +165,9 @@ class Packed(Protocol):
 
 @dataclass(frozen=True)
 class Demo:
-    """`phased demo` of an experiment: it trains a study at the quick scale, then streams events through the networks."""
+    """`phased demo` of an experiment: it trains networks for seconds, then streams events through them."""
 
-    study: str
+    runs: Callable[[], list[Run]]
     question: str  # in one sentence
     events: Callable[[int], Events]  # as many as given, always the same
 

@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
         Study("weights", "Figure 3 with weights drawn at first as in the authors' code", runs.weights, PERIODS),
         Study("normalisation", "the BN-LSTM that normalises the input-to-hidden term", runs.normalisation, PERIODS),
     ),
-    demo=Demo("frequency", "is a wave's period between 5 and 6 ms? Its samples come at random times.", wave),
+    demo=Demo(runs.demo, "Is the period of a wave between 5 and 6 ms? Its samples come at random times.", wave),
     models=(PHASED, BN_LSTM, LSTM),
     conditions={
         "standard": Words("standard, every 1 ms", "standard"),

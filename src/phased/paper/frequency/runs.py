@@ -41,6 +41,10 @@ QUICK = Figure3(
     ratios=(0.05,),
     prices=(0.3,),
 )
+# Seconds: fewer units, and a higher learning rate.
+DEMO = replace(
+    QUICK, periods="paper", network=NetworkConfig(units=64, leak=0.0), training=Training(epochs=24, train=3000, rate=3e-3)
+)
 FIGURES: dict[str, Figure3] = {"paper": PAPER, "quick": QUICK}
 
 
@@ -57,6 +61,12 @@ def runs(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> l
         for model in figure.models
         for leak in (figure.leaks if model == "phased" else (figure.network.leak,))
     ]
+
+
+def demo() -> list[Run]:
+    """The three networks of `phased demo`."""
+    maker = Maker("frequency", "quick", DEMO)
+    return [maker.run("asynchronous", replace(DEMO.network, model=model), 0, "demo", "demo") for model in DEMO.models]
 
 
 def sparsity(scale: Scale, seeds: Iterable[int], periods: Source | None = None) -> list[Run]:
