@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses=8 --d
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP)  ## train, stream and make a page in out/ (choose with OUT=folder): 3 to 5 minutes on 2 cores
+demo: $(STAMP)  ## train, stream and make a page in out/ (choose with OUT=folder): a minute on 2 cores
 	$(BIN)/phased demo --out $(OUT)
 
 test: lint  ## lint, types, import contracts, tests

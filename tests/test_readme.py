@@ -7,11 +7,15 @@ import pytest
 
 from phased.bench import tables
 from phased.report import markdown
+from phased.report.claims import claims
 
 ROOT = Path(__file__).parent.parent
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 RESULTS, COST, ESTIMATOR, TABLES = (DOCS / name for name in ("results.md", "cost.md", "estimator.md", "tables.md"))
 PAGES = {
+    "cpu": DOCS / "core.md",
+    "stream": DOCS / "core.md",
+    "nmnist": DOCS / "classify.md",
     "cuda": DOCS / "gpu.md",
     "cuda without threads": DOCS / "gpu.md",
     "tasks": COST,
@@ -49,9 +53,32 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 @needs_results
 @pytest.mark.parametrize("name", tables.TABLES)
 def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> None:
-    page = PAGES.get(name.partition("-")[0], README)
+    page = PAGES[name.partition("-")[0]]
     made = tables.read(ROOT / "results" / "bench")[name]
     assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
+
+
+@needs_results
+def test_the_readme_has_the_measured_speed_and_the_results_beside_the_papers() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert tables.read(ROOT / "results" / "bench")["summary"] in text
+    assert claims(ROOT / "results") in text
+
+
+def test_the_readme_stays_one_page() -> None:
+    text = README.read_text(encoding="utf-8")
+    before, first, _ = text.partition("```python\n")
+    assert len(text.splitlines()) <= 110
+    assert max(map(len, text.splitlines())) <= 130
+    assert len(words(text)) <= 1_000
+    assert first
+    assert len(words(before)) <= 120
+    assert before.count("\n") + 2 <= 32, "the first Python begins by line 32"
+
+
+def words(text: str) -> list[str]:
+    """Every word outside code blocks, alt texts and tables included."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE).split()
 
 
 @needs_results

@@ -23,11 +23,16 @@ def test_growth_draws_every_measured_point(tmp_path):
         peer, ours = (line.get_ydata() for line in axes.lines)
         assert list(ours) == [1.0, 2.0, 3.0]
         assert list(peer) == [10.0, 10.0]
-    assert [path.name for path in growth.save_growth(measured, tmp_path)] == ["growth.png", "growth.svg"]
+    assert [path.name for path in growth.save_growth(measured, tmp_path)] == [
+        "growth.png",
+        "growth.svg",
+        "speed.png",
+        "speed.svg",
+    ]
 
 
 def test_without_a_peer_or_a_second_point_ours_is_drawn():
     measured = {"growth": [row(axis, 3) for axis in growth.AXES]}
     figure = growth.draw_growth({axis: growth.points(measured, axis) for axis in growth.AXES})
     assert [list(axes.lines[1].get_ydata()) for axes in figure.axes] == [[3.0]] * 4
-    assert "PhasedLSTM, leak 0" in [text.get_text() for text in figure.findobj(mpl.text.Text)]
+    assert "PhasedLSTM, leak=0" in [text.get_text() for text in figure.findobj(mpl.text.Text)]

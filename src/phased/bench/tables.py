@@ -38,7 +38,7 @@ def memory(row: Row, own: str) -> tuple[str, str, str, str]:
         f"peak memory of a training step, {work(row)}",
         f"{used[own] / 1e6:.0f} MB",
         f"{used['nn.LSTM'] / 1e6:,.0f} MB",
-        f"1/{used['nn.LSTM'] / used[own]:.1f}",
+        f"{used['nn.LSTM'] / used[own]:.1f}x less",
     )
 
 
@@ -58,27 +58,37 @@ def cpu(result: Row) -> str:
         for row in result["infer"]
     ]
     what, own, peer, share = memory(result["memory"], "sparse")
-    head = ("work", "PhasedLSTM, leak 0", "PhasedLSTM, leak 0.001", "nn.LSTM", "leak 0 is", "leak 0.001 is")
+    head = ("work", "`leak=0`", "`leak=0.001`", "nn.LSTM", "speed-up, `leak=0`", "speed-up, `leak=0.001`")
     return table(head, [*rows, [what, own, "", peer, share, ""]])
 
 
 def stream(result: Row) -> str:
     """Time per event of a stream."""
     events = {name: timing["median"] for name, timing in result["H110"].items() if timing}
-    own = events["Stream.run"]
-    rows = [[name, f"{1e6 * event:.2f}", "" if event is own else f"{event / own:.1f}x"] for name, event in events.items()]
-    return table(("an event, H110 D41, one core", "us", "Stream.run is"), rows)
+    rows = [
+        [name, f"{1e6 * event:.2f}", *over(events, name, "Stream.run", "Stream.push, numpy")] for name, event in events.items()
+    ]
+    return table(("an event, H110 D41, one core", "us", "speed-up of `Stream.run`", "speed-up of `Stream.push`"), rows)
+
+
+def over(events: Mapping[str, float], name: str, whole: str, step: str) -> tuple[str, str]:
+    """Return the speed-up over a baseline, of calls with many events or of calls with one: whichever the baseline does."""
+    if name in (whole, step):
+        return "", ""
+    if name.startswith("Stream.run") or "whole" in name:
+        return f"{events[name] / events[whole]:.1f}x", ""
+    return "", f"{events[name] / events[step]:.1f}x"
 
 
 def nmnist(result: Row) -> str:
-    """Time per event of the classifier, and how many times faster it is than the others."""
+    """Time per event of the classifier, and its speed-up."""
     events = {name: timing["median"] for name, timing in result["event"].items()}
-    first = next(iter(events))
     rows = [
-        [name, f"{1e6 * event:.2f}", f"{1 / event:,.0f}", "" if name == first else f"{event / events[first]:.1f}x"]
+        [name, f"{1e6 * event:.2f}", f"{1 / event:,.0f}", *over(events, name, "Classifier, whole recording", "Stream.push")]
         for name, event in events.items()
     ]
-    return table(("an event of a recording, one core", "us", "events a second", "the classifier is"), rows)
+    heads = ("an event of a recording, one core", "us", "events per second")
+    return table((*heads, "speed-up of `Classifier`", "speed-up of `Stream.push`"), rows)
 
 
 def cuda(result: Row) -> str:
@@ -137,32 +147,14 @@ def cuda(result: Row) -> str:
         rows.append([what, own, "", peer, share])
         what, own, peer, share = memory(row, "ours bfloat16")
         rows.append([f"{what}; ours under autocast to bfloat16", own, "", peer, share])
-    return table(("work", "PhasedLSTM", "of it GPU", "nn.LSTM (cuDNN)", "ratio"), rows)
+    return table(("work", "PhasedLSTM", "GPU time", "nn.LSTM (cuDNN)", "speed-up"), rows)
 
 
 def cuda_without_threads(result: Row) -> str:
     """Training on a GPU without autograd's threads."""
     found = [(work(row), row["unthreaded"]) for row in result["train"]]
     rows = [[name, ms(row, "ours"), ms(row, "nn.LSTM"), times(row, "nn.LSTM", "ours")] for name, row in found]
-    return table(("training step, leak 0, without autograd's threads", "PhasedLSTM", "nn.LSTM (cuDNN)", "ratio"), rows)
-
-
-def cuda_in_brief(result: Row) -> str:
-    """Six of the training steps on a GPU, wins and losses."""
-    shown = {
-        "train": (
-            "B32 T1,000 D1 H110",
-            "B512 T1,000 D1 H110",
-            "B256 T512 D16 H128",
-            "B128 T1,000 D8 H256",
-            "B32 T200 D1 H4096",
-        ),
-        "leak": ("B256 T512 D16 H128",),
-    }
-    return cuda({**{key: [row for row in result[key] if work(row) in names] for key, names in shown.items()}, **NO_OTHER_ROWS})
-
-
-NO_OTHER_ROWS: Row = dict.fromkeys(("precision", "half", "infer", "otherwise", "memory"), ())
+    return table(("training step, leak 0, without autograd's threads", "PhasedLSTM", "nn.LSTM (cuDNN)", "speed-up"), rows)
 
 
 def tasks(result: Row) -> str:
@@ -197,7 +189,7 @@ def epoch(result: Row) -> str:
     seconds = {name: timing["median"] for name, timing in result["epoch"].items()}
     first = next(iter(seconds))
     rows = [[name, f"{s:.1f} s", "" if name == first else f"{s / seconds[first]:.1f}x"] for name, s in seconds.items()]
-    return table((f"an epoch of {result['recordings']:,} recordings", "time", "the first is"), rows)
+    return table((f"an epoch of {result['recordings']:,} recordings", "time", "speed-up of the first row"), rows)
 
 
 def lipreading(result: Row) -> str:
@@ -208,7 +200,9 @@ def lipreading(result: Row) -> str:
         for row in found:
             ratio = "" if row is found[0] else f"{row['step']['median'] / found[0]['step']['median']:.1f}x"
             rows.append([resolution, row["network"], ms(row, "step", 0), ratio, f"{100 * row['updates']:.0f} %"])
-    return table(("resolution", f"a training step of {result['clips']} clips", "time", "the first is", "updates"), rows)
+    return table(
+        ("resolution", f"a training step of {result['clips']} clips", "time", "speed-up of the first row", "updates"), rows
+    )
 
 
 def physionet(result: Row) -> str:
@@ -226,7 +220,15 @@ def physionet(result: Row) -> str:
         ]
         for row in result["cells"]
     ]
-    head = ("cell", "AUROC", "all seeds together", "AUPRC", "against the first", "s an epoch", "the first is")
+    head = (
+        "cell",
+        "AUROC",
+        "all seeds together",
+        "AUPRC",
+        "difference to the first row",
+        "s per epoch",
+        "speed-up of the first row",
+    )
     return table(head, rows)
 
 
@@ -235,13 +237,13 @@ def online(result: Row) -> str:
     events = {name: timing["median"] for name, timing in result["event"].items()}
     own = events["push"]
     rows = [[name, f"{1e6 * event:.1f}", "" if event is own else f"{event / own:,.0f}x"] for name, event in events.items()]
-    return table(("an event of an online sequence, one core", "us", "push is"), rows)
+    return table(("an event of an online sequence, one core", "us", "speed-up of `push`"), rows)
 
 
 def reading(result: Row) -> str:
     """Rows a second of tables."""
     rows = [[name, f"{seconds:.2f}", f"{result['rows'] / seconds:,.0f}"] for name, seconds in result["seconds"].items()]
-    return table((f"a long table of {result['rows']:,} rows, one core", "s", "rows a second"), rows)
+    return table((f"a long table of {result['rows']:,} rows, one core", "s", "rows per second"), rows)
 
 
 def estimators(result: Row) -> str:
@@ -280,7 +282,6 @@ TABLES = {
     "nmnist": nmnist,
     "cuda": cuda,
     "cuda without threads": cuda_without_threads,
-    "cuda in brief": cuda_in_brief,
     "tasks-cpu": tasks,
     "tasks-cuda": tasks,
     "tasks-cuda recorded": recorded_tasks,
@@ -290,9 +291,60 @@ TABLES = {
 }
 
 
+def summary(cpu: Row, cuda: Row, stream: Row) -> str:
+    """Return the README's five rows, the last of which is slower than nn.LSTM."""
+    (small,) = (row for row in cpu["train"] if work(row) == "B32 T1,000 D1 H110")
+    (batch,) = (row for row in cuda["train"] if work(row) == "B512 T1,000 D1 H110")
+    (lost,) = (row for row in cuda["grid"] if work(row) == "B512 T500 D8 H1024" and row["leak"])
+    used = cpu["memory"]["bytes"]
+    push, cell = (stream["H110"][name] for name in ("Stream.push, numpy", "nn.LSTMCell, step"))
+    rows = (
+        (
+            "Training step, 2 CPU cores: 32 sequences, 1,000 steps, 110 units",
+            *compared(small["sparse"], small["nn.LSTM"], "nn.LSTM", 0),
+        ),
+        ("Training step, H200: 512 sequences, 1,000 steps, 110 units", *compared(batch["ours"], batch["nn.LSTM"], "cuDNN", 1)),
+        (
+            "Peak memory of a training step, CPU: 8 sequences, 100,000 steps",
+            f"{used['sparse'] / 1e9:.2f} GB",
+            f"nn.LSTM, {used['nn.LSTM'] / 1e9:.1f} GB",
+            f"{used['nn.LSTM'] / used['sparse']:.1f}x less",
+        ),
+        (
+            "One event pushed from Python, one core: 110 units, 41 features",
+            f"{1e6 * push['median']:.1f} us",
+            f"nn.LSTMCell, {1e6 * cell['median']:.1f} us",
+            speed_up(push, cell),
+        ),
+        (
+            "Training step, H200, `leak=0.001`: 512 sequences, 500 steps, 1,024 units",
+            *compared(lost["ours"], lost["nn.LSTM"], "cuDNN", 0),
+        ),
+    )
+    return table(("Task", "PhasedLSTM", "Baseline", "Speed-up"), rows)
+
+
+def compared(own: Row, peer: Row, name: str, digits: int) -> tuple[str, str, str]:
+    """Return our time, the time and name of the baseline, and the speed-up."""
+    ours = 1e3 * own["median"]
+    return f"{ours:.{1 if ours < 100 else 0}f} ms", f"{name}, {1e3 * peer['median']:.{digits}f} ms", speed_up(own, peer)
+
+
+def speed_up(own: Row, peer: Row) -> str:
+    """Return the time of the baseline divided by ours; a loss has one decimal."""
+    ratio = peer["median"] / own["median"]
+    return f"{ratio:.{0 if ratio >= 2 else 1}f}x"
+
+
 def read(folder: Path) -> dict[str, str]:
-    """Every table, by its name, from the files of a folder; a file's name is the first word of the table's."""
-    return {name: make(json.loads((folder / f"{name.split()[0]}.json").read_text())) for name, make in TABLES.items()}
+    """Return every table by its name. A table's file has the first word of the name."""
+
+    def measured(name: str) -> Row:
+        result: Row = json.loads((folder / f"{name.split()[0]}.json").read_text())
+        return result
+
+    found = {name: make(measured(name)) for name, make in TABLES.items()}
+    return {**found, "summary": summary(*map(measured, ("cpu", "cuda", "stream")))}
 
 
 if __name__ == "__main__":

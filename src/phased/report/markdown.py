@@ -82,8 +82,8 @@ def of_leaks(of: Sequence[Group]) -> str:
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A Markdown table."""
     names = list(head)
-    lines = ["| " + " | ".join(cells) + " |" for cells in (names, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]]).replace("|  |", "| |")
+    lines = ["".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (names, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(names), *lines[1:]])
 
 
 def literal(cell: str) -> str:

@@ -29,10 +29,11 @@ class Measured(NamedTuple):
 
 
 def save_growth(measured: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Draw a benchmark's growth as `growth.png` and `growth.svg`."""
+    """Save four panels of a benchmark's growth as `growth.png` and `.svg`, and the first panel, for the README, as `speed`."""
     figure_of = {axis: points(measured, axis) for axis in AXES}
     with styled():
-        return save(draw_growth(figure_of), folder, "growth")
+        steps = draw_growth({"T": figure_of["T"]})
+        return [*save(draw_growth(figure_of), folder, "growth"), *save(steps, folder, "speed")]
 
 
 def points(measured: Mapping[str, Any], axis: str) -> list[Measured]:
@@ -42,13 +43,15 @@ def points(measured: Mapping[str, Any], axis: str) -> list[Measured]:
 
 
 def draw_growth(measured: Mapping[str, Sequence[Measured]]) -> Figure:
-    """Four panels with logarithmic axes: the time of ours and of nn.LSTM."""
-    figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
-    panels = figure.subplots(2, 2)
-    for axes, (axis, (label, title)) in zip(panels.flat, AXES.items(), strict=True):
+    """A panel for each axis, with logarithmic axes: the time of ours and of nn.LSTM."""
+    rows, columns = (2, 2) if len(measured) > 1 else (1, 1)
+    figure = Figure(figsize=(WIDTH, 2.3 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for axes, axis in zip(panels.flat, measured, strict=True):
+        label, title = AXES[axis]
         ours = [(point.size, 1e3 * point.ours) for point in measured[axis]]
         peer = [(point.size, 1e3 * point.peer) for point in measured[axis] if point.peer is not None]
-        for line, colour, name in ((peer, QUIET, "nn.LSTM"), (ours, UNITS[0], "PhasedLSTM, leak 0")):
+        for line, colour, name in ((peer, QUIET, "nn.LSTM"), (ours, UNITS[0], "PhasedLSTM, leak=0")):
             axes.plot([x for x, _ in line], [y for _, y in line], color=colour, marker="o", markersize=3)
             if axis == "T" and line:
                 side = ("right", "bottom", -6) if name == "nn.LSTM" else ("left", "top", 6)
