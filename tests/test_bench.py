@@ -232,7 +232,7 @@ def test_the_benchmark_of_a_gpu_writes_all_that_tables_and_picture_need(tmp_path
     shown = tables.cuda(measured)
     assert "| 5.00 ms | 0.40 ms | 6.0 ms | 1.2x |" in shown
     assert "both in TF32 | 3.0 ms | | 4.0 ms | 1.3x |" in shown
-    assert [path.name for path in save_speedup(file, tmp_path)] == ["speedup.png", "speedup.svg"]
+    assert [path.name for path in save_speedup(measured, tmp_path)] == ["speedup.png", "speedup.svg"]
 
 
 @pytest.mark.usefixtures("a_measured_gpu")

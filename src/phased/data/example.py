@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
+
+from phased.files import write_whole
 
 PUMPS = 300
 
@@ -33,6 +36,7 @@ def write(folder: Path, seed: int = 0) -> tuple[Path, Path]:
     files = folder / "pumps.csv", folder / "pumps-labels.csv"
     heads = ["id", "time", "mode", "vibration", "temperature"], ["id", "fails"]
     for file, head, rows in zip(files, heads, (readings, labels), strict=True):
-        with file.open("w", newline="", encoding="utf-8") as opened:
-            csv.writer(opened).writerows([head, *rows])
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([head, *rows])
+        write_whole(file, text.getvalue().encode())
     return files

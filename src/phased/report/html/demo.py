@@ -80,7 +80,7 @@ def lanes(rnn: PhasedRNN, time: NDArray[np.float64]) -> list[Lane]:
     found = []
     for unit in gate.period.argsort():
         own = gate.of(unit)
-        period, shift, ratio = (float(value) for value in own.parameters())
+        period, shift, ratio = (value.item() for value in own.parameters())
         updated = time[own.is_open(own.phase(torch.from_numpy(time))).numpy()]
         starts = np.arange(shift % period - period, END, period)
         phases = np.clip(np.stack([starts, starts + ratio * period], 1), 0.0, END)
