@@ -48,7 +48,12 @@ def named(path: str | os.PathLike[str]) -> Path:
     """Return the path. A ValueError for an empty name, as of an unset shell variable: it would mean the current folder."""
     if not os.fspath(path):
         raise ValueError("a file or folder must have a name, got an empty one. Name it.")
-    return Path(path)
+    place = Path(path)
+    if ".." not in place.parts or place.parent.exists():
+        return place
+    if place.name == "..":  # while `new` does not exist, `new/../model` cannot be compared with other paths
+        return Path(os.path.realpath(place))
+    return Path(os.path.realpath(place.parent)) / place.name
 
 
 def check_utf8(path: str | os.PathLike[str]) -> None:

@@ -63,6 +63,7 @@ class Format:
         check_free(folder)
         check_finite(fields)
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        check_parameters(tensors)
         content = {"format": self.name, "version": self.version, **fields}
         content["sha256"] = seal(content, tensors)
         data = safetensors.torch.save(tensors, {ENTRY: json.dumps(content, allow_nan=False)})
@@ -97,7 +98,7 @@ class Format:
     def parse(self, text: bytes) -> dict[str, Any]:
         """The fields of a configuration of this kind and version; `Malformed` if it is none."""
         try:
-            found = json.loads(text)
+            found = json.loads(text, parse_constant=_refused)
         except (ValueError, RecursionError) as error:
             raise Malformed("it must be JSON, and is cut off or damaged") from error
         if not isinstance(found, dict) or found.get("format") != self.name:
@@ -168,6 +169,18 @@ def check_finite(value: Any, place: str = "") -> None:
     inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, (list, tuple)) else ()
     for name, entry in inner:
         check_finite(entry, f"{place}[{name!r}]" if place else str(name))
+
+
+def check_parameters(state: Mapping[str, Tensor]) -> None:
+    """Raise a ValueError that names the first parameter of a network with a value that is not finite."""
+    for name, value in state.items():
+        if not bool(value.isfinite().all()):
+            raise ValueError(f"the parameter '{name}' of a model must be finite, got NaN or infinity. Train the model again.")
+
+
+def _refused(constant: str) -> None:
+    """Refuse NaN and infinity, which JSON does not have."""
+    raise ValueError(f"a number must be finite, got {constant}")
 
 
 def metadata(parameters: bytes) -> bytes | None:

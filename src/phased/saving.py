@@ -12,9 +12,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from phased import files
+from phased import check, files
 from phased.model_folder import seal as digest
-from phased.parameters import GATE, GatedModule
+from phased.parameters import GATE, GatedModule, is_of_time
 
 ENTRY = "phased.layer"
 """The entry of the file's metadata that has the settings, as JSON."""
@@ -56,8 +56,8 @@ class SavedModule(GatedModule):
                 followed, and a device or FIFO is opened and written.
 
         Raises:
-            ValueError: The layer has parametrised, pruned or additional parameters, or parameters on the meta device, or the name
-                is empty.
+            ValueError: The layer has parametrised, pruned or additional parameters, or parameters on the meta device; a gate is
+                not finite; or the name is empty.
             OSError: The file cannot be written, or is a folder, a socket or a link to nothing.
 
         Example:
@@ -81,6 +81,9 @@ class SavedModule(GatedModule):
         if any(value.is_meta for value in state.values()):
             raise ValueError("A layer to save must have values, got parameters on the meta device. Load or draw them first.")
         tensors = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
+        for name, value in tensors.items():
+            if is_of_time(name):  # which `load` refuses
+                check.finite(name, value)
         frozen = [name for name, value in self.named_parameters() if not value.requires_grad]
         about = {"version": VERSION, "class": type(self).__name__, "training": self.training, "frozen": frozen}
         about |= {name: of(getattr(self, name)) for name, of in SETTINGS.items()}

@@ -21,6 +21,7 @@ from phased.classifier.session import Head, Moment, Probabilities, Session
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
 from phased.learn.readout import Readout
+from phased.model_folder import check_parameters
 from phased.stream import Stream
 
 
@@ -94,7 +95,7 @@ class Classifier:
             >>> Classifier.load().sensor
             Sensor(width=34, height=34)
         """
-        return cls(*store.read(store.SHIPPED if folder is None else Path(folder)))
+        return cls(*store.read(store.SHIPPED if folder is None else files.named(folder)))
 
     @classmethod
     def of(cls, model: Readout, classes: Sequence[str] | None = None, about: About | None = None) -> Self:
@@ -122,6 +123,7 @@ class Classifier:
             ('left', 'right')
         """
         sizes = sizes_of(model)
+        check_parameters(model.state_dict())
         names = tuple(map(str, range(sizes.outputs) if classes is None else classes))
         if len(set(names)) != sizes.outputs:
             raise ValueError(f"classes must be {sizes.outputs} different names, one for each output, got {list(names)}.")

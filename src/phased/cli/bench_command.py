@@ -85,7 +85,8 @@ def bench(
         fail(missing)
     if json is not None:
         with plain_errors():
-            files.check_output(json, [data] if data else [])
+            read = (data or physionet()) if what == "physionet" else data
+            files.check_output(json, [] if read is None else [read, *read.glob("**/")])
     if instructions is not None:
         again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
         if what in ("physionet", "estimators"):
@@ -132,8 +133,14 @@ def mortality(console: Console, quick: bool, data: Path | None, seeds: int, fold
     """`phased bench physionet`. With a file for the result, finished fits are kept in a folder beside it."""
     from phased.cli.bench_physionet import bench_physionet, plan
 
-    folder = data or Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
-    return bench_physionet(console, folder, plan(quick, seeds, folds), None if json is None else json.with_suffix(".parts"))
+    return bench_physionet(
+        console, data or physionet(), plan(quick, seeds, folds), None if json is None else json.with_suffix(".parts")
+    )
+
+
+def physionet() -> Path:
+    """Return the folder of PhysioNet 2012 if no other is named."""
+    return Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
 
 
 def made_up(console: Console, quick: bool, seeds: int, json: Path | None) -> dict[str, Any]:

@@ -26,10 +26,10 @@ from phased.experiments.descriptor import Demo, Events
 from phased.experiments.run import Run, trained
 from phased.experiments.sweep import Summary, sweep
 from phased.experiments.workers import Event
-from phased.files import write_whole
+from phased.files import check_output, write_whole
 from phased.layer import PhasedRNN
 from phased.learn.baselines import Baseline
-from phased.report.html.demo import Speed, label, save_page
+from phased.report.html.demo import PAGE, Speed, label, save_page
 
 EVENTS = 20_000
 JOBS = 2
@@ -37,7 +37,9 @@ JOBS = 2
 
 def demo(console: Console, out: Path) -> Summary:
     """Train, stream and draw; prints each step and its result."""
-    results = out / "results"
+    results, recording = out / "results", out / "digit.bin"
+    for file in (out / PAGE, *example.paths(out), recording):
+        check_output(file)
     shown = chosen()
     runs = shown.runs()
     console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
@@ -56,7 +58,6 @@ def demo(console: Console, out: Path) -> Summary:
     speeds = stream(console, gated, plain, shown.events(EVENTS))
     page = save_page(shown, records, gated, speeds, out)
     table, labels = example.write(out)
-    recording = out / "digit.bin"
     write_whole(recording, encode(simulate(one())[0]))
     folder, command = shlex.quote(str(out)), me()
     console.print("\n[bold]3. The page[/]", highlight=False)

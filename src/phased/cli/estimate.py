@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from phased import check, files
 from phased.cli.cures import of_labels
 from phased.cli.errors import uninterrupted
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
+from phased.estimator.report import Report
 from phased.estimator.store import finished, read
 from phased.estimator.training import check_checkpoint
 from phased.model_folder import check_free
@@ -97,24 +97,18 @@ def marks(texts: Sequence[str]) -> Any:
     return found["*"] if found.keys() == {"*"} else found
 
 
-def fit(
-    console: Console, source: Path, labels: Labels, out: Path, table: Table, task: str, options: dict[str, Any]
-) -> Path | None:
-    """Train a model on a table and write its folder. Returns the folder of an unfinished model if the training was stopped."""
+def fit(source: Path, labels: Labels, out: Path, table: Table, task: str, options: dict[str, Any]) -> tuple[Report, Path]:
+    """Train a model on a table and write it to a folder, or beside a finished model if the training was stopped."""
     check.choice("--task", task, TASKS)
     check_folders(source, labels, out, options["checkpoint"])  # before the training, which may take long
     events, y = labels.of(table.read(source)[0])
     numbers = task == "numbers" or (task == "auto" and fractions(y))
     kind: Any = PhasedRegressor if numbers else PhasedClassifier
     model = kind(verbose=True, **options).fit(events, y)
-    stopped = model.report_.interrupted
-    place = unfinished(out) if stopped and finished(out) else out
+    place = unfinished(out) if model.report_.interrupted and finished(out) else out
     with uninterrupted():
         model.save(place, command=shlex.join(["phased", *sys.argv[1:]]))
-    console.print(str(model.report_), soft_wrap=True, markup=False, highlight=False)
-    if not stopped:
-        console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
-    return place if stopped else None
+    return model.report_, place
 
 
 def check_folders(source: Path, labels: Labels, out: Path, checkpoint: Path | None) -> None:

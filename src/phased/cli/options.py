@@ -62,6 +62,8 @@ def parse_options(name: str, arguments: Sequence[str]) -> dict[str, str]:
             if not left:
                 raise typer.BadParameter(f"'{option}' needs a value.")
             value = left.pop(0)
+        if not value:
+            raise typer.BadParameter(f"'{option}' needs a value, got an empty one.")
         found[key] = value
     return found
 

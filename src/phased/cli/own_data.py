@@ -103,8 +103,10 @@ def fit(
     stopped = f"There is no model yet, and '{out}' is as it was. {again}"
     with plain_errors(stopped, as_options, TERMINATED) as came, plain_warnings(Errors(), as_options):
         chosen = estimate.Labels(labels, labels_id, target, labels_time, labelled)
-        place = estimate.fit(Console(), table, chosen, out, how, task, options)
-        if place is not None:
+        report, place = estimate.fit(table, chosen, out, how, task, options)
+    with plain_errors(f"The model is in '{place}'.", terminated=TERMINATED):
+        Console().print(f"{report}\n  {place}", soft_wrap=True, markup=False, highlight=False)
+        if report.interrupted:
             kept = "" if place == out else f" The finished model in '{out}' is as it was."
             fail(f"stopped. The unfinished model is in '{place}'.{kept} {again}", TERMINATED if came else STOPPED)
 
@@ -126,10 +128,10 @@ def predict(
     need_estimator()
     from phased.cli import estimate
 
-    console = Console()
     with plain_errors(worded=as_options), plain_warnings(Errors(), as_options):
         how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
         count = estimate.predict(model, table, out, how, device)
+        console = Console() if out.is_file() else Errors()  # a device may be the standard output
         console.print(f"  {out}: {count:,} sequences", soft_wrap=True, markup=False, highlight=False)
 
 

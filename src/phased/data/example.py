@@ -13,6 +13,11 @@ from phased.files import write_whole
 PUMPS = 300
 
 
+def paths(folder: Path) -> tuple[Path, Path]:
+    """Return the paths of the table and of its labels."""
+    return folder / "pumps.csv", folder / "pumps-labels.csv"
+
+
 def write(folder: Path, seed: int = 0) -> tuple[Path, Path]:
     """Write `pumps.csv` (id, time, mode, vibration, temperature) and `pumps-labels.csv` (id, fails). Returns the two paths.
 
@@ -33,10 +38,9 @@ def write(folder: Path, seed: int = 0) -> tuple[Path, Path]:
             seen = [f"{vibration[at]:.2f}", f"{temperature[at]:.1f}" if random.random() < 0.5 else ""]
             readings.append([pump, f"{each:.2f}", "run" if running[at] else "idle", *seen])
         labels.append([pump, "yes" if fails else "no"])
-    files = folder / "pumps.csv", folder / "pumps-labels.csv"
     heads = ["id", "time", "mode", "vibration", "temperature"], ["id", "fails"]
-    for file, head, rows in zip(files, heads, (readings, labels), strict=True):
+    for file, head, rows in zip(paths(folder), heads, (readings, labels), strict=True):
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([head, *rows])
         write_whole(file, text.getvalue().encode())
-    return files
+    return paths(folder)

@@ -160,12 +160,15 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
         interrupted, refitted = fitted.interrupted, False
         if self.refit and validation is None and fitted.best and not interrupted:
             everyone = np.concatenate([train, test])
-            again, _ = self._begin(seed, data, everyone)
             task_of_all = EventTask(data, everyone, test, batch)
             objective = self._objective(encoded, both.counts, everyone, whole)
             apart = None if folder is None else folder / training.ALL
-            second = self._train(again, task_of_all, objective, seed, fitted.best, None, apart)
-            interrupted = second.interrupted
+            try:
+                again, _ = self._begin(seed, data, everyone)
+                second = self._train(again, task_of_all, objective, seed, fitted.best, None, apart)
+                interrupted = second.interrupted
+            except KeyboardInterrupt:  # before its first batch: the first network is kept
+                interrupted = True
             # It has been trained on the sequences held out. If it is worse on them all the same, it has not learned in time what
             # the first one learned late and by chance, as networks do that learn nothing for many epochs.
             refitted = not interrupted and second.curve[-1].test <= fitted.curve[fitted.best - 1].test

@@ -173,6 +173,10 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
             )
         if known.dtype.kind == "O":
             known = np.array(known.tolist())
+            if known.dtype.kind not in "biufU":
+                raise ValueError(
+                    f"y must be numbers or text, got {type(found.known()[0]).__name__}. Convert it with y.astype(str)."
+                )
         classes = np.unique(known)
         if len(classes) < 2:
             raise ValueError(f"y must have at least 2 classes, got {classes.tolist()[0]!r} only.")

@@ -36,6 +36,9 @@ def flatten(
     names = np.arange(len(times)) if ids is None else np.asarray(ids)
     if names.shape != (len(times),):
         raise ValueError(f"ids must have the shape ({len(times)},), one per sequence, got {names.shape}.")
+    if names.dtype.kind == "f" and not (names == np.round(names)).all():
+        wrong = names[names != np.round(names)][0]
+        raise ValueError(f"ids must be integers or text, got {wrong}. Convert them to text.")
     if len(set(names.tolist())) != len(names):
         twice = next(name for name, count in Counter(names.tolist()).items() if count > 1)
         raise ValueError(f"each id must occur once, got {twice!r} twice.")
@@ -253,7 +256,10 @@ def check_events(events: Events) -> None:
 
 def _check_names(events: Events) -> None:
     """Raise a ValueError if a name occurs twice."""
-    names = (*events.variables, *events.statics)
+    names: tuple[Any, ...] = (*events.variables, *events.statics)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"names of variables and statics must be text, got {name!r} of type {type(name).__name__}.")
     if len(set(names)) != len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"names of variables and statics must differ, got {twice!r} twice.")

@@ -121,7 +121,10 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
         """The coefficient of determination, R2, as scikit-learn's regressors give it; see `evaluate` for more."""
         if sample_weight is not None:
             return float(super().score(X, y, sample_weight))
-        return self.evaluate(X, y)["r2"]
+        scores = self.evaluate(X, y)
+        if "r2" not in scores:
+            raise ValueError("y must have at least two targets, because R2 compares with their mean, got one. Use evaluate.")
+        return scores["r2"]
 
     def _numbers(self, found: Targets) -> NDArray[np.float64]:
         """Targets as float64; 0 where they are not known."""

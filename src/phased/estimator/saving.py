@@ -65,7 +65,7 @@ class SavedMixin:
                 ...
             phased.model_folder.BadModel: there is no folder 'nowhere' with a model. ...
         """
-        model = store.read(Path(folder), cls)
+        model = store.read(files.named(folder), cls)
         assert isinstance(model, cls)
         return model
 

@@ -81,7 +81,7 @@ def _measured(values: Array) -> tuple[float, float, float, float]:
     bounded = np.clip(values, low, high)
     center, spread = center_and_spread(bounded)
     # Rounding leaves a spread in a column of one value, which must not be magnified.
-    constant = spread <= max(1e-9 * max(abs(low), abs(high)), 1 / LARGEST)
+    constant = spread <= max(1e-14 * max(abs(low), abs(high)), 1 / LARGEST)
     return center, 0.0 if constant else 1.0 / spread, low, high
 
 

@@ -16,14 +16,14 @@ EMPTY = ("", "na", "n/a", "nan", "null", "none")  # texts of an empty cell, in s
 OTHER = "other"  # the level of texts that are no level of their own
 EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
 
-LATER = ("layout", "selected", "levels", "labels")  # entries that the settings of an older model do not have
+LATER = ("layout", "selected", "levels", "labels", "offset")  # entries that the settings of an older model do not have
 
 
 def marks(missing: Mapping[str, tuple[float, ...]], name: str) -> tuple[float, ...]:
-    """Return the numbers that stand for a missing value of a variable, also as a float32 column stores them."""
+    """Return the numbers that stand for a missing value of a variable, also as columns of float32 and float16 store them."""
     numbers = missing.get(name, missing.get(EVERY, ()))
     with np.errstate(over="ignore"):
-        return tuple(dict.fromkeys((*numbers, *(float(np.float32(number)) for number in numbers))))
+        return tuple(dict.fromkeys(float(of(number)) for of in (float, np.float32, np.float16) for number in numbers))
 
 
 def indicator(name: str, level: str) -> str:
@@ -48,6 +48,7 @@ class Settings:
         selected: whether `variable=[...]` selected columns of a wide table; its other columns are left out.
         levels: for each text variable the levels that are inputs; `variables` and `statics` contain "name=level" for each.
         labels: columns of id, time and target in the table of labels, as far as they were given.
+        offset: whether its dates had an offset from UTC; None if that is not known.
 
     Example:
         >>> settings = Settings(unit="h", variables=("HR",), missing={"Height": (-1.0,)})
@@ -67,6 +68,7 @@ class Settings:
     selected: bool = False
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    offset: bool | None = None
 
     @property
     def indicators(self) -> frozenset[str]:
@@ -105,8 +107,9 @@ class Settings:
         for name, allowed in known.items():
             if values[name] not in allowed:
                 raise ValueError(f"merge, clock and layout must be known names, got {values[name]!r} as {name}.")
-        if not isinstance(values["selected"], bool | None):
-            raise ValueError(f"selected must be true or false, got {values['selected']!r}.")
+        for name in ("selected", "offset"):
+            if not isinstance(values[name], bool | None):
+                raise ValueError(f"{name} must be true or false, got {values[name]!r}.")
         return cls(
             unit=str(values["unit"]),
             clock=values["clock"],
@@ -120,4 +123,5 @@ class Settings:
             selected=bool(values["selected"]),
             levels={name: tuple(map(str, each)) for name, each in (values["levels"] or {}).items()},
             labels={role: str(column) for role, column in (values["labels"] or {}).items()},
+            offset=values["offset"],
         )

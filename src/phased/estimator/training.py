@@ -125,6 +125,8 @@ def check_checkpoint(folder: Path, inputs: Iterable[Path] = ()) -> None:
         files.writable(place, create=False)
         for name in (CHECKPOINT, LOG):
             files.check_output(place / name, inputs)
+            if (place / name).exists() and not (place / name).is_file():
+                raise ValueError(f"'{place / name}' must be a regular file, which is read and written. Name another folder.")
         check_log(place)
 
 

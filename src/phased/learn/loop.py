@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from phased import check
+from phased import check, files
 from phased.learn import loader
 from phased.learn.average import Average
 from phased.learn.batch import Evaluated, Task
@@ -160,7 +160,7 @@ def fit(
         raise ValueError(
             f"recorded=True needs training in full precision, got {fabric.strategy.precision.precision!r}. Use recorded=False."
         )
-    folder = Path(folder)
+    folder = files.named(folder)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not learned:
         raise ValueError("model must have a parameter that requires a gradient, got none. Call model.requires_grad_().")

@@ -62,7 +62,7 @@ make it again with `phased pack`.
         Raises:
             BadModel: a file is missing, damaged or of another version.
         """
-        return cls(*store.read(store.SHIPPED if folder is None else Path(folder)))
+        return cls(*store.read(store.SHIPPED if folder is None else files.named(folder)))
 
     @classmethod
     def of(cls, config: Config, state: dict[str, Tensor]) -> LipReader:

@@ -70,7 +70,8 @@ def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFr
         sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
         options: dict[str, Any] = {"separator": mark, "columns": list(kinds.used), "glob": False}
         types: dict[str, Any] = {name: pl.Float64 for name in kinds.numbers if sample[name].is_numeric()}
-        ids, keys = ([name for name in names if sample[name].is_numeric()] for names in (kinds.ids, kinds.keys))
+        ids = [name for name in kinds.ids if sample[name].is_numeric() or sample[name] == pl.Boolean]
+        keys = [name for name in kinds.keys if sample[name].is_numeric()]
         types |= dict.fromkeys([*kinds.texts, *ids, *keys], pl.String)
         types |= {name: sample[name] for name in kinds.used if name not in types}
         try:

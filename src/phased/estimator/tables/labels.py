@@ -141,6 +141,9 @@ def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> NDArray
     if not times.known.all():
         row = int(np.flatnonzero(~times.known)[0])
         raise ValueError(f"each target must have a finite time, got none at {rows.where(row)}.")
+    if None not in (times.offset, before := events.settings.offset) and times.offset != before:
+        words = {True: "have an offset from UTC", False: "be local, without an offset from UTC"}
+        raise ValueError(f"times of targets must {words[bool(before)]}, as those of the events, got others at {rows.where(0)}.")
     clock = times.ticks
     if events.origin is not None:
         clock = in_unit(times.ticks - events.origin.astype(np.int64)[sequence], events.unit)

@@ -61,6 +61,7 @@ def read_table(
         "settings": Settings(
             unit=table.times.unit,
             clock=table.times.clock,
+            offset=table.times.offset,
             variables=made.variables,
             statics=made.statics,
             columns=columns.names,

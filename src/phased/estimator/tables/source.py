@@ -15,9 +15,13 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from phased.check import as_float
 from phased.estimator.tables.columns import KNOWN
 from phased.estimator.tables.csv_file import COMPRESSED, Kinds, csv_columns, read_csv, refused
 from phased.estimator.tables.folder import check_file, list_files, read_files
+from phased.estimator.tables.keys import id_series
+from phased.estimator.units import ticks_of
+from phased.files import named
 
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
@@ -56,6 +60,8 @@ class Source:
             return Table(self.frame.select(kinds.used), self.name)
         if self.files[0].suffix.lower() in PARQUET:
             parts = [_read_parquet(file, list(kinds.used)) for file in self.files]
+            files = zip(self.files, parts, strict=True)
+            parts = [part.with_columns(_as_ids(part[name], file) for name in kinds.ids) for file, part in files]
             frame, lengths = self._with_ids(_one_frame(self.files, parts), [len(part) for part in parts], ids)
             return Table(frame, self.name)
         if len(self.files) == 1 and not self.files_are_sequences:
@@ -78,15 +84,15 @@ class Source:
             rows = pl.Series(place).replace(-1, None)
             frame, lengths = frame.select(pl.all().gather(rows)), [max(length, 1) for length in lengths]
         names = [_stem(file) for file in self.files]
-        whole = all(name.isascii() and name.isdigit() and str(int(name)) == name for name in names)
-        series = pl.Series(ids, [int(name) for name in names] if whole else names)
+        whole = all(name.isascii() and name.isdigit() and str(int(name)) == name and int(name) < 2**63 for name in names)
+        series = pl.Series(ids, names).cast(pl.Int64 if whole else pl.String)
         return frame.with_columns(series.gather(np.repeat(np.arange(len(names)), lengths))), lengths
 
 
 def open_source(source: Any) -> Source:
     """A path, a folder, a frame or a dictionary of columns, with the names of its columns."""
     if isinstance(source, str | Path):
-        return _open_path(Path(source).expanduser())
+        return _open_path(named(source).expanduser())
     if isinstance(source, Mapping):
         frame = _from_columns({str(name): column for name, column in source.items()})
     else:
@@ -96,7 +102,7 @@ def open_source(source: Any) -> Source:
 
 def _stem(file: Path) -> str:
     """The name of a file without the endings of its format and compression."""
-    return Path(file.stem if file.suffix.lower() in COMPRESSED else file).stem
+    return Path(file.stem if file.suffix.lower() in COMPRESSED else file).stem.strip()
 
 
 def _open_path(path: Path) -> Source:
@@ -130,6 +136,12 @@ def _columns_of(path: Path) -> tuple[str, ...]:
 def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
     with refused(path, "a Parquet file"):
         return pl.read_parquet(path, columns=columns, glob=False)
+
+
+def _as_ids(column: pl.Series, file: Path) -> pl.Series:
+    """Ids as integers or text, so that files with other types do not change them. A missing id is refused later."""
+    absent = column.is_null().any() or (column.dtype.is_float() and column.is_nan().any())
+    return column if absent else id_series(column, lambda row: f"row {row} of '{file.name}'")
 
 
 def _one_frame(files: Sequence[Path], parts: list[pl.DataFrame]) -> pl.DataFrame:
@@ -180,16 +192,20 @@ def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
 def _series(name: str, column: Any) -> pl.Series:
     """A column; of numbers and None float64, of several types text."""
     # polars would convert what is mixed, and ignore a mask.
+    if isinstance(column, np.ndarray) and column.dtype.kind == "M" and not isinstance(column, np.ma.MaskedArray):
+        ticks, wrong = ticks_of(column)
+        if not wrong[~np.isnat(column)].any():
+            return pl.Series(name, ticks.astype("datetime64[us]"))
     listed = str(getattr(column, "dtype", "")) == "object" or isinstance(column, np.ma.MaskedArray)
     cells = column.tolist() if listed else column
     if isinstance(cells, list | tuple) and len({each.tzinfo is None for each in cells if isinstance(each, datetime)}) > 1:
         cells = [None if _absent(each) else str(each) for each in cells]  # polars would ignore the offsets
     try:
         return pl.Series(name, cells)
-    except (TypeError, ValueError, pl.exceptions.PolarsError):
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         cells = list(cells)
     if all(each is None or isinstance(each, numbers.Real) for each in cells):
-        return pl.Series(name, cells, dtype=pl.Float64, strict=False)
+        return pl.Series(name, [None if each is None else as_float(each) for each in cells], dtype=pl.Float64, strict=False)
     return pl.Series(name, [None if _absent(each) else str(each) for each in cells], dtype=pl.String)
 
 

@@ -17,7 +17,7 @@ from phased.estimator.units import in_unit, ticks_of
 
 DEFAULT_UNIT = "h"  # of dates, durations and clock times
 YEAR = r"^\d{4}[-/]"  # in full: 03/04/24 may be three dates
-OFFSET = r":.*[Z+-]"  # from UTC, after the time of day
+OFFSET = r":.*[Zz+-]"  # from UTC, after the time of day
 CLOCK = r"^\d{1,9}:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?$"
 TOO_FINE = r":\d{2}\.\d{6}\d*[1-9]"  # below a microsecond
 DATES = tuple(
@@ -38,12 +38,14 @@ class Times:
         known: False where the time is missing or not finite.
         clock: "number" or "date".
         unit: of the numbers, or for the dates to be converted to.
+        offset: whether dates have an offset from UTC; None for numbers.
     """
 
     ticks: NDArray[Any]
     known: NDArray[np.bool_]
     clock: Clock
     unit: str
+    offset: bool | None = None
 
 
 class Unreadable(ValueError):
@@ -65,7 +67,7 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
     if dtype.is_numeric():
         return _numbers(column, unit or "")
     if dtype in (pl.Datetime, pl.Date):
-        return _dates(column, unit or DEFAULT_UNIT)
+        return _dates(column, unit or DEFAULT_UNIT, getattr(dtype, "time_zone", None) is not None)
     if dtype in (pl.Duration, pl.Time):
         ticks = column.cast(pl.Duration("us")).to_physical() if dtype == pl.Duration else column.to_physical() // 1000
         return _durations(ticks, unit or DEFAULT_UNIT)
@@ -77,14 +79,15 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
 def _numbers(column: pl.Series, unit: str) -> Times:
     ticks = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     known = np.isfinite(ticks)
-    far = np.flatnonzero(known & (np.abs(ticks) > EXACT))
+    rounded = ~column.is_between(-EXACT, EXACT).fill_null(True).to_numpy()  # before integers become floats
+    far = np.flatnonzero(known & rounded)
     if len(far):
         why = f"times must be at most 2**53 to be exact, got {column[int(far[0])]}. Subtract a start, or pass them as dates."
         raise Unreadable(int(far[0]), why)
     return Times(ticks, known, "number", unit)
 
 
-def _dates(column: pl.Series, unit: str) -> Times:
+def _dates(column: pl.Series, unit: str, offset: bool) -> Times:
     resolution = getattr(column.dtype, "time_unit", None) or "D"
     known = column.is_not_null().to_numpy()
     stored = column.to_physical().fill_null(0).to_numpy()  # of a column with a time zone: UTC
@@ -92,7 +95,7 @@ def _dates(column: pl.Series, unit: str) -> Times:
     if (wrong & known).any():
         row = int(np.flatnonzero(wrong & known)[0])
         raise Unreadable(row, f"{INEXACT}, got {stored[row]} {resolution} since 1970. {ROUND}")
-    return Times(ticks, known, "date", unit)
+    return Times(ticks, known, "date", unit, offset)
 
 
 def _durations(ticks: pl.Series, unit: str) -> Times:
@@ -110,7 +113,11 @@ def _from_text(column: pl.Series, unit: str | None) -> Times:
         raise Unreadable(int((column == distinct[error.row]).arg_max() or 0), error.why) from error
     place = column.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).fill_null(len(distinct)).to_numpy()
     return Times(
-        np.append(times.ticks, times.ticks.dtype.type(0))[place], np.append(times.known, False)[place], times.clock, times.unit
+        np.append(times.ticks, times.ticks.dtype.type(0))[place],
+        np.append(times.known, False)[place],
+        times.clock,
+        times.unit,
+        times.offset,
     )
 
 
@@ -129,15 +136,16 @@ def _from_cells(column: pl.Series, unit: str | None) -> Times:
     if kind == "number":
         return _numbers(made, unit or "")
     if kind == "date":
-        _check_offsets(column, text)
+        offset = _check_offsets(column, text)
         fine = text.str.contains(TOO_FINE).fill_null(False)
         if fine.any():
             raise Unreadable(int(fine.arg_max() or 0), f"{INEXACT}, got {column[int(fine.arg_max() or 0)]!r}. {ROUND}")
-    return (_durations if kind == "clock time" else _dates)(made, unit or DEFAULT_UNIT)
+        return _dates(made, unit or DEFAULT_UNIT, offset)
+    return _durations(made, unit or DEFAULT_UNIT)
 
 
-def _check_offsets(column: pl.Series, text: pl.Series) -> None:
-    """An `Unreadable` if some dates have an offset from UTC, and others are local times of an unknown place."""
+def _check_offsets(column: pl.Series, text: pl.Series) -> bool:
+    """Return whether dates have an offset from UTC. `Unreadable` if others are local times of an unknown place."""
     has = text.str.contains(OFFSET)
     if has.n_unique() - (has.null_count() > 0) > 1:
         first = has.is_not_null().arg_max() or 0
@@ -147,6 +155,7 @@ def _check_offsets(column: pl.Series, text: pl.Series) -> None:
             f"dates must all have an offset from UTC, such as Z or +02:00, or none, got {column[row]!r} after {column[first]!r}. "
             "Give all of them in one way.",
         )
+    return bool(has.any())
 
 
 def _number(text: pl.Series) -> pl.Series:

@@ -17,6 +17,7 @@ from phased.experiments.record import Record
 from phased.layer import PhasedRNN
 from phased.report.save import save_text
 
+PAGE = "demo.html"
 SHOWN = 10  # units
 END = 60.0  # ms of the sequence
 FIRST = {
@@ -66,7 +67,7 @@ def save_page(demo: Demo, records: Sequence[Record], rnn: PhasedRNN, speeds: Seq
         fastest=max(speed.per_second for speed in speeds),
         following=FIRST | {f"phased run {records[0].study} --scale quick": "Repeat the paper's figure with such waves."} | LAST,
     )
-    return save_text(page, folder, "demo.html")
+    return save_text(page, folder, PAGE)
 
 
 def label(record: Record) -> str:
