@@ -62,7 +62,7 @@ def parse_options(name: str, arguments: Sequence[str]) -> dict[str, str]:
             if not left:
                 raise typer.BadParameter(f"'{option}' needs a value.")
             value = left.pop(0)
-        if not value:
+        if not value and not known[key].values:
             raise typer.BadParameter(f"'{option}' needs a value, got an empty one.")
         found[key] = value
     return found

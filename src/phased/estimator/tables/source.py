@@ -61,7 +61,8 @@ class Source:
         if self.files[0].suffix.lower() in PARQUET:
             parts = [_read_parquet(file, list(kinds.used)) for file in self.files]
             files = zip(self.files, parts, strict=True)
-            parts = [part.with_columns(_as_ids(part[name], file) for name in kinds.ids) for file, part in files]
+            ids_there = [name for name in kinds.ids if name in self.columns]
+            parts = [part.with_columns(_as_ids(part[name], file) for name in ids_there) for file, part in files]
             frame, lengths = self._with_ids(_one_frame(self.files, parts), [len(part) for part in parts], ids)
             return Table(frame, self.name)
         if len(self.files) == 1 and not self.files_are_sequences:

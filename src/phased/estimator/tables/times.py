@@ -79,8 +79,8 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
 def _numbers(column: pl.Series, unit: str) -> Times:
     ticks = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     known = np.isfinite(ticks)
-    rounded = ~column.is_between(-EXACT, EXACT).fill_null(True).to_numpy()  # before integers become floats
-    far = np.flatnonzero(known & rounded)
+    exact = column.cast(pl.Int64, strict=False).fill_null(EXACT + 1).to_numpy() if column.dtype.is_integer() else ticks
+    far = np.flatnonzero(known & ((exact > EXACT) | (exact < -EXACT)))
     if len(far):
         why = f"times must be at most 2**53 to be exact, got {column[int(far[0])]}. Subtract a start, or pass them as dates."
         raise Unreadable(int(far[0]), why)
