@@ -20,6 +20,7 @@ def imported() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-program = next((each for each in sys.orig_argv[1:] if not each.startswith("-")), "")  # `phased`, or of `python -m phased`
-if Path(program).stem == "phased" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+# `phased`, or `python -m phased`, perhaps after options of Python.
+called = {Path(each).stem for each in sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 2]}
+if "phased" in called and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, leave)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+from phased.estimator.tables.columns import INDEX
+
 OPTIONS = ("unit", "static", "missing", "merge", "drop", "target", "id", "time", "variable", "value")
 QUOTED = r"'[^']*'|\"[^\"]*\""
 WORDS = {
@@ -15,8 +17,23 @@ WORDS = {
     "Read it with like= and unit=.": "Convert the times.",
     "Read X with like=, the Events of the training.": "Leave the others out with --drop.",
     "larger budget (updates)": "larger --updates",
+    f" {INDEX}": "",
 }
 """Cures that name Python objects, and the same in the words of the commands."""
+OF_A_MODEL = {
+    ", or name the variable in static= if it is known from the start.": ".",
+    " Use PhasedClassifier for classes.": " The model predicts numbers.",
+    "got one for each sequence.": "got one for each sequence. Name their column of times: --labels-time.",
+    "got one for each step.": "got one for each step. Leave out --labels-time.",
+}
+"""Cures that `phased predict` and `score` do not have, and others in their place."""
+
+
+def of_a_model(message: str) -> str:
+    """The message for a command that reads a table as the model's training did."""
+    for words, replaced in OF_A_MODEL.items():
+        message = message.replace(words, replaced)
+    return as_options(re.sub(r"Leave [^.]*? out of static=, or pass", "Pass", message))
 
 
 def as_options(message: str) -> str:

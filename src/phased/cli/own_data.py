@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from phased.cli.cures import as_options
+from phased.cli.cures import as_options, of_a_model
 from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings
 from phased.cli.options import named, path, table_named
 from phased.starting import STOPPED
@@ -47,7 +47,7 @@ Missing = Annotated[
     typer.Option("--missing", metavar="NAME=NUMBER", help="A number that stands for 'not known', such as Height=-1."),
 ]
 Merge = Annotated[
-    str | None, typer.Option("--merge", help="Several values at one time: mean, sum, first, last, min or max. Default: refused.")
+    str | None, typer.Option("--merge", help="Make one step of several at one time: mean, sum, first, last, min or max.")
 ]
 Drop = Annotated[list[str] | None, typer.Option("--drop", metavar="NAME", help="A variable to leave out; may be repeated.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="The same seed gives the same model.")]
@@ -128,7 +128,7 @@ def predict(
     need_estimator()
     from phased.cli import estimate
 
-    with plain_errors(worded=as_options), plain_warnings(Errors(), as_options):
+    with plain_errors(worded=of_a_model), plain_warnings(Errors(), of_a_model):
         how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
         count = estimate.predict(model, table, out, how, device)
         console = Console() if out.is_file() else Errors()  # a device may be the standard output
@@ -157,7 +157,7 @@ def score(
     need_estimator()
     from phased.cli import estimate
 
-    with plain_errors(worded=as_options), plain_warnings(Errors(), as_options):
+    with plain_errors(worded=of_a_model), plain_warnings(Errors(), of_a_model):
         how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
         found = estimate.score(model, table, estimate.Labels(labels, labels_id, target, labels_time, labelled), how, device)
         print(estimate.printed(found, json), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from phased.estimator.needs import require
 from phased.estimator.network import CELLS, Network
 from phased.estimator.objective import Objective
 from phased.estimator.optimiser import Optimiser
+from phased.estimator.ragged import EXACT
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.splits import split
@@ -35,6 +37,8 @@ from phased.model_folder import MOST, check_finite
 
 CLIP = 1.0
 """Largest norm of the gradients."""
+LARGEST_RATE = 1e6
+"""Largest learning rate and weight decay."""
 AVERAGE = 0.99
 """Decay of the moving average of the weights, which is tested and kept."""
 MEASURED = 256
@@ -338,14 +342,18 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         """A TypeError or ValueError that names the parameter."""
-        for name in ("units", "epochs", "patience"):
+        for name in ("units", "epochs", "patience", *(["batch_size"] if self.batch_size is not None else [])):
             check.size(name, getattr(self, name))
+            if getattr(self, name) > EXACT:
+                raise ValueError(f"{name} must be at most 2**53, got {check.as_float(getattr(self, name)):g}.")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
+            raise TypeError(f"checkpoint must be a folder or None, got {check.kind(self.checkpoint)}.")
+        if self.checkpoint is not None and not os.fspath(self.checkpoint):
+            raise ValueError("checkpoint must be a folder or None, got an empty name.")
         if self.units > MOST:
             raise ValueError(f"units must be at most {MOST}, got {check.as_float(self.units):g}. Choose fewer units.")
-        if self.batch_size is not None:
-            check.size("batch_size", self.batch_size)
-        check.number("learning_rate", self.learning_rate, low=0.0, low_open=True)
-        check.number("weight_decay", self.weight_decay, low=0.0)
+        check.number("learning_rate", self.learning_rate, low=0.0, low_open=True, high=LARGEST_RATE)
+        check.number("weight_decay", self.weight_decay, low=0.0, high=LARGEST_RATE)
         check.number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
         check.number("validation", self.validation, low=0.0, low_open=True, high=1.0, high_open=True)
         check.choice("cell", self.cell, CELLS)

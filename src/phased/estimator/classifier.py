@@ -142,7 +142,7 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
             ['accuracy', 'auprc', 'auroc', 'log_loss']
         """
         events = self._events(X)
-        found = self._targets(events, y)
+        found = self._named(self._targets(events, y))
         strange = np.setdiff1d(found.known(), self.classes_)
         if len(strange):
             raise ValueError(f"y must have classes of the model, {self.classes_.tolist()}, got {strange.tolist()[0]!r}.")
@@ -153,6 +153,16 @@ class PhasedClassifier(SavedMixin, ClassifierMixin, PhasedEstimator):  # type: i
         if sample_weight is not None:
             return float(super().score(X, y, sample_weight))
         return self.evaluate(X, y)["accuracy"]
+
+    def _named(self, found: Targets) -> Targets:
+        """Targets as text if the classes are text: a part of the classes 1, 2 and A may be read as numbers."""
+        if self.classes_.dtype.kind != "U" or found.y.dtype.kind not in "biuf":
+            return found
+        whole = found.known() if found.y.dtype.kind != "f" else found.known().astype(np.int64)
+        y = np.full(len(found.y), None) if found.counts is not None else np.empty(len(found.y), object)
+        words = {str(name).lower(): name for name in self.classes_}
+        y[slice(None) if found.counts is None else found.counts] = [words.get(str(each).lower(), str(each)) for each in whole]
+        return found._replace(y=y)
 
     def _numbered(self, found: Targets) -> NDArray[np.int64]:
         """Targets as numbers of classes; 0 where they are not known."""

@@ -71,7 +71,7 @@ def check_budget(data: Sequences, chosen: Indices, units: int, budget: float | N
     if budget < least:
         raise ValueError(
             f"updates must be at least {least:.3g}, one update of one unit in the {steps} steps of the training, got {budget:g}. "
-            f"Choose a larger share, or None for no limit."
+            f"Choose a larger share."
         )
 
 

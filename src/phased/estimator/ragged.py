@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,9 @@ def flatten(
     unit: str,
 ) -> dict[str, Any]:
     """The fields of Events from one array of times and one of values per sequence."""
+    for name, given in (("variables", variables), ("statics", statics)):
+        if isinstance(given, str) or not isinstance(given, Iterable | None):
+            raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
     if len(times) != len(values):
         raise ValueError(f"times and values must have one array per sequence, got {len(times)} and {len(values)}.")
     names = np.arange(len(times)) if ids is None else np.asarray(ids)
@@ -178,7 +181,7 @@ def _rows(values: ArrayLike, clock: NDArray[np.float64], variables: tuple[str, .
     width = len(variables)
     try:
         matrix = _plain(values).astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise _no_number(values, clock, variables, name, error) from error
     if matrix.ndim == 1 and width == 1:
         matrix = matrix[:, None]
@@ -199,7 +202,7 @@ def _no_number(
         for (step, column), cell in np.ndenumerate(cells.reshape(shape)):
             try:
                 float(np.nan if cell is None else cell)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 if np.ndim(cell):
                     break
                 return ValueError(
@@ -262,7 +265,7 @@ def _check_names(events: Events) -> None:
             raise TypeError(f"names of variables and statics must be text, got {name!r} of type {type(name).__name__}.")
     if len(set(names)) != len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise ValueError(f"names of variables and statics must differ, got {twice!r} twice.")
+        raise ValueError(f"names of variables and statics must differ, got {twice!r} twice. Rename one, or leave it out.")
 
 
 def _id(events: Events, step: int) -> str:

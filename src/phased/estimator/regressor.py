@@ -129,7 +129,7 @@ class PhasedRegressor(SavedMixin, RegressorMixin, PhasedEstimator):  # type: ign
     def _numbers(self, found: Targets) -> NDArray[np.float64]:
         """Targets as float64; 0 where they are not known."""
         if found.y.dtype.kind not in "biufO":
-            raise ValueError(f"y must be numbers, got {found.y.dtype}. Use PhasedClassifier for classes.")
+            raise ValueError(f"y must be numbers, got {found.known()[0]!r}. Use PhasedClassifier for classes.")
         numbers = np.zeros(len(found.y))
         which = slice(None) if found.counts is None else found.counts
         numbers[which] = [check.as_float(number) for number in found.known()] if found.y.dtype.kind == "O" else found.known()

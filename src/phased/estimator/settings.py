@@ -42,7 +42,7 @@ class Settings:
         statics: names known once per sequence, in order.
         columns: columns of id, time, and, in a long table, variable and value.
         missing: variable to the numbers that stand for a missing value; "*" for all variables without an entry.
-        merge: how several values of a variable at one time become one; None refuses them.
+        merge: how several values of a variable at one time become one; None makes steps of them.
         drop: variables that are left out.
         layout: "long" or "wide" where the table's columns would have said otherwise; None: they say it.
         selected: whether `variable=[...]` selected columns of a wide table; its other columns are left out.

@@ -61,6 +61,8 @@ def targets(events: Events, y: Any) -> Targets:
 
 def as_array(y: Any) -> NDArray[Any]:
     """Targets as an array. NaN and numbers in a list with text stay what they are, where numpy makes text of them."""
+    if isinstance(y, str):
+        raise TypeError(f"y must be a list or an array of targets, got the text {y!r}.")
     found = np.asarray(y)
     if found.dtype.kind != "U" or isinstance(y, np.ndarray):
         return found
@@ -134,13 +136,16 @@ def check_copies(events: Events, found: Targets) -> None:
             value[steps] = values
             if np.array_equal(value[found.counts], y[found.counts]):
                 raise ValueError(
-                    f"the target must not be among the inputs, got {name!r} equal to y at every step. Leave it out, or predict "
-                    f"its next value."
+                    f"the target must not be among the inputs, got {name!r} equal to y at every step. Predict its next "
+                    f"value, or leave it out: Events.read(..., drop=[{name!r}])."
                 )
         return
     for name, column in zip(events.statics, events.static.T, strict=True):
         if np.array_equal(column, y):
-            raise ValueError(f"the target must not be among the inputs, got static {name!r} equal to y everywhere. Leave it out.")
+            raise ValueError(
+                f"the target must not be among the inputs, got static {name!r} equal to y everywhere. Leave it out: "
+                f"Events.read(..., drop=[{name!r}])."
+            )
 
 
 def class_weights(weight: Any, classes: NDArray[Any], encoded: NDArray[np.int64]) -> tuple[float, ...] | None:

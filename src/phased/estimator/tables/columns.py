@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from phased.estimator.settings import Layout, Settings
@@ -15,6 +15,7 @@ KNOWN = {
     "variable": ("variable", "code", "Parameter"),
     "value": ("value", "numeric_value", "Value"),
 }
+INDEX = "If it is the index of the frame, call reset_index() first."
 MEDS = {"id": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
 
 
@@ -37,11 +38,11 @@ class Columns:
         roles = {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value}
         return {role: name for role, name in roles.items() if name is not None}
 
-    def kinds(self) -> Kinds:
-        """How a CSV file with these columns is read."""
-        values = [*self.wide, *([self.value] if self.value else [])]
-        ids, texts = ([name] if name else [] for name in (self.id, self.variable))
-        return Kinds([*self.names.values(), *self.wide], values, texts, ids)
+    def kinds(self, text: Collection[str] = ()) -> Kinds:
+        """How a CSV file with these columns is read. `text` names the variables that were text in the table read before."""
+        values = [*(name for name in self.wide if name not in text), *([self.value] if self.value and not text else [])]
+        texts = [name for name in (self.variable, self.value if text else None, *self.wide) if name and name not in values]
+        return Kinds([*self.names.values(), *self.wide], values, texts, [self.id] if self.id else [])
 
     @property
     def meds(self) -> bool:
@@ -143,4 +144,4 @@ def listed(names: Sequence[object], most: int = 10) -> str:
 
 def _index_hint(present: Sequence[str]) -> str:
     """What may be wrong where a frame has few columns."""
-    return "If it is the index of the frame, call reset_index() first." if len(present) <= 3 else ""
+    return INDEX if len(present) <= 3 else ""

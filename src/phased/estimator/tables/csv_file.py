@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import lzma
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,7 +46,8 @@ def content(path: Path) -> Path | bytes:
 def separator(source: Path | bytes) -> str:
     """The character between columns: the one that divides the first line into most."""
     line = pl.read_lines(source, n_rows=1, glob=False).to_series().to_list()
-    return max(",;\t", key=lambda each: len(next(csv.reader(line, delimiter=each), ())))
+    bare = re.sub(r'"[^"]*"', "", line[0]) if line else ""
+    return max(",;\t", key=bare.count)
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
@@ -125,4 +126,6 @@ def refused(path: Path, what: str = "a table of comma-separated values in UTF-8"
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, lzma.LZMAError, OSError) as error:
         first = str(error).partition("\n")[0]
-        raise ValueError(f"'{path.name}' must be {what}, got: {first}") from error
+        if isinstance(error, pl.exceptions.PanicException):
+            first += ". A column may have an unknown time zone, or dates beyond all years"
+        raise ValueError(f"'{path.name}' must be {what}, got: {first}. Write the file again.") from error

@@ -60,10 +60,10 @@ def read_labels(
     column = _without_blanks(table.frame[name])
     present = _present(column)
     if not partial:
-        _refuse_strangers(rows, sequence, time)
+        _refuse_strangers(rows, np.where(present, sequence, 0), time)
     if time is not None:
         chosen = np.flatnonzero(present)
-        place, targets = _one_each(rows, chosen, _step_of(events, rows, sequence)[chosen], column.gather(chosen), name, time)
+        place, targets = _one_each(rows, chosen, _step_of(events, rows, sequence, chosen), column.gather(chosen), name, time)
         return place, _at_every_step(place, targets, len(events.time), opened.name)
     if not partial and not present.all():
         row = int(np.flatnonzero(~present)[0])
@@ -110,9 +110,11 @@ def _present(column: pl.Series) -> NDArray[np.bool_]:
 
 
 def _without_blanks(column: pl.Series) -> pl.Series:
-    """Targets; text without blanks around it."""
+    """Targets; text without blanks around it, and decimal numbers as floats."""
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
+    if column.dtype.is_decimal():
+        column = column.cast(pl.Float64)
     return column.str.strip_chars() if column.dtype == pl.String else column
 
 
@@ -135,18 +137,18 @@ def _refuse_strangers(rows: Rows, sequence: NDArray[np.int64], time: str | None)
         raise ValueError(f"each target must have a sequence with its id, got {listed(names)} without events. {cure}")
 
 
-def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The step at each row's time; the last rows of one time belong to the last steps at it."""
+def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The step at the time of each of the chosen rows; the last rows of one time belong to the last steps at it."""
     times = read_clock(rows, events.unit or None, events.settings.clock)
-    if not times.known.all():
-        row = int(np.flatnonzero(~times.known)[0])
+    if not times.known[chosen].all():
+        row = int(chosen[~times.known[chosen]][0])
         raise ValueError(f"each target must have a finite time, got none at {rows.where(row)}.")
     if None not in (times.offset, before := events.settings.offset) and times.offset != before:
         words = {True: "have an offset from UTC", False: "be local, without an offset from UTC"}
         raise ValueError(f"times of targets must {words[bool(before)]}, as those of the events, got others at {rows.where(0)}.")
-    clock = times.ticks
+    clock, sequence = times.ticks[chosen], sequence[chosen]
     if events.origin is not None:
-        clock = in_unit(times.ticks - events.origin.astype(np.int64)[sequence], events.unit)
+        clock = in_unit(clock - events.origin.astype(np.int64)[sequence], events.unit)
     # Steps and rows in one order: a row's step is the last one not after it.
     both = np.concatenate([events.time, clock])
     whose = np.concatenate([events.sequence, sequence])
@@ -158,7 +160,7 @@ def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64]) -> NDArray
     step[row_in_order] = last[is_row[order]]
     wrong = (step < 0) | (events.time[step] != clock) | (events.sequence[step] != sequence)
     if wrong.any():
-        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(int(np.flatnonzero(wrong)[0]))}.")
+        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(int(chosen[wrong][0]))}.")
     end = np.flatnonzero(np.append(starts(step[row_in_order])[1:], True))  # rows of one time follow each other, in their order
     after = end[np.searchsorted(end, np.arange(len(step)))] - np.arange(len(step))
     steps = np.flatnonzero(starts(events.sequence, events.time))

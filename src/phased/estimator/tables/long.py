@@ -129,7 +129,7 @@ def _values(
         rows = np.flatnonzero(code == number) if own else code[:0]
         if own and (wanted.like is not None or is_text(column.gather(rows), int(of_variable[number]))):
             value = value if value.flags.writeable else value.copy()
-            value[rows], texts[name] = read_texts(column.gather(rows))
+            value[rows], texts[name] = read_texts(column.gather(rows), wanted.sentinels(name))
             bad = bad[code[bad] != number]
     if len(bad):
         raise bad_value(opened, int(bad[0]), names[code[bad[0]]], column[int(bad[0])])

@@ -9,7 +9,7 @@ import polars as pl
 
 from phased.estimator.tables.source import Table
 
-PRINTABLE = {"ms": 2**47, "us": 2**57}  # from 1970 to years of four digits
+PRINTABLE = {"ms": 2**47, "us": 2**57, "D": 2**21}  # from 1970 to years of four digits
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Rows:
     def cell(self, column: str, row: int) -> Any:
         """A cell, for a message: text without quotes, whole numbers without a fraction."""
         cells = self.table.frame[column]
-        unit = getattr(cells.dtype, "time_unit", None)
+        unit = getattr(cells.dtype, "time_unit", "D" if cells.dtype == pl.Date else None)
         if unit in PRINTABLE and abs(cells.to_physical()[row] or 0) > PRINTABLE[unit]:
             return f"{cells.to_physical()[row]} {unit}"  # polars panics
         value = cells[row]
-        return int(value) if isinstance(value, float) and value.is_integer() else value
+        return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
 
     def where(self, row: int, variable: str | None = None) -> str:
         """id, time, variable and row of a row."""

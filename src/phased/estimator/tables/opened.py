@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,9 @@ class Opened:
         return in_unit(self.times.ticks - np.where(origin == never, 0, origin)[self.sequence], self.times.unit), dates
 
 
-def open_table(source: Source, columns: Columns, unit: str | None, clock: Clock | None) -> Opened:
+def open_table(
+    source: Source, columns: Columns, unit: str | None, clock: Clock | None = None, text: Collection[str] = ()
+) -> Opened:
     """The rows of a source with their ids and times.
 
     Args:
@@ -65,8 +68,9 @@ def open_table(source: Source, columns: Columns, unit: str | None, clock: Clock 
         columns: the role of its columns.
         unit: of the times, None if not given.
         clock: the kind of times of the table read before; None: any.
+        text: the variables that were text in the table read before.
     """
-    table = source.load(columns.kinds(), FILE)
+    table = source.load(columns.kinds(text), FILE)
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
     rows = Rows(table, columns.id or FILE, columns.time, columns.variable)

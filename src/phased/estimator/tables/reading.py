@@ -44,7 +44,8 @@ def read_table(
         drop=wanted.drop,
         files_are_sequences=opened.files_are_sequences,
     )
-    table = open_table(opened, columns, wanted.unit, None if wanted.like is None else wanted.like.clock)
+    before = () if wanted.like is None else (wanted.like.clock, wanted.like.levels)
+    table = open_table(opened, columns, wanted.unit, *before)
     if wanted.like is not None and table.times.unit != wanted.like.unit:
         raise ValueError(
             f"times must be in the unit {wanted.like.unit!r}, as in the table read before, got {table.times.unit!r}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ def make_request(
     if merge is not None and merge not in MERGES:
         raise ValueError(f"merge must be None or one of {', '.join(MERGES)}, got {merge!r}.")
     for name, given in (("static", static), ("drop", drop)):
-        if isinstance(given, str):
+        if isinstance(given, str) or not isinstance(given, Iterable | None):
             raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
     named = None if unit is None else unit_name(unit)
     if settings is None:
@@ -88,7 +88,7 @@ def by_name(missing: Missing | None) -> dict[str, tuple[float, ...]]:
     for name, each in named.items():
         try:
             numbers = np.atleast_1d(np.asarray(each, np.float64))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise TypeError(
                 f"missing must be a number, a list of numbers or a dict of them by variable, got {each!r}."
             ) from error

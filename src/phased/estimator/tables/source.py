@@ -33,7 +33,7 @@ class Table:
 
     frame: pl.DataFrame
     name: str
-    files: tuple[Path, ...] = ()  # in the order of their rows; their lines can be named
+    files: tuple[Path, ...] = ()  # in the order of their rows
     starts: tuple[int, ...] = ()  # the first row of each file
 
     def row(self, index: int) -> str:
@@ -41,7 +41,8 @@ class Table:
         if not self.files:
             return f"row {index} of {self.name}"
         file = bisect_right(self.starts, index) - 1
-        return f"line {index - self.starts[file] + 2} of '{self.files[file].name}'"
+        row, name = index - self.starts[file], self.files[file].name
+        return f"row {row} of '{name}'" if self.files[file].suffix.lower() in PARQUET else f"line {row + 2} of '{name}'"
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,10 @@ class Source:
             ids_there = [name for name in kinds.ids if name in self.columns]
             parts = [part.with_columns(_as_ids(part[name], file) for name in ids_there) for file, part in files]
             frame, lengths = self._with_ids(_one_frame(self.files, parts), [len(part) for part in parts], ids)
-            return Table(frame, self.name)
-        if len(self.files) == 1 and not self.files_are_sequences:
+        elif len(self.files) == 1 and not self.files_are_sequences:
             return Table(read_csv(self.files[0], kinds), self.name, self.files, (0,))
-        frame, lengths = self._with_ids(*read_files(self.files, kinds), ids)
+        else:
+            frame, lengths = self._with_ids(*read_files(self.files, kinds), ids)
         starts = [0]
         for length in lengths:
             starts.append(starts[-1] + length)

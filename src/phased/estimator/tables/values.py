@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -22,9 +24,13 @@ def is_text(column: pl.Series, bad: int) -> bool:
     return column.dtype in (pl.String, pl.Categorical, pl.Enum) and 2 * bad > filled(column.cast(pl.String)).count()
 
 
-def read_texts(column: pl.Series) -> tuple[NDArray[np.float64], list[str]]:
-    """Return the index of the text of each row, NaN where the cell is empty, and the texts, sorted."""
+def read_texts(column: pl.Series, marks: Collection[float] = ()) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the index of the text of each row, NaN where the cell is empty or one of `marks`, and the texts, sorted."""
+    whole = column.cast(pl.Int64, strict=False) if column.dtype.is_float() else column  # a frame has 1.0 for the text 1
+    column = whole if whole.null_count() == column.null_count() and bool((whole == column).all()) else column
     text = filled(column.cast(pl.String))
+    if marks:
+        text = text.set(text.cast(pl.Float64, strict=False).is_in(list(marks)).fill_null(False), None)
     distinct = text.unique().drop_nulls().sort()
     code = text.cast(pl.Enum(distinct)).to_physical().cast(pl.Float64).fill_null(float("nan"))
     return code.to_numpy(), distinct.to_list()

@@ -85,7 +85,7 @@ def _values(
         if name in columns:
             column, bad = read_values(columns[name])
             if is_text(columns[name], len(bad)) if wanted.like is None else name in wanted.like.levels:
-                matrix[:, place], texts[name] = read_texts(columns[name])
+                matrix[:, place], texts[name] = read_texts(columns[name], wanted.sentinels(name))
                 continue
             if len(bad):
                 raise bad_value(opened, int(bad[0]), name, columns[name][int(bad[0])])
