@@ -120,7 +120,7 @@ def test_only_parts_of_phased_are_removed(tmp_path):
 def test_a_folder_that_is_a_file_is_named_with_the_cure(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
-        OSError, match=r"cannot write to the folder '.*file': it is a file. Move it away, or choose another folder"
+        OSError, match=r"cannot write to the folder '.*file': it is no folder. Move it away, or choose another folder"
     ):
         writable(tmp_path / "file")
 
