@@ -94,7 +94,7 @@ def writable(folder: Path, room: int = 1, create: bool = True, file: str = "") -
             tested.flush()
     except FileExistsError as error:
         raise OSError(
-            f"cannot write to the folder '{folder}': it is not a folder. Move it away, or choose another folder."
+            f"cannot write to the folder '{folder}': it is no folder. Move it away, or choose another folder."
         ) from error
     except OSError as error:
         cure = "Make room there, or choose another" if full(error) else "Choose another"
