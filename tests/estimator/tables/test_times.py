@@ -100,6 +100,8 @@ def test_numbers_stay_as_they_are_and_keep_their_unit():
         ([START, START.replace(tzinfo=UTC)], r"or none, got '2024-03-01 14:30:00\+00:00' after '2024-03-01 14:30:00'"),
         (pd.Series([START.replace(tzinfo=UTC), START], dtype=object), r"or none, got '2024-03-01 14:30:00' after"),
         (pl.Series([2**62, 0]).cast(pl.Datetime("ms")), "within 73,000 years of 1970, got 4611686018427387904 ms since 1970"),
+        (pl.Series([2**62, 2**62]).cast(pl.Duration("ms")), "got 4611686018427387904 ms"),
+        (pl.Series([1, 2]).cast(pl.Duration("ns")), "got 1 ns"),
         (pl.Series([1, 2]).cast(pl.Datetime("ns")), "dates must be whole microseconds .*, got 1 ns since 1970. Round them"),
         (["2024-03-01 14:30:00.0000001"], "dates must be whole microseconds .*, got '2024-03-01 14:30:00.0000001'"),
     ],
