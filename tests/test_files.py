@@ -125,6 +125,13 @@ def test_a_folder_that_is_a_file_is_named_with_the_cure(tmp_path):
         writable(tmp_path / "file")
 
 
+@pytest.mark.parametrize("name, message", [("", "must have a name"), ("a\0b", "must be without null characters, got 'a.x00b'")])
+@pytest.mark.parametrize("call", [files.named, phased.PhasedLSTM(1, 1).save, phased.PhasedLSTM.load])
+def test_a_name_that_no_file_can_have_is_refused(name, message, call):
+    with pytest.raises(ValueError, match=message):
+        call(name)
+
+
 def test_a_seal_finds_every_bit_that_changes():
     data = bytes(range(40))
     whole = seal(data)

@@ -49,6 +49,8 @@ def named(path: str | os.PathLike[str]) -> Path:
     if not os.fspath(path):
         raise ValueError("a file or folder must have a name, got an empty one. Name it.")
     place = Path(path)
+    if "\0" in str(place):
+        raise ValueError(f"a name must be without null characters, got '{printable(str(place))}'. Name another file or folder.")
     if ".." not in place.parts or place.parent.exists():
         return place
     if place.name == "..":  # while `new` does not exist, `new/../model` cannot be compared with other paths
