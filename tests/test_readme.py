@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from phased.bench import tables
+from phased.paper.claims import claims
 from phased.report import markdown
-from phased.report.claims import claims
 
 ROOT = Path(__file__).parent.parent
 README, DOCS = ROOT / "README.md", ROOT / "docs"

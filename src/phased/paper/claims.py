@@ -1,4 +1,4 @@
-"""The README's table of the paper's claims: `python -m phased.report.claims results`."""
+"""The README's table of the paper's claims: `python -m phased.paper.claims results`."""
 
 from __future__ import annotations
 
