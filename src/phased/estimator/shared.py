@@ -26,7 +26,7 @@ from phased.layer import PhasedRNN
 from phased.learn.best import tensors
 from phased.ops.core import core
 
-NO_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
+NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
 """Types that float() takes, or that need a message, and that are no measurement."""
 
 
@@ -179,13 +179,16 @@ class Shared:
     def time(self, value: Any) -> float:
         """A time of any type as a float; a TypeError for dates and others."""
         unit = f" of {self.unit}" if self.unit else ""
-        return self.number("time", value, unit, "For dates, pass the time since the first event.")
+        cure, refused = "For dates, pass the time since the first event.", (*NO_NUMBERS, bool, np.bool_)
+        return self.number("time", value, unit, cure, refused)
 
     @staticmethod
-    def number(name: str, value: Any, unit: str = "", cure: str = "Convert it with float().") -> float:
+    def number(
+        name: str, value: Any, unit: str = "", cure: str = "Convert it with float().", refused: tuple[Any, ...] = NO_NUMBERS
+    ) -> float:
         """A number of any type as a float, infinite if it is too large for one; a TypeError for text, dates and others."""
         try:
-            if isinstance(value, NO_NUMBERS) or getattr(value, "ndim", False):
+            if isinstance(value, refused) or getattr(value, "ndim", False):
                 raise TypeError
             return check.as_float(value)
         except (TypeError, ValueError) as error:

@@ -137,14 +137,14 @@ def check_copies(events: Events, found: Targets) -> None:
             if np.array_equal(value[found.counts], y[found.counts]):
                 raise ValueError(
                     f"the target must not be among the inputs, got {name!r} equal to y at every step. Predict its next "
-                    f"value, or leave it out: Events.read(..., drop=[{name!r}])."
+                    f"value, or leave it out: Events.read(..., drop={list(events.settings.in_table([name]))})."
                 )
         return
     for name, column in zip(events.statics, events.static.T, strict=True):
         if np.array_equal(column, y):
             raise ValueError(
                 f"the target must not be among the inputs, got static {name!r} equal to y everywhere. Leave it out: "
-                f"Events.read(..., drop=[{name!r}])."
+                f"Events.read(..., drop={list(events.settings.in_table([name]))})."
             )
 
 

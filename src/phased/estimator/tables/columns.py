@@ -40,8 +40,8 @@ class Columns:
 
     def kinds(self, text: Collection[str] = ()) -> Kinds:
         """How a CSV file with these columns is read. `text` names the variables that were text in the table read before."""
-        values = [*(name for name in self.wide if name not in text), *([self.value] if self.value and not text else [])]
-        texts = [name for name in (self.variable, self.value if text else None, *self.wide) if name and name not in values]
+        values = {name: None for name in (*self.wide, *([] if text else [self.value])) if name and name not in text}
+        texts = [name for name in (self.variable, self.value, *self.wide) if name and name not in values]
         return Kinds([*self.names.values(), *self.wide], values, texts, [self.id] if self.id else [])
 
     @property
