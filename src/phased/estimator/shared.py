@@ -138,19 +138,20 @@ class Shared:
     def static_inputs(self, static: Mapping[str, Any] | None) -> NDArray[np.float32]:
         """The inputs of static variables, by name; those not given are unknown."""
         row = np.full((1, len(self.statics)), np.nan)
+        place = {name: number for number, name in enumerate(self.statics)}
         for name, value in by_name("static", {} if static is None else static).items():
             if name in self.settings.levels and name not in self.texts:
                 levels, own = self.settings.levels[name], self.level(name, value)
-                row[0, [self.statics.index(indicator(name, level)) for level in levels]] = [level == own for level in levels]
+                row[0, [place[indicator(name, level)] for level in levels]] = [level == own for level in levels]
                 continue
-            if name not in self.statics:
+            if name not in place:
                 raise ValueError(self.unknown("static", name, self.statics))
             number = self.number(name, value)
             if number in self.settings.marks(name):
                 continue
             if not abs(number) <= LARGEST:
                 raise checks.beyond(name, number, "for this sequence")
-            row[0, self.statics.index(name)] = number
+            row[0, place[name]] = number
         inputs: NDArray[np.float32] = self.scaling.static_inputs(row)[0]
         return inputs
 

@@ -138,8 +138,9 @@ def no_time(opened: Opened, row: int, variable: str | None = None) -> ValueError
 def bad_value(opened: Opened, row: int, variable: str, cell: object) -> ValueError:
     """The error about a value that is no finite number."""
     return ValueError(
-        f"a value must be a finite number, got {cell!r} at {opened.rows.where(row, variable)}. Leave a missing value empty, write "
-        f"36,6 as 36.6, encode text as numbers (one variable of 0 and 1 per category), or leave the variable out: drop=[{variable!r}]."
+        f"a value must be a finite number, got {cell!r} at {opened.rows.where(row, variable)}. Leave a missing value empty, "
+        f"write 36,6 as 36.6, encode text as numbers (one variable of 0 and 1 per category), or leave the variable out: "
+        f"drop=[{variable!r}]."
     )
 
 
