@@ -290,6 +290,20 @@ def test_the_kth_value_of_a_variable_at_a_time_belongs_to_the_kth_step(rows):
         assert wide_rows[wide_rows.ids == number].value.tolist() == [row[3] for row in own]
 
 
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
+def test_numbers_of_rows_are_no_variable_unless_they_are_named(name, tmp_path: Path):
+    table = pl.DataFrame({name: [0, 1, 2], "id": [1, 1, 2], "time": [0, 1, 0], "x": [3, 4, 5]})
+    table.write_csv(tmp_path / "a.csv")
+    table.write_parquet(tmp_path / "a.parquet")
+    for source in (table, tmp_path / "a.csv", tmp_path / "a.parquet"):
+        with pytest.warns(UserWarning, match=f"'{name}' of .* numbers the rows, and is left out"):
+            events = Events.read(source)
+        assert events.variables == ("x",)
+        named = Events.read(source, variable=[name, "x"], static=[])
+        assert named.variables == Events.read(source, like=named).variables == (name, "x")
+        assert Events.read(source, id=name, variable=["x"]).ids.tolist() == [0, 1, 2]
+
+
 def test_the_time_to_read_a_table_is_in_proportion_to_its_columns():
     def seconds(number, *options):
         table = pl.DataFrame({"id": [1, 2], "time": [0, 0]} | {f"v{each}": [each, 1] for each in range(number)})

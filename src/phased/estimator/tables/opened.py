@@ -73,7 +73,7 @@ def open_table(
     table = source.load(columns.kinds(text), FILE)
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
-    rows = Rows(table, columns.id or FILE, columns.time, columns.variable)
+    rows = Rows(table, FILE if columns.id is None else columns.id, columns.time, columns.variable)
     ids, sequence = encode(read_ids(rows))
     times = read_clock(rows, unit, clock)
     _check_rounding(rows, sequence)
