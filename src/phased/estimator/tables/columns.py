@@ -44,7 +44,7 @@ class Columns:
         """How a CSV file with these columns is read. `text` names the variables that were text in the table read before."""
         values = {name: None for name in (*self.wide, *([] if text else [self.value])) if name and name not in text}
         texts = [name for name in (self.variable, self.value, *self.wide) if name and name not in values]
-        return Kinds([*self.names.values(), *self.wide], values, texts, [self.id] if self.id else [])
+        return Kinds([*self.names.values(), *self.wide], list(values), texts, [self.id] if self.id else [])
 
     @property
     def meds(self) -> bool:
