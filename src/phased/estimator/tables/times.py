@@ -69,8 +69,7 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
     if dtype in (pl.Datetime, pl.Date):
         return _dates(column, unit or DEFAULT_UNIT, getattr(dtype, "time_zone", None) is not None)
     if dtype in (pl.Duration, pl.Time):
-        ticks = column.cast(pl.Duration("us")).to_physical() if dtype == pl.Duration else column.to_physical() // 1000
-        return _durations(ticks, unit or DEFAULT_UNIT)
+        return _durations(column.to_physical(), unit or DEFAULT_UNIT, getattr(dtype, "time_unit", "ns"))
     if dtype == pl.Null:
         return Times(np.zeros(len(column)), np.zeros(len(column), np.bool_), "number", unit or "")
     raise Unreadable(0, f"times must be numbers or dates, got a column of type {dtype}.")
@@ -98,8 +97,8 @@ def _dates(column: pl.Series, unit: str, offset: bool) -> Times:
     return Times(ticks, known, "date", unit, offset)
 
 
-def _durations(ticks: pl.Series, unit: str) -> Times:
-    return Times(in_unit(ticks.fill_null(0).to_numpy(), unit), ticks.is_not_null().to_numpy(), "number", unit)
+def _durations(ticks: pl.Series, unit: str, resolution: str = "us") -> Times:
+    return Times(in_unit(ticks.fill_null(0).to_numpy(), unit, resolution), ticks.is_not_null().to_numpy(), "number", unit)
 
 
 def _from_text(column: pl.Series, unit: str | None) -> Times:
