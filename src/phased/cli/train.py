@@ -18,9 +18,19 @@ from phased.experiments.workers import Event
 
 
 def train(
-    console: Console, runs: Sequence[Run], out: Path, jobs: int = 1, cluster: str | None = None, device: str = "auto"
+    console: Console,
+    runs: Sequence[Run],
+    out: Path,
+    jobs: int = 1,
+    cluster: str | None = None,
+    device: str = "auto",
+    *,
+    brief: bool = False,
 ) -> Summary:
-    """Execute the runs that have no record, with a progress bar for all of them and one for each active run."""
+    """Execute the runs that have no record, with a progress bar for all of them and one for each active run.
+
+    With `brief` there is only the first bar, and only failures are printed.
+    """
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -37,7 +47,7 @@ def train(
             run = event.run
             if event.epoch is not None:
                 if run.name not in bars:
-                    bars[run.name] = progress.add_task(run.name, total=run.training.epochs, news="")
+                    bars[run.name] = progress.add_task(run.name, total=run.training.epochs, news="", visible=not brief)
                 news = f"loss {event.epoch.loss:.3f}, test {event.epoch.test:.3f}"
                 progress.update(bars[run.name], completed=event.epoch.epoch, news=news)
                 progress.advance(whole, event.epoch.epoch - seen[run.name])
@@ -58,7 +68,7 @@ def train(
 
         with shown(show_loading):
             summary = sweep(runs, out, jobs, cluster, device, watch)
-    show(console, summary)
+    (failures if brief else show)(console, summary)
     return summary
 
 
@@ -72,5 +82,10 @@ def show(console: Console, summary: Summary) -> None:
     console.print(rows)
     if summary.skipped:
         console.print(f"Finished before, not run again: {len(summary.skipped)}.", highlight=False)
+    failures(console, summary)
+
+
+def failures(console: Console, summary: Summary) -> None:
+    """Print the runs that failed."""
     for name, reason in summary.failed.items():
         console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)

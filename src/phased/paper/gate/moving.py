@@ -96,7 +96,8 @@ def draw(loop: Loop) -> str:
 <g clip-path="url(#lanes)"><g transform="translate({NOW} 0)"><g class="flow" style="--by:flow"><g id="loop">{"".join(moving)}</g>
 <use href="#loop" x="{-SCALE * LOOP:g}"/><use href="#loop" x="{SCALE * LOOP:g}"/></g></g></g>
 {"".join(still)}
-<g clip-path="url(#line)"><g transform="translate(0 {LOWER})"><g class="step" style="--by:count">{numbers}</g></g></g>
+<g clip-path="url(#line)"><g transform="translate(0 {LOWER})">
+<g class="step" style="--by:count;transform:translateY({-30 * EVENTS}px)">{numbers}</g></g></g>
 </svg>
 """
 
