@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.markup import escape
-from torch import Tensor
 
 from phased import Stream
 from phased.bench.lstm import steps, whole
 from phased.bench.measure import compare, same_terms
+from phased.bench.stream import at_once, pushes
 from phased.cli.train import train
 from phased.data import example
-from phased.data.camera import simulate
 from phased.data.native import encode
 from phased.experiments import catalogue
 from phased.experiments.descriptor import Demo, Events
@@ -28,22 +27,22 @@ from phased.experiments.sweep import Summary
 from phased.files import check_output, write_whole
 from phased.layer import PhasedRNN
 from phased.learn.baselines import Baseline
+from phased.paper.saccades.compute import of_rings
 from phased.report.html.demo import LABELS, PAGE, save_page
 
 EVENTS = 20_000
-ROUNDS = 3
 JOBS = 2
 
 
 def demo(console: Console, out: Path) -> Summary:
     """Train, stream and draw; prints each step and its result."""
     results, recording = out / "results", out / "digit.bin"
-    for file in (out / PAGE, *example.paths(out), recording):
+    for file in (out / PAGE, recording, out / example.TABLE, out / example.LABELS):
         check_output(file)
     shown = chosen()
     runs = shown.runs()
     console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
-    summary = train(console, runs, results, JOBS, brief=True)
+    summary = train(console, runs, results, JOBS, one=True)
     if summary.failed:
         return summary
     records = [summary.records[run.name] for run in runs]
@@ -57,25 +56,18 @@ def demo(console: Console, out: Path) -> Summary:
         console.print(f"  {name:44} {each:6.2f} µs per event", markup=False, highlight=False)
     page = save_page(shown, records, speeds, out)
     table, labels = example.write(out)
-    write_whole(recording, encode(simulate(one())[0]))
+    write_whole(recording, encode(of_rings()[0]))
     folder, command = shlex.quote(str(out)), me()
     console.print("\n[bold]3. The page[/]", highlight=False)
     for line in (
         f"  {page.resolve().as_uri()}",
-        "\nTry next:",
+        "\nThe last of these commands takes several minutes. Try next:",
         f"  {command} fit {shlex.quote(str(table))} --labels {shlex.quote(str(labels))} --unit h --out {folder}/pumps",
         f"  {command} classify {shlex.quote(str(recording))}",
         f"  {command} run {records[0].study} --scale quick --out {folder}/results",
     ):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     return summary
-
-
-def one() -> Tensor:
-    """A handwritten 1, (1, 28, 28)."""
-    digit = torch.zeros(1, 28, 28, dtype=torch.uint8)
-    digit[0, 4:24, 13:15] = 255
-    return digit
 
 
 def chosen() -> Demo:
@@ -94,24 +86,14 @@ def stream(gated: PhasedRNN, plain: Baseline, events: Events) -> dict[str, float
     cell = torch.nn.LSTMCell(lstm.input_size, lstm.hidden_size).eval()
     cell.load_state_dict({name.removesuffix("_l0"): value for name, value in lstm.state_dict().items()})
     rows = torch.from_numpy(np.concatenate([events.x, events.time[:, None]], axis=1).astype(np.float32))
-
-    def push_all() -> None:
-        live.reset()
-        for x, t in zip(events.x, events.time, strict=True):
-            live.push(x, t)
-
-    def run_all() -> None:
-        live.reset()
-        live.run(events.x, events.time)
-
     contestants = {
-        "PhasedLSTM, Stream.push: one call per event": push_all,
+        "PhasedLSTM, Stream.push: one call per event": pushes(live, events.x, events.time),
         "nn.LSTMCell: one call per event": steps(cell, rows),
-        "PhasedLSTM, Stream.run: all in one call": run_all,
+        "PhasedLSTM, Stream.run: all in one call": at_once(live, events.x, events.time),
         "nn.LSTM: all in one call": whole(lstm, rows),
     }
     with same_terms(threads=1):
-        return {name: 1e6 * timing.median / EVENTS for name, timing in compare(contestants, ROUNDS).items()}
+        return {name: 1e6 * timing.median / EVENTS for name, timing in compare(contestants, rounds=3).items()}
 
 
 def me() -> str:

@@ -9,11 +9,7 @@ import numpy as np
 from phased.files import write_whole
 
 PUMPS = 300
-
-
-def paths(folder: Path) -> tuple[Path, Path]:
-    """Return the paths of the table and of its labels."""
-    return folder / "pumps.csv", folder / "pumps-labels.csv"
+TABLE, LABELS = "pumps.csv", "pumps-labels.csv"
 
 
 def write(folder: Path, seed: int = 0) -> tuple[Path, Path]:
@@ -34,6 +30,6 @@ def write(folder: Path, seed: int = 0) -> tuple[Path, Path]:
             temperature = (60.0 - 15.0 * np.exp(-since / 3) if running else 35.0) + random.normal(0.0, 2.0)
             seen = f"{temperature:.1f}" if random.random() < 0.5 else ""
             readings.append(f"{pump},{hour:.2f},{'run' if running else 'idle'},{vibration:.2f},{seen}")
-    for file, lines in zip(paths(folder), (readings, labels), strict=True):
-        write_whole(file, "\n".join([*lines, ""]).encode())
-    return paths(folder)
+    for name, lines in ((TABLE, readings), (LABELS, labels)):
+        write_whole(folder / name, "\n".join([*lines, ""]).encode())
+    return folder / TABLE, folder / LABELS

@@ -63,11 +63,11 @@ def run() -> Loop:
 def draw(loop: Loop) -> str:
     """Return the SVG."""
     at = 100 * loop.time / LOOP  # percent of the animation
-    done = enumerate([0, *loop.opened.sum(1).cumsum()])
-    counts = [
-        f"event {n} | updates {some} of {n * len(PERIODS)} ({100 * some / max(1, n * len(PERIODS)):.0f} %)" for n, some in done
-    ]
-    numbers = "".join(f'<text x="{LEFT}" y="{30 * n + 20}">{text}</text>' for n, text in enumerate(counts))
+    done, computed = np.arange(EVENTS + 1) * len(PERIODS), [0, *loop.opened.sum(1).cumsum()]
+    numbers = "".join(
+        f'<text x="{LEFT}" y="{30 * n + 20}">event {n} | updates {some} of {every} ({100 * some / max(1, every):.0f} %)</text>'
+        for n, (some, every) in enumerate(zip(computed, done, strict=True))
+    )
     rules = [frames("count", {percent: f"transform:translateY({-30 * n}px)" for n, percent in enumerate((0.0, *at))})]
     moving, still = [f'<circle class="dot" cx="{SCALE * t:.1f}" cy="{TOP - 12}" r="3"/>' for t in loop.time], []
     states = loop.states / np.abs(loop.states).max(0)
