@@ -38,14 +38,7 @@ def per_event(run: Callable[[], Any], count: int, rounds: int) -> Timing:
 
 def ours(units: int, count: int, rounds: int, dense: bool = False) -> Timing:
     """`Stream.run`; with `dense`, the same core with every unit open, which is an LSTM."""
-    stream = Stream(layer(units, 1.0, "square") if dense else layer(units))
-    x, t = events(count)
-
-    def run() -> None:
-        stream.reset()
-        stream.run(x, t)
-
-    return per_event(run, count, rounds)
+    return per_event(at_once(Stream(layer(units, 1.0, "square") if dense else layer(units)), *events(count)), count, rounds)
 
 
 def looked_up(units: int, count: int, rounds: int) -> Timing:
@@ -53,19 +46,16 @@ def looked_up(units: int, count: int, rounds: int) -> Timing:
     generator = torch.Generator().manual_seed(0)
     stream = Stream(layer(units), table=torch.randn(2 * 34 * 34, FEATURES, generator=generator))
     index = torch.randint(2 * 34 * 34, (count,), generator=generator).numpy()
-    _, t = events(count)
-
-    def run() -> None:
-        stream.reset()
-        stream.run(index, t)
-
-    return per_event(run, count, rounds)
+    return per_event(at_once(stream, index, events(count)[1]), count, rounds)
 
 
 def pushed(units: int, count: int, rounds: int) -> Timing:
     """`Stream.push` in a Python loop, numpy in and out."""
-    stream = Stream(layer(units))
-    x, t = events(count)
+    return per_event(pushes(Stream(layer(units)), *events(count)), count, rounds)
+
+
+def pushes(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
+    """A function that pushes the events one by one."""
     times = t.tolist()
 
     def run() -> None:
@@ -73,7 +63,17 @@ def pushed(units: int, count: int, rounds: int) -> Timing:
         for row, moment in zip(x, times, strict=True):
             stream.push(row, moment)
 
-    return per_event(run, count, rounds)
+    return run
+
+
+def at_once(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
+    """A function that takes all events in one call."""
+
+    def run() -> None:
+        stream.reset()
+        stream.run(x, t)
+
+    return run
 
 
 def lstm_sequence(units: int, count: int, rounds: int) -> Timing:

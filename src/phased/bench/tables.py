@@ -1,4 +1,4 @@
-"""The tables of times in README and docs, from the files of `phased bench`: `python -m phased.bench.tables results/bench`."""
+"""The tables of times in docs, from the files of `phased bench`: `python -m phased.bench.tables results/bench`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from phased.bench.cpu import USUAL_RATIO
 from phased.report.markdown import table
 
 Row = Mapping[str, Any]
+FASTER = "speed-up of the first row"
 
 
 def work(row: Row) -> str:
@@ -189,7 +190,7 @@ def epoch(result: Row) -> str:
     seconds = {name: timing["median"] for name, timing in result["epoch"].items()}
     first = next(iter(seconds))
     rows = [[name, f"{s:.1f} s", "" if name == first else f"{s / seconds[first]:.1f}x"] for name, s in seconds.items()]
-    return table((f"an epoch of {result['recordings']:,} recordings", "time", "speed-up of the first row"), rows)
+    return table((f"an epoch of {result['recordings']:,} recordings", "time", FASTER), rows)
 
 
 def lipreading(result: Row) -> str:
@@ -200,9 +201,7 @@ def lipreading(result: Row) -> str:
         for row in found:
             ratio = "" if row is found[0] else f"{row['step']['median'] / found[0]['step']['median']:.1f}x"
             rows.append([resolution, row["network"], ms(row, "step", 0), ratio, f"{100 * row['updates']:.0f} %"])
-    return table(
-        ("resolution", f"a training step of {result['clips']} clips", "time", "speed-up of the first row", "updates"), rows
-    )
+    return table(("resolution", f"a training step of {result['clips']} clips", "time", FASTER, "updates"), rows)
 
 
 def physionet(result: Row) -> str:
@@ -220,15 +219,7 @@ def physionet(result: Row) -> str:
         ]
         for row in result["cells"]
     ]
-    head = (
-        "cell",
-        "AUROC",
-        "all seeds together",
-        "AUPRC",
-        "difference to the first row",
-        "s per epoch",
-        "speed-up of the first row",
-    )
+    head = ("cell", "AUROC", "all seeds together", "AUPRC", "difference to the first row", "s per epoch", FASTER)
     return table(head, rows)
 
 
@@ -291,60 +282,9 @@ TABLES = {
 }
 
 
-def summary(cpu: Row, cuda: Row, stream: Row) -> str:
-    """Return the README's five rows, the last of which is slower than nn.LSTM."""
-    (small,) = (row for row in cpu["train"] if work(row) == "B32 T1,000 D1 H110")
-    (batch,) = (row for row in cuda["train"] if work(row) == "B512 T1,000 D1 H110")
-    (lost,) = (row for row in cuda["grid"] if work(row) == "B512 T500 D8 H1024" and row["leak"])
-    used = cpu["memory"]["bytes"]
-    push, cell = (stream["H110"][name] for name in ("Stream.push, numpy", "nn.LSTMCell, step"))
-    rows = (
-        (
-            "Training step, 2 CPU cores: 32 sequences, 1,000 steps, 110 units",
-            *compared(small["sparse"], small["nn.LSTM"], "nn.LSTM", 0),
-        ),
-        ("Training step, H200: 512 sequences, 1,000 steps, 110 units", *compared(batch["ours"], batch["nn.LSTM"], "cuDNN", 1)),
-        (
-            "Peak memory of a training step, CPU: 8 sequences, 100,000 steps",
-            f"{used['sparse'] / 1e9:.2f} GB",
-            f"nn.LSTM, {used['nn.LSTM'] / 1e9:.1f} GB",
-            f"{used['nn.LSTM'] / used['sparse']:.1f}x less",
-        ),
-        (
-            "One event pushed from Python, one core: 110 units, 41 features",
-            f"{1e6 * push['median']:.1f} us",
-            f"nn.LSTMCell, {1e6 * cell['median']:.1f} us",
-            speed_up(push, cell),
-        ),
-        (
-            "Training step, H200, `leak=0.001`: 512 sequences, 500 steps, 1,024 units",
-            *compared(lost["ours"], lost["nn.LSTM"], "cuDNN", 0),
-        ),
-    )
-    return table(("Task", "PhasedLSTM", "Baseline", "Speed-up"), rows)
-
-
-def compared(own: Row, peer: Row, name: str, digits: int) -> tuple[str, str, str]:
-    """Return our time, the time and name of the baseline, and the speed-up."""
-    ours = 1e3 * own["median"]
-    return f"{ours:.{1 if ours < 100 else 0}f} ms", f"{name}, {1e3 * peer['median']:.{digits}f} ms", speed_up(own, peer)
-
-
-def speed_up(own: Row, peer: Row) -> str:
-    """Return the time of the baseline divided by ours; a loss has one decimal."""
-    ratio = peer["median"] / own["median"]
-    return f"{ratio:.{0 if ratio >= 2 else 1}f}x"
-
-
 def read(folder: Path) -> dict[str, str]:
     """Return every table by its name. A table's file has the first word of the name."""
-
-    def measured(name: str) -> Row:
-        result: Row = json.loads((folder / f"{name.split()[0]}.json").read_text())
-        return result
-
-    found = {name: make(measured(name)) for name, make in TABLES.items()}
-    return {**found, "summary": summary(*map(measured, ("cpu", "cuda", "stream")))}
+    return {name: make(json.loads((folder / f"{name.split()[0]}.json").read_text())) for name, make in TABLES.items()}
 
 
 if __name__ == "__main__":

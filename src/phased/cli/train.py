@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,9 +17,9 @@ from phased.experiments.workers import Event
 
 
 def train(
-    console: Console, runs: Sequence[Run], out: Path, jobs: int = 1, cluster: str | None = None, device: str = "auto"
+    console: Console, runs: list[Run], out: Path, jobs: int, cluster: str | None = None, device: str = "auto", one: bool = False
 ) -> Summary:
-    """Execute the runs that have no record, with a progress bar for all of them and one for each active run."""
+    """Execute the runs that have no record: a progress bar for all, and unless `one` also bars of active runs and a table."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -37,7 +36,7 @@ def train(
             run = event.run
             if event.epoch is not None:
                 if run.name not in bars:
-                    bars[run.name] = progress.add_task(run.name, total=run.training.epochs, news="")
+                    bars[run.name] = progress.add_task(run.name, total=run.training.epochs, news="", visible=not one)
                 news = f"loss {event.epoch.loss:.3f}, test {event.epoch.test:.3f}"
                 progress.update(bars[run.name], completed=event.epoch.epoch, news=news)
                 progress.advance(whole, event.epoch.epoch - seen[run.name])
@@ -58,7 +57,7 @@ def train(
 
         with shown(show_loading):
             summary = sweep(runs, out, jobs, cluster, device, watch)
-    show(console, summary)
+    (failures if one else show)(console, summary)
     return summary
 
 
@@ -72,5 +71,10 @@ def show(console: Console, summary: Summary) -> None:
     console.print(rows)
     if summary.skipped:
         console.print(f"Finished before, not run again: {len(summary.skipped)}.", highlight=False)
+    failures(console, summary)
+
+
+def failures(console: Console, summary: Summary) -> None:
+    """Print the runs that failed."""
     for name, reason in summary.failed.items():
         console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)

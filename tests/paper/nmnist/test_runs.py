@@ -193,7 +193,7 @@ def test_a_command_that_was_stopped_while_it_simulates_is_continued(data_folder,
 def test_the_progress_of_simulating_and_reading_is_shown(data_folder, tmp_path):
     output = StringIO()
     console = Console(file=output, force_terminal=True, width=200)
-    train(console, runs_of("nmnist-real", "quick", [0]), tmp_path, device="cpu")
+    train(console, runs_of("nmnist-real", "quick", [0]), tmp_path, 1, device="cpu")
     for what in ("simulating training", "simulating test", "reading training"):
         assert f"{what} recordings" in output.getvalue()
 

@@ -26,8 +26,9 @@ def animate(folder: Path) -> Drawn:
     from phased.report.save import save_text
 
     loop = moving.run()
-    file = save_text(moving.draw(loop), folder, "gates.svg")
-    return Drawn([file], f"{loop.opened.sum()} of {loop.opened.size} updates were computed.")
+    return Drawn(
+        [save_text(moving.draw(loop), folder, "gates.svg")], f"{loop.opened.sum()} of {loop.opened.size} updates were computed."
+    )
 
 
 EXPERIMENT = Experiment(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import altair as alt
-import jinja2
 import vl_convert
 
 from phased.experiments import catalogue
@@ -18,6 +16,7 @@ from phased.experiments.record import Record
 from phased.files import printable
 from phased.report import findings, names
 from phased.report.groups import groups
+from phased.report.html import filled
 from phased.report.html.blocks import Section
 from phased.report.html.sections import sections
 from phased.report.save import save_text
@@ -35,9 +34,8 @@ def render(records: Sequence[Record], skipped: Sequence[str], folder: str = "res
     """The page about these records; `folder` is the output folder in its commands."""
     found = groups(records)
     shown = sections(found, records, folder)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = files("phased.report.html").joinpath("templates", "page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
+    return filled(
+        "page.html.j2",
         citation=CITATION,
         summary=summary(records),
         missing=findings.missing(found, folder),
