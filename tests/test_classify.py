@@ -19,9 +19,9 @@ from phased.classifier import Classifier
 from phased.cli import classify as command
 from phased.cli.app import app
 from phased.data import Sensor, encode, read
-from phased.experiments.record import parse
-from phased.experiments.run import write
 from phased.learn.store import Score, save_checkpoint
+from phased_lab.runs.record import parse
+from phased_lab.runs.run import write
 from recordings import network, recording
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from phased.bench import tables
-from phased.paper.claims import claims
-from phased.report import markdown
+from phased_lab.bench import tables
+from phased_lab.paper.claims import claims
+from phased_lab.report import markdown
 
 ROOT = Path(__file__).parent.parent
 README, DOCS = ROOT / "README.md", ROOT / "docs"

@@ -205,7 +205,7 @@ def live_line(file: Path, classes: Sequence[str], moment: Moment) -> Text:
 
 def check_picture(out: Path, paths: Sequence[Path], model: Path | None) -> None:
     """Raise an error for a picture that could not be drawn or written, before anything is classified."""
-    from phased.report.save import picture_format
+    from phased.pictures.save import picture_format
 
     picture_format(out)
     if len(paths) != 1 or is_folder(paths[0]):
@@ -215,9 +215,9 @@ def check_picture(out: Path, paths: Sequence[Path], model: Path | None) -> None:
 
 def picture(classifier: Classifier, file: Path, options: Options, out: Path) -> None:
     """Draw the events of a recording and the confidence over time; the suffix of `out` selects the format."""
-    from phased.report.drawing.confidence import draw_confidence
-    from phased.report.save import save_as
-    from phased.report.style import styled
+    from phased.pictures.confidence import draw_confidence
+    from phased.pictures.save import save_as
+    from phased.pictures.style import styled
 
     recording = load(file, classifier, options)
     moments = list(classifier.follow(recording, between_moments(recording)))
