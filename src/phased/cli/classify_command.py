@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from phased.cli.answers import check_picture
 from phased.cli.errors import Errors, fail, need, plain_errors, plain_warnings
 from phased.cli.options import named, path
 
@@ -48,13 +49,14 @@ def classify(
     if picture is not None:
         need("matplotlib", "figures")
     from phased.classifier import Classifier
+    from phased.classifier.store import SHIPPED
     from phased.cli import classify as command
 
     console, errors = Console(), Errors()
     options = command.Options(json, skip_bad, pair("--sensor", sensor), pair("--crop", crop), replay)
     with plain_errors(), plain_warnings(errors):
         if picture is not None:
-            command.check_picture(picture, recordings, model)
+            check_picture(picture, recordings, "recording", [model or SHIPPED])
         classifier = Classifier.load(model)
         try:
             total = command.classify(console, errors, classifier, recordings, options)

@@ -12,7 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from phased import files
+from phased.cli import answers
+from phased.cli.answers import Skipping, files_in, save_picture, warn
 from phased.files import printable
 from phased_lab.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
 from phased_lab.clips.layout import ALIGNMENTS, VIDEO
@@ -61,30 +62,29 @@ class Total:
 
 def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequence[Path], options: Options) -> Total:
     """Read every clip, and print its words as soon as they are known."""
-    total, clips = Total(), list(video_files(paths))
+    total, skipping = Total(), Skipping(errors, options.skip_bad)
+    clips: list[Path] = []
+    for path in paths:
+        with skipping:
+            clips += files_in(path, sorted(VIDEO), "clips")
     check_alignment(options.align, len(clips))
     for file in clips:
-        try:
+        with skipping:
             alignment = alignment_of(file, options.align)
             clip = prepare_clip(file, alignment, options.sense)
             spoken = answer_for(reader, file, clip, options.sense)
-        except (BadClip, OSError) as error:
-            if not options.skip_bad:
-                raise
-            total.skipped += 1
-            warn(errors, f"skipped: {error}")
-            continue
-        for warning in contradictions(file, clip, alignment):
-            warn(errors, warning)
-        doubt = reader.doubt(clip, options.sense, spoken)
-        if doubt is not None:
-            warn(errors, f"'{file}': {doubt}")
-        truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
-        total.add(truth, said)
-        if options.json:
-            print(json.dumps(as_json(file, spoken, doubt)), flush=True)
-        else:
-            console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
+            for warning in contradictions(file, clip, alignment):
+                warn(errors, warning)
+            doubt = reader.doubt(clip, options.sense, spoken)
+            if doubt is not None:
+                warn(errors, f"'{file}': {doubt}")
+            truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
+            total.add(truth, said)
+            if options.json:
+                print(json.dumps(as_json(file, spoken, doubt)), flush=True)
+            else:
+                console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
+    total.skipped = skipping.count
     return total
 
 
@@ -94,24 +94,6 @@ def answer_for(reader: LipReader, file: Path, clip: Clip, sense: Sense) -> Spoke
         return reader.read(clip, sense)
     except ValueError as error:
         raise BadClip(file, str(error)) from error
-
-
-def warn(errors: Console, text: str) -> None:
-    """Print a warning about a clip; nothing of it goes to the answers."""
-    errors.print(printable(text), style="yellow", soft_wrap=True, markup=False, highlight=False)
-
-
-def video_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files as given; for a folder all video files in it and below, sorted."""
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        # Names that begin with a dot are files that other systems keep beside clips.
-        found = sorted(f for f in path.rglob("*") if f.suffix.lower() in VIDEO and not f.name.startswith(".") and f.is_file())
-        if not found:
-            raise ValueError(f"there are no clips in '{path}'. They end with {', '.join(sorted(VIDEO))}.")
-        yield from found
 
 
 def check_alignment(align: Path | None, clips: int) -> None:
@@ -187,21 +169,14 @@ def line(file: Path, spoken: Spoken, truth: Sequence[str] | None) -> Text:
 
 def check_picture(out: Path, paths: Sequence[Path], model: Path | None, options: Options) -> None:
     """Raise an error for a picture that could not be drawn or written, before anything is read."""
-    from phased.pictures.save import picture_format
-
-    picture_format(out)
-    if len(paths) != 1 or paths[0].is_dir():
-        raise ValueError("--picture takes one clip, got a folder or several. Name one video file.")
     alignment = alignment_of(paths[0], options.align)
-    files.check_output(out, (paths[0], model or SHIPPED, *([alignment] if alignment else [])))
+    answers.check_picture(out, paths, "clip", [model or SHIPPED, *([alignment] if alignment else [])])
 
 
 def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:
     """Draw faces, sound, gates and words of a clip; the suffix of `out` selects the format."""
-    from phased.pictures.save import save_as
-    from phased.pictures.style import styled
     from phased_lab.report.drawing.lips import draw_clip
 
     clip = prepare_clip(file, alignment_of(file, options.align), options.sense)
-    with styled():
-        save_as(draw_clip(reader, clip, reader.read(clip, options.sense), file.name, options.sense), out)
+    spoken = reader.read(clip, options.sense)
+    save_picture(lambda: draw_clip(reader, clip, spoken, file.name, options.sense), out)
