@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from phased.bench import tables
-from phased.experiments.folder import read
-from phased.report import markdown
-from phased.report.groups import Group, groups, spread
+from phased_lab.bench import tables
+from phased_lab.report import markdown
+from phased_lab.report.groups import Group, groups, spread
+from phased_lab.runs.folder import read
 
 ROOT = Path(__file__).parent.parent
 README, DOCS = ROOT / "README.md", ROOT / "docs"
