@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from phased.experiments.folder import read
-from phased.experiments.network import NetworkConfig
-from phased.experiments.record import SCHEMA, WITHOUT_EVALUATIONS, Record, parse
+from phased_lab.runs.folder import read
+from phased_lab.runs.network import NetworkConfig
+from phased_lab.runs.record import SCHEMA, WITHOUT_EVALUATIONS, Record, parse
 
 UNITS = 110
 PHASED = {
@@ -190,7 +190,7 @@ def records(*lines: dict[str, Any]) -> list[Record]:
 
 def page_of(folder: Path, out: Path) -> Path:
     """The page about what lies in a folder."""
-    from phased.report.html.page import save_page  # slow to import, and not for all tests
+    from phased_lab.report.html.page import save_page  # slow to import, and not for all tests
 
     out.mkdir(parents=True, exist_ok=True)
     return save_page(read(folder), folder, out)

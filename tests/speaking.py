@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phased.data.clips import SLOTS, WORDS
-from phased.data.clips.alignment import Sentence
-from phased.data.clips.cepstrum import RESOLUTIONS, Mfcc
-from phased.data.clips.clip import Clip
-from phased.data.clips.store import Shelf
+from phased_lab.clips import SLOTS, WORDS
+from phased_lab.clips.alignment import Sentence
+from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
+from phased_lab.clips.clip import Clip
+from phased_lab.clips.store import Shelf
 
 FRAMES, STEP = 25, 40
 CLIPS = 12  # of each of two speakers

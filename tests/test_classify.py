@@ -17,11 +17,13 @@ from typer.testing import CliRunner
 
 from phased.classifier import Classifier
 from phased.cli import classify as command
+from phased.cli.answers import files_in
 from phased.cli.app import app
 from phased.data import Sensor, encode, read
-from phased.experiments.record import parse
-from phased.experiments.run import write
+from phased.data.read import READERS
 from phased.learn.store import Score, save_checkpoint
+from phased_lab.runs.record import parse
+from phased_lab.runs.run import write
 from recordings import network, recording
 
 
@@ -181,7 +183,7 @@ def test_folders_are_searched_through_links_and_each_once(call, folder, tmp_path
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "3").symlink_to(folder / "3")
     (tmp_path / "linked" / "above").symlink_to(tmp_path / "linked")
-    found = command.found_in(tmp_path / "linked")
+    found = files_in(tmp_path / "linked", READERS, "event files")
     assert [file.relative_to(tmp_path).as_posix() for file in found] == [f"linked/3/{number:05}.bin" for number in (1, 2, 10)]
 
 

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import phased
 from phased import cli, ops
 from phased.cli.app import app
-from phased.experiments import catalogue, folder
-from phased.experiments.sweep import runs_of
 from phased.learn.loop import Training
-from phased.paper.frequency import runs as frequency
+from phased_lab.paper.frequency import runs as frequency
+from phased_lab.runs import catalogue, folder
+from phased_lab.runs.sweep import runs_of
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def nothing_may_run(monkeypatch):
     drawn = {name: replace(experiment, draw=ran) for name, experiment in catalogue.drawn().items()}
     assert {"gate", "memory", "schedule"} <= drawn.keys()
     monkeypatch.setattr(catalogue, "drawn", lambda: drawn)
-    monkeypatch.setattr("phased.experiments.workers.execute", ran)
+    monkeypatch.setattr("phased_lab.runs.workers.execute", ran)
 
 
 def test_the_version_is_printed_and_nothing_else(call):
@@ -99,7 +99,7 @@ def tiny(monkeypatch):
     small = replace(quick, network=replace(quick.network, units=6), training=Training(epochs=2, train=64, test=32))
     monkeypatch.setitem(frequency.FIGURES, "quick", small)
     monkeypatch.setattr(frequency, "DEMO", replace(frequency.DEMO, network=small.network, training=small.training))
-    monkeypatch.setattr("phased.cli.demo.EVENTS", 200)
+    monkeypatch.setattr("phased_lab.cli.demo.EVENTS", 200)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -112,8 +112,8 @@ def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
     assert str(folder / "demo.html") in result.output
     page = (folder / "demo.html").read_text(encoding="utf-8")
     assert page.count("<polyline") == 3
-    assert page.count('class="bar"') == 4
-    ElementTree.fromstring(page.partition("<svg")[1] + page.partition("<svg")[2].partition("</svg>")[0] + "</svg>")
+    assert page.count('class="bar ') == 4
+    ElementTree.fromstring(page[page.index("<svg") : page.index("<h2>Gates")])
     commands = [shlex.split(line)[1:] for line in result.output.partition("Try next:")[2].splitlines() if line.strip()]
     assert [command[0] for command in commands] == ["fit", "classify", "run"]
     for command in commands:
@@ -364,7 +364,7 @@ def test_a_full_disk_fails_a_drawing_without_a_traceback(call, tmp_path):
 
 @pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_fails_a_benchmark_without_a_traceback(call, tmp_path, monkeypatch):
-    monkeypatch.setattr("phased.cli.bench.bench_tasks", lambda console, quick: {"much": "x" * 10_000})
+    monkeypatch.setattr("phased_lab.cli.bench.bench_tasks", lambda console, quick: {"much": "x" * 10_000})
     result = call("bench", "tasks", "--json", tmp_path / "tasks.json")
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
@@ -461,7 +461,7 @@ def test_without_matplotlib_the_demo_says_how_to_get_it(call, tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = call("demo", "--out", tmp_path / "out")
     assert result.exit_code == 1
-    assert "pip install 'phased[figures]'" in result.output
+    assert "pip install 'phased[lab]'" in result.output
     assert not (tmp_path / "out").exists()
 
 
@@ -477,6 +477,6 @@ def test_without_its_extra_the_command_says_how_to_get_it(library, monkeypatch):
 
 def test_an_import_error_of_our_own_is_not_blamed_on_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "phased.cli.app")
-    monkeypatch.setitem(sys.modules, "phased.cli.options", None)
+    monkeypatch.setitem(sys.modules, "phased.cli.errors", None)
     with pytest.raises(ModuleNotFoundError, match="phased"):
         cli.main()

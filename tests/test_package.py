@@ -3,9 +3,13 @@
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
+
 import phased
+from phased.cli.app import LABORATORY
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,7 +30,7 @@ def test_every_tool_of_the_tests_has_a_pinned_version():
 def test_a_wheel_has_the_sources_that_are_compiled_at_run_time_and_no_others():
     """NVRTC compiles the kernels and the headers they share with the core. The core is compiled when the wheel is built."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["scikit-build"]
-    assert settings["wheel"] == {"packages": ["src/phased"], "exclude": ["phased/kernels/cpu/**"]}
+    assert settings["wheel"] == {"packages": ["src/phased", "src/phased_lab"], "exclude": ["phased/kernels/cpu/**"]}
     folders = {path.name for path in (ROOT / "src" / "phased" / "kernels").iterdir()}
     assert folders == {"cpu", "cuda", "shared"}
 
@@ -41,8 +45,33 @@ def test_the_names_that_users_need_are_imported_from_the_package_itself():
 
 def test_importing_the_package_imports_nothing_that_only_training_commands_or_figures_need():
     heavy = {"lightning", "joblib", "typer", "rich", "matplotlib", "altair", "jinja2", "onnx", "dask"}
-    heavy |= {f"phased.{name}" for name in ("learn", "experiments", "paper", "report", "bench", "cli")}
-    code = "import sys, phased; print(*sys.modules)"
+    heavy |= {"phased.learn", "phased.cli", "phased_lab"}
+    code = "import sys, phased; phased.PhasedLSTM; print(*sys.modules)"
     imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "phased.layer" in imported
     assert heavy.isdisjoint(imported)
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_of_the_command_import_no_torch(option):
+    code = (
+        "import sys; from phased.cli import main; sys.argv = ['phased', sys.argv[1]]\n"
+        "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, option], capture_output=True, text=True, check=True)
+    assert done.stdout.strip()
+    assert {"torch", "numpy", "sklearn", "polars", "phased_lab", "phased.layer"}.isdisjoint(done.stderr.split())
+
+
+def test_the_list_of_commands_says_what_each_command_of_the_laboratory_says_of_itself():
+    entries = entry_points(group="phased.commands")
+    assert set(entries.names) == set(LABORATORY)
+    for entry in entries:
+        assert entry.load().help.split("\n\n")[0].split(". ")[0].rstrip(".") == LABORATORY[entry.name].rstrip("."), entry.name
+
+
+def test_every_public_name_is_the_same_at_each_use_and_others_are_refused():
+    assert phased.PhasedLSTM is phased.PhasedLSTM
+    assert set(phased.__all__) <= set(dir(phased))
+    with pytest.raises(AttributeError, match="module 'phased' has no attribute 'PhasedRNM'"):
+        _ = phased.PhasedRNM

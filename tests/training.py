@@ -14,9 +14,6 @@ from torch import nn
 
 from phased import PhasedLSTM, updates
 from phased.cost import openness_cost
-from phased.experiments import run as run_module
-from phased.experiments.network import NetworkConfig
-from phased.experiments.run import Run
 from phased.learn.batch import Batch, Samples, Split, generator, padded
 from phased.learn.device import make_fabric
 from phased.learn.loader import Place, ahead
@@ -24,7 +21,10 @@ from phased.learn.loop import Training
 from phased.learn.model import Model, Updates
 from phased.learn.readout import Readout
 from phased.learn.store import load_checkpoint
-from phased.paper.frequency.task import Sines
+from phased_lab.paper.frequency.task import Sines
+from phased_lab.runs import run as run_module
+from phased_lab.runs.network import NetworkConfig
+from phased_lab.runs.run import Run
 
 SMALL = Sines(points=(5, 12), duration=(5.0, 20.0))
 SHORT = Training(epochs=2, train=24, test=16, batch=8)

@@ -1,14 +1,19 @@
 """Phased LSTM: recurrent layers whose units carry a time gate, for samples at any times."""
 
-from phased import starting as starting  # isort: skip  # before torch is imported
-from phased.closed import never_open, wake
-from phased.cost import openness_cost, updates
-from phased.fitting import fitted
-from phased.fusion import Fusion, FusionStream, Timeline, open_at_samples
-from phased.groups import parameter_groups
-from phased.init import Constant, LogUniform, Uniform, aligned
-from phased.layer import PhasedGRU, PhasedLSTM
-from phased.stream import Stream
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from phased import starting as starting  # before torch is imported
+
+if TYPE_CHECKING:
+    from phased.closed import never_open, wake
+    from phased.cost import openness_cost, updates
+    from phased.fitting import fitted
+    from phased.fusion import Fusion, FusionStream, Timeline, open_at_samples
+    from phased.groups import parameter_groups
+    from phased.init import Constant, LogUniform, Uniform, aligned
+    from phased.layer import PhasedGRU, PhasedLSTM
+    from phased.stream import Stream
 
 __all__ = [
     "Constant",
@@ -30,3 +35,27 @@ __all__ = [
     "wake",
 ]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "closed": ("never_open", "wake"),
+    "cost": ("openness_cost", "updates"),
+    "fitting": ("fitted",),
+    "fusion": ("Fusion", "FusionStream", "Timeline", "open_at_samples"),
+    "groups": ("parameter_groups",),
+    "init": ("Constant", "LogUniform", "Uniform", "aligned"),
+    "layer": ("PhasedGRU", "PhasedLSTM"),
+    "stream": ("Stream",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that commands start without torch."""
+    for module, names in _MODULES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(f"phased.{module}"), name)
+            return value
+    raise AttributeError(f"module 'phased' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

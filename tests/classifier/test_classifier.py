@@ -15,7 +15,7 @@ from phased.classifier import About, Classifier, EventEmbedding, Session
 from phased.classifier import session as sessions
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
-from phased.learn.baselines import Baseline
+from phased_lab.runs.baselines import Baseline
 from recordings import network, recording
 
 OF_CLASSIFIER = ("load", "of", "save", "session", "classify", "follow")

@@ -13,7 +13,7 @@ from digits import IMAGES, stand_in
 from disk import room_for
 from phased.data import BadFile, Recordings, cache_folder, camera, read_mnist, simulated, simulated_recordings
 from phased.data.camera import Camera
-from phased.data.progress import progress, shown
+from phased_lab.runs.progress import progress, shown
 
 CHUNK, ALL = 4, IMAGES["train"]
 

@@ -29,6 +29,7 @@ SEVERAL = [
     2**53 + 1,
     np.uint64(2**63 + 5),
     True,
+    np.bool_(False),
     "5",
     None,
 ]

@@ -124,6 +124,7 @@ def test_the_state_of_another_model_or_a_damaged_one_is_refused(classifier, of_t
     [
         (0.5, {"HR": 80.0}, ValueError, "time must not be before that of the last event, 1 h, got 0.5 h"),
         (2**53 + 2, {}, ValueError, r"time must be from -2\*\*53 to 2\*\*53, got 9.0072e\+15 for this event"),
+        (True, {}, TypeError, "time must be a number of h, got bool"),
         (1e15, {}, ValueError, "time must be at most .* after the first step, got 1e.15 for this event. Check the unit"),
         (10**400, {}, ValueError, "time must be finite, got inf"),
         (np.uint64(2**63 + 5), {}, ValueError, r"time must be from -2\*\*53 to 2\*\*53"),

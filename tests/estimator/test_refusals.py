@@ -192,7 +192,7 @@ def test_a_target_per_step_that_is_an_input_is_refused():
     values = [np.random.default_rng(n).normal(size=(5, 2)) for n in range(20)]
     events = Events.of(times, values, variables=["HR", "T"], unit="h")
     for y in ([v[:, 1] for v in values], [np.where(np.arange(5) < 3, v[:, 1], np.nan) for v in values]):
-        with pytest.raises(ValueError, match=r"got 'T' equal to y at every step\. Leave it out, or predict its next value"):
+        with pytest.raises(ValueError, match=r"got 'T' equal to y at every step\. Predict its next value, or leave it"):
             PhasedRegressor(**QUICK).fit(events, y)
     PhasedRegressor(**QUICK).fit(events, [np.append(v[1:, 1], np.nan) for v in values])
 

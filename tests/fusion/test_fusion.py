@@ -10,8 +10,8 @@ from fusing import batch, network, one_of, parameters, slowly
 from layers import EXACT, each_layer, states
 from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
 from phased.fusion import Parts
-from phased.learn.baselines import Baseline
 from phased.learn.batch import Samples
+from phased_lab.runs.baselines import Baseline
 from strategies import seeds
 
 LENGTHS = {"ears": [9, 0, 4, 1], "eyes": [3, 2, 0, 0], "skin": [5, 0, 7, 0]}

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from phased import Fusion, FusionStream, PhasedLSTM, Uniform, aligned, open_at_samples
-from phased.data import clips
+from phased_lab import clips
 
 DATA = Path(os.environ.get("PHASED_DATA", "nowhere")) / "grid"
 

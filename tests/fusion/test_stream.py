@@ -13,7 +13,7 @@ from torch import nn
 from fusing import batch, events, network
 from layers import EXACT, each_layer, states
 from phased import Fusion, FusionStream, PhasedLSTM
-from phased.learn.baselines import Baseline
+from phased_lab.runs.baselines import Baseline
 from strategies import BACKENDS, seeds
 
 LENGTHS = {"ears": [12], "eyes": [5], "skin": [8]}

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.learn.average import Average
-from phased.learn.baselines import BatchNorm
+from phased_lab.runs.baselines import BatchNorm
 
 
 def test_the_average_moves_to_the_parameters_and_soon_forgets_the_first():

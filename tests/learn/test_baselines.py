@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from phased import PhasedLSTM
-from phased.learn.baselines import Baseline, BatchNorm, moments
 from phased.learn.batch import Batch
 from phased.learn.readout import Readout
-from phased.paper.frequency.task import Sines
+from phased_lab.paper.frequency.task import Sines
+from phased_lab.runs.baselines import Baseline, BatchNorm, moments
 
 NORMALISE = [None, "input", "term"]
 BATCH = Sines().batch(0, "train", 1, 0, 8)

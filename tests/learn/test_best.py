@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from phased.experiments.network import NetworkConfig
 from phased.learn.best import Best
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, fit
 from phased.learn.metric import sum_of_losses, sum_of_scores
+from phased_lab.runs.network import NetworkConfig
 from training import SMALL
 
 SHORT = Training(epochs=8, train=24, test=16, batch=8, rate=3e-2)

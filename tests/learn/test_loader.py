@@ -6,7 +6,7 @@ from joblib import Parallel, delayed
 
 from phased.learn.batch import Batch
 from phased.learn.loader import Batches, Places, ahead, sizes
-from phased.paper.frequency.task import Sines
+from phased_lab.paper.frequency.task import Sines
 from training import first_batch
 
 

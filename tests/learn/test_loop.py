@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from phased import PhasedLSTM
-from phased.experiments.network import NetworkConfig
-from phased.experiments.run import Run
 from phased.learn.batch import Batch, Evaluation
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.metric import sum_of_losses
 from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
-from phased.paper.adding.task import Adding
-from phased.paper.frequency.task import Sines
+from phased_lab.paper.adding.task import Adding
+from phased_lab.paper.frequency.task import Sines
+from phased_lab.runs.network import NetworkConfig
+from phased_lab.runs.run import Run
 from training import (
     SHORT,
     SMALL,

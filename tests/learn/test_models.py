@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from phased import PhasedLSTM
-from phased.experiments.network import NetworkConfig
 from phased.learn.batch import Batch, Split
 from phased.learn.device import make_fabric
 from phased.learn.loop import fit
 from phased.learn.model import Model
 from phased.learn.readout import Readout
-from phased.paper.adding.task import Adding
+from phased_lab.paper.adding.task import Adding
+from phased_lab.runs.network import NetworkConfig
 from training import (
     SHORT,
     SMALL,

@@ -8,12 +8,12 @@ from torch import nn
 
 from phased import PhasedGRU, PhasedLSTM, updates
 from phased.cost import openness_cost
-from phased.experiments.network import NetworkConfig
-from phased.learn.baselines import Baseline
 from phased.learn.batch import Batch
 from phased.learn.readout import Readout
-from phased.paper.adding.task import Adding
-from phased.paper.frequency.task import Sines
+from phased_lab.paper.adding.task import Adding
+from phased_lab.paper.frequency.task import Sines
+from phased_lab.runs.baselines import Baseline
+from phased_lab.runs.network import NetworkConfig
 
 BATCH = Sines().batch(0, "train", 1, 0, 6)
 
@@ -84,7 +84,7 @@ def test_the_authors_weights_are_normal_with_a_bias_for_the_input_gate_only(mode
 
 
 def test_what_cannot_be_read_off_is_refused():
-    with pytest.raises(TypeError, match="rnn must be a PhasedLSTM, a PhasedGRU or a Baseline, got LSTM"):
+    with pytest.raises(TypeError, match="rnn must be a PhasedLSTM, a PhasedGRU or a TimedLayer, got LSTM"):
         Readout(nn.LSTM(1, 2), 2)
     for option in ("bidirectional", "batch_first"):
         with pytest.raises(ValueError, match="rnn must be one-directional with the steps first, as a Batch is"):

@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 
 from phased import files
-from phased.experiments.network import NetworkConfig
 from phased.learn.device import make_fabric
 from phased.learn.loop import fit
 from phased.learn.store import CHECKPOINT, LOG, load_checkpoint
-from phased.paper.frequency.task import Sines
+from phased_lab.paper.frequency.task import Sines
+from phased_lab.runs.network import NetworkConfig
 from training import (
     SHORT,
     SMALL,
@@ -33,7 +33,7 @@ from training import (
 def children():
     """Processes that start quickly, because their fork server has imported everything."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["phased.experiments.sweep", "lightning.fabric"])
+    context.set_forkserver_preload(["phased_lab.runs.sweep", "lightning.fabric"])
     return context
 
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from phased import PhasedLSTM
-from phased.experiments.run import records
 from phased.learn import Batch, Model, Readout, Training, fit, make_fabric, readout
 from phased.learn import step as step_of
-from phased.learn.baselines import Baseline
 from phased.learn.batch import Samples
 from phased.learn.loop import adam, train_once
 from phased.learn.share import Share, shared
 from phased.learn.step import RecordedStep, Step, padded_steps, recordable
-from phased.paper.adding.task import Adding
-from phased.paper.frequency.task import Sines
+from phased_lab.paper.adding.task import Adding
+from phased_lab.paper.frequency.task import Sines
+from phased_lab.runs.baselines import Baseline
+from phased_lab.runs.run import records
 
 pytest.importorskip("lightning")
 

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from phased import PhasedLSTM
 from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
-from phased.learn.taught import Taught, TaughtObjective, student_of
+from phased_lab.runs.taught import Taught, TaughtObjective, student_of
 
 CLASSES = 4
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +16,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from phased import files
 from phased.classifier import Answer, Classifier, Moment, crop
-from phased.classifier.store import SHIPPED
+from phased.cli.answers import Skipping, files_in, save_picture
 from phased.data import BadRecording, Recording, read
 from phased.data.read import READERS
 from phased.files import printable
@@ -77,33 +75,22 @@ class Options:
 
 def classify(console: Console, errors: Console, classifier: Classifier, paths: Sequence[Path], options: Options) -> Total:
     """Classify every recording, on one core, and print an answer for each as soon as it is known."""
-    total = Total()
-
-    def skip(error: Exception) -> None:
-        if not options.skip_bad:
-            raise error
-        total.skipped += 1
-        errors.print(printable(f"skipped: {error}"), style="yellow", soft_wrap=True, markup=False, highlight=False)
-
+    total, skipping = Total(), Skipping(errors, options.skip_bad)
     with one_core():
         warm_up(classifier)
         for path in paths:
-            try:
-                found = event_files(path)
-            except (ValueError, OSError) as error:
-                skip(error)
-                continue
+            found: list[Path] = []
+            with skipping:
+                found = files_in(path, READERS, "event files")
             for file in found:
-                try:
+                with skipping:
                     answer = answer_for(console, classifier, file, options)
-                except (ValueError, OSError) as error:
-                    skip(error)
-                    continue
-                total.add(file, answer, classifier.classes)
-                if options.json:
-                    print(json.dumps(as_json(file, answer)), flush=True)
-                else:
-                    console.print(line(file, answer), soft_wrap=True, markup=False, highlight=False)
+                    total.add(file, answer, classifier.classes)
+                    if options.json:
+                        print(json.dumps(as_json(file, answer)), flush=True)
+                    else:
+                        console.print(line(file, answer), soft_wrap=True, markup=False, highlight=False)
+    total.skipped = skipping.count
     return total
 
 
@@ -113,41 +100,6 @@ def warm_up(classifier: Classifier) -> None:
     event = np.arange(WARM_UP)
     y, x = np.divmod(event // 2 % (width * height), width)
     classifier.session().run(Recording(x, y, event % 2 == 1, event, classifier.sensor))
-
-
-def event_files(path: Path) -> list[Path]:
-    """The file as given; for a folder all event files in it, sorted."""
-    return found_in(path) if is_folder(path) else [path]
-
-
-def is_folder(path: Path) -> bool:
-    """Whether a path is a folder; one that the system refuses, such as too long a name, is none, and an error when it is read."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
-
-
-def found_in(folder: Path) -> list[Path]:
-    """All event files in a folder and those below it, linked ones too; each folder once, since a link may lead to one above."""
-    found: list[Path] = []
-    seen: set[str] = set()
-    for place, folders, names in os.walk(folder, onerror=unlisted, followlinks=True):
-        real = os.path.realpath(place)
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders.sort()
-        found += [file for file in (Path(place, name) for name in names) if file.suffix.lower() in READERS]
-    if not found:
-        raise ValueError(f"there are no event files in '{folder}'. They end with {', '.join(READERS)}.")
-    return sorted(found)
-
-
-def unlisted(error: OSError) -> NoReturn:
-    """Raise an error for a folder that cannot be listed."""
-    raise OSError(f"cannot list the folder '{error.filename}': {files.reason(error)}. Check its permissions.") from error
 
 
 def load(file: Path, classifier: Classifier, options: Options) -> Recording:
@@ -203,27 +155,14 @@ def live_line(file: Path, classes: Sequence[str], moment: Moment) -> Text:
     return Text.assemble(when, (printable(classes[best]), "bold"), f"  {confidence:6.1%}  ", (bar, "green"))
 
 
-def check_picture(out: Path, paths: Sequence[Path], model: Path | None) -> None:
-    """Raise an error for a picture that could not be drawn or written, before anything is classified."""
-    from phased.report.save import picture_format
-
-    picture_format(out)
-    if len(paths) != 1 or is_folder(paths[0]):
-        raise ValueError("--picture takes one recording, got a folder or several. Name one event file.")
-    files.check_output(out, (paths[0], model or SHIPPED))
-
-
 def picture(classifier: Classifier, file: Path, options: Options, out: Path) -> None:
     """Draw the events of a recording and the confidence over time; the suffix of `out` selects the format."""
-    from phased.report.drawing.confidence import draw_confidence
-    from phased.report.save import save_as
-    from phased.report.style import styled
+    from phased.pictures.confidence import draw_confidence
 
     recording = load(file, classifier, options)
     moments = list(classifier.follow(recording, between_moments(recording)))
     answer = classifier.classify(recording)
-    with styled():
-        save_as(draw_confidence(recording, moments, classifier.classes, answer, file.name), out)
+    save_picture(lambda: draw_confidence(recording, moments, classifier.classes, answer, file.name), out)
 
 
 def line(file: Path, answer: Answer) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from phased.cli.cures import as_options, of_a_model
 from phased.cli.errors import TERMINATED, Errors, fail, need, plain_errors, plain_warnings
 from phased.cli.options import named, path, table_named
 from phased.starting import STOPPED
@@ -94,6 +93,7 @@ def fit(
     """Train a model on a table of measurements at uneven times, and write it to a folder."""
     need_estimator()
     from phased.cli import estimate
+    from phased.cli.cures import as_options
 
     options = {"updates": updates, "checkpoint": checkpoint, "random_state": seed, "device": device}
     if epochs is not None:
@@ -127,6 +127,7 @@ def predict(
     """Write what a model says of the sequences of a table, which is read as that of the training was."""
     need_estimator()
     from phased.cli import estimate
+    from phased.cli.cures import of_a_model
 
     with plain_errors(worded=of_a_model), plain_warnings(Errors(), of_a_model):
         how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))
@@ -156,6 +157,7 @@ def score(
     """Print the scores of a model on a table with targets."""
     need_estimator()
     from phased.cli import estimate
+    from phased.cli.cures import of_a_model
 
     with plain_errors(worded=of_a_model), plain_warnings(Errors(), of_a_model):
         how = estimate.Table(id, time, variable, value, unit, merge=merge, drop=tuple(drop or ()))

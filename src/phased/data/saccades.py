@@ -10,7 +10,7 @@ END = 315.0  # ms: the last position
 LEGS = (50.0, 155.0, 260.0)  # ms: the middles of the three saccades
 
 # The displacement of the digit on the sensor in pixels, from the position in the middle; x to the right, y down. Maximum
-# likelihood estimates from 180 recordings (`phased.paper.camera.calibrate`), the second saccade 1 ms later and the third 2 ms
+# likelihood estimates from 180 recordings (`phased_lab.paper.camera.calibrate`), the second saccade 1 ms later and the third 2 ms
 # earlier: with the pixels of `camera.py`, the events then have the times of the real ones.
 X = (
     *(-2.48, -2.48, -2.49, -2.51, -2.54, -2.57, -2.60, -2.62, -2.62, -2.59, -2.51, -2.31, -2.04, -1.74, -1.47, -1.26),

@@ -97,9 +97,9 @@ def describe(events: Events) -> Description:
     by_static = [column[~np.isnan(column)] for column in events.static.T]
     variables = tuple(_column(*each, len(events.time)) for each in zip(events.variables, measured, strict=True))
     statics = tuple(_column(*each, len(events)) for each in zip(events.statics, by_static, strict=True))
-    warnings = _about_times(events, first, last)
+    warnings, indicators = _about_times(events, first, last), events.settings.indicators
     for name, values in zip((*events.variables, *events.statics), (*measured, *by_static), strict=True):
-        warnings += _about_values(name, values)
+        warnings += _about_values(name, values) if name not in indicators else []
     return Description(
         sequences=len(events),
         steps=len(events.time),

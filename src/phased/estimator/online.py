@@ -70,8 +70,8 @@ class Online:
 
         Args:
             time: In the unit of the model, not before the last event.
-            values: Variables to numbers, and text variables to text. May be empty. Numbers that meant "not known" in the table of
-                the training are left out.
+            values: Variables to numbers or booleans, and text variables to text. May be empty. Numbers that meant "not known" in
+                the table of the training are left out.
 
         Returns:
             Two classes: the probability of the second of `classes_`, a float. More classes: all probabilities, (classes,).

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from phased.estimator.events import Events
 
 EXACT = 2**53  # integers up to this number are exact in float64
-INEXACT = "dates must be whole microseconds within 73,000 years of 1970"
+INEXACT = "dates must be whole microseconds in the years 1 to 9999"
 ROUND = "Round them, or pass the time since the first event as a number."
 COARSE = "Pass times as float64 from their source on, or subtract the start of the recording before they become {dtype}."
 

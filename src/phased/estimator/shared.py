@@ -26,7 +26,7 @@ from phased.layer import PhasedRNN
 from phased.learn.best import tensors
 from phased.ops.core import core
 
-NO_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
+NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
 """Types that float() takes, or that need a message, and that are no measurement."""
 
 
@@ -138,19 +138,20 @@ class Shared:
     def static_inputs(self, static: Mapping[str, Any] | None) -> NDArray[np.float32]:
         """The inputs of static variables, by name; those not given are unknown."""
         row = np.full((1, len(self.statics)), np.nan)
+        place = {name: number for number, name in enumerate(self.statics)}
         for name, value in by_name("static", {} if static is None else static).items():
             if name in self.settings.levels and name not in self.texts:
                 levels, own = self.settings.levels[name], self.level(name, value)
-                row[0, [self.statics.index(indicator(name, level)) for level in levels]] = [level == own for level in levels]
+                row[0, [place[indicator(name, level)] for level in levels]] = [level == own for level in levels]
                 continue
-            if name not in self.statics:
+            if name not in place:
                 raise ValueError(self.unknown("static", name, self.statics))
             number = self.number(name, value)
             if number in self.settings.marks(name):
                 continue
             if not abs(number) <= LARGEST:
                 raise checks.beyond(name, number, "for this sequence")
-            row[0, self.statics.index(name)] = number
+            row[0, place[name]] = number
         inputs: NDArray[np.float32] = self.scaling.static_inputs(row)[0]
         return inputs
 
@@ -179,13 +180,16 @@ class Shared:
     def time(self, value: Any) -> float:
         """A time of any type as a float; a TypeError for dates and others."""
         unit = f" of {self.unit}" if self.unit else ""
-        return self.number("time", value, unit, "For dates, pass the time since the first event.")
+        cure, refused = "For dates, pass the time since the first event.", (*NO_NUMBERS, bool, np.bool_)
+        return self.number("time", value, unit, cure, refused)
 
     @staticmethod
-    def number(name: str, value: Any, unit: str = "", cure: str = "Convert it with float().") -> float:
+    def number(
+        name: str, value: Any, unit: str = "", cure: str = "Convert it with float().", refused: tuple[Any, ...] = NO_NUMBERS
+    ) -> float:
         """A number of any type as a float, infinite if it is too large for one; a TypeError for text, dates and others."""
         try:
-            if isinstance(value, NO_NUMBERS) or getattr(value, "ndim", False):
+            if isinstance(value, refused) or getattr(value, "ndim", False):
                 raise TypeError
             return check.as_float(value)
         except (TypeError, ValueError) as error:

@@ -123,10 +123,11 @@ def check_name(events: Events, name: Any) -> None:
 
 
 def check_copies(events: Events, found: Targets) -> None:
-    """A ValueError if a static variable, or with a target per step any variable, is the target itself."""
-    if found.y.dtype.kind not in "biuf" or len(np.unique(found.known())) < 2:
+    """A ValueError if a static variable, or with a target per step any variable of numbers, is the target itself."""
+    text = found.y.dtype.kind in "UO"
+    if found.y.dtype.kind not in "biufUO" or (text and found.counts is not None) or len(np.unique(found.known())) < 2:
         return
-    y = found.y.astype(np.float64)
+    y = found.y if text else found.y.astype(np.float64)
     if found.counts is not None:
         step = by_variable(events, np.repeat(np.arange(len(events.time)), np.diff(events.entry)))
         for name, steps, values in zip(events.variables, step, by_variable(events, events.value), strict=True):
@@ -137,14 +138,15 @@ def check_copies(events: Events, found: Targets) -> None:
             if np.array_equal(value[found.counts], y[found.counts]):
                 raise ValueError(
                     f"the target must not be among the inputs, got {name!r} equal to y at every step. Predict its next "
-                    f"value, or leave it out: Events.read(..., drop=[{name!r}])."
+                    f"value, or leave it out: Events.read(..., drop={list(events.settings.in_table([name]))})."
                 )
         return
     for name, column in zip(events.statics, events.static.T, strict=True):
-        if np.array_equal(column, y):
+        own = y == name.partition("=")[2] if text and name in events.settings.indicators else y
+        if np.array_equal(column, own) and own.any():
             raise ValueError(
                 f"the target must not be among the inputs, got static {name!r} equal to y everywhere. Leave it out: "
-                f"Events.read(..., drop=[{name!r}])."
+                f"Events.read(..., drop={list(events.settings.in_table([name]))})."
             )
 
 

@@ -27,8 +27,8 @@ ALIASES = {
     "d": ("day", "days"),
     "w": ("week", "weeks"),
 }
-FAR = 2**61
-"""Microseconds from 1970 within which the difference of two dates is an int64: 73,000 years."""
+FIRST, LAST = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime64[us]").astype(np.int64).tolist()
+"""Dates that Python and CSV files can have, in microseconds since 1970."""
 NAMES = {name: unit for unit, names in ALIASES.items() for name in (unit, *names)}
 
 
@@ -48,13 +48,13 @@ def microseconds(unit: str) -> float:
 
 
 def ticks_of(dates: NDArray[np.datetime64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return dates in microseconds since 1970, and which of them are finer than a microsecond or too far from 1970."""
+    """Return dates in microseconds since 1970, and which of them are finer than a microsecond or beyond these years."""
     ticks = dates.astype("datetime64[us]")
     number = ticks.astype(np.int64)
-    return number, (ticks.astype(dates.dtype) != dates) | (number > FAR) | (number < -FAR)
+    return number, (ticks.astype(dates.dtype) != dates) | (number > LAST) | (number < FIRST)
 
 
-def in_unit(duration: NDArray[Any], unit: str) -> NDArray[np.float64]:
-    """Durations in microseconds, integers or timedelta64, as numbers in a unit."""
+def in_unit(duration: NDArray[Any], unit: str, resolution: str = "us") -> NDArray[np.float64]:
+    """Durations as numbers in a unit: integers in a resolution, or timedelta64."""
     count = duration.astype("timedelta64[us]").astype(np.int64) if duration.dtype.kind == "m" else duration
-    return np.asarray(count / microseconds(unit), np.float64)
+    return np.asarray(count / (microseconds(unit) / MICROSECONDS[resolution]), np.float64)

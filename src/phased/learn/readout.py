@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
 import torch
 from torch import Tensor, nn
 
 from phased import check
 from phased.cost import openness_cost, updates
 from phased.layer import PhasedRNN
-from phased.learn.baselines import Baseline
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
 from phased.ops import cuda
 from phased.schedule import valid_steps
 
 
+@runtime_checkable
+class TimedLayer(Protocol):
+    """Another recurrent layer than those of `phased`, called as they are, for comparisons."""
+
+    @property
+    def hidden_size(self) -> int:
+        """The size of the outputs."""
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a training step reads no values from the device."""
+
+    def __call__(self, x: Tensor, time: Tensor, lengths: Tensor) -> Any:
+        """The outputs (T, B, H), and the final state h (1, B, H) or (h, c)."""
+
+
 class Readout(Model):
     """A model that classifies sequences of one stream, or predicts a number for each.
 
     Args:
-        rnn: a PhasedLSTM, a PhasedGRU or a Baseline; unidirectional, with batch_first=False.
+        rnn: a PhasedLSTM or a PhasedGRU, unidirectional, with batch_first=False; or a TimedLayer.
         classes: the number of classes; None to predict a number.
         encoder: a module from samples (N, ...) to the layer's features (N, D), applied to all samples and not to padding: for
             example an `nn.Embedding` of indices, or a convolutional network. None passes the samples to the layer unchanged.
@@ -50,7 +67,7 @@ class Readout(Model):
 
     def __init__(
         self,
-        rnn: PhasedRNN | Baseline,
+        rnn: PhasedRNN | TimedLayer,
         classes: int | None,
         encoder: nn.Module | None = None,
         every_step: bool = False,
@@ -60,8 +77,8 @@ class Readout(Model):
         hidden: int = 0,
     ) -> None:
         super().__init__()
-        if not isinstance(rnn, (PhasedRNN, Baseline)):
-            raise TypeError(f"rnn must be a PhasedLSTM, a PhasedGRU or a Baseline, got {check.kind(rnn)}.")
+        if not isinstance(rnn, (PhasedRNN, TimedLayer)):
+            raise TypeError(f"rnn must be a PhasedLSTM, a PhasedGRU or a TimedLayer, got {check.kind(rnn)}.")
         if isinstance(rnn, PhasedRNN) and (rnn.bidirectional or rnn.batch_first):
             raise ValueError(
                 "rnn must be one-directional with the steps first, as a Batch is. Use bidirectional=False, batch_first=False."
@@ -100,7 +117,7 @@ class Readout(Model):
         if isinstance(self.rnn, PhasedRNN):
             computes = self.rnn.backend in ("auto", "cuda") and cuda.BACKEND.missing() is None
         else:
-            computes = self.rnn.norm is None
+            computes = self.rnn.recordable
         return computes and (self.encoder is None or self.encode_padding)
 
     def mean_output(self, output: Tensor, lengths: Tensor) -> Tensor:
@@ -132,5 +149,5 @@ class Readout(Model):
         return Updates(made, samples.lengths.sum() * rnn.num_layers * rnn.hidden_size)
 
     def penalty(self) -> Tensor | None:
-        """`phased.openness_cost` of the layer; None for a Baseline."""
+        """`phased.openness_cost` of the layer; None for another layer."""
         return openness_cost(self.rnn) if isinstance(self.rnn, PhasedRNN) else None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased.estimator import Events
+from phased.estimator import Events, PhasedClassifier
 from phased.estimator.tables.categories import MOST
 from tables import assert_same
 
@@ -100,10 +100,20 @@ def test_at_most_so_many_levels_and_none_for_free_text(column, levels):
         assert Events.read(wide).variables == ("x", "text")  # numbers as text
 
 
-def test_a_number_that_became_text_is_named():
-    wide = table({"x": lambda sequence, step: "7O" if (sequence, step) == (3, 1) else "70"})
-    with pytest.raises(ValueError, match=r"got '7O' at id 3, time 1, variable 'x' \(row 10 of the table\)"):
-        Events.read(wide)
+@pytest.mark.parametrize(
+    "cell, got",
+    [
+        (lambda sequence, step: "7O" if (sequence, step) == (3, 1) else "70", "'7O' at id 3, time 1, .*row 10"),
+        (lambda sequence, step: f"36,{sequence % 3}", "'36,0' at id 0, time 0, .*row 0"),
+        (lambda sequence, step: f"-1,{step}00.5" if sequence else "n.m.", "'n.m.' at id 0, time 0, .*row 0"),
+    ],
+)
+def test_a_number_that_became_text_is_named(cell, got):
+    wide = table({"x": cell})
+    long = {"id": wide["id"], "time": wide["time"], "variable": ["x"] * len(wide["x"]), "value": wide["x"]}
+    for source in (wide, long):
+        with pytest.raises(ValueError, match=f"a value must be a finite number, got {got} of the table.*write 36,6 as 36.6"):
+            Events.read(source)
 
 
 @pytest.mark.parametrize("how, expected", [("mean", "down"), ("last", "down"), ("first", "up")])
@@ -112,3 +122,13 @@ def test_text_at_one_time_is_merged_to_the_last_or_the_first(how, expected):
     wide["time"] = [0] * 24
     events = Events.read(wide, merge=how, static=[])
     assert last_known(events)[f"state={expected}"].to_list() == [1.0] * 12
+
+
+def test_a_target_that_is_a_column_of_text_is_refused_with_a_cure_that_can_be_followed():
+    wide = table({"x": lambda _, step: float(step), "speaker": lambda sequence, _: "ab"[sequence % 2]}, 40)
+    for y in (np.arange(40) % 2, np.array(["a", "b"] * 20)):
+        with pytest.raises(ValueError, match=r"got static 'speaker=[ab]' equal to y .*drop=\['speaker'\]"):
+            PhasedClassifier(units=4, epochs=1).fit(Events.read(wide), y)
+    others = np.array(["b"] + ["a", "b"] * 19 + ["a"])
+    PhasedClassifier(units=4, epochs=1).fit(Events.read(wide), others)
+    PhasedClassifier(units=4, epochs=1).fit(Events.read(wide, drop=["speaker"]), ["a", "b"] * 20)

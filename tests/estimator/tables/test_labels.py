@@ -122,6 +122,8 @@ def test_targets_at_one_time_belong_to_the_steps_at_it_in_their_order():
     assert events.labels(one, time="time").tolist() == ["a", None, None, "b", None]  # what is known after all of them
     middle = {**table, "y": ["a", "b", "", "d", "e"]}
     assert events.labels(middle, time="time").tolist() == ["a", "b", None, "d", "e"]
+    between = {"id": ["a"] * 4, "time": [0, 0.5, 1, 1], "y": ["a", "", "b", "c"]}  # an empty target at the time of no event
+    assert events.labels(between, time="time").tolist() == ["a", None, "b", "c", None]
     with pytest.raises(ValueError, match="each event must have one 'y', got 'a' and 'b' at id 'a', time 1"):
         events.labels({"id": ["a"] * 4, "time": [1] * 4, "y": list("abcd")}, time="time")
 

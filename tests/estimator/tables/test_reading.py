@@ -3,6 +3,7 @@
 import gzip
 import lzma
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pandas as pd
@@ -137,8 +138,8 @@ def test_ids_in_a_file_are_integers_or_the_text_as_it_stands(tmp_path: Path, cel
     assert read(tmp_path / "a.csv").ids.tolist() == (ids or cells)
 
 
-@pytest.mark.parametrize("ids", [[1.5, 2.0], [float("inf"), 1.0], [1e300, 1.0]])
-def test_fractions_are_no_ids(ids, tmp_path: Path):
+@pytest.mark.parametrize("ids", [[1.5, 2.0], [float("inf"), 1.0], [1e300, 1.0], [2.0**53, 1.0], np.float32([2**24, 1])])
+def test_fractions_and_rounded_numbers_are_no_ids(ids, tmp_path: Path):
     table = pl.DataFrame({"id": ids, "time": [0, 0], "x": [1, 2]})
     with pytest.raises(ValueError, match=r"ids must be integers or text, got .* in the column 'id' at row 0 of the table"):
         read(table)
@@ -289,6 +290,32 @@ def test_the_kth_value_of_a_variable_at_a_time_belongs_to_the_kth_step(rows):
     for number in set(columns[0]):
         own = sorted((row for row in rows if row[0] == number), key=lambda row: row[1])  # stable: rows stay in their order
         assert wide_rows[wide_rows.ids == number].value.tolist() == [row[3] for row in own]
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
+def test_numbers_of_rows_are_no_variable_unless_they_are_named(name, tmp_path: Path):
+    table = pl.DataFrame({name: [0, 1, 2], "id": [1, 1, 2], "time": [0, 1, 0], "x": [3, 4, 5]})
+    table.write_csv(tmp_path / "a.csv")
+    table.write_parquet(tmp_path / "a.parquet")
+    for source in (table, tmp_path / "a.csv", tmp_path / "a.parquet"):
+        with pytest.warns(UserWarning, match=f"'{name}' of .* numbers the rows, and is left out"):
+            events = Events.read(source)
+        assert events.variables == ("x",)
+        named = Events.read(source, variable=[name, "x"], static=[])
+        assert named.variables == Events.read(source, like=named).variables == (name, "x")
+        assert Events.read(source, id=name, variable=["x"]).ids.tolist() == [0, 1, 2]
+
+
+def test_the_time_to_read_a_table_is_in_proportion_to_its_columns():
+    def seconds(number, *options):
+        table = pl.DataFrame({"id": [1, 2], "time": [0, 0]} | {f"v{each}": [each, 1] for each in range(number)})
+        names = [f"v{each}" for each in range(number)]
+        start = process_time()
+        Events.read(table, like=Events.read(table, merge="first", **dict.fromkeys(options, names[: number // 2])))
+        return process_time() - start
+
+    for option in ("static", "variable"):
+        assert seconds(30_000, option) < 30 * max(seconds(3_000, option), 0.1)
 
 
 def test_a_million_rows_are_read():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from phased.estimator.settings import Layout, Settings
 from phased.estimator.tables.csv_file import Kinds
+from phased.notice import warn
 
 # In order of preference: this library's names, those of MEDS, those of PhysioNet 2012.
 KNOWN = {
@@ -15,6 +16,7 @@ KNOWN = {
     "variable": ("variable", "code", "Parameter"),
     "value": ("value", "numeric_value", "Value"),
 }
+NUMBERED = ("", "Unnamed: 0", "__index_level_0__")  # numbers of rows, as pandas and R write them beside the columns
 INDEX = "If it is the index of the frame, call reset_index() first."
 MEDS = {"id": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
 
@@ -40,9 +42,9 @@ class Columns:
 
     def kinds(self, text: Collection[str] = ()) -> Kinds:
         """How a CSV file with these columns is read. `text` names the variables that were text in the table read before."""
-        values = [*(name for name in self.wide if name not in text), *([self.value] if self.value and not text else [])]
-        texts = [name for name in (self.variable, self.value if text else None, *self.wide) if name and name not in values]
-        return Kinds([*self.names.values(), *self.wide], values, texts, [self.id] if self.id else [])
+        values = {name: None for name in (*self.wide, *([] if text else [self.value])) if name and name not in text}
+        texts = [name for name in (self.variable, self.value, *self.wide) if name and name not in values]
+        return Kinds([*self.names.values(), *self.wide], list(values), texts, [self.id] if self.id else [])
 
     @property
     def meds(self) -> bool:
@@ -100,6 +102,9 @@ def resolve(
             f"a wide table has a column per variable: pass variable=[...] or nothing, got variable={one!r}, value={value!r}."
         )
     there, unused = set(present), {key, clock, *drop}
+    if several is None and (rows := there & {*NUMBERED} - unused - {*like.variables, *like.statics}):
+        warn(f"{rows.pop()!r} of {where} numbers the rows, and is left out. Give the column another name to use it.")
+        unused |= {*NUMBERED}
     columns = tuple(name for name in present if name not in unused) if several is None else several
     selected = like.selected and several is None
     before_names = like.in_table((*like.variables, *like.statics))

@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.ragged import EXACT
+
 SPREAD = 4  # ids are looked up in an array if it has at most this many places a row
 
 
@@ -29,12 +31,14 @@ def as_ids(column: pl.Series) -> pl.Series:
 def id_series(column: pl.Series, where: Callable[[int], str] = "row {}".format) -> pl.Series:
     """Ids as int64 or text without blanks around it; a ValueError if they are neither.
 
-    Floats that are whole numbers become integers, as a frame with gaps in its column has them. Integers beyond int64 become text.
+    Floats that are exact whole numbers become integers, as a frame with gaps in its column has them. Integers beyond int64 become
+    text.
     """
     dtype = column.dtype
     if dtype.is_float():
         whole = column.cast(pl.Int64, strict=False)
-        wrong = (whole.is_null() | (whole.cast(column.dtype) != column)).arg_true()
+        rounded = column.abs() >= (2**24 if dtype == pl.Float32 else EXACT)
+        wrong = (whole.is_null() | rounded | (whole.cast(dtype) != column)).arg_true()
         if len(wrong):
             raise ValueError(
                 f"ids must be integers or text, got {column[wrong[0]]!r} in the column {column.name!r} at {where(wrong[0])}. "

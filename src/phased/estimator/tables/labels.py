@@ -64,8 +64,9 @@ def read_labels(
     if not partial:
         _refuse_strangers(rows, np.where(present, sequence, 0), time)
     if time is not None:
+        step = _step_of(events, rows, sequence, present)
         chosen = np.flatnonzero(present)
-        place, targets = _one_each(rows, chosen, _step_of(events, rows, sequence, chosen), column.gather(chosen), name, time)
+        place, targets = _one_each(rows, chosen, step[chosen], column.gather(chosen), name, time)
         return place, _at_every_step(place, targets, len(events.time), opened.name)
     if not partial and not present.all():
         row = int(np.flatnonzero(~present)[0])
@@ -139,15 +140,15 @@ def _refuse_strangers(rows: Rows, sequence: NDArray[np.int64], time: str | None)
         raise ValueError(f"each target must have a sequence with its id, got {listed(names)} without events. {cure}")
 
 
-def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The step at the time of each of the chosen rows; the last rows of one time belong to the last steps at it."""
+def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The step at the time of each row; the last rows of one time belong to the last steps at it, rows without a target too."""
     times = read_clock(rows, events.unit or None, events.settings.clock)
-    if not times.known[chosen].all():
-        row = int(chosen[~times.known[chosen]][0])
-        raise ValueError(f"each target must have a finite time, got none at {rows.where(row)}.")
+    if (unknown := np.flatnonzero(present & ~times.known)).size:
+        raise ValueError(f"each target must have a finite time, got none at {rows.where(int(unknown[0]))}.")
     if None not in (times.offset, before := events.settings.offset) and times.offset != before:
         words = {True: "have an offset from UTC", False: "be local, without an offset from UTC"}
         raise ValueError(f"times of targets must {words[bool(before)]}, as those of the events, got others at {rows.where(0)}.")
+    chosen = np.flatnonzero(present | (times.known & (sequence >= 0)))
     clock, sequence = times.ticks[chosen], sequence[chosen]
     if events.origin is not None:
         clock = in_unit(clock - events.origin.astype(np.int64)[sequence], events.unit)
@@ -161,14 +162,18 @@ def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64], chosen: ND
     row_in_order = order[is_row[order]] - len(events.time)
     step[row_in_order] = last[is_row[order]]
     wrong = (step < 0) | (events.time[step] != clock) | (events.sequence[step] != sequence)
-    if wrong.any():
-        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(int(chosen[wrong][0]))}.")
+    if (wrong & present[chosen]).any():
+        row = int(chosen[wrong & present[chosen]][0])
+        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(row)}.")
+    row_in_order = row_in_order[~wrong[row_in_order]]
     end = np.flatnonzero(np.append(starts(step[row_in_order])[1:], True))  # rows of one time follow each other, in their order
-    after = end[np.searchsorted(end, np.arange(len(step)))] - np.arange(len(step))
+    after = end[np.searchsorted(end, np.arange(len(row_in_order)))] - np.arange(len(row_in_order))
     steps = np.flatnonzero(starts(events.sequence, events.time))
     first = steps[np.searchsorted(steps, step[row_in_order], "right") - 1]
     step[row_in_order] = np.maximum(step[row_in_order] - after, first)
-    return step
+    of_rows = np.full(len(present), -1)
+    of_rows[chosen] = step
+    return of_rows
 
 
 def _one_each(

@@ -24,7 +24,7 @@ def read_long(opened: Opened, wanted: Request) -> tuple[Sequences, Levels]:
     value, texts, counts = _values(opened, wanted, names, code)
     text = np.array([name in texts for name in names], np.bool_)
     kept = ~np.isnan(value)
-    explicit = np.array([wanted.static is not None and name in wanted.static for name in names], np.bool_)
+    explicit = wanted.is_static(names)
     timeless = _timeless(opened, kept, code, names, explicit)
     time, origin = opened.clock(kept)
     place = np.flatnonzero(kept)

@@ -73,7 +73,7 @@ def open_table(
     table = source.load(columns.kinds(text), FILE)
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
-    rows = Rows(table, columns.id or FILE, columns.time, columns.variable)
+    rows = Rows(table, FILE if columns.id is None else columns.id, columns.time, columns.variable)
     ids, sequence = encode(read_ids(rows))
     times = read_clock(rows, unit, clock)
     _check_rounding(rows, sequence)
@@ -139,7 +139,8 @@ def bad_value(opened: Opened, row: int, variable: str, cell: object) -> ValueErr
     """The error about a value that is no finite number."""
     return ValueError(
         f"a value must be a finite number, got {cell!r} at {opened.rows.where(row, variable)}. Leave a missing value empty, "
-        f"encode text as numbers (one variable of 0 and 1 per category), or leave the variable out: drop=[{variable!r}]."
+        f"write 36,6 as 36.6, encode text as numbers (one variable of 0 and 1 per category), or leave the variable out: "
+        f"drop=[{variable!r}]."
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phased.estimator.settings import EVERY, Merge, Settings, marks
 from phased.estimator.tables.columns import listed
@@ -39,6 +40,11 @@ class Request:
     def sentinels(self, name: str) -> tuple[float, ...]:
         """The numbers that stand for a missing value of a variable."""
         return marks(self.missing, name)
+
+    def is_static(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each of the names was given as static."""
+        static = set(self.static or ())
+        return np.array([name in static for name in names], np.bool_)
 
     def check_names(self, present: Sequence[str], what: str) -> None:
         """Raise a ValueError if a name in an argument does not occur; a table read like another may lack variables."""

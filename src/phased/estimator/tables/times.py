@@ -69,8 +69,7 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
     if dtype in (pl.Datetime, pl.Date):
         return _dates(column, unit or DEFAULT_UNIT, getattr(dtype, "time_zone", None) is not None)
     if dtype in (pl.Duration, pl.Time):
-        times = _dates(column.cast(pl.Duration("ns")) if dtype == pl.Time else column, unit or DEFAULT_UNIT, False)
-        return Times(in_unit(times.ticks, times.unit), times.known, "number", times.unit)
+        return _durations(column.to_physical(), unit or DEFAULT_UNIT, getattr(dtype, "time_unit", "ns"))
     if dtype == pl.Null:
         return Times(np.zeros(len(column)), np.zeros(len(column), np.bool_), "number", unit or "")
     raise Unreadable(0, f"times must be numbers or dates, got a column of type {dtype}.")
@@ -96,6 +95,10 @@ def _dates(column: pl.Series, unit: str, offset: bool) -> Times:
         row = int(np.flatnonzero(wrong & known)[0])
         raise Unreadable(row, f"{INEXACT}, got {stored[row]} {resolution} since 1970. {ROUND}")
     return Times(ticks, known, "date", unit, offset)
+
+
+def _durations(ticks: pl.Series, unit: str, resolution: str = "us") -> Times:
+    return Times(in_unit(ticks.fill_null(0).to_numpy(), unit, resolution), ticks.is_not_null().to_numpy(), "number", unit)
 
 
 def _from_text(column: pl.Series, unit: str | None) -> Times:
@@ -137,8 +140,7 @@ def _from_cells(column: pl.Series, unit: str | None) -> Times:
         if fine.any():
             raise Unreadable(int(fine.arg_max() or 0), f"{INEXACT}, got {column[int(fine.arg_max() or 0)]!r}. {ROUND}")
         return _dates(made, unit or DEFAULT_UNIT, offset)
-    unit = unit or DEFAULT_UNIT
-    return Times(in_unit(made.fill_null(0).to_numpy(), unit), made.is_not_null().to_numpy(), "number", unit)
+    return _durations(made, unit or DEFAULT_UNIT)
 
 
 def _check_offsets(column: pl.Series, text: pl.Series) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from phased.estimator.settings import EMPTY
 
 WORDS = {"true": 1.0, "false": 0.0}
+COMMAS = r"^[+-]?\d+(,\d+)+(\.\d+)?$"  # a number such as 36,6 or 1,200.5
 
 
 def filled(column: pl.Series) -> pl.Series:
@@ -20,8 +21,11 @@ def filled(column: pl.Series) -> pl.Series:
 
 
 def is_text(column: pl.Series, bad: int) -> bool:
-    """Whether a column is a category: most of its cells are text, of which `bad` are no numbers."""
-    return column.dtype in (pl.String, pl.Categorical, pl.Enum) and 2 * bad > filled(column.cast(pl.String)).count()
+    """Whether a column is a category: most of its cells are text, of which `bad` are no numbers, nor are most with commas."""
+    if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return False
+    text = filled(column.cast(pl.String))
+    return 2 * bad > text.count() and 2 * int(text.str.contains(COMMAS).sum()) <= bad
 
 
 def read_texts(column: pl.Series, marks: Collection[float] = ()) -> tuple[NDArray[np.float64], list[str]]:

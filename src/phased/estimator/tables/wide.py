@@ -22,7 +22,7 @@ def read_wide(opened: Opened, wanted: Request) -> tuple[Sequences, Levels]:
     names = _variables(opened, wanted)
     matrix, texts, counts = _values(opened, wanted, names)
     text = np.array([name in texts for name in names], np.bool_)
-    explicit = np.array([wanted.static is not None and name in wanted.static for name in names], np.bool_)
+    explicit = wanted.is_static(names)
     known = opened.times.known
     bad = np.argwhere(~np.isnan(matrix[~known]) & ~explicit)
     if len(bad):

@@ -1,0 +1,83 @@
+"""The command `phased classify`: its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from phased.cli.answers import check_picture
+from phased.cli.errors import Errors, fail, need, plain_errors, plain_warnings
+from phased.cli.options import named, path
+
+Events = Annotated[
+    list[Path],
+    typer.Argument(metavar="RECORDING...", help="Event files, or folders with event files.", show_default=False, parser=named),
+]
+Model = Annotated[
+    Path | None, path("--model", metavar="FOLDER", help="The model. Default: the one for N-MNIST that comes with phased.")
+]
+Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]
+Picture = Annotated[
+    Path | None,
+    path("--picture", metavar="FILE", help="Draw the events and the confidence of one recording: .png, .svg or .pdf."),
+]
+Corner = Annotated[
+    str | None,
+    typer.Option("--crop", metavar="X,Y", help="Classify the window of the model's size with its upper left corner at X,Y."),
+]
+SensorSize = Annotated[
+    str | None, typer.Option("--sensor", metavar="W,H", help="Size of the camera in pixels, for files that do not contain it.")
+]
+Replay = Annotated[bool, typer.Option("--replay", help="Take the events at the pace at which they were recorded.")]
+
+
+def classify(
+    recordings: Events,
+    model: Model = None,
+    json: Lines = False,
+    skip_bad: SkipBad = False,
+    picture: Picture = None,
+    crop: Corner = None,
+    sensor: SensorSize = None,
+    replay: Replay = False,
+) -> None:
+    """Classify recordings of an event camera, event by event, on one core."""
+    if picture is not None:
+        need("matplotlib", "figures")
+    from phased.classifier import Classifier
+    from phased.classifier.store import SHIPPED
+    from phased.cli import classify as command
+
+    console, errors = Console(), Errors()
+    options = command.Options(json, skip_bad, pair("--sensor", sensor), pair("--crop", crop), replay)
+    with plain_errors(), plain_warnings(errors):
+        if picture is not None:
+            check_picture(picture, recordings, "recording", [model or SHIPPED])
+        classifier = Classifier.load(model)
+        try:
+            total = command.classify(console, errors, classifier, recordings, options)
+        except ModuleNotFoundError as error:  # the reader of camera files is an extra
+            fail(str(error))
+        if picture is not None and not total.skipped:
+            command.picture(classifier, recordings[0], options, picture)
+        if json:
+            if total.skipped:
+                errors.print(f"{total.skipped} skipped.", style="yellow")
+        else:
+            console.print(str(total), soft_wrap=True, markup=False, highlight=False)
+    if not total.recordings:
+        raise typer.Exit(1)
+
+
+def pair(option: str, value: str | None) -> tuple[int, int] | None:
+    """Two whole numbers from an option such as "10,20"."""
+    if value is None:
+        return None
+    first, comma, second = value.partition(",")
+    if not (comma and first.strip().isdecimal() and second.strip().isdecimal()):
+        raise typer.BadParameter(f"it must be two whole numbers, such as 10,20, got '{value}'.", param_hint=option)
+    return int(first), int(second)

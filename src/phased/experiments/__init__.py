@@ -1,1 +1,0 @@
-"""What all experiments share: descriptors, runs, records and sweeps. The experiments themselves are in `phased.paper`."""

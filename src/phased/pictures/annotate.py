@@ -1,0 +1,139 @@
+"""Labels at the ends of lines, distances, captions and legends of figures."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from phased.pictures.style import INK, QUIET
+
+# Height of a line of text as a fraction of the axes' height; for axes of two to three inches.
+LINE_HEIGHT = 0.065
+
+LONGEST_LABEL = 80  # characters
+MOST_LINES = 8  # of a caption
+
+
+def plain(text: str) -> str:
+    """A text of a record as a label: shortened if too long, without formulas."""
+    return _literal(text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 3] + "...")
+
+
+def _literal(text: str) -> str:
+    """Escape dollar signs, between which matplotlib would typeset a formula, and bytes of names that are not UTF-8."""
+    return text.replace("$", r"\$").encode(errors="backslashreplace").decode()
+
+
+def panel(axes: Axes, letter: str, title: str) -> None:
+    """Set the title of a panel: its letter and a text."""
+    axes.set_title(rf"$\bf{{{letter}}}$  {title}")
+
+
+def beside(axes: Axes, height: float, text: str, colour: str = INK) -> None:
+    """Write a text to the right of the axes, at this height."""
+    across, offset = ("axes fraction", "data"), "offset points"
+    axes.annotate(text, (1.0, height), xycoords=across, xytext=(4, 0), textcoords=offset, va="center", color=colour)
+
+
+def distance(axes: Axes, start: float, end: float, height: float, label: str) -> None:
+    """Mark the distance between two points of the x axis with a double arrow and a label below it."""
+    arrow = {"arrowstyle": "<|-|>", "mutation_scale": 5, "linewidth": 0.7, "color": INK, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", (end, height), (start, height), arrowprops=arrow)
+    axes.annotate(
+        label, ((start + end) / 2, height), xytext=(0, -4), textcoords="offset points", ha="center", va="top", fontsize=9
+    )
+
+
+def drop_line(axes: Axes, x: float, low: float, high: float) -> None:
+    """A thin dotted vertical line."""
+    axes.vlines(x, low, high, color=QUIET, linewidth=0.6, linestyle=(0, (1.5, 1.5)))
+
+
+def end_labels(axes: Axes, heights: Sequence[float], labels: Sequence[str], colours: Sequence[str]) -> None:
+    """Label each line at its right end, in its colour, without overlap. The limits of the axes must be set before."""
+    to_axes = axes.transScale + axes.transLimits  # heights as fractions of the axes, for any scale
+    right = axes.get_xlim()[1]
+    places = [float(to_axes.transform((right, height))[1]) for height in heights]
+    for place, label, colour in zip(spread(places, LINE_HEIGHT), labels, colours, strict=True):
+        axes.annotate(
+            label,
+            (1.0, place),
+            xycoords="axes fraction",
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            annotation_clip=False,
+        )
+
+
+def spread(heights: Sequence[float], apart: float) -> list[float]:
+    """The heights, moved as little as possible to be at least `apart` from each other, in the same order."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    groups: list[tuple[float, list[int]]] = []  # (centre, members): labels that touch move as one block
+    for line in order:
+        groups.append((heights[line], [line]))
+        while len(groups) > 1 and _gap(groups[-2], groups[-1], apart) < 0:
+            above, below = groups.pop(), groups.pop()
+            members = below[1] + above[1]
+            groups.append((sum(heights[m] for m in members) / len(members), members))
+    places = [0.0] * len(heights)
+    for centre, members in groups:
+        for position, line in enumerate(members):
+            places[line] = centre + apart * (position - (len(members) - 1) / 2)
+    return places
+
+
+def _gap(below: tuple[float, list[int]], above: tuple[float, list[int]], apart: float) -> float:
+    """The space between two blocks of labels."""
+    return (above[0] - below[0]) - apart * (len(below[1]) + len(above[1])) / 2
+
+
+def caption(figure: Figure, *lines: str) -> None:
+    """A caption in small print below a figure. Long lines are wrapped at the figure's width."""
+    width = int(21 * figure.get_figwidth())  # characters at this font size
+    broken = [part for line in lines for part in textwrap.wrap(line, width)]
+    shown = broken if len(broken) <= MOST_LINES else [*broken[: MOST_LINES - 1], "..."]
+    figure.supxlabel(_literal("\n".join(shown)), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
+
+
+def legend(figure: Figure, handles: Sequence[Artist]) -> None:
+    """A legend above the panels, in rows from left to right, for lines that cannot be labelled at their ends."""
+    for handle in handles:
+        label = plain(str(handle.get_label()))
+        handle.set_label(f" {label}" if label.startswith("_") else label)  # matplotlib hides labels that begin with "_"
+    columns = next(
+        count for count in range(len(handles), 0, -1) if count == 1 or _legend_width(handles, count) < figure.get_figwidth()
+    )
+    # matplotlib fills columns first.
+    rows = [handles[column::columns] for column in range(columns)]
+    figure.legend(
+        handles=[handle for row in rows for handle in row],
+        loc="outside upper left",
+        ncols=columns,
+        frameon=False,
+        handlelength=1.8,
+        columnspacing=1.4,
+    )
+
+
+def _legend_width(handles: Sequence[Artist], columns: int) -> float:
+    """Approximate width of a legend of `columns` columns, in inches: a mark, a gap, and 0.06 per character."""
+    return sum(
+        0.46 + 0.06 * max(len(str(handle.get_label())) for handle in handles[column::columns]) for column in range(columns)
+    )
+
+
+def plain_logarithm(*axes: Axis) -> None:
+    """Label a logarithmic axis 1, 2, 5, 10, 20, ..., or only with powers of ten if it has a wide range."""
+    for axis in axes:
+        low, high = sorted(axis.get_view_interval())
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,1 @@
+"""The laboratory: what makes the paper's numbers with `phased`."""

@@ -1,0 +1,132 @@
+"""The commands `phased demo`, `report`, `gather`, `lipread` and `pack`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from phased.cli.errors import RESUMES, Errors, need, plain_errors, plain_warnings, writable
+from phased.cli.options import command, named, path
+
+Results = Annotated[Path, path("--results", metavar="DIR", help="The folder of the results.")]
+Out = Annotated[Path, path("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
+VideoFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="CLIP...", help="Video files of GRID, or folders with such files.", show_default=False, parser=named),
+]
+ReaderModel = Annotated[
+    Path | None,
+    path("--model", metavar="FOLDER", help="The model. Default: the one for two speakers of GRID that comes with phased."),
+]
+VideoOnly = Annotated[bool, typer.Option("--video-only", help="Use the face alone.")]
+AudioOnly = Annotated[bool, typer.Option("--audio-only", help="Use the voice alone.")]
+Align = Annotated[
+    Path | None,
+    path("--align", metavar="FILE-OR-FOLDER", help="Alignments with the times of words. Default: times are found."),
+]
+Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]
+ClipPicture = Annotated[
+    Path | None,
+    path("--picture", metavar="FILE", help="Draw faces, sound, gates and words of one clip: .png, .svg or .pdf."),
+]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="The name of a finished run, of digits or of lip reading.", show_default=False)
+]
+ModelOut = Annotated[Path, path("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
+DataOfRun = Annotated[
+    Path | None, path("--data", metavar="FOLDER", help="Of lip reading: the data of the run. Default: PHASED_DATA.")
+]
+Tested = Annotated[
+    Path | None,
+    path("--test", metavar="FOLDER", help="Recordings of a camera, one folder per class, to measure the accuracy on."),
+]
+
+
+@command()
+def demo(out: Out = Path("out")) -> None:
+    """Train three networks on irregular samples, stream events through them, and make a page (one minute)."""
+    need("lightning", "lab")
+    need("matplotlib", "lab")
+    from phased_lab.cli.demo import demo as show
+
+    console = Console()
+    with plain_errors(RESUMES), plain_warnings(console):
+        summary = show(console, writable(out))
+    if summary.failed:
+        raise typer.Exit(1)
+
+
+@command()
+def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
+    """Draw the results and make one page of them; nothing is trained or measured."""
+    need("altair", "lab")
+    with plain_errors():
+        folder = writable(out)
+    from phased_lab.cli.report import report as make
+
+    with plain_errors():
+        make(Console(), results, folder)
+
+
+@command()
+def gather(results: Results = Path("results")) -> None:
+    """Move the results of single runs into one sorted file per study, the form for version control."""
+    from phased_lab.runs.folder import gather as into_studies
+
+    console = Console()
+    with plain_errors(), plain_warnings(console):
+        gathered = into_studies(results)
+        for file, count in gathered.items():
+            console.print(f"  {file}: {count}", soft_wrap=True, markup=False, highlight=False)
+        if not gathered:
+            console.print(f"There are no results in '{results}'.", soft_wrap=True, markup=False, highlight=False)
+
+
+@command()
+def lipread(
+    clips: VideoFiles,
+    model: ReaderModel = None,
+    video_only: VideoOnly = False,
+    audio_only: AudioOnly = False,
+    align: Align = None,
+    json: Lines = False,
+    skip_bad: SkipBad = False,
+    picture: ClipPicture = None,
+) -> None:
+    """Recognise the words of clips of GRID, from the speaker's face and voice."""
+    need("av", "lab")
+    need("cv2", "lab")
+    if picture is not None:
+        need("matplotlib", "lab")
+    if video_only and audio_only:
+        raise typer.BadParameter("--video-only and --audio-only exclude each other. Leave one of them out.")
+    from phased_lab.cli import lipread as command
+    from phased_lab.lipreader import LipReader
+
+    console, errors = Console(), Errors()
+    options = command.Options(json, "video" if video_only else "audio" if audio_only else "both", align, skip_bad)
+    with plain_errors(), plain_warnings(errors):
+        if picture is not None:
+            command.check_picture(picture, clips, model, options)
+        reader = LipReader.load(model)
+        total = command.lipread(console, errors, reader, clips, options)
+        if picture is not None and not total.skipped:
+            command.picture(reader, clips[0], options, picture)
+        if not json:
+            console.print(str(total), soft_wrap=True, markup=False, highlight=False)
+    if not total.clips:
+        raise typer.Exit(1)
+
+
+@command()
+def pack(run: RunName, out: ModelOut, results: Results = Path("results"), test: Tested = None, data: DataOfRun = None) -> None:
+    """Make a model for `phased classify` or `phased lipread` from the checkpoint of a finished run."""
+    from phased_lab.cli.pack import pack as make
+
+    console = Console()
+    with plain_errors(), plain_warnings(console):
+        make(console, run, results, out, test, data)

@@ -1,0 +1,101 @@
+"""`phased demo`: trains three networks, streams events through two of them, and makes a page of it."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.markup import escape
+
+from phased import Stream
+from phased.data.native import encode
+from phased.files import check_output, write_whole
+from phased.layer import PhasedRNN
+from phased_lab import pumps
+from phased_lab.bench.lstm import steps, whole
+from phased_lab.bench.measure import compare, same_terms
+from phased_lab.bench.stream import at_once, pushes
+from phased_lab.cli.train import train
+from phased_lab.paper.saccades.compute import of_rings
+from phased_lab.report.html.demo import LABELS, PAGE, save_page
+from phased_lab.runs import catalogue
+from phased_lab.runs.baselines import Baseline
+from phased_lab.runs.descriptor import Demo, Events
+from phased_lab.runs.run import Run, trained
+from phased_lab.runs.sweep import Summary
+
+EVENTS = 20_000
+JOBS = 2
+
+
+def demo(console: Console, out: Path) -> Summary:
+    """Train, stream and draw; prints each step and its result."""
+    results, recording = out / "results", out / "digit.bin"
+    for file in (out / PAGE, recording, out / pumps.TABLE, out / pumps.LABELS):
+        check_output(file)
+    shown = chosen()
+    runs = shown.runs()
+    console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
+    summary = train(console, runs, results, JOBS, one=True)
+    if summary.failed:
+        return summary
+    records = [summary.records[run.name] for run in runs]
+    for record in records:
+        label, accuracy = LABELS[record.model], record.curve[-1].test
+        console.print(f"  {label:26} {accuracy:6.1%} accuracy, {record.wall:.0f} s", highlight=False)
+    console.print("\n[bold]2. Event by event[/] through the trained layers, on one core.", highlight=False)
+    layers = {record.model: layer(run, results) for run, record in zip(runs, records, strict=True)}
+    speeds = stream(layers["phased"], layers["lstm"], shown.events(EVENTS))
+    for name, each in speeds.items():
+        console.print(f"  {name:44} {each:6.2f} µs per event", markup=False, highlight=False)
+    page = save_page(shown, records, speeds, out)
+    table, labels = pumps.write(out)
+    write_whole(recording, encode(of_rings()[0]))
+    folder, command = shlex.quote(str(out)), me()
+    console.print("\n[bold]3. The page[/]", highlight=False)
+    for line in (
+        f"  {page.resolve().as_uri()}",
+        "\nThe last of these commands takes several minutes. Try next:",
+        f"  {command} fit {shlex.quote(str(table))} --labels {shlex.quote(str(labels))} --unit h --out {folder}/pumps",
+        f"  {command} classify {shlex.quote(str(recording))}",
+        f"  {command} run {records[0].study} --scale quick --out {folder}/results",
+    ):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    return summary
+
+
+def chosen() -> Demo:
+    """The demo of the first experiment that has one."""
+    return next(experiment.demo for experiment in catalogue.experiments().values() if experiment.demo is not None)
+
+
+def layer(run: Run, results: Path) -> Any:
+    """The recurrent layer of a trained network."""
+    return next(module for module in trained(run, results).modules() if isinstance(module, PhasedRNN | Baseline))
+
+
+def stream(gated: PhasedRNN, plain: Baseline, events: Events) -> dict[str, float]:
+    """Time a layer with time gates as a stream, and an LSTM as a cell and as a layer. Returns microseconds per event."""
+    live, lstm = Stream(gated), plain.lstm
+    cell = torch.nn.LSTMCell(lstm.input_size, lstm.hidden_size).eval()
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in lstm.state_dict().items()})
+    rows = torch.from_numpy(np.concatenate([events.x, events.time[:, None]], axis=1).astype(np.float32))
+    contestants = {
+        "PhasedLSTM, Stream.push: one call per event": pushes(live, events.x, events.time),
+        "nn.LSTMCell: one call per event": steps(cell, rows),
+        "PhasedLSTM, Stream.run: all in one call": at_once(live, events.x, events.time),
+        "nn.LSTM: all in one call": whole(lstm, rows),
+    }
+    with same_terms(threads=1):
+        return {name: 1e6 * timing.median / EVENTS for name, timing in compare(contestants, rounds=3).items()}
+
+
+def me() -> str:
+    """The name of this command, as it can be typed."""
+    return "phased" if shutil.which("phased") else sys.argv[0]

@@ -1,0 +1,70 @@
+"""`phased pack`: makes a model for `phased classify` or `phased lipread` from the checkpoint of a finished run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from phased.classifier import Classifier, Score
+from phased.cli.classify import Options, classify
+from phased.learn.store import CHECKPOINT, load_checkpoint
+from phased.model_folder import check_free
+from phased_lab.runs import catalogue
+from phased_lab.runs.descriptor import Packed
+from phased_lab.runs.folder import read
+from phased_lab.runs.record import Record
+
+
+def pack(console: Console, name: str, results: Path, out: Path, test: Path | None, data: Path | None) -> None:
+    """Write the model of a run to a folder, with its scores.
+
+    `test` is a folder of recordings to measure it on, `data` the folder that the run had.
+    """
+    check_free(out, [folder for folder in (results, test, data) if folder is not None])
+    record = find(name, results)
+    path = results / record.experiment / record.name / CHECKPOINT
+    checkpoint = load_checkpoint(path)
+    if checkpoint is None or "model" not in checkpoint:
+        raise FileNotFoundError(f"there is no checkpoint '{path}'. Make it with: {record.command}")
+    make = catalogue.experiment(record.experiment).pack
+    if make is None:
+        raise ValueError(f"there is no command that would use the network of '{name}'. Name a run of {' or '.join(packable())}.")
+    with console.status("measuring"):
+        model: Packed = make(record, checkpoint["model"], "" if data is None else str(data))
+        if test is not None:
+            model = tested(console, model, test)
+        model.save(out)
+    console.print(f"  {out}", soft_wrap=True, markup=False, highlight=False)
+
+
+def packable() -> list[str]:
+    """The experiments whose networks can be packed."""
+    return [name for name, experiment in catalogue.experiments().items() if experiment.pack is not None]
+
+
+def find(name: str, results: Path) -> Record:
+    """The record of a run; a ValueError with the names of others if there is none."""
+    records = read(results).records
+    found = [record for record in records if record.name == name]
+    if not found:
+        others = ", ".join(sorted({record.name for record in records if record.experiment in packable()})) or "none"
+        raise ValueError(f"there is no result of a run '{name}' in '{results}'. Those of {' and '.join(packable())}: {others}.")
+    return max(found, key=lambda record: record.date)
+
+
+def tested(console: Console, model: Packed, folder: Path) -> Classifier:
+    """The classifier with its score on a folder of recordings."""
+    if not isinstance(model, Classifier):
+        raise ValueError("--test takes recordings of a camera, for a network that classifies them. Leave it out.")
+    real = measured(console, model, folder)
+    return model.described(replace(model.config.about, scores=(*model.config.about.scores, real)))
+
+
+def measured(console: Console, classifier: Classifier, folder: Path) -> Score:
+    """The accuracy on recordings of a camera, in one folder per class."""
+    total = classify(Console(quiet=True), console, classifier, [folder], Options())
+    if total.named != total.recordings:
+        raise ValueError(f"'{folder}' must have one folder per class, named {', '.join(classifier.classes)}.")
+    return Score(total.correct / total.named, total.named, f"recordings in {folder.name}", simulated=False)

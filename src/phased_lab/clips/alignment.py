@@ -1,0 +1,85 @@
+"""Alignments: which word is spoken when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased.data.regular import size_of
+from phased_lab.clips.errors import BadClip
+from phased_lab.clips.vocabulary import SLOTS, WORD_ID
+
+UNITS_PER_MS = 25  # a unit is 1/25000 s: a frame of 40 ms has 1000
+PAUSES = {"sil", "sp"}
+LARGEST = 2**16  # bytes, a hundred times a real alignment
+
+
+class Sentence(NamedTuple):
+    """Ids of the six words, (6,) int64, and when each begins and ends, (6, 2) float32 in ms since the first frame."""
+
+    words: NDArray[np.int64]
+    spans: NDArray[np.float32]
+
+
+def read_alignment(path: Path | str) -> Sentence:
+    """Read the words of a sentence and their times.
+
+    Args:
+        path: a file with lines `start end word`, in 1/25000 s; the pauses `sil` and `sp` are left out.
+
+    Returns:
+        The six words and their times.
+
+    Raises:
+        BadClip: the file is missing or damaged, or the words are not a sentence of GRID's grammar.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> path = Path(mkdtemp()) / "bbaf2n.align"
+        >>> words = enumerate(["sil", "bin", "blue", "at", "f", "two", "now"])
+        >>> _ = path.write_text("".join(f"{n * 5000} {n * 5000 + 5000} {word}\\n" for n, word in words))
+        >>> sentence = read_alignment(path)
+        >>> sentence.words, sentence.spans[0]
+        (array([ 0,  4,  8, 17, 39, 48]), array([200., 400.], dtype=float32))
+    """
+    words: list[str] = []
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for number, line in enumerate(_lines(Path(path)), 1):
+        try:
+            first, last, word = line.split()
+            span = int(first), int(last)
+        except ValueError:
+            raise BadClip(path, f"line {number} must be 'start end word', got {line[:60]!r}. Copy it again.") from None
+        if not end <= span[0] < span[1]:
+            raise BadClip(path, f"line {number} must begin at {end} or later and end after that, got {line!r}. Copy it again.")
+        end = span[1]
+        if word not in PAUSES:
+            words.append(word)
+            spans.append(span)
+    if len(words) != len(SLOTS) or any(word not in slot for word, slot in zip(words, SLOTS, strict=True)):
+        raise BadClip(
+            path,
+            f"a sentence must be command, colour, preposition, letter, digit, adverb, got '{' '.join(words)}'. Copy it again, or "
+            f"leave the clip out.",
+        )
+    ids = np.array([WORD_ID[word] for word in words], np.int64)
+    return Sentence(ids, np.array(spans, np.float32) / np.float32(UNITS_PER_MS))
+
+
+def _lines(path: Path) -> list[str]:
+    if path.exists():
+        size_of(path, BadClip)  # opening a pipe would wait forever
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST).decode("ascii")
+    except FileNotFoundError:
+        raise BadClip(path, "the alignment of a clip must exist, and does not. Copy it, or leave the clip out.") from None
+    except OSError as error:
+        raise BadClip(path, f"it cannot be read: {error.strerror}. Make it readable.") from error
+    except UnicodeDecodeError as error:
+        raise BadClip(path, "an alignment must be text in ASCII, and is not. Copy it again.", error.start) from None
+    return [line for line in text.splitlines() if line.strip()]

@@ -1,0 +1,87 @@
+"""One clip, from its files to what a network sees and has to answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased_lab.clips.alignment import Sentence, read_alignment
+from phased_lab.clips.cepstrum import RATE, RESOLUTIONS, Mfcc, mfcc
+from phased_lab.clips.decoding import Decoded, Sense, decode, resampled
+from phased_lab.clips.errors import BadClip
+from phased_lab.clips.face import SIDE, cropped, find_face
+
+DAMAGED = 10.0  # gray levels between two frames
+
+
+class Clip(NamedTuple):
+    """A prepared clip. Times are in ms since the first frame.
+
+    Attributes:
+        frames: the face, (F, 48, 48) uint8.
+        time: of each frame, (F,) float32.
+        mfcc: coefficients by rows a second, 100 and 25.
+        sentence: words and their times; None if there is no alignment.
+        jump: the largest change between two frames in a row, the mean over all pixels, in gray levels of 255. It is below 5 in
+            a clip of a person who speaks, and above `DAMAGED` where the recording lost parts of its pictures.
+    """
+
+    frames: NDArray[np.uint8]
+    time: NDArray[np.float32]
+    mfcc: dict[int, Mfcc]
+    sentence: Sentence | None
+    jump: float
+
+
+def prepare_clip(path: Path | str, alignment: Path | str | None = None, sense: Sense = "both") -> Clip:
+    """Decode a clip, crop the face, compute MFCCs, and read its words.
+
+    Args:
+        path: the video file.
+        alignment: the file with the words' times, if there is one.
+        sense: what is used: "video", "audio" or "both". The other is zero where the file does not have it, at the times at which
+            it would be.
+
+    Returns:
+        The prepared clip.
+
+    Raises:
+        BadClip: a file cannot be read or, in what is used, no frame has a face, or the clip ends before the last word.
+        ModuleNotFoundError: av or opencv is not installed.
+
+    Example:
+        >>> prepare_clip("s1/missing.mpg")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        phased_lab.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
+    """
+    sentence = None if alignment is None else read_alignment(alignment)
+    clip = decode(path, sense)
+    if sentence is not None:
+        _check_end(path, clip, float(sentence.spans[-1, 1]), sense)
+    box = find_face(clip.frames)
+    if box is None and sense != "audio":
+        raise BadClip(path, "a clip must show a face from the front, got none in any frame. Leave it out.")
+    audio = resampled(clip.audio, clip.rate, RATE)
+    rows = {rate: mfcc(audio, clip.start, resolution) for rate, resolution in RESOLUTIONS.items()}
+    if sense == "video" and not audio.any():
+        rows = {rate: each._replace(values=np.zeros_like(each.values)) for rate, each in rows.items()}
+    faces = np.zeros((len(clip.frames), SIDE, SIDE), np.uint8) if box is None else cropped(clip.frames, box)
+    return Clip(faces, clip.time.astype(np.float32), rows, sentence, _jump(clip.frames))
+
+
+def _jump(frames: NDArray[np.uint8]) -> float:
+    """The largest mean change between two frames in a row; every fourth pixel in each direction is enough."""
+    small = frames[:, ::4, ::4].astype(np.int16)
+    return float(np.abs(np.diff(small, axis=0)).mean((1, 2)).max())
+
+
+def _check_end(path: Path | str, clip: Decoded, end: float, sense: Sense) -> None:
+    """A truncated file may decode without an error; it then ends before its last word."""
+    step = float(clip.time[-1] - clip.time[-2])
+    heard = clip.start + 1000 * len(clip.audio) / clip.rate
+    for used, kind, last in (("video", "frames", float(clip.time[-1]) + step), ("audio", "sound", heard)):
+        if last < end and sense in (used, "both"):
+            raise BadClip(path, f"{kind} must last until the last word ends, at {end:.0f} ms, got {last:.0f} ms. Copy it again.")

@@ -1,0 +1,116 @@
+"""Batches of clips on a device, changed at random for training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from phased.fusion import Timeline
+from phased.learn.batch import Batch, Samples
+from phased.schedule import valid_steps
+from phased_lab.clips import Clips
+from phased_lab.lipreader.inputs import Scaling, standardised
+
+
+class Changes(NamedTuple):
+    """What is done to each of B clips; None leaves clips as they are.
+
+    `placed` is an affine map of its pictures, (B, 2, 3), as `torch.nn.functional.affine_grid` takes it; `light` a factor and an
+    offset of its standardised gray levels, (B, 2); `begin` the time at which it begins, (B,) float64, ms; `noise` makes
+    what is added to its standardised sound, from the shape; `seen` and `heard` are whether its pictures and its sound are
+    present, (B,) bool. A modality that is not present is zero.
+    """
+
+    placed: Tensor | None = None
+    light: Tensor | None = None
+    begin: Tensor | None = None
+    noise: Callable[..., Tensor] | None = None
+    seen: Tensor | None = None
+    heard: Tensor | None = None
+
+
+class Shelves:
+    """Clips on a device, and how many samples each has, on the CPU."""
+
+    def __init__(self, clips: Clips, scaling: Scaling, device: torch.device) -> None:
+        self.frames_of, self.rows_of = clips.frame_offset.diff(), clips.audio_offset.diff()
+        self.steps_of = timeline_steps(clips)
+        self.clips = clips.to(device)
+        self.audio = scaling(self.clips.audio)
+        self.device = device
+
+    def batch(self, rows: Tensor, changes: Changes) -> Batch:
+        """The clips `rows`, (B,) on the CPU; every step of their common timeline that is inside a word has this word as label."""
+        clips, there = self.clips, rows.to(self.device, non_blocking=True)
+        video = ragged(clips.frames, clips.frame_time, clips.frame_offset, there, int(self.frames_of[rows].max()))
+        sound = ragged(self.audio, clips.audio_time, clips.audio_offset, there, int(self.rows_of[rows].max()))
+        pictures = pictures_of(video.x, changes)
+        heard = sound.x if changes.noise is None else sound.x + changes.noise(*sound.x.shape)
+        if changes.heard is not None:
+            heard = heard * changes.heard.view(1, -1, 1)
+        streams = {"video": video._replace(x=pictures), "audio": sound._replace(x=heard)}
+        spans = clips.spans[there]
+        if changes.begin is not None:
+            streams = {name: begun(samples, changes.begin) for name, samples in streams.items()}
+            spans = spans + changes.begin.view(-1, 1, 1)
+        clocks = {name: (samples.time, samples.lengths) for name, samples in streams.items()}
+        timeline = Timeline.of(clocks, steps=int(self.steps_of[rows].max()))
+        y, mask, segment = labels(timeline, clips.words[there], spans)
+        return Batch(streams, y, mask, segment)
+
+
+def timeline_steps(clips: Clips) -> Tensor:
+    """The number of different times of frames and sound of each clip, (R,) int64."""
+    counts = []
+    for row in range(len(clips)):
+        frames = clips.frame_time[clips.frame_offset[row] : clips.frame_offset[row + 1]]
+        sound = clips.audio_time[clips.audio_offset[row] : clips.audio_offset[row + 1]]
+        counts.append(len(torch.unique(torch.cat([frames, sound]))))
+    return torch.tensor(counts)
+
+
+def ragged(x: Tensor, time: Tensor, offset: Tensor, rows: Tensor, steps: int) -> Samples:
+    """The samples of some clips, padded with zeros to `steps` steps."""
+    begin, lengths = offset[rows], (offset[rows + 1] - offset[rows])
+    valid = valid_steps(steps, lengths)
+    place = torch.where(valid, begin + torch.arange(steps, device=rows.device).unsqueeze(1), 0)
+    padding = ~valid
+    values = x[place].masked_fill_(padding.view(*padding.shape, *[1] * (x.dim() - 1)), 0)
+    return Samples(values, time[place].masked_fill_(padding, 0.0), lengths)
+
+
+def begun(samples: Samples, begin: Tensor) -> Samples:
+    """The samples of clips that begin at other times; the times of padding remain 0."""
+    valid = valid_steps(len(samples.time), samples.lengths)
+    return samples._replace(time=torch.where(valid, samples.time + begin, samples.time))
+
+
+def pictures_of(frames: Tensor, changes: Changes) -> Tensor:
+    """Standardised pictures (T, B, 1, 48, 48) of frames (T, B, 48, 48) in gray levels."""
+    x = standardised(frames)
+    if changes.light is not None:
+        x = x * changes.light[:, 0].view(1, -1, 1, 1) + changes.light[:, 1].view(1, -1, 1, 1)
+    if changes.placed is not None:
+        # All frames of a clip are the channels of one image, so that they are moved alike.
+        images = x.transpose(0, 1)
+        grid = functional.affine_grid(changes.placed, [len(images), 1, *x.shape[2:]], align_corners=False)
+        x = functional.grid_sample(images, grid, padding_mode="border", align_corners=False).transpose(0, 1)
+    if changes.seen is not None:
+        x = x * changes.seen.view(1, -1, 1, 1)
+    return x.unsqueeze(2)
+
+
+def labels(timeline: Timeline, words: Tensor, spans: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The word of each step, whether it is inside a word, and which of the sentence's words it is: three tensors (T, B).
+
+    A step at time t is inside a word that begins before t and ends at t or later: a sample's time is the end of what it measured.
+    """
+    time = timeline.time.unsqueeze(-1)
+    inside = (spans[..., 0] < time) & (time <= spans[..., 1]) & timeline.valid.unsqueeze(-1)  # (T, B, 6)
+    segment = inside.int().argmax(-1)  # the first of several words
+    y = words.expand(len(segment), -1, -1).gather(-1, segment.unsqueeze(-1)).squeeze(-1)
+    return y, inside.any(-1), segment

@@ -1,0 +1,183 @@
+"""The network of Fig. 6: a layer for each sensor, two merged layers, and 51 words; with Phased LSTM, LSTM or BN-LSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import torch
+from torch import Tensor, nn
+
+from phased import check
+from phased.cost import updates
+from phased.fusion import Fusion, Timeline, hold, open_at_samples
+from phased.init import Uniform
+from phased.layer import PhasedLSTM
+from phased.learn.batch import Batch, Samples
+from phased.learn.model import Model, Updates
+from phased_lab.lipreader.network import FEATURES, SOUND, Words, convolutions, phased_network
+from phased_lab.runs.baselines import Baseline, Normalised
+from phased_lab.runs.normalised import NormalisedInput
+
+ModelName = Literal["phased", "bn-lstm", "lstm"]
+MODELS: tuple[str, ...] = get_args(ModelName)
+SECOND = 1000.0  # ms; the baselines receive the time in seconds
+
+
+@dataclass(frozen=True)
+class LipNetwork:
+    """The settings of one of the three networks. Settings that do not apply to a model keep their defaults.
+
+    Args:
+        model: "phased", "lstm" or "bn-lstm".
+        units: of the video layer, the audio layer, Merged-1 and Merged-2.
+        normalised: whether the convolutions have batch normalisation.
+        dropout: of the inputs of Merged-1 and Merged-2 and of the outputs of Merged-2.
+        periods: ranges of the initial periods of Merged-1 and Merged-2, ms.
+        ratio_on: initial open ratio of the merged layers.
+        learn_ratio_on: whether it is learned.
+        leak: of the merged layers, in training.
+        layers_normalised: whether the input of every layer has batch normalisation, as in a BN-LSTM.
+        normalise: what a BN-LSTM normalises, as in the other experiments.
+    """
+
+    model: ModelName = "phased"
+    units: tuple[int, int, int, int] = (110, 150, 250, 250)
+    normalised: bool = False
+    dropout: float = 0.0
+    periods: tuple[tuple[float, float], tuple[float, float]] = ((10.0, 1000.0), (500.0, 3000.0))
+    ratio_on: float = 0.05
+    learn_ratio_on: bool = False
+    leak: float = 0.0
+    layers_normalised: bool = False
+    normalise: Normalised = "input"
+
+    def __post_init__(self) -> None:
+        check.choice("model", self.model, MODELS)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that apply to this model, for the record."""
+        names = {
+            "phased": ("units", "normalised", "dropout", "periods", "ratio_on", "learn_ratio_on", "leak", "layers_normalised"),
+            "bn-lstm": ("units", "normalised", "dropout", "normalise"),
+            "lstm": ("units", "normalised", "dropout"),
+        }
+        return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
+
+    def build(self, task: Any, seed: int) -> Model:
+        """The network for a task's words, initialised from the seed; torch's random state is restored."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            video, audio, *merged = self.units
+            fusion = Fusion(
+                {"video": self.sensor(FEATURES, video), "audio": self.sensor(SOUND, audio)},
+                self.merged(video + audio, *merged),
+                {"video": convolutions(self.normalised)} if self.model == "phased" else {},
+                dropout=self.dropout,
+                encode_padding=True,
+            )
+            if self.model == "phased":
+                return (WordsNormalised if self.layers_normalised else Words)(fusion, task.classes, self.dropout)
+            return WordsByStep(fusion, convolutions(self.normalised), task.classes, self.dropout)
+
+    def sensor(self, features: int, units: int) -> nn.Module:
+        """The layer of a sensor."""
+        if self.model != "phased":
+            return self.baseline(features, units)
+        layer = PhasedLSTM(features, units, **open_at_samples())
+        return NormalisedInput(layer) if self.layers_normalised else layer
+
+    def merged(self, features: int, first: int, second: int) -> nn.Module:
+        """Merged-1 and Merged-2."""
+        if self.model != "phased":
+            return Two(self.baseline(features, first), self.baseline(first, second), self.dropout)
+        if first != second:
+            raise ValueError(f"Merged-1 and Merged-2 must have the same number of units, got {first} and {second}.")
+        gate: dict[str, Any] = {"ratio_on": self.ratio_on, "learn_ratio_on": self.learn_ratio_on, "leak": self.leak}
+        periods = [Uniform(*span) for span in self.periods]
+        if not self.layers_normalised:
+            return PhasedLSTM(features, first, num_layers=2, dropout=self.dropout, period=periods, **gate)
+        lower, upper = (
+            NormalisedInput(PhasedLSTM(size, units, period=period, **gate))
+            for size, units, period in zip((features, first), (first, second), periods, strict=True)
+        )
+        return Two(lower, upper, self.dropout)
+
+    def baseline(self, features: int, units: int) -> Baseline:
+        """An LSTM or a BN-LSTM."""
+        return Baseline(features, units, self.normalise if self.model == "bn-lstm" else None, time_unit=SECOND)
+
+
+class Two(nn.Module):
+    """Two layers, one above the other, with the signature of one."""
+
+    def __init__(self, lower: Baseline | NormalisedInput, upper: Baseline | NormalisedInput, dropout: float) -> None:
+        super().__init__()
+        self.lower, self.upper, self.dropout = lower, upper, nn.Dropout(dropout)
+        self.hidden_size = upper.hidden_size
+
+    def forward(self, input: Tensor, time: Tensor, lengths: Tensor) -> tuple[Tensor, Any]:
+        """The output of the upper layer, (T, B, H), and its last state."""
+        middle, _ = self.lower(input, time, lengths=lengths)
+        output: tuple[Tensor, Any] = self.upper(self.dropout(middle), time, lengths=lengths)
+        return output
+
+
+class WordsNormalised(Words):
+    """The same with layers whose input is normalised."""
+
+    def updates(self, batch: Batch) -> Updates | None:
+        """As of the network without normalisation, which has the same gates."""
+        streams, merged = self.samples(batch), cast("Any", self.fusion.merged)
+        timeline = self.fusion.timeline(streams, steps=len(batch.y))
+        sensors: dict[str, Any] = dict(self.fusion.sensors.items())
+        counts = [updates(layer.layer, streams[name].time, streams[name].lengths) for name, layer in sensors.items()]
+        counts += [updates(each.layer, timeline.time, timeline.lengths) for each in (merged.lower, merged.upper)]
+        units = sum(count.shape[-1] for count in counts)
+        return Updates(torch.stack([count.sum() for count in counts]).sum(), timeline.lengths.sum() * units)
+
+    def folded(self) -> Words:
+        """The network of a lip reader that computes what this one computes in eval, without normalising inputs of layers."""
+        sensors = {name: layer.folded() for name, layer in self.fusion.sensors.items()}  # type: ignore[operator]
+        merged: Any = self.fusion.merged
+        layers = [merged.lower.folded(), merged.upper.folded()]
+        state = {name: value for name, value in self.state_dict().items() if name.startswith(("linear.", "fusion.encoders."))}
+        for name, layer in sensors.items():
+            state |= {f"fusion.sensors.{name}.{own}": value for own, value in layer.state_dict().items()}
+        for number, layer in enumerate(layers):
+            state |= {f"fusion.merged.{own[:-1]}{number}": value for own, value in layer.state_dict().items()}
+        units = (*(layer.hidden_size for layer in sensors.values()), layers[0].hidden_size)
+        normalised = any(isinstance(module, nn.BatchNorm2d) for module in self.fusion.encoders.modules())
+        with torch.random.fork_rng(devices=[]):
+            network = phased_network(units, len(layers), self.linear.out_features, normalised)
+        network.load_state_dict(state)
+        return network.to(self.linear.weight.device).eval()
+
+
+class WordsByStep(Words):
+    """The same of layers that work at every step of the timeline.
+
+    Between its samples the latest features of a sensor are repeated: an LSTM needs an input at every step.
+    """
+
+    def __init__(self, fusion: Fusion, convolutions: nn.Module, classes: int, dropout: float = 0.0) -> None:
+        super().__init__(fusion, classes, dropout)
+        self.convolutions = convolutions
+
+    def samples(self, batch: Batch) -> Mapping[str, Samples]:
+        """The features of each sensor, repeated at every step of the timeline."""
+        streams = dict(batch.streams)
+        pictures = streams["video"]
+        features = self.convolutions(pictures.x.flatten(0, 1)).unflatten(0, pictures.x.shape[:2])
+        streams["video"] = pictures._replace(x=features)
+        clocks = {name: (samples.time, samples.lengths) for name, samples in streams.items()}
+        timeline = Timeline.of(clocks, steps=len(batch.y))
+        return {
+            name: Samples(hold(samples.x, timeline.latest[name]), timeline.time, timeline.lengths)
+            for name, samples in streams.items()
+        }
+
+    def updates(self, batch: Batch) -> Updates | None:
+        """Nothing: all units are updated at every step."""
+        return None

@@ -1,0 +1,116 @@
+"""A lip reader from a finished run: what the network needs beside its parameters, and its scores on the test clips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from phased_lab.clips import Clip, store
+from phased_lab.lipreader import About, Config, LipReader, Timing
+from phased_lab.lipreader.grammar import at_found_times
+from phased_lab.lipreader.inputs import SENSES, Sense
+from phased_lab.paper.lipreading import data
+from phased_lab.paper.lipreading.network import LipNetwork
+from phased_lab.paper.lipreading.task import RATES, Sentences
+from phased_lab.runs.record import Record
+
+CALIBRATED = 150  # training clips on which the score of silence and the weight of outputs are chosen
+SILENCES, WEIGHTS = (-0.25, -0.5, -1.0, -1.5, -2.5), (0.05, 0.1, 0.2, 0.4)
+
+
+def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> LipReader:
+    """The lip reader of a run with Phased LSTM layers. The clips of the run must be in the folder; "" for PHASED_DATA."""
+    settings = record.settings
+    if settings["model"] != "phased":
+        raise ValueError(f"a lip reader must have Phased LSTM layers, got a run of '{settings['model']}'. Name another run.")
+    task = replace(task_of(settings["task"]), folder=folder)
+    loaded = task.load()
+    spans = loaded.clips.spans[loaded.train].double().numpy()
+    video, audio, merged, _ = settings["units"]
+    about = About(
+        record.command,
+        f"{len(loaded.train):,} clips of GRID (Cooke et al. 2006): those of its speakers that were at hand, without a tenth for "
+        f"testing.",
+        versions={str(name): str(version) for name, version in record.versions.items()},
+        date=record.date,
+        tested=tuple(loaded.parts.test),
+    )
+    config = Config(
+        (video, audio, merged), 2, settings["normalised"], RATES[task.resolution], loaded.scaling, Timing.of(spans), about
+    )
+    reader = LipReader.of(config, parameters(settings, task, state))
+    reader = with_timing(reader, calibrated(reader, clips_named(task, loaded.parts.train[:CALIBRATED])))
+    return with_scores(reader, scores(reader, clips_named(task, loaded.parts.test)))
+
+
+def parameters(settings: Mapping[str, Any], task: Sentences, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters of a lip reader: those of the run or, if its layers have normalised inputs, those that need none."""
+    if not settings.get("layers_normalised"):
+        return dict(state)
+    known = {field.name: settings[field.name] for field in fields(LipNetwork) if field.name in settings}
+    network: Any = LipNetwork(**known).build(task, 0)
+    network.load_state_dict(state)
+    folded: dict[str, Tensor] = network.folded().state_dict()
+    return folded
+
+
+def task_of(settings: Mapping[str, Any]) -> Sentences:
+    """The task of a record."""
+    found: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items() if name != "name"
+    }
+    return Sentences(**found)
+
+
+def clips_named(task: Sentences, names: Iterable[str]) -> list[Clip]:
+    """Prepared clips, by name."""
+    wanted = set(names)
+    shelves = [store.read(path, wanted) for path in data.prepared_files(task.folder)]
+    return [shelf.clip(row) for shelf in shelves for row in range(len(shelf))]
+
+
+def with_timing(reader: LipReader, timing: Timing) -> LipReader:
+    """The reader with other times of words."""
+    return LipReader(replace(reader.config, timing=timing), reader.network)
+
+
+def with_scores(reader: LipReader, found: Mapping[str, float]) -> LipReader:
+    """The reader with its scores."""
+    return LipReader(replace(reader.config, about=replace(reader.config.about, scores=dict(found))), reader.network)
+
+
+def calibrated(reader: LipReader, clips: Sequence[Clip]) -> Timing:
+    """The score of silence and the weight of outputs with which most words are right, with video alone, when times are found."""
+    followed = [reader.follow(clip, "video") for clip in clips]
+    best, chosen = -1, reader.config.timing
+    for silence in SILENCES:
+        for weight in WEIGHTS:
+            timing = reader.config.timing._replace(silence=silence, weight=weight)
+            found = [at_found_times(outputs, time, timing).words for outputs, time in followed]
+            right = sum(right_words(words, clip) for words, clip in zip(found, clips, strict=True))
+            if right > best:
+                best, chosen = right, timing
+    return chosen
+
+
+def scores(reader: LipReader, clips: Sequence[Clip]) -> dict[str, float]:
+    """The share of words that are right, by what is sensed and whether the times of words are known."""
+    words: dict[Sense, str] = {"video": "video alone", "audio": "sound alone", "both": "video and sound"}
+    found = {}
+    for sense in SENSES:
+        for known, about in ((True, "times of words known"), (False, "times of words found")):
+            given = [clip if known else clip._replace(sentence=None) for clip in clips]
+            right = [right_words(reader.read(clip, sense).words, truth) for clip, truth in zip(given, clips, strict=True)]
+            found[f"words, {words[sense]}, {about}"] = float(np.sum(right)) / (6 * len(clips))
+    return found
+
+
+def right_words(words: Sequence[int], clip: Clip) -> int:
+    """How many words are those of the clip's alignment."""
+    if clip.sentence is None:
+        raise ValueError("the clip must have an alignment, and has none.")
+    return int((np.array(words) == clip.sentence.words).sum())

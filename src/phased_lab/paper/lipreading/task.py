@@ -1,0 +1,188 @@
+"""Lip reading (Fig. 6): which of GRID's 51 words is being spoken?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from phased import check
+from phased.learn.batch import SPLITS, Batch, Evaluation, Split, drawn_from
+from phased_lab.clips import WORDS
+from phased_lab.paper.lipreading import data
+from phased_lab.paper.lipreading.data import Loaded, Source
+from phased_lab.paper.lipreading.gather import Changes, Shelves
+
+Resolution = Literal["high", "low"]
+RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
+RATES: dict[str, int] = {"high": 100, "low": 25}  # rows of MFCCs a second
+Sense = Literal["video", "audio", "both"]
+SENSES: tuple[str, ...] = get_args(Sense)
+STREAM = 0x6C1  # identifies this task's random numbers
+GRID_CLIPS = (1603, 178)  # of the two speakers that the committed runs were trained on
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Clips of spoken sentences: faces at 25 frames a second, and sound. The labels are of the steps inside words.
+
+    An epoch visits every training clip once. In the test of every epoch there is video alone; further tests have sound alone,
+    and both.
+
+    Args:
+        resolution: "high" for MFCCs every 10 ms, "low" for every 40 ms, with the frames.
+        clips: the number of clips for training and for testing.
+        names: digest of the names of the clips, so that results of other clips are not taken for these; "" for any clips.
+        most: how many clips are used, the first of every speaker; 0 for all.
+        split: seed of the random split into train and test.
+        silent: share of the training clips, drawn anew in every epoch, whose sound is masked to zero.
+        blind: share whose pictures are masked to zero.
+        flip: whether training clips are mirrored at random.
+        shift: training clips are moved by up to this many pixels in x and in y.
+        zoom: they are enlarged or reduced by up to this share.
+        light: their contrast is changed by up to this share, and their brightness by up to this many standard deviations.
+        begin: they begin at a random time from 0 to this, ms. Otherwise the gates of a Phased LSTM are in the same phase whenever
+            a clip is shown.
+        noise: standard deviation of random numbers that are added to their standardised MFCCs.
+        sense: what is present in the test.
+        folder: where the clips are; see `Source`. Not a setting of a run.
+    """
+
+    resolution: Resolution = "high"
+    clips: tuple[int, int] = GRID_CLIPS
+    names: str = ""
+    most: int = 0
+    split: int = 0
+    silent: float = 0.5
+    blind: float = 0.25
+    flip: bool = False
+    shift: float = 0.0
+    zoom: float = 0.0
+    light: float = 0.0
+    begin: float = 0.0
+    noise: float = 0.0
+    sense: Sense = "video"
+    folder: str = field(default="", repr=False, metadata={"setting": False})
+
+    def __post_init__(self) -> None:
+        check.choice("resolution", self.resolution, RESOLUTIONS)
+        check.choice("sense", self.sense, SENSES)
+        check.number("silent", self.silent, low=0.0, high=1.0)
+        check.number("blind", self.blind, low=0.0, high=1.0 - self.silent)
+        for name in ("shift", "zoom", "light", "begin", "noise"):
+            check.number(name, getattr(self, name), low=0.0)
+
+    @property
+    def classes(self) -> int:
+        """The words of GRID."""
+        return len(WORDS)
+
+    @property
+    def source(self) -> Source:
+        """The clips."""
+        return Source(self.folder, RATES[self.resolution], self.split, self.most)
+
+    def load(self) -> Loaded:
+        """The clips in memory; a ValueError if they are not as many as the settings say."""
+        loaded = data.load(self.source)
+        found, names = (len(loaded.train), len(loaded.test)), data.identity(loaded.parts)
+        if found != tuple(self.clips):
+            raise ValueError(
+                f"expected {self.clips[0]} clips for training and {self.clips[1]} for testing, as in the settings of the run, "
+                f"got {found[0]} and {found[1]}. Use the data of the run: pass its folder (--data)."
+            )
+        if self.names not in ("", names):
+            raise ValueError(
+                "expected the clips of the run, by their names, got as many others. Use the data of the run: pass its folder "
+                "(--data)."
+            )
+        return loaded
+
+    def to(self, device: torch.device, size: int) -> Placed:
+        """The task with its clips on a device, for batches of `size` clips."""
+        return Placed(self, device, size)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """A batch on the CPU; the batches before it have the same size."""
+        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+
+    def evaluations(self) -> Mapping[str, Evaluation]:
+        """Tests with video alone, with sound alone, and with both."""
+        return {sense: Evaluation(replace(self, sense=sense), self.clips[1]) for sense in ("video", "audio", "both")}
+
+
+class Placed:
+    """`Sentences` on a device, with its clips."""
+
+    def __init__(self, task: Sentences, device: torch.device, size: int) -> None:
+        self.task, self.size = task, size
+        self.loaded = task.load()
+        self.device = device
+        self.random = torch.Generator(device)
+
+    @cached_property
+    def shelves(self) -> Shelves:
+        """The clips on the device."""
+        return Shelves(self.loaded.clips, self.loaded.scaling, self.device)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """Batch number `index` of an epoch of training, or of the test."""
+        check.choice("split", split, SPLITS)
+        check.size("size", size)
+        clips = self.loaded.train if split == "train" else self.loaded.test
+        begin = index * self.size
+        if begin + size > len(clips):
+            raise ValueError(f"an epoch must have at most {len(clips)} clips, those of the task, got more.")
+        if split == "test":
+            return self.shelves.batch(clips[begin : begin + size], self.present(size))
+        order = torch.randperm(len(clips), generator=torch.Generator().manual_seed(drawn_from(STREAM, seed, epoch)))
+        self.random.manual_seed(drawn_from(STREAM, seed, epoch, index, size))
+        return self.shelves.batch(clips[order[begin : begin + size]], self.changes(size))
+
+    def present(self, size: int) -> Changes:
+        """What is present in the test."""
+        absent = torch.zeros(size, dtype=torch.bool, device=self.device)
+        if self.task.sense == "video":
+            return Changes(heard=absent)
+        return Changes(seen=absent) if self.task.sense == "audio" else Changes()
+
+    def changes(self, size: int) -> Changes:
+        """What is drawn for each of `size` training clips."""
+        task = self.task
+        drawn = torch.rand(size, generator=self.random, device=self.device)
+        changes = Changes(seen=drawn < 1 - task.blind, heard=drawn >= task.silent)
+        if task.flip or task.shift or task.zoom:
+            changes = changes._replace(placed=self.placed(size))
+        if task.light:
+            factor, offset = 1 + task.light * self.uniform(size), task.light * self.uniform(size)
+            changes = changes._replace(light=torch.stack([factor, offset], -1))
+        if task.begin:
+            drawn = torch.rand(size, dtype=torch.float64, generator=self.random, device=self.device)
+            changes = changes._replace(begin=task.begin * drawn)
+        if task.noise:
+            changes = changes._replace(noise=self.normal)
+        return changes
+
+    def placed(self, size: int) -> Tensor:
+        """Random affine maps of pictures, (size, 2, 3)."""
+        task = self.task
+        zoom = torch.exp(math.log1p(task.zoom) * self.uniform(size))
+        mirrored = (self.uniform(size) < 0).float() if task.flip else torch.zeros(size, device=self.device)
+        moved = task.shift * 2 / 48 * self.uniform(size, 2)  # the width of a picture is 2
+        zero = torch.zeros_like(zoom)
+        across = torch.stack([zoom * (1 - 2 * mirrored), zero, moved[:, 0]], -1)
+        down = torch.stack([zero, zoom, moved[:, 1]], -1)
+        return torch.stack([across, down], 1)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Random numbers from -1 to 1."""
+        return 2 * torch.rand(shape, generator=self.random, device=self.device) - 1
+
+    def normal(self, *shape: int) -> Tensor:
+        """Random numbers with the standard deviation of the noise."""
+        return self.task.noise * torch.randn(shape, generator=self.random, device=self.device)

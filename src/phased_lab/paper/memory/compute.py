@@ -1,0 +1,96 @@
+"""Eq. 11: a memory decays with every update, so a unit that is closed most of the time keeps it much longer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phased.cost import updates
+from phased.layer import PhasedLSTM
+from phased_lab.paper.handmade import SATURATED, rows, silence
+from phased_lab.paper.trace import Array, State, cell_states
+
+
+@dataclass(frozen=True)
+class Equation11:
+    """The settings: one step every millisecond, with zero input."""
+
+    steps: int = 2300
+    # epsilon: the share of the memory that each update loses.
+    forgotten: float = 0.01
+    period: tuple[float, ...] = (40.0, 300.0, 1500.0)
+    ratio_on: float = 0.05
+
+
+@dataclass(frozen=True)
+class Decay:
+    """The memory left after n steps, n = 0 ... steps, starting from 1; times in milliseconds.
+
+    time, lstm and closed_form: (steps + 1,). phased: (steps + 1, H). openness: (steps, H), of the steps after time 0.
+    updates: (H,), the number of steps at which each unit was open.
+    """
+
+    numbers: Equation11
+    time: Array
+    lstm: Array
+    closed_form: Array
+    phased: Array
+    openness: Array
+    updates: NDArray[np.int64]
+
+
+def run(numbers: Equation11 | None = None) -> Decay:
+    """The decay of a cell state of 1 in an LSTM and in a Phased LSTM with the same weights."""
+    numbers = numbers or Equation11()
+    n = torch.arange(numbers.steps + 1, dtype=torch.float64)
+    time, units = n[1:], len(numbers.period)
+    lstm = forgetful_lstm(units, numbers.forgotten)
+    rnn = phased_from(lstm, numbers)
+    nothing = torch.zeros(numbers.steps, 1, dtype=torch.float64)
+    start = (torch.zeros(1, units, dtype=torch.float64), torch.ones(1, units, dtype=torch.float64))
+
+    def advance_lstm(j: int, state: State) -> State:
+        after: State
+        _, after = lstm(nothing[j : j + 1], state)
+        return after
+
+    def advance_phased(j: int, state: State) -> State:
+        after: State
+        _, after = rnn(nothing[j : j + 1], time[j : j + 1], state)
+        return after
+
+    (gate,) = rnn.gates()
+    return Decay(
+        numbers=numbers,
+        time=n.numpy(),
+        lstm=cell_states(advance_lstm, start, numbers.steps)[:, 0],
+        closed_form=(1 - numbers.forgotten) ** n.numpy(),
+        phased=cell_states(advance_phased, start, numbers.steps),
+        openness=gate(time).detach().numpy(),
+        updates=updates(rnn, time)[0].numpy(),
+    )
+
+
+def forgetful_lstm(units: int, forgotten: float) -> torch.nn.LSTM:
+    """An LSTM with i = 0 and f = 1 - epsilon for any input, the setting of Eq. 11."""
+    lstm = torch.nn.LSTM(1, units, dtype=torch.float64)
+    silence(lstm)
+    of = rows(units)
+    with torch.no_grad():
+        bias = lstm.get_parameter("bias_ih_l0")
+        bias[of.i] = -SATURATED
+        bias[of.f] = math.log((1 - forgotten) / forgotten)
+    return lstm.eval()
+
+
+def phased_from(lstm: torch.nn.LSTM, numbers: Equation11) -> PhasedLSTM:
+    """The same weights with time gates that have just closed at time 0, when the memory was written."""
+    period = torch.tensor(numbers.period, dtype=torch.float64)
+    # Half a step earlier, so that no step is on the edge of an open phase, where the result would depend on rounding.
+    shift = -numbers.ratio_on * period - 0.5
+    rnn = PhasedLSTM.from_lstm(lstm, period=period, shift=shift, ratio_on=numbers.ratio_on)
+    return rnn.eval()

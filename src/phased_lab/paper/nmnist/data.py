@@ -1,0 +1,101 @@
+"""The recordings of the experiment: MNIST through the event camera in software, and real N-MNIST recordings."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, get_args
+
+import torch
+
+from phased.data import layout
+from phased.data.data_set import open_recordings
+from phased.data.places import find_mnist, find_nmnist
+from phased.data.recordings import Recordings
+from phased.data.simulated import simulated_recordings
+from phased.files import digest
+from phased.learn.batch import Split
+from phased_lab.runs.progress import progress
+
+Kind = Literal["simulated", "real"]
+CPU = torch.device("cpu")
+# The recordings of every run are the same: a run's own seed changes neither noise nor thresholds of the camera.
+CAMERA_SEED = {"train": 0, "test": 1}
+WORDS = {"train": "training", "test": "test"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Recordings of one kind and split.
+
+    Args:
+        kind: "simulated" from MNIST images, or "real".
+        split: the training or the test set, as MNIST and N-MNIST divide them.
+        images: how many of the MNIST images are simulated, from the first; not used for real recordings.
+        folder: MNIST's files, or real recordings in the layout of N-MNIST; "" for those that PHASED_DATA has.
+        skip_bad: leave damaged files out, instead of raising an error.
+    """
+
+    kind: Kind
+    split: Split
+    images: int = 0
+    folder: str = ""
+    skip_bad: bool = False
+
+
+def load(source: Source, device: torch.device = CPU) -> Recordings:
+    """The recordings of a source on a device. They are read, mapped or simulated once per process."""
+    find = find_mnist if source.kind == "simulated" else find_nmnist
+    return _loaded(replace(source, folder=str(find(source.folder or None))), device)
+
+
+@cache
+def _loaded(source: Source, device: torch.device) -> Recordings:
+    if source.kind == "simulated":
+        return simulated(source, device)
+    return real(source) if device.type == "cpu" else _loaded(source, CPU).to(device)
+
+
+def simulated(source: Source, device: torch.device) -> Recordings:
+    """The first images of MNIST's training or test set, recorded by the camera in software."""
+    shown = progress(f"simulating {WORDS[source.split]} recordings")
+    return simulated_recordings(source.folder, source.split, source.images, device, shown, seed=CAMERA_SEED[source.split])
+
+
+def real(source: Source) -> Recordings:
+    """Real recordings, memory-mapped; warns of files that were left out."""
+    shown = progress(f"reading {WORDS[source.split]} recordings")
+    recordings, skipped = open_recordings(source.folder, source.split, skip_bad=source.skip_bad, progress=shown)
+    if skipped:
+        warnings.warn(f"{len(skipped)} damaged files were left out, the first: {skipped[0]}", stacklevel=2)
+    return recordings
+
+
+def count(source: Source) -> int:
+    """The number of recordings of a source. Files are counted; they are read only if damaged ones are to be left out."""
+    if source.kind == "simulated":
+        return source.images
+    if source.skip_bad:
+        return len(load(source))
+    return len(layout.find(find_nmnist(source.folder or None), source.split).members())
+
+
+def identity(folder: str) -> str:
+    """A digest of the names and sizes of the real recordings in a folder."""
+    found = []
+    splits: tuple[Split, ...] = get_args(Split)
+    for split in splits:
+        if has_real(folder, split):
+            members = layout.find(find_nmnist(folder), split).members()
+            found.append([(member.number, member.label, member.size) for member in members])
+    return digest(repr(found).encode()).decode()[:12]
+
+
+def has_real(folder: str = "", split: Split = "test") -> bool:
+    """Whether there are real recordings of this split: in the folder, or where PHASED_DATA has them."""
+    try:
+        layout.find(find_nmnist(folder or None), split)
+    except FileNotFoundError:
+        return False
+    return True

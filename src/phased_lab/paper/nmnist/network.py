@@ -1,0 +1,160 @@
+"""The three networks of Table 1: Phased LSTM and BN-LSTM on events, a convolutional network on frames of summed events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from phased import check
+from phased.classifier.encoder import EventEmbedding
+from phased.data.recordings import NMNIST, Sensor
+from phased.layer import PhasedLSTM
+from phased.learn.batch import Batch
+from phased.learn.model import Model
+from phased.learn.readout import Readout
+from phased.schedule import valid_steps
+from phased_lab.paper.nmnist.teacher import MovieNetwork
+from phased_lab.runs.baselines import Baseline, Normalised
+from phased_lab.runs.taught import Taught
+
+ModelName = Literal["phased", "bn-lstm", "lstm", "cnn"]
+MODELS: tuple[str, ...] = get_args(ModelName)
+
+
+@dataclass(frozen=True)
+class DigitNetwork:
+    """The settings of one of the three networks. Settings that do not apply to a model keep their defaults."""
+
+    model: ModelName = "phased"
+    # Of the recurrent networks.
+    units: int = 110
+    embedding: int = 40  # numbers per pixel
+    smooth: float = 0.0  # pixels: how far apart the first vectors of two pixels are still similar
+    forget: float = 0.0  # added to the initial bias of the forget gates
+    dropout: float = 0.0  # of the outputs of every layer
+    mean: bool = False  # whether the mean output is read beside the last one
+    hidden: int = 0  # ReLUs between these and the classes
+    teacher: float = 0.0  # weight in the loss of the probabilities of a convolutional teacher trained beside it; 0 for none
+    # Of the Phased LSTM. All units have the same period at first, and shifts spread over it.
+    layers: int = 1
+    period: float = 100.0  # ms
+    ratio_on: float = 0.05
+    leak: float = 0.0
+    # Of the BN-LSTM, as in the other experiments.
+    normalise: Normalised = "input"
+
+    def __post_init__(self) -> None:
+        check.choice("model", self.model, MODELS)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that apply to this model, for the record."""
+        events = ("units", "embedding", "smooth", "forget", "dropout", "mean", "hidden", "teacher")
+        names = {
+            "phased": (*events, "layers", "period", "ratio_on", "leak"),
+            "bn-lstm": (*events, "normalise"),
+            "lstm": events,
+            "cnn": (),
+        }
+        return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
+
+    def build(self, task: Any, seed: int) -> Model:
+        """The network for a task's classes, initialised from the seed; torch's random state is restored."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if self.model == "cnn":
+                return FrameNetwork(task.classes)
+            encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
+            layer = self._layer(encoder.features)
+            network = Readout(
+                layer,
+                task.classes,
+                encoder,
+                encode_padding=True,
+                dropout=self.dropout,
+                mean=self.mean,
+                hidden=self.hidden,
+            )
+            return Taught(network, MovieNetwork(task.classes), self.teacher) if self.teacher else network
+
+    def _layer(self, features: int) -> PhasedLSTM | Baseline:
+        if self.model != "phased":
+            baseline = Baseline(features, self.units, self.normalise if self.model == "bn-lstm" else None)
+            raise_forget_bias(baseline.lstm, self.forget)
+            return baseline
+        layer = PhasedLSTM(
+            features,
+            self.units,
+            self.layers,
+            dropout=self.dropout if self.layers > 1 else 0.0,
+            period=self.period,
+            shift=[spread_evenly(self.units, self.period) for _ in range(self.layers)],
+            ratio_on=self.ratio_on,
+            leak=self.leak,
+        )
+        raise_forget_bias(layer, self.forget)
+        return layer
+
+
+def spread_evenly(units: int, period: float) -> Tensor:
+    """Random shifts, one in each of `units` equal parts of the period, (units,).
+
+    Together the units then open equally often at every time of the cycle. Independent shifts would leave gaps, and because a
+    saccade's events come in bursts, the units of one network would have several percent more updates than those of another.
+    """
+    return period * (torch.arange(units) + torch.rand(units, dtype=torch.float64)) / units
+
+
+def raise_forget_bias(lstm: nn.Module, forget: float) -> None:
+    """Add to the biases of the forget gates of an `nn.LSTM` or a `PhasedLSTM`, so that it forgets less at first."""
+    for name, bias in lstm.named_parameters():
+        if name.startswith("bias_hh"):  # gates i, f, g, o
+            with torch.no_grad():
+                bias.chunk(4)[1].add_(forget)
+
+
+class FrameNetwork(Model):
+    """A convolutional network on the events of a recording, summed per pixel.
+
+    The paper: "three alternating layers of 8 kernels of 5x5 convolution with a leaky ReLU nonlinearity and 2x2 max-pooling, which
+    were then fully-connected to 256 neurons, and finally fully-connected to the 10 output classes". How we read the rest: events
+    of both polarities are counted in one frame, as in Fig. 5b, padding keeps the size of a frame before pooling, and the 256
+    neurons are leaky ReLUs too.
+
+    Args:
+        classes: the number of classes.
+        sensor: the size of a frame.
+    """
+
+    # Counts are divided by this fixed number, so that inputs are of the order of one. A frame with more events has larger inputs.
+    EVENTS = 8.0
+
+    def __init__(self, classes: int, sensor: Sensor = NMNIST) -> None:
+        super().__init__()
+        self.sensor = sensor
+        size = 8 * (sensor.width // 8) * (sensor.height // 8)
+        self.layers = nn.Sequential(
+            *(layer for inputs in (1, 8, 8) for layer in (nn.Conv2d(inputs, 8, 5, padding=2), nn.LeakyReLU(), nn.MaxPool2d(2))),
+            nn.Flatten(),
+            nn.Linear(size, 256),
+            nn.LeakyReLU(),
+            nn.Linear(256, classes),
+        )
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The output for each recording, (B, classes)."""
+        samples = batch.samples
+        answer: Tensor = self.layers(frames(samples.x, samples.lengths, self.sensor) / self.EVENTS)
+        return answer
+
+
+def frames(address: Tensor, lengths: Tensor, sensor: Sensor = NMNIST) -> Tensor:
+    """The number of events of each pixel, (B, 1, height, width), from addresses (T, B) and the lengths (B,) of sequences."""
+    steps, sequences = address.shape
+    pixels = sensor.width * sensor.height
+    place = torch.arange(sequences, device=address.device) * pixels + (address >> 1)
+    counts = torch.zeros(sequences * pixels, device=address.device)
+    counts.scatter_add_(0, place.flatten(), valid_steps(steps, lengths).flatten().to(counts.dtype))
+    return counts.view(sequences, 1, sensor.height, sensor.width)

@@ -1,0 +1,275 @@
+"""Handwritten digits seen by an event camera (Table 1): which digit is in the recording?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from phased import check
+from phased.data import Recordings
+from phased.data.camera import Camera, identity
+from phased.learn.batch import SPLITS, Batch, Evaluation, Split, drawn_from
+from phased_lab.paper.nmnist import data
+from phased_lab.paper.nmnist.data import Source
+from phased_lab.paper.nmnist.gather import Changes, gather
+
+Trained = Literal["simulated", "real", "both"]
+TRAINED: tuple[str, ...] = get_args(Trained)
+KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
+KNOTS = 6  # of a smooth field in each direction: one every 7 pixels of N-MNIST's 34
+LATER = ("real", "most")  # settings that there were not from the beginning
+STREAM = 0x313  # identifies this task's random numbers
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Recordings of digits, each event kept with probability `keep`; a sample is the address of an event, its time is in ms.
+
+    An epoch visits every training recording once, in an order of its own. The test recordings and the events kept of them are
+    always the same.
+
+    Args:
+        recordings: train on "simulated" recordings of MNIST images, on "real" ones, or on "both".
+        images: the number of MNIST images that are simulated, for training and for the test.
+        share: with "both", the share of the real recordings in an epoch, which visits each of them as often as that takes.
+        camera: the identity of the camera that simulates, so that results of another camera are not taken for this one's.
+        keep: the probability that an event is kept, rho in the paper.
+        most: training recordings keep about this many events at most: of longer ones each event is kept with a lower probability.
+            A batch takes the time of its longest recording. 0 for no bound.
+        spread: each training recording has its own `keep`, drawn uniformly from keep - spread to keep + spread, at most 1.
+        shift: training recordings are moved by up to this many pixels in x and in y; events that leave the sensor are lost.
+        turn: training recordings are turned by an angle drawn uniformly from -turn to turn, degrees.
+        stretch: they are stretched in x and in y by factors drawn uniformly from 1 - stretch to 1 + stretch.
+        bend: they are bent: positions are moved by a smooth random field with about this standard deviation, pixels.
+        jitter: training recordings are moved in time by a normal deviate with this standard deviation, ms.
+        real: digest of the real recordings in `folder`, so that results of others are not taken for these; "" for PHASED_DATA's.
+        folder: real recordings; see `Source`. Neither this nor the next is a setting of a run.
+        skip_bad: leave damaged files out.
+    """
+
+    recordings: Trained = "simulated"
+    images: tuple[int, int] = (60_000, 10_000)
+    share: float = 0.1
+    camera: str = identity(Camera())
+    keep: float = 0.75
+    most: int = 0
+    spread: float = 0.0
+    shift: int = 0
+    turn: float = 0.0
+    stretch: float = 0.0
+    bend: float = 0.0
+    jitter: float = 0.0
+    real: str = ""
+    folder: str = field(default="", repr=False, metadata={"setting": False})
+    skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
+
+    def __repr__(self) -> str:
+        """The settings. Empty ones of LATER are left out, so that checkpoints from before they were settings are recognised."""
+        shown = [each.name for each in fields(self) if each.repr and (each.name not in LATER or getattr(self, each.name))]
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def __post_init__(self) -> None:
+        check.choice("recordings", self.recordings, TRAINED)
+        for count in self.images:
+            check.size("images", count)
+        check.number("share", self.share, low=0.0, high=1.0, low_open=True, high_open=True)
+        check.number("keep", self.keep, low=0.0, high=1.0, low_open=True)
+        check.number("spread", self.spread, low=0.0, high=self.keep)
+        if self.most < 0:
+            raise ValueError(f"most must be a number of events from 0 up, got {self.most}.")
+        if self.shift < 0:
+            raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
+        check.number("turn", self.turn, low=0.0, high=180.0)
+        check.number("stretch", self.stretch, low=0.0, high=0.5)
+        for name in ("bend", "jitter"):
+            check.number(name, getattr(self, name), low=0.0)
+
+    @property
+    def classes(self) -> int:
+        """The digits 0 to 9."""
+        return 10
+
+    def source(self, kind: data.Kind, split: Split) -> Source:
+        """Where recordings of a kind and split come from."""
+        if kind == "simulated":
+            return Source("simulated", split, images=self.images[SPLITS.index(split)])
+        return Source("real", split, folder=self.folder, skip_bad=self.skip_bad)
+
+    def training_sources(self) -> list[tuple[Source, int]]:
+        """Where the training recordings come from, and how often an epoch visits each."""
+        found: list[tuple[Source, int]] = []
+        if self.recordings != "real":
+            found.append((self.source("simulated", "train"), 1))
+        if self.recordings != "simulated":
+            found.append((self.source("real", "train"), self.repeat if self.recordings == "both" else 1))
+        return found
+
+    @property
+    def repeat(self) -> int:
+        """How often an epoch of simulated and real recordings visits each real one."""
+        wanted = self.images[0] * self.share / (1 - self.share)
+        return max(1, round(wanted / max(1, data.count(self.source("real", "train")))))
+
+    def test(self) -> TestRecordings:
+        """The test of every epoch."""
+        return TestRecordings((self.source("real" if self.recordings == "real" else "simulated", "test"),), self.keep)
+
+    @property
+    def visits(self) -> int:
+        """The number of training recordings that an epoch visits; files of real recordings are counted."""
+        return sum(times * data.count(source) for source, times in self.training_sources())
+
+    def to(self, device: torch.device, size: int) -> Placed:
+        """The task with its recordings on a device, for batches of `size` recordings."""
+        return Placed(self, device, size)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """A batch on the CPU; the batches before it have the same size."""
+        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+
+    def evaluations(self) -> Mapping[str, Evaluation]:
+        """Tests with fewer and with more events, and on real recordings, if there are any that were not trained on."""
+        found = {f"rho {keep:g}": replace(self.test(), keep=keep) for keep in KEEPS}
+        if self.recordings != "real" and data.has_real(self.folder):
+            real = self.source("real", "test")
+            found |= {f"real, rho {keep:g}": TestRecordings((real,), keep) for keep in KEEPS}
+            if self.recordings == "simulated" and data.has_real(self.folder, "train"):
+                found["all real, rho 1"] = TestRecordings((self.source("real", "train"), real))
+        return {name: Evaluation(test, test.sequences) for name, test in found.items()}
+
+
+@dataclass(frozen=True)
+class TestRecordings:
+    """All recordings of some sources in their order, with the same events kept in every call."""
+
+    __test__ = False  # pytest would collect a class of this name
+
+    sources: tuple[Source, ...]
+    keep: float = 1.0
+
+    @property
+    def sequences(self) -> int:
+        """The number of recordings."""
+        return sum(map(data.count, self.sources))
+
+    def to(self, device: torch.device, size: int) -> PlacedTest:
+        """The test with its recordings on a device, for batches of `size` recordings."""
+        return PlacedTest(self, device, size)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """A batch on the CPU; the batches before it have the same size."""
+        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+
+
+class Gathered:
+    """Recordings of several sources on a device, and the order in which an epoch visits them."""
+
+    def __init__(self, sources: Sequence[tuple[Source, int]], device: torch.device) -> None:
+        parts = [data.load(source, device) for source, _ in sources]
+        self.data = parts[0] if len(parts) == 1 else Recordings.concatenate(parts)
+        begins = np.cumsum([0, *map(len, parts)])
+        visits = [np.arange(begins[n], begins[n + 1]) for n, (_, times) in enumerate(sources) for _ in range(times)]
+        # On the CPU, so that sizes of batches are known there.
+        self.visits = torch.from_numpy(np.concatenate(visits))
+        self.counts = self.data.offset.diff().cpu()
+        self.labels = self.data.label.cpu()
+
+    def rows(self, order: Tensor, index: int, size: int, whole: int) -> Tensor:
+        """The recordings of batch number `index` of an order, (size,); `whole` is the size of the batches before it."""
+        begin = index * whole
+        if begin + size > len(order):
+            raise ValueError(f"an epoch must have at most {len(order)} sequences, the recordings of the task, got more.")
+        return order[begin : begin + size]
+
+    def batch(self, rows: Tensor, changes: Changes, random: torch.Generator) -> Batch:
+        """These recordings, on their device."""
+        samples = gather(self.data, rows, self.counts, changes, random)
+        return Batch.of(*samples, y=self.labels[rows].to(samples.x.device, non_blocking=True))
+
+
+class PlacedTest:
+    """`TestRecordings` on a device."""
+
+    def __init__(self, test: TestRecordings, device: torch.device, size: int) -> None:
+        self.test, self.size = test, size
+        self.gathered = Gathered([(source, 1) for source in test.sources], device)
+        self.random = torch.Generator(device)
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """Batch number `index`, whatever the seed and the epoch."""
+        of = self.gathered
+        rows = of.rows(of.visits, index, size, self.size)
+        self.random.manual_seed(drawn_from(STREAM, SPLITS.index("test"), index, size))
+        return of.batch(rows, Changes(float(self.test.keep)), self.random)
+
+
+class Placed:
+    """`Digits` on a device, with its recordings: loading them is no part of the first epoch."""
+
+    def __init__(self, task: Digits, device: torch.device, size: int) -> None:
+        self.task, self.device, self.size = task, device, size
+        self.training = Gathered(task.training_sources(), device)
+        self.test = task.test().to(device, size)
+        self.random = torch.Generator(device)
+        self._order: tuple[tuple[int, int], Tensor] | None = None
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """Batch number `index` of an epoch of training, or of the test."""
+        check.choice("split", split, SPLITS)
+        check.size("size", size)
+        if split == "test":
+            return self.test.batch(seed, split, epoch, index, size)
+        of = self.training
+        rows = of.rows(self.order(seed, epoch), index, size, self.size)
+        self.random.manual_seed(drawn_from(STREAM, SPLITS.index("train"), seed, epoch, index, size))
+        return of.batch(rows, self.changes(of.counts[rows]), self.random)
+
+    def order(self, seed: int, epoch: int) -> Tensor:
+        """The recordings in the order of an epoch; that of the last call is kept."""
+        if self._order is None or self._order[0] != (seed, epoch):
+            random = torch.Generator().manual_seed(drawn_from(STREAM, seed, epoch))
+            shuffled = torch.randperm(len(self.training.visits), generator=random)
+            self._order = (seed, epoch), self.training.visits[shuffled]
+        return self._order[1]
+
+    def changes(self, counts: Tensor) -> Changes:
+        """What is drawn for each training recording, given the numbers of their events, (B,)."""
+        task, size = self.task, len(counts)
+        changes = Changes(float(task.keep))
+        if task.spread:
+            changes = changes._replace(keep=(task.keep + task.spread * self.uniform(size)).clamp(max=1.0))
+        if task.most:
+            bound = (task.most / counts).to(self.device, torch.float32, non_blocking=True)
+            changes = changes._replace(keep=bound.clamp(max=changes.keep))
+        if task.shift:
+            # Every number of pixels is equally likely. The bound is for a draw of exactly -1, half a pixel further.
+            drawn = ((task.shift + 0.5) * self.uniform(size, 2)).round().clamp(min=-task.shift)
+            changes = changes._replace(pixels=drawn.long())
+        if task.turn or task.stretch:
+            angle = math.radians(task.turn) * self.uniform(size)
+            stretch = 1 + task.stretch * self.uniform(size, 2)
+            turn = torch.stack((angle.cos(), -angle.sin(), angle.sin(), angle.cos()), -1).view(size, 2, 2)
+            changes = changes._replace(turn=turn * stretch.unsqueeze(1))
+        if task.bend:
+            changes = changes._replace(bend=task.bend * self.smooth_field(size))
+        if task.jitter:
+            normal = torch.randn(size, generator=self.random, device=self.device, dtype=torch.float64)
+            changes = changes._replace(delay=task.jitter * normal)
+        return changes
+
+    def smooth_field(self, size: int) -> Tensor:
+        """Smooth random displacements of pixels, (size, 2, height, width): normal deviates on a coarse grid, interpolated."""
+        coarse = torch.randn(size, 2, KNOTS, KNOTS, generator=self.random, device=self.device, dtype=torch.float32)
+        sensor = self.training.data.sensor
+        return functional.interpolate(coarse, (sensor.height, sensor.width), mode="bicubic", align_corners=True)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Random numbers from -1 to 1."""
+        return 2 * torch.rand(shape, generator=self.random, device=self.device, dtype=torch.float32) - 1

@@ -1,0 +1,53 @@
+"""The schedule of a layer: which units are open at which steps, computed from the timestamps alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phased.gate import TimeGate
+from phased.init import LogUniform
+from phased.schedule import schedule
+from phased_lab.paper.trace import Array
+
+
+@dataclass(frozen=True)
+class Example:
+    """The settings: samples 0 to 2 ms apart, periods exp U(1, 6) ms, shifts uniform over the period."""
+
+    units: int = 110
+    steps: int = 400
+    ratio_on: float = 0.05
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class OpenEvents:
+    """The open events, with units ordered from the shortest period to the longest; each array is (events,)."""
+
+    numbers: Example
+    step: NDArray[np.int64]
+    unit: NDArray[np.int64]
+    openness: Array
+
+    @property
+    def share(self) -> float:
+        """The share of open events among all units x steps."""
+        return len(self.unit) / (self.numbers.units * self.numbers.steps)
+
+
+def run(numbers: Example | None = None) -> OpenEvents:
+    """Draw random gates and timestamps, and compute the open events."""
+    numbers = numbers or Example()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(numbers.seed)
+        period = LogUniform(math.e, math.e**6)(numbers.units).sort().values
+        shift = period * torch.rand(numbers.units, dtype=torch.float64)
+        time = (2 * torch.rand(numbers.steps, 1, dtype=torch.float64)).cumsum(0)
+    ratio_on = torch.full_like(period, numbers.ratio_on)
+    events = schedule(TimeGate(period, shift, ratio_on), time)
+    return OpenEvents(numbers, events.rows().numpy(), events.unit.numpy(), events.openness.numpy())

@@ -1,0 +1,1 @@
+"""What all experiments share: descriptors, runs, records and sweeps. The experiments themselves are in `phased_lab.paper`."""

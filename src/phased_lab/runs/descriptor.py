@@ -1,0 +1,248 @@
+"""Descriptor of an experiment: its runs, and what commands, figures and the report page show about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phased import check
+
+if TYPE_CHECKING:
+    from phased_lab.runs.record import Record
+    from phased_lab.runs.run import Run
+
+Array = NDArray[np.float64]
+Metric = Literal["accuracy", "error"]
+Quantity = Literal["metric", "whole", "updates"]
+ChartName = Literal["bars", "loss", "learning", "updates", "gates"]
+CHARTS: tuple[str, ...] = get_args(ChartName)
+SEEDS = 5  # behind each bar and curve of the paper's synthetic tasks
+
+
+class Words(NamedTuple):
+    """The label of a condition: full, and short where space is limited."""
+
+    full: str
+    short: str
+
+
+class Kind(NamedTuple):
+    """A kind of network: its name in records, its label, and its colour in all figures; None for the next free colour."""
+
+    name: str
+    label: str
+    colour: str | None = None
+    recurrent: bool = True  # whether its units are updated at the steps of a sequence
+
+
+# Distinguishable in every common form of colour blindness and in grey.
+PHASED = Kind("phased", "Phased LSTM", "#d1495b")
+BN_LSTM = Kind("bn-lstm", "BN-LSTM", "#2a7f9e")
+LSTM = Kind("lstm", "LSTM", "#6b7178")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number of the paper after `epochs` epochs; `low` and `high` differ where its plot cannot be read more precisely."""
+
+    low: float
+    high: float
+    epochs: int
+
+    @property
+    def value(self) -> float:
+        """The middle of `low` and `high`."""
+        return (self.low + self.high) / 2
+
+
+class Printed(NamedTuple):
+    """A number in a table of the paper, and what it has after its ±; with `above` the paper says only that it is greater."""
+
+    value: float
+    deviation: float | None = None
+    above: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: one number of each kind of network.
+
+    The number is the metric after an epoch, or one of a further test, if `evaluation` names one: its metric; with
+    `quantity="whole"` the share of sequences without a mistake; with `quantity="updates"` the mean number of updates per unit and
+    sequence.
+    """
+
+    label: str
+    heading: str = ""  # of the rows with the same heading that follow each other
+    epoch: int = 0  # 0 for the last epoch
+    evaluation: str = ""
+    quantity: Quantity = "metric"
+    study: str = ""  # of the runs; "" for the study with the name of the experiment
+    condition: str = ""  # of the runs; "" for any
+    paper: Mapping[str, Printed] = field(default_factory=dict)  # the paper's numbers, by the name of the network
+
+
+class Clock(NamedTuple):
+    """Sample times (T,), their unit, and a description."""
+
+    time: Array
+    unit: str
+    words: str
+
+
+def random_clock(duration: float, samples: int, unit: str) -> Clock:
+    """Random sample times, the same on every call."""
+    time = np.sort(np.random.default_rng(0).uniform(0.0, duration, samples))
+    return Clock(time, unit, f"{samples} samples at random times")
+
+
+def every_unit(record: Record) -> slice:
+    """The units of a figure of gates, for experiments in which all have a gate of their own."""
+    return slice(None)
+
+
+def hundred_random_times(record: Record) -> Clock:
+    """The default clock, for experiments without one of their own."""
+    return random_clock(100.0, 100, "units of time")
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a study, `--name VALUE` of `phased run`: its help, and its values; () if any value is allowed."""
+
+    about: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A set of runs that answers one question: `phased run <name>`.
+
+    `runs(scale, seeds, **options)` lists the runs. The study with the name of its experiment is the paper's figure.
+    """
+
+    name: str
+    about: str
+    runs: Callable[..., list[Run]]
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+class Drawn(NamedTuple):
+    """The files written by an experiment without training, and its finding in one sentence."""
+
+    files: list[Path]
+    finding: str
+
+
+class Illustration(NamedTuple):
+    """A figure of one example: its name in file names, a title, a note, and a matplotlib figure."""
+
+    name: str
+    title: str
+    note: str
+    figure: Any
+
+
+class Events(NamedTuple):
+    """The events of one sequence: features (N, D) float32, and times (N,)."""
+
+    x: NDArray[np.float32]
+    time: Array
+
+
+class Packed(Protocol):
+    """A trained network that can be written to a folder, for a command that uses it."""
+
+    def save(self, folder: Path) -> None:
+        """Write it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Demo:
+    """`phased demo` of an experiment: it trains networks for seconds, then streams events through them."""
+
+    runs: Callable[[], list[Run]]
+    question: str  # in one sentence
+    events: Callable[[int], Events]  # as many as given, always the same
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure, table or claim of the paper, or a question beyond it.
+
+    An experiment with training has `studies`, one without has `draw`. Only `name`, `title` and one of the two are required.
+    """
+
+    name: str
+    title: str
+    number: str = ""  # of the figure or equation in the paper, "Fig. 3"; "" beyond the paper
+    place: int = 100  # its order on the page and in lists, ascending
+    about: str = ""  # a line for `phased run --help`; not used if there are studies
+    studies: Sequence[Study] = ()
+    draw: Callable[[Path], Drawn] | None = None
+    animate: Callable[[Path], Drawn] | None = None  # a moving picture
+    demo: Demo | None = None
+
+    models: Sequence[Kind] = ()
+    conditions: Mapping[str, Words] = field(default_factory=dict)
+    seeds: int = SEEDS  # behind each line of the figure or column of the table
+    beyond: Sequence[str] = ()  # conditions that the paper's figure does not have
+    data: Mapping[str, str] = field(default_factory=dict)  # labels of the versions of the data; "" is the default version
+
+    metric: Metric = "accuracy"
+    tested: str = ""  # what the test of every epoch has, if that has to be said: "with video alone"
+    chance: float | None = None  # the metric of random guessing
+    levels: Mapping[str, float] = field(default_factory=dict)  # further reference values of the metric, by their meaning
+
+    finding: str = ""  # what the paper reports, in our words
+    claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)  # the paper's numbers, by model and condition
+
+    table: Sequence[Row] = ()  # a table of the paper: rows, with a column for each kind of network
+    headings: str = "condition"  # what the headings of its rows name
+    charts: Sequence[ChartName] = ("learning", "gates")
+    illustrate: Callable[[], Illustration] | None = None  # an example, shown with the results; always the same
+    # `phased pack`: a model from a run's record, its state_dict and the folder of its data, "" for PHASED_DATA.
+    pack: Callable[[Record, Any, str], Packed] | None = None
+    curves_of: Sequence[str] = ()  # studies whose learning curves are drawn beside those of the paper's figure
+    updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
+    clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
+    units: Callable[[Record], slice] = every_unit  # in figures of gates: not those that are open at every sample
+
+    def __post_init__(self) -> None:
+        check.choice("metric", self.metric, ("accuracy", "error"))
+        for chart in self.charts:
+            check.choice("charts", chart, CHARTS)
+        if self.metric == "error" and {"bars", "updates"} & set(self.charts):
+            raise ValueError(f"charts of an error must be 'learning' and 'gates', got {', '.join(self.charts)}.")
+        if self.metric == "accuracy" and not 0 <= (self.chance or 0.0) <= 1:
+            raise ValueError(f"chance must be from 0 to 1, a part of one, got {self.chance:g}.")
+
+    @property
+    def heading(self) -> str:
+        """Its number in the paper and its title."""
+        return f"{self.number}: {self.title}" if self.number else self.title
+
+    def label(self, model: str) -> str:
+        """The label of a model."""
+        return next((kind.label for kind in self.models if kind.name == model), model)
+
+    def recurrent(self, model: str) -> bool:
+        """Whether a model updates units at the steps of a sequence."""
+        return next((kind.recurrent for kind in self.models if kind.name == model), True)
+
+    def condition(self, name: str, short: bool = False) -> str:
+        """The label of a condition."""
+        words = self.conditions.get(name, Words(name, name))
+        return words.short if short else words.full
+
+    def figure_runs(self) -> list[tuple[str, str]]:
+        """Model and condition of every bar or curve in the paper's figure."""
+        if not (self.number and self.studies):
+            return []
+        return [(kind.name, condition) for condition in self.conditions if condition not in self.beyond for kind in self.models]

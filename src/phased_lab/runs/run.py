@@ -1,0 +1,308 @@
+"""Run: one training of one network on one task, and how its record is written."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import torch
+from torch import Tensor
+
+import phased
+from phased import check, files
+from phased.layer import PhasedRNN
+from phased.learn.batch import Task
+from phased.learn.device import make_fabric
+from phased.learn.loop import Progress, Trained, Training, fit
+from phased.learn.model import Model
+from phased.learn.store import CHECKPOINT, load_checkpoint
+from phased.machine import device_name, processor
+from phased_lab.runs.record import Gates, Malformed, Record, flat, parse
+from phased_lab.runs.taught import student_of
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+Scale = Literal["paper", "quick"]
+SCALES: tuple[str, ...] = get_args(Scale)
+
+
+class Configuration(Protocol):
+    """The settings of a network; a frozen dataclass."""
+
+    @property
+    def model(self) -> str:
+        """The kind of network: a name in `Experiment.models`."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """All settings that apply to this model."""
+        ...
+
+    def build(self, task: Any, seed: int) -> Model:
+        """The network before training."""
+        ...
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that determines the results of a run, and its place among other runs; see `Record`."""
+
+    experiment: str
+    condition: str
+    scale: Scale
+    task: Task
+    network: Configuration
+    training: Training
+    study: str = ""  # "" for the study with the name of the experiment
+    variant: str = ""  # the label in figures and tables
+    tag: str = ""  # the variant in file names: "leak0-price0.1"; runs that differ in the variant alone need different tags
+    condition_tag: str = ""  # the condition in file names, if it should differ from the condition
+    data: str = ""
+    options: dict[str, str] = field(default_factory=dict, hash=False)  # of `phased run`, to repeat the run
+    start: Run | None = None  # the run whose trained network this one begins with, in the same folder of results
+
+    @property
+    def name(self) -> str:
+        """A readable, stable name that can be a file name: frequency-asynchronous-phased-leak0.001-seed0."""
+        scale = "" if self.scale == "paper" else self.scale
+        condition = self.condition_tag or self.condition
+        parts = self.experiment, condition, self.network.model, self.tag, f"seed{self.training.seed}", scale
+        return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-") for part in parts if part)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings of the run, as they are written to its record."""
+        # Without the seed, which is that of this run.
+        start = {} if self.start is None else {"start": self.start.name.replace(f"-seed{self.start.training.seed}", "")}
+        return settings_of(self.network, self.training, self.task) | start
+
+    @property
+    def default_settings(self) -> dict[str, Any]:
+        """The settings with every field at its default, except the model."""
+        network = defaults(self.network, keep=("model",))
+        return settings_of(network, defaults(self.training), defaults(self.task))
+
+    @property
+    def command(self) -> str:
+        """The command that runs exactly this run."""
+        options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in self.options.items())
+        seeds = f"--seeds {self.training.seed + 1}"
+        return f"phased run {self.study or self.experiment}{options} --scale {self.scale} {seeds} --only {self.name}"
+
+    def file(self, out: Path) -> Path:
+        """The file with the run's record."""
+        return out / self.experiment / f"{self.name}.jsonl"
+
+    def study_file(self, out: Path) -> Path:
+        """The file with the records of the whole study, after `phased gather`."""
+        return out / f"{self.study or self.experiment}.jsonl"
+
+    def folder(self, out: Path) -> Path:
+        """The folder of its checkpoint and its log, beside the record."""
+        return out / self.experiment / self.name
+
+    def build(self) -> Model:
+        """The network before training."""
+        return self.network.build(self.task, self.training.seed)
+
+
+def settings_of(network: Any, training: Training, task: Any) -> dict[str, Any]:
+    """Settings as JSON returns them: tuples are lists. A field of the task with the metadata {"setting": False} is left out."""
+    hidden = {each.name for each in fields(task) if not each.metadata.get("setting", True)} if is_dataclass(task) else set()
+    described = {"name": type(task).__name__, **{name: value for name, value in vars(task).items() if name not in hidden}}
+    settings: dict[str, Any] = json.loads(json.dumps({**network.settings(), **asdict(training), "task": described}))
+    return settings
+
+
+def defaults(configuration: Any, keep: tuple[str, ...] = ()) -> Any:
+    """A dataclass with the default in every field that has one."""
+    if not is_dataclass(configuration) or isinstance(configuration, type):
+        return configuration
+    found: dict[str, Any] = {}
+    for each in fields(configuration):
+        if each.name in keep:
+            continue
+        if each.default is not MISSING:
+            found[each.name] = each.default
+        elif each.default_factory is not MISSING:
+            found[each.name] = each.default_factory()
+    return replace(configuration, **found)
+
+
+def execute(
+    run: Run,
+    out: Path,
+    device: str = "auto",
+    progress: Progress | None = None,
+    workers: int | None = None,
+    fabric: Fabric | None = None,
+) -> Record:
+    """Train, or resume training, and write the record.
+
+    `fabric`, launched by the caller, replaces `device`. By default batches are prefetched only when training on a GPU: on a CPU
+    training itself uses the cores.
+    """
+    fabric = fabric or make_fabric(device)
+    model = run.build()
+    if run.start is not None:  # also to resume: a checkpoint is recognised by the gates that the run began with
+        model.load_state_dict(student_of(trained_state(run.start, out)))
+    before = gates(model)
+    workers = int(fabric.device.type == "cuda") if workers is None else workers
+    trained = fit(
+        run.task,
+        model,
+        run.training,
+        run.folder(out),
+        fabric,
+        progress,
+        workers,
+        objective=model.objective,
+        recorded=records(model, fabric),
+    )
+    record = describe(run, trained, before, gates(model), fabric.device)
+    if fabric.is_global_zero:
+        write(run.file(out), record)
+    fabric.barrier()
+    return record
+
+
+def records(model: Model, fabric: Fabric) -> bool:
+    """Whether training steps of a model are replayed as CUDA graphs: on one GPU, in full precision, if the model allows it."""
+    alone = fabric.device.type == "cuda" and fabric.world_size == 1
+    return alone and "mixed" not in fabric.strategy.precision.precision and model.recordable
+
+
+def gates(model: torch.nn.Module) -> Gates | None:
+    """Period, shift and open ratio of every unit; None for a model without time gates."""
+    layers = [gate for module in model.modules() if isinstance(module, PhasedRNN) for gate in module.gates()]
+    if not layers:
+        return None
+    return Gates(*(tuple(v for gate in layers for v in getattr(gate, name).detach().tolist()) for name in Gates._fields))
+
+
+def describe(run: Run, trained: Trained, before: Gates | None, after: Gates | None, device: torch.device) -> Record:
+    """The record of a finished run."""
+    return Record(
+        experiment=run.experiment,
+        study=run.study,
+        variant=run.variant,
+        data=run.data,
+        name=run.name,
+        model=run.network.model,
+        condition=run.condition,
+        scale=run.scale,
+        seed=run.training.seed,
+        settings=run.settings,
+        curve=tuple(trained.curve),
+        evaluations=trained.evaluations,
+        wall=trained.wall,
+        updates=trained.curve[-1].updates,
+        before=before,
+        after=after,
+        versions={"phased": phased.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        machine={"processor": processor(), "device": device_name(device), "threads": torch.get_num_threads()},
+        date=time.strftime("%Y-%m-%d"),
+        command=run.command,
+    )
+
+
+def write(path: Path, record: Record) -> None:
+    """Write the record as one line of JSON, atomically."""
+    files.write_whole(path, record.line().encode())
+
+
+def read(path: Path) -> Record | None:
+    """The record in a file; None if there is no such file, NoRecord if its content is not a record."""
+    try:
+        return parse(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, Malformed) as error:
+        raise NoRecord(f"'{path}' should hold the result of a run, but does not: {error}. {CURE}") from error
+
+
+class NoRecord(ValueError):
+    """The file in the place of a record is not one."""
+
+
+def finished(run: Run, out: Path) -> Record | None:
+    """The record of a run, or None; a ValueError if its settings are others, NoRecord if its file is not a record."""
+    path = run.file(out)
+    record = read(path)
+    if record is not None:
+        compare(run, record, path)
+    return record
+
+
+def compare(run: Run, record: Record, path: Path) -> None:
+    """A ValueError if the record is of another run of this name.
+
+    Settings that the record does not have are taken to have their defaults; those that only the record has are ignored.
+    """
+    there = flat(filled(record.settings, run.default_settings))
+    differences = {name: (there.get(name), here) for name, here in flat(run.settings).items() if there.get(name) != here}
+    if record.schema > 1:
+        places = {"study": (record.study, run.study or run.experiment), "variant": (record.variant, run.variant)}
+        differences |= {name: pair for name, pair in places.items() if pair[0] != pair[1]}
+    for name, (other, here) in differences.items():
+        differs = f"{name} is {other!r} there, {here!r} here"
+        raise ValueError(f"'{path}' has the result of '{run.name}' with other settings: {differs}. {CURE}")
+
+
+def filled(settings: Any, default: dict[str, Any]) -> dict[str, Any]:
+    """Settings with defaults for missing keys, also in nested dicts."""
+    inner = {
+        key: filled(value, default[key]) if isinstance(value, dict) and isinstance(default.get(key), dict) else value
+        for key, value in settings.items()
+    }
+    return default | inner
+
+
+CURE = "Choose another folder, or move it away to run it again."
+
+
+def trained(run: Run, out: Path) -> Model:
+    """The network of a run from its last checkpoint, in eval mode."""
+    model = run.build()
+    model.load_state_dict(checkpoint_of(run, out)["model"])
+    return model.eval()
+
+
+def checkpoint_of(run: Run, out: Path) -> Mapping[str, Any]:
+    """The last checkpoint of a run."""
+    state = load_checkpoint(run.folder(out) / CHECKPOINT)
+    if state is None or "model" not in state:
+        cure = f"Run it first: {run.command} --out {shlex.quote(str(out))}"
+        raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. {cure}")
+    return state
+
+
+def trained_state(run: Run, out: Path) -> Mapping[str, Tensor]:
+    """The state_dict of a run's network after its last epoch; a ValueError if it has not come so far, or had other settings."""
+    state = checkpoint_of(run, out)
+    done, of = len(state["curve"]), run.training.epochs
+    if done < of:
+        raise ValueError(
+            f"the checkpoint of '{run.name}' must be that of a finished run, got epoch {done} of {of}. Finish it first."
+        )
+    there = state["identity"]
+    for name, here in {"task": repr(run.task), **asdict(run.training)}.items():
+        if there.get(name, here) != here:
+            raise ValueError(
+                f"'{run.name}' must have the settings of this version: {name} is {there[name]!r} there, {here!r} here."
+            )
+    found: Mapping[str, Tensor] = state["model"]
+    return found
+
+
+def check_scale(scale: str) -> None:
+    """Raise a ValueError if there is no such scale."""
+    check.choice("scale", scale, SCALES)

@@ -1,0 +1,37 @@
+"""A table, for the console, for pages in Markdown and for the page in HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.table import Table as RichTable
+
+
+class Table(NamedTuple):
+    """Rows of text under a head; the first column names the row, and numbers are at the right of the others."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+
+    def markdown(self) -> str:
+        """For a page in Markdown; cells that are not to be taken literally are escaped by the caller's `literal`."""
+        lines = ["".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (self.head, *self.rows)]
+        return "\n".join([lines[0], "|" + "---|" * len(self.head), *lines[1:]])
+
+    def to_rich(self) -> RichTable:
+        """For the console."""
+        made = RichTable(title=self.title or None, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
+        for i, column in enumerate(self.head):
+            made.add_column(column, justify="right" if i else "left", overflow="fold")
+        for row in self.rows:
+            made.add_row(*row)
+        return made
+
+
+def literal(cell: str) -> str:
+    """The text of a cell of a Markdown table, with special characters escaped."""
+    # An underscore between letters, as in r_on, has no special meaning.
+    return re.sub(r"[\\`*~<>\[\]|]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", cell)

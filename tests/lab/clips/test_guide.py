@@ -1,0 +1,31 @@
+"""The guide's code runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from phased_lab import clips
+
+GUIDE = Path(__file__).parents[3] / "docs" / "clips.md"
+
+
+def test_the_code_of_the_guide_runs(folder, tmp_path, monkeypatch, capsys):
+    (code,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    if not torch.cuda.is_available():
+        code = code.replace('"cuda"', '"cpu"')
+    # Made-up clips have no face, and a double of the detector does not reach other processes.
+    alone = clips.prepare
+    monkeypatch.setattr(clips, "prepare", lambda *given, **named: alone(*given, workers=1, **named))
+    exec(compile(code.replace("path/to/data", str(folder.parent)), str(GUIDE), "exec"), {"__name__": "__main__"})
+    printed = capsys.readouterr().out
+    assert "5 of 5" in printed
+    assert "5 clips\n" in printed
+    assert len(clips.Split.load("split.json").test) == 1
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(\w+)\(", GUIDE.read_text(encoding="utf-8")))))
+def test_every_function_that_the_guide_calls_exists(name):
+    assert hasattr(clips, name)

@@ -1,0 +1,132 @@
+"""Digits seen by an event camera: which events a batch has, and how they are changed for training."""
+
+import numpy as np
+import pytest
+import torch
+
+from digits import IMAGES, column, few_recordings
+from phased.learn.batch import Samples
+from phased_lab.paper.nmnist.gather import Changes, gather
+from phased_lab.paper.nmnist.task import Digits
+
+CPU = torch.device("cpu")
+TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
+TINY = Digits(images=(TRAIN, TEST))
+WHOLE = Changes(1.0)
+
+
+def gathered(rows: list[int], changes: Changes = WHOLE, seed: int = 0) -> Samples:
+    data = few_recordings()
+    random = torch.Generator().manual_seed(seed)
+    return gather(data, torch.tensor(rows), data.offset.diff(), changes, random)
+
+
+def events(row: int) -> list[tuple[int, float]]:
+    """The events of one recording."""
+    recording = few_recordings()[row]
+    return list(zip(recording.address.tolist(), (recording.time / 1000).tolist(), strict=True))
+
+
+def test_a_batch_has_every_event_of_its_recordings_in_order_and_in_ms():
+    rows = [3, 0, 1, 0]
+    samples = gathered(rows)
+    assert samples.x.shape == samples.time.shape == (42, 4)
+    assert (samples.x.dtype, samples.time.dtype, samples.lengths.dtype) == (torch.int64, torch.float64, torch.int64)
+    for b, row in enumerate(rows):
+        assert column(samples, b) == events(row)
+        assert not samples.x[int(samples.lengths[b]) :, b].any(), "padding is zero"
+
+
+@pytest.mark.parametrize("keep", [0.5, torch.tensor([0.2, 0.9, 0.5])])
+def test_thinning_leaves_events_out_and_changes_none(keep):
+    samples = gathered([0, 2, 3], Changes(keep))
+    for b, row in enumerate([0, 2, 3]):
+        kept = column(samples, b)
+        left = iter(events(row))
+        assert all(event in left for event in kept), "a part of the events, in their order"
+        assert 0 < len(kept) < len(events(row))
+    assert len(samples.x) == samples.lengths.max()
+
+
+def test_the_share_of_kept_events_is_the_probability():
+    lengths = [gathered([2], Changes(0.75), seed).lengths.item() / 50 for seed in range(200)]
+    assert np.mean(lengths) == pytest.approx(0.75, abs=0.02)
+    assert np.std(lengths) == pytest.approx((0.75 * 0.25 / 50) ** 0.5, rel=0.2)
+
+
+@pytest.mark.parametrize("dx, dy", [(0, 0), (5, 0), (0, -7), (-34, 0), (33, 33)])
+def test_a_shifted_recording_loses_the_events_that_leave_the_sensor_and_no_polarity(dx, dy):
+    samples = gathered([2], Changes(pixels=torch.tensor([[dx, dy]])))
+    recording = few_recordings()[2]
+    x, y = recording.x + dx, recording.y + dy
+    inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
+    wanted = (y * 34 + x) * 2 + recording.polarity
+    assert column(samples, 0) == list(zip(wanted[inside].tolist(), (recording.time / 1000)[inside].tolist(), strict=True))
+
+
+def test_a_quarter_turn_moves_every_event_to_its_place():
+    quarter = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])  # x to the right becomes y down
+    made = [gathered([2], Changes(turn=quarter), seed) for seed in range(3)]
+    recording = few_recordings()[2]
+    wanted = (recording.x * 34 + (33 - recording.y)) * 2 + recording.polarity
+    for samples in made:  # whole pixels: there is nothing to round
+        assert column(samples, 0) == list(zip(wanted.tolist(), (recording.time / 1000).tolist(), strict=True))
+
+
+def test_a_stretched_recording_is_larger_in_the_mean_and_loses_what_leaves_the_sensor():
+    data = few_recordings()
+    recording = data[2]
+    shares, places = [], []
+    for seed in range(100):
+        samples = gathered([2], Changes(turn=torch.tensor([[[1.5, 0.0], [0.0, 1.0]]])), seed)
+        shares.append(samples.lengths.item() / 50)
+        places += [(address >> 1) % 34 for address, _ in column(samples, 0)]
+    stretched = (recording.x - 16.5) * 1.5 + 16.5
+    inside = (stretched >= 0) & (stretched <= 33)
+    assert np.mean(shares) == pytest.approx(inside.mean(), abs=0.03)
+    assert np.mean(places) == pytest.approx(stretched[inside].mean(), abs=0.3)
+
+
+def test_a_bent_recording_has_every_event_where_the_field_at_its_pixel_moves_it():
+    random = torch.Generator().manual_seed(0)
+    field = torch.randint(-3, 4, (2, 2, 34, 34), generator=random).float()  # whole pixels: there is nothing to round
+    samples = gathered([2, 0], Changes(bend=field))
+    for b, row in enumerate([2, 0]):
+        recording = few_recordings()[row]
+        x, y = (at + field[b, part, recording.y, recording.x].numpy() for part, at in enumerate((recording.x, recording.y)))
+        inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
+        wanted = (y * 34 + x).astype(int) * 2 + recording.polarity
+        assert column(samples, b) == list(zip(wanted[inside].tolist(), (recording.time / 1000)[inside].tolist(), strict=True))
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_a_smooth_field_has_about_the_deviation_that_is_set_and_changes_little_from_pixel_to_pixel():
+    placed = TINY.to(CPU, 4)
+    placed.random.manual_seed(0)
+    field = placed.smooth_field(200)
+    assert field.shape == (200, 2, 34, 34)
+    assert 0.6 < float(field.std()) < 1.1
+    assert float(field.diff(dim=-1).abs().mean()) < 0.25 * float(field.abs().mean())
+
+
+def test_a_delay_moves_whole_recordings():
+    samples = gathered([0, 2], Changes(delay=torch.tensor([-2.5, 4.0], dtype=torch.float64)))
+    assert column(samples, 0) == [(address, time - 2.5) for address, time in events(0)]
+    assert column(samples, 1) == [(address, time + 4.0) for address, time in events(2)]
+
+
+def test_recordings_that_lose_every_event_are_empty_sequences():
+    samples = gathered([0, 1], Changes(pixels=torch.full((2, 2), 40)))
+    assert samples.lengths.tolist() == [0, 0]
+    assert samples.x.shape == (1, 2)
+
+
+@pytest.mark.gpu
+def test_a_gpu_gathers_what_the_cpu_does():
+    data = few_recordings()
+    changes = Changes(pixels=torch.tensor([[1, 3], [-2, 0], [0, 1]]))
+    on_gpu = Changes(pixels=changes.pixels.cuda())
+    rows = torch.tensor([4, 2, 0])
+    made = gather(data.to("cuda"), rows, data.offset.diff(), on_gpu, torch.Generator("cuda"))
+    for one, other in zip(made, gather(data, rows, data.offset.diff(), changes, torch.Generator()), strict=True):
+        torch.testing.assert_close(one.cpu(), other)

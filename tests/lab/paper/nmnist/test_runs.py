@@ -1,0 +1,243 @@
+"""Digits seen by an event camera: the runs, and what a record says about them."""
+
+import json
+import shlex
+import shutil
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from typer.testing import CliRunner
+
+from digits import IMAGES, REAL, stand_in
+from phased.cli.app import app
+from phased.data import BadRecording
+from phased.learn.loop import Training
+from phased_lab.cli.train import train
+from phased_lab.paper.nmnist import data, runs
+from phased_lab.paper.nmnist.network import DigitNetwork
+from phased_lab.paper.nmnist.task import Digits, TestRecordings
+from phased_lab.runs.folder import read
+from phased_lab.runs.run import execute, trained
+from phased_lab.runs.sweep import runs_of
+
+CPU = torch.device("cpu")
+TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
+TINY = Digits(images=(TRAIN, TEST))
+
+
+def test_table_1_is_three_networks_on_all_of_mnist():
+    found = runs.runs("paper", [0])
+    assert [run.network.model for run in found] == ["cnn", "bn-lstm", "phased"]
+    for run in found:
+        assert (run.training.train, run.training.test, run.training.batch) == (60_000, 10_000, 128)
+        assert (run.task.recordings, run.task.images) == ("simulated", (60_000, 10_000))
+        assert (run.task.keep, run.task.spread) == (0.75, 0.0)
+        assert run.name == f"nmnist-simulated-{run.network.model}-seed0"
+
+
+def test_settings_and_commands_have_no_paths(data_folder):
+    folder = str(data_folder / "nmnist")
+    for run in runs_of("nmnist", "quick", [0], options={"data": folder, "skip_bad": "yes"}):
+        assert run.task.folder == folder
+        assert str(data_folder) not in json.dumps(run.settings) + run.command + repr(run.task) + run.name
+        assert run.command.startswith("phased run nmnist --data FOLDER --skip-bad yes --scale quick")
+        assert (run.condition, run.data) == ("real", "real")
+        assert (run.settings["train"], run.settings["test"]) == (REAL["Train"], REAL["Test"])
+        assert "folder" not in run.settings["task"]
+
+
+def test_results_of_other_recordings_are_not_taken_for_those_of_a_run(data_folder, tmp_path):
+    first, second = data_folder / "nmnist", tmp_path / "other"
+    shutil.copytree(first, second)
+
+    def listed(folder):
+        return runs_of("nmnist", "quick", [0], options={"data": str(folder)})[0]
+
+    assert listed(first).settings == listed(second).settings
+    path = next((second / "Train").rglob("*.bin"))
+    path.write_bytes(path.read_bytes()[:-5])  # one event less
+    assert listed(first).settings != listed(second).settings
+    assert listed(first).settings["task"]["real"] != listed(second).settings["task"]["real"] != ""
+
+
+@pytest.mark.parametrize("study", ["nmnist", "nmnist-real"])
+@pytest.mark.parametrize("recordings", [None, "simulated", "real", "both"])
+@pytest.mark.parametrize("named", [False, True], ids=["", "data"])
+def test_the_command_of_a_run_trains_on_the_same_recordings(data_folder, study, recordings, named):
+    folder = str(data_folder / "nmnist")
+    given = {"recordings": recordings} if recordings else {}
+    given |= {"data": folder} if named else {}
+    run = runs_of(study, "quick", [0], options=given)[0]
+    words = shlex.split(run.command.replace("FOLDER", folder))
+    repeated = {name: words[words.index(f"--{name}") + 1] for name in ("recordings", "data") if f"--{name}" in words}
+    assert runs_of(study, "quick", [0], options=repeated)[0].task == run.task
+
+
+def test_a_folder_that_has_no_recordings_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"expected N-MNIST.*'{tmp_path}'"):
+        runs_of("nmnist", "quick", [0], options={"data": str(tmp_path)})
+
+
+def test_damaged_files_are_an_error_or_left_out_and_counted(data_folder):
+    (data_folder / "nmnist" / "Test" / "3" / "00004.bin").write_bytes(b"seven by")
+    options = {"data": str(data_folder / "nmnist")}
+    for run in runs_of("nmnist", "quick", [0], options=options):
+        with pytest.raises(BadRecording, match=r"00004\.bin"):
+            run.task.to(CPU, 4)
+    with pytest.warns(UserWarning, match=r"1 damaged files were left out, the first: .*00004\.bin"):
+        found = runs_of("nmnist", "quick", [0], options=options | {"skip_bad": "yes"})
+    assert {run.training.test for run in found} == {REAL["Test"] - 1}
+
+
+@pytest.mark.parametrize("study", ["nmnist", "nmnist-ratios", "nmnist-real", "nmnist-best", "nmnist-readout"])
+@pytest.mark.parametrize("archive", [False, True])
+def test_a_list_of_runs_reads_no_recording(data_folder, monkeypatch, study, archive):
+    if archive:
+        for part in REAL:
+            shutil.make_archive(str(data_folder / "nmnist" / part), "zip", data_folder / "nmnist", part)
+            shutil.rmtree(data_folder / "nmnist" / part)
+    for name in ("open_recordings", "simulated_recordings"):
+        monkeypatch.delattr(f"phased_lab.paper.nmnist.data.{name}")
+    for recordings in ("simulated", "real", "both"):
+        for scale in ("paper", "quick"):
+            for run in runs_of(study, scale, [0], options={"recordings": recordings}):
+                images = run.task.images[0] if recordings != "real" else 0
+                real = {"simulated": 0, "real": 1, "both": run.task.repeat}[recordings] * REAL["Train"]
+                assert run.training.train == images + real
+                assert len(run.task.evaluations()) == {"simulated": 7, "real": 3, "both": 6}[recordings]
+
+
+def test_real_recordings_for_the_test_alone_are_tested_on(data_folder):
+    shutil.rmtree(data_folder / "nmnist" / "Train")
+    assert set(TINY.evaluations()) == {*(f"{kind}rho {keep:g}" for kind in ("", "real, ") for keep in (0.4, 0.75, 1.0))}
+
+
+@pytest.fixture
+def tiny_table(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quick scale of a fraction of a second."""
+    training = Training(epochs=2, batch=8, schedule="one-cycle", average=0.9, smoothing=0.1)
+    table = replace(runs.QUICK, models=("cnn", "bn-lstm", "phased"), task=TINY, training=training)
+    monkeypatch.setitem(runs.TABLES, "quick", replace(table, network=DigitNetwork(units=5), ratios=(0.1, 0.3)))
+
+
+def call(*arguments: object) -> str:
+    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.usefixtures("tiny_table")
+def test_the_command_trains_tests_and_records(data_folder, tmp_path):
+    arguments = ("--scale", "quick", "--seeds", 1, "--device", "cpu", "--out", tmp_path)
+    call("run", "nmnist", *arguments)
+    call("run", "nmnist-real", *arguments)
+    call("run", "nmnist", "--data", data_folder / "nmnist", "--only", "*-phased-*", *arguments)
+    found = {record.name: record for record in read(tmp_path).records}
+    assert set(found) == {
+        *(f"nmnist-simulated-{model}-seed0-quick" for model in ("cnn", "bn-lstm", "phased")),
+        "nmnist-both-phased-seed0-quick",
+        "nmnist-real-phased-seed0-quick",
+    }
+    for record in found.values():
+        assert record.schema == 3
+        assert str(tmp_path) not in record.line()
+        assert str(data_folder) not in record.line()
+        for name, score in record.evaluations.items():
+            kept = float(name.split()[-1])
+            assert 0 <= score.test <= 1
+            assert score.steps == pytest.approx(kept * 27, rel=0.35)
+            assert (score.updates is None) == (record.model != "phased")
+    assert found["nmnist-both-phased-seed0-quick"].settings["train"] == TRAIN + REAL["Train"]
+    simulated = found["nmnist-simulated-phased-seed0-quick"]
+    assert set(simulated.evaluations) == set(TINY.evaluations())
+    assert simulated.evaluations["rho 0.75"].test == simulated.curve[-1].test, "the test of every epoch"
+    assert "Finished before, not run again: 3." in call("run", "nmnist", *arguments)
+
+
+@pytest.mark.usefixtures("tiny_table")
+def test_a_command_that_was_stopped_while_it_simulates_is_continued(data_folder, tmp_path, monkeypatch):
+    """The result is that of a command that was not stopped."""
+    arguments = ("run", "nmnist", "--scale", "quick", "--seeds", 1, "--device", "cpu", "--only", "*-phased-*", "--out")
+    monkeypatch.setattr("phased.data.simulated.CHUNK", 5)
+    call(*arguments, tmp_path / "whole")
+    data._loaded.cache_clear()
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
+    chunks: list[int] = []
+
+    def stopped(images, *rest):
+        if len(images) > 1:  # one image: the key of the cache
+            chunks.append(len(images))
+            if len(chunks) == 3:
+                raise KeyboardInterrupt
+        return stand_in(images, *rest)
+
+    monkeypatch.setattr("phased.data.simulated.simulate", stopped)
+    result = CliRunner().invoke(app, [str(each) for each in (*arguments, tmp_path / "stopped")])
+    assert result.exit_code == 130
+    assert "stopped. Finished runs are kept" in result.output
+    before = len(list((tmp_path / "cache").rglob("parts/*.events")))
+    assert before >= 2
+    chunks[:] = [0] * 3  # not stopped again
+    call(*arguments, tmp_path / "stopped")
+    assert len(chunks) - 3 == -(-TRAIN // 5) - before + -(-TEST // 5)
+    whole, again = (read(tmp_path / name).records[0] for name in ("whole", "stopped"))
+    assert (again.settings, again.evaluations) == (whole.settings, whole.evaluations)
+    assert [epoch.loss for epoch in again.curve] == [epoch.loss for epoch in whole.curve]
+
+
+@pytest.mark.usefixtures("tiny_table")
+def test_the_progress_of_simulating_and_reading_is_shown(data_folder, tmp_path):
+    output = StringIO()
+    console = Console(file=output, force_terminal=True, width=200)
+    train(console, runs_of("nmnist-real", "quick", [0]), tmp_path, 1, device="cpu")
+    for what in ("simulating training", "simulating test", "reading training"):
+        assert f"{what} recordings" in output.getvalue()
+
+
+def test_a_test_on_recordings_reads_as_its_settings():
+    test = TestRecordings((TINY.source("simulated", "test"),), 0.4)
+    assert "0x" not in repr(test)
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_recordings_that_start_before_zero_are_trained_on():
+    task = replace(TINY, jitter=50.0)
+    batch = task.batch(0, "train", 1, 0, 8)
+    assert batch.samples.time.min() < 0
+    loss = DigitNetwork().build(task, seed=0)(batch).sum()
+    loss.backward()
+    assert loss.isfinite()
+
+
+@pytest.mark.parametrize("scale", ["paper", "quick"])
+def test_a_network_settles_after_it_was_taught(scale):
+    taught, settled = runs.taught(scale, [0, 1]), runs.settled(scale, [0, 1])
+    assert [run.start for run in settled] == taught
+    assert [run.training.seed for run in settled] == [0, 1]
+    for start, run in zip(taught, settled, strict=True):
+        assert (start.network.teacher, run.network.teacher) == (0.7, 0.0)
+        assert replace(run.network, teacher=0.7) == start.network
+        assert run.training.train < start.training.train
+        assert run.training.test == start.training.test
+        assert run.settings["start"] == start.name.replace(f"-seed{start.training.seed}", "")
+
+
+def test_a_student_goes_on_without_its_teacher(tmp_path, data_folder, monkeypatch):
+    """The two studies one after the other, on a few recordings."""
+    monkeypatch.setenv("PHASED_DATA", str(data_folder))
+    (settled,) = runs.settled("quick", [0])
+    few = Training(epochs=1, train=TRAIN, test=TEST, batch=8, rate=1e-12)
+    small = {"units": 8, "hidden": 6}
+    start = replace(settled.start, task=TINY, network=replace(settled.start.network, **small), training=few)
+    run = replace(settled, task=TINY, network=replace(settled.network, **small), training=few, start=start)
+    execute(start, tmp_path, "cpu")
+    record = execute(run, tmp_path, "cpu")
+    assert record.settings["start"] == run.settings["start"]
+    assert set(record.evaluations) >= {"rho 0.4", "rho 0.75", "rho 1"}
+    student, alone = trained(start, tmp_path).student, trained(run, tmp_path)
+    for one, other in zip(student.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(other, one)  # with a rate of almost 0

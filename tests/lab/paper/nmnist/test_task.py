@@ -1,0 +1,228 @@
+"""Digits seen by an event camera: epochs, further tests, and the networks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from digits import IMAGES, REAL, column, few_recordings
+from phased.data.camera import Camera, identity
+from phased.layer import PhasedLSTM
+from phased.learn.batch import Batch
+from phased.learn.loader import sizes
+from phased_lab.paper.nmnist.gather import Changes, gather
+from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frames
+from phased_lab.paper.nmnist.task import Digits, Placed
+from phased_lab.runs.baselines import Baseline
+
+CPU = torch.device("cpu")
+TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
+TINY = Digits(images=(TRAIN, TEST))
+
+
+def epoch_of(task: Placed | Digits, total: int, batch: int, seed: int = 0, split="train", epoch: int = 1) -> list[Batch]:
+    return [task.batch(seed, split, epoch, index, size) for index, size in enumerate(sizes(total, batch))]
+
+
+# Epochs
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize("batch", [24, 10, 7, 1])
+def test_an_epoch_visits_every_recording_once_in_an_order_of_its_own(batch):
+    task = replace(TINY, keep=1.0).to(CPU, batch)
+    of_data = {tuple(events.tolist()) for events in (recording.address for recording in task.training.data)}
+    orders = []
+    for seed, epoch in ((0, 1), (0, 2), (1, 1)):
+        found = [
+            tuple(column[0] for column in column_list) for column_list in columns(epoch_of(task, TRAIN, batch, seed, epoch=epoch))
+        ]
+        assert len(found) == TRAIN
+        assert set(found) == of_data
+        orders.append(found)
+    assert orders[0] != orders[1]
+    assert orders[0] != orders[2]
+
+
+def columns(batches: list[Batch]) -> list[list[tuple[int, float]]]:
+    """The events of every sequence of some batches."""
+    return [column(batch.samples, b) for batch in batches for b in range(batch.size)]
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_a_batch_depends_on_its_arguments_alone():
+    task = replace(TINY, spread=0.2, shift=2, jitter=4.0)
+    placed = task.to(CPU, 5)
+    forwards = columns(epoch_of(placed, TRAIN, 5))
+    placed.batch(3, "train", 9, 1, 5)
+    again = task.to(CPU, 5)
+    backwards = [again.batch(0, "train", 1, index, 5 if index < 4 else 4) for index in reversed(range(5))]
+    assert columns(backwards[::-1]) == forwards
+    assert columns([task.batch(0, "train", 1, 2, 5)]) == forwards[10:15], "also without a device"
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_the_test_is_always_the_same():
+    task = TINY.to(CPU, 5)
+    wanted = columns(epoch_of(task, TEST, 5, split="test"))
+    assert columns(epoch_of(task, TEST, 5, seed=7, split="test", epoch=3)) == wanted
+    labels = torch.cat([batch.y for batch in epoch_of(task, TEST, 5, split="test")])
+    assert labels.tolist() == [number % 10 for number in range(TEST)]
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_training_changes_recordings_and_the_test_does_not():
+    task = replace(TINY, keep=1.0)
+    changed = replace(task, spread=0.4, shift=3, jitter=5.0)
+    plain, moved = (columns(epoch_of(each.to(CPU, 8), TRAIN, 8)) for each in (task, changed))
+    assert all(a != b for a, b in zip(plain, moved, strict=True))
+    plain, moved = (columns(epoch_of(each.to(CPU, 8), TEST, 8, split="test")) for each in (task, changed))
+    assert plain == moved
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_each_recording_has_its_own_probability_if_it_is_spread():
+    placed = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8)
+    keep = placed.changes(torch.full((1000,), 4000)).keep
+    assert keep.shape == (1000,)
+    assert keep.min() > 0.39
+    assert keep.max() <= 1.0
+    assert keep.mean() == pytest.approx(0.7, abs=0.02)
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+def test_long_recordings_are_thinned_to_the_most_events(spread):
+    placed = replace(TINY, keep=0.7, spread=spread, most=3000).to(CPU, 8)
+    keep = placed.changes(torch.tensor([2000, 3000, 6000, 30_000])).keep
+    assert (keep * torch.tensor([2000, 3000, 6000, 30_000]) <= 3001).all()
+    assert keep[2] <= 0.5
+    torch.testing.assert_close(keep[3], torch.tensor(0.1))
+    assert keep[:2].min() >= 0.7 - spread, "short ones keep their probability"
+    assert "most=3000" in repr(placed.task)
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_both_kinds_are_mixed_and_real_recordings_are_visited_repeatedly():
+    task = replace(TINY, recordings="both", share=0.55, keep=1.0)
+    assert task.repeat == 3  # 3 x 10 recordings are 55 % of 24 + 3 x 10, as closely as whole numbers allow
+    assert task.visits == TRAIN + 3 * REAL["Train"]
+    found = columns(epoch_of(task.to(CPU, 16), task.visits, 16))
+    times = {tuple(events): found.count(events) for events in found}
+    assert sorted(times.values()) == [1] * TRAIN + [3] * REAL["Train"]
+
+
+def test_another_camera_is_another_setting():
+    assert identity(Camera()) == Digits().camera
+    assert identity(Camera(blur=0.5)) != identity(Camera())
+    assert "camera=" in repr(Digits())
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_more_sequences_than_there_are_recordings_are_refused():
+    with pytest.raises(ValueError, match=f"an epoch must have at most {TRAIN} sequences"):
+        TINY.to(CPU, 16).batch(0, "train", 1, 2, 16)
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"recordings": "some"}, "recordings must be one of 'simulated', 'real', 'both'"),
+        ({"keep": 0.0}, "keep must be in"),
+        ({"keep": 0.3, "spread": 0.4}, "spread must be in"),
+        ({"most": -1}, "most must be a number of events"),
+        ({"shift": -1}, "shift must be a number of pixels"),
+        ({"jitter": -1.0}, "jitter must be in"),
+        ({"share": 1.0}, "share must be in"),
+    ],
+)
+def test_settings_without_meaning_are_named(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Digits(**wrong)
+
+
+# Further tests
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_the_trained_network_is_tested_with_fewer_and_more_events_and_on_real_recordings():
+    counts = {name: test.sequences for name, test in TINY.evaluations().items()}
+    real = REAL["Test"]
+    assert counts == {
+        "rho 0.4": TEST,
+        "rho 0.75": TEST,
+        "rho 1": TEST,
+        "real, rho 0.4": real,
+        "real, rho 0.75": real,
+        "real, rho 1": real,
+        "all real, rho 1": sum(REAL.values()),
+    }
+    assert "all real, rho 1" not in replace(TINY, recordings="both").evaluations(), "they were trained on"
+    assert set(replace(TINY, recordings="real").evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_real_recordings_are_tested_in_order():
+    (test, count) = TINY.evaluations()["all real, rho 1"]
+    batches = [test.to(CPU, 5).batch(0, "test", 0, index, size) for index, size in enumerate(sizes(count, 5))]
+    lengths = torch.cat([batch.samples.lengths for batch in batches])
+    assert lengths.tolist() == [20 + number for split in ("Train", "Test") for number in range(REAL[split])]
+
+
+def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch):
+    (data_folder / "nmnist").rename(data_folder / "elsewhere")
+    assert set(TINY.evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
+    with pytest.raises(FileNotFoundError, match="expected N-MNIST"):
+        assert replace(TINY, recordings="real").visits
+    monkeypatch.delenv("PHASED_DATA")
+    with pytest.raises(FileNotFoundError, match=r"expected MNIST.*PHASED_DATA is not set"):
+        TINY.batch(0, "train", 1, 0, 4)
+
+
+# Networks
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize("model", ["phased", "bn-lstm", "cnn"])
+def test_every_network_answers_each_recording(model):
+    network = DigitNetwork(model=model).build(TINY, seed=0)
+    batch = TINY.batch(0, "train", 1, 0, 6)
+    answer = network(batch)
+    assert answer.shape == (6, 10)
+    assert answer.isfinite().all()
+    answer.sum().backward()
+    assert all(p.grad is not None for p in network.parameters() if p.requires_grad)
+    assert (network.updates(batch) is None) == (model != "phased")
+
+
+def test_sizes_and_gates_are_the_papers():
+    rnn = DigitNetwork().build(TINY, seed=0).rnn
+    assert isinstance(rnn, PhasedLSTM)
+    assert (rnn.input_size, rnn.hidden_size, rnn.num_layers, rnn.leak) == (41, 110, 1, 0.0)
+    (gate,) = rnn.gates()
+    assert (gate.period == 100).all()
+    assert (gate.ratio_on == 0.05).all()
+    assert gate.shift.min() < 10
+    assert gate.shift.max() > 90
+    learned = {name for name, p in rnn.named_parameters() if p.requires_grad}
+    assert {"period_l0", "shift_l0"} < learned
+    assert "ratio_on_l0" not in learned
+    baseline = DigitNetwork(model="bn-lstm").build(TINY, seed=0).rnn
+    assert isinstance(baseline, Baseline)
+    assert (baseline.lstm.input_size, baseline.hidden_size, baseline.normalise) == (42, 110, "input")
+    cnn = DigitNetwork(model="cnn").build(TINY, seed=0)
+    assert isinstance(cnn, FrameNetwork)
+    shapes = [tuple(p.shape) for name, p in cnn.named_parameters() if name.endswith("weight")]
+    assert shapes == [(8, 1, 5, 5), (8, 8, 5, 5), (8, 8, 5, 5), (256, 128), (10, 256)]
+
+
+def test_a_frame_counts_the_events_of_both_polarities_at_each_pixel():
+    data = few_recordings()
+    samples = gather(data, torch.tensor([2, 0]), data.offset.diff(), Changes(1.0), torch.Generator())
+    found = frames(samples.x, samples.lengths)
+    for b, row in enumerate([2, 0]):
+        recording = few_recordings()[row]
+        wanted = np.zeros((34, 34))
+        np.add.at(wanted, (recording.y, recording.x), 1)
+        assert (found[b, 0].numpy() == wanted).all()

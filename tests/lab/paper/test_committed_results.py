@@ -1,0 +1,219 @@
+"""What the committed runs of the paper's scale show: the claims of docs/paper.md that are learning results."""
+
+from pathlib import Path
+
+import pytest
+
+from phased_lab.report.groups import Group, groups
+from phased_lab.runs import catalogue
+from phased_lab.runs.folder import read
+from phased_lab.runs.record import Record, flat
+from phased_lab.runs.run import filled
+
+FOLDER = Path(__file__).parents[3] / "results"
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Group]:
+    committed = [group for group in groups(read(FOLDER).records) if group.scale == "paper"]
+    return [group for group in committed if len(set(group.seeds)) == 5]
+
+
+# The settings of the figures, to exclude the studies beyond them.
+USUAL = {"openness_cost": 0.0, "normalise": "input", "leak": 0.0, "peephole": False, "task.periods": "paper", "weights": "torch"}
+USUAL_OF = {"frequency": {"period": "exp U(1, 3)", "learn_ratio_on": True}}
+
+
+def pick(found: list[Group], experiment: str, condition: str, model: str = "phased", **settings: object) -> Group:
+    wanted = USUAL | USUAL_OF.get(experiment, {}) | settings
+    (group,) = [
+        group
+        for group in found
+        if (group.experiment.name, group.condition, group.model) == (experiment, condition, model)
+        and all(group.settings.get(key, value) == value for key, value in wanted.items())
+    ]
+    return group
+
+
+BY_DATA = {"task.names", "task.real", "train", "test"}  # settings that depend on the data at hand
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.studies()))
+def test_a_committed_record_has_the_settings_that_its_command_has_now(name, monkeypatch):
+    monkeypatch.delenv("PHASED_DATA", raising=False)  # otherwise clips might be prepared
+    study = catalogue.studies()[name]
+    committed = [r for r in read(FOLDER).records if r.scale == "paper" and (r.study or r.experiment) == name]
+    runs = {}
+    for options in ({}, {"periods": "authors"}) if "periods" in study.options else ({},):
+        try:
+            runs |= {run.name: run for run in study.runs("paper", range(5), **options)}
+        except FileNotFoundError:
+            pytest.skip("its runs are listed from its data alone")
+    for record in committed:
+        run = runs[record.name]
+        there, here = flat(filled(record.settings, run.default_settings)), flat(run.settings)
+        assert {key: value for key, value in here.items() if there.get(key) != value and key not in BY_DATA} == {}, record.name
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.001])
+@pytest.mark.parametrize("condition, least", [("standard", 0.99), ("high", 0.995), ("asynchronous", 0.99)])
+def test_waves_are_told_however_they_are_sampled(found, condition, least, leak):
+    assert pick(found, "frequency", condition, leak=leak).test.mean >= least
+
+
+@pytest.mark.parametrize("model", ["lstm", "bn-lstm"])
+@pytest.mark.parametrize("condition", ["high", "asynchronous"])
+def test_the_others_drop_when_samples_come_more_often_or_at_random(found, condition, model):
+    other = pick(found, "frequency", condition, model).test.mean
+    assert other < pick(found, "frequency", "standard", model).test.mean
+    assert other < pick(found, "frequency", condition).test.mean
+
+
+def test_two_waves_are_told_sooner_and_better(found):
+    ours = pick(found, "superimposed", "superimposed")
+    assert ours.test.mean >= 0.95
+    for model in ("lstm", "bn-lstm"):
+        other = pick(found, "superimposed", "superimposed", model)
+        assert other.test.mean < ours.test.mean
+        assert other.curve().mean[9] < ours.curve().mean[9]
+
+
+def test_the_longer_the_periods_the_better_numbers_are_added(found):
+    errors = [pick(found, "adding", f"exp({low},{low + 2})").test.mean for low in (0, 2, 4, 6)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.005
+
+
+def test_a_leak_that_a_test_does_without_may_be_what_was_learned(found):
+    leaking = pick(found, "adding", "exp(6,8)", leak=0.001)
+    assert leaking.loss.mean < 0.001
+    assert leaking.test.mean > 0.1
+
+
+def test_a_tenth_of_the_updates_is_enough(found):
+    cheap = pick(found, "frequency", "asynchronous", openness_cost=0.4)
+    assert cheap.test.mean >= 0.985
+    assert cheap.updates.mean <= 0.1
+
+
+@pytest.mark.parametrize(
+    "model, condition",
+    [*((m, "standard") for m in ("phased", "bn-lstm", "lstm")), ("phased", "high"), ("lstm", "high"), ("phased", "asynchronous")],
+)
+def test_on_the_authors_waves_accuracies_are_those_of_their_plot(found, model, condition):
+    group = pick(found, "frequency", condition, model, **{"task.periods": "authors"})
+    assert group.test.mean == pytest.approx(group.claim.value, abs=0.01)
+
+
+def test_on_the_authors_waves_a_bn_lstm_learns_high_resolution_or_not_by_the_seed(found):
+    group = pick(found, "frequency", "high", "bn-lstm", **{"task.periods": "authors"})
+    assert group.test.deviation > 0.1
+    assert abs(group.test.mean - group.claim.value) < group.test.deviation
+
+
+def test_with_the_authors_weights_at_first_an_lstm_tells_their_waves_at_random_times_or_not_by_the_seed(found):
+    theirs = {"task.periods": "authors", "weights": "normal"}
+    group = pick(found, "frequency", "asynchronous", "lstm", **theirs)
+    assert group.test.mean == pytest.approx(group.claim.value, abs=0.03)
+    assert min(group.test.values) < 0.55
+    assert max(group.test.values) > 0.8
+    assert pick(found, "frequency", "asynchronous", "bn-lstm", **theirs).test.mean > 0.85  # which their 74 % are not
+
+
+def digits(study: str = "nmnist", model: str = "phased") -> list[dict[str, float]]:
+    """The accuracies of a network's tests on digits, for each of three seeds, and that after the first epoch."""
+    records = [r for r in read(FOLDER).records if r.study == study and r.model == model and r.scale == "paper"]
+    assert sorted(record.seed for record in records) == [0, 1, 2]
+    return [{name: score.test for name, score in r.evaluations.items()} | {"first": r.curve[0].test} for r in records]
+
+
+def mean(of: list[dict[str, float]], name: str) -> float:
+    return sum(each[name] for each in of) / len(of)
+
+
+def test_digits_are_told_with_fewer_and_with_more_events_than_in_training():
+    found = digits()
+    assert mean(found, "first") >= 0.92
+    assert mean(found, "rho 0.75") >= 0.985
+    assert mean(found, "rho 1") >= 0.985
+    assert mean(found, "rho 0.4") >= 0.96
+
+
+def test_after_an_epoch_digits_are_told_better_than_by_a_bn_lstm():
+    assert mean(digits(), "first") > mean(digits(model="bn-lstm"), "first") + 0.1
+    assert abs(mean(digits(), "first") - mean(digits(model="cnn"), "first")) < 0.01  # the paper's CNN is 17 points behind
+
+
+@pytest.mark.parametrize("test", ["rho 0.4", "rho 0.75", "rho 1"])
+@pytest.mark.parametrize("model", ["bn-lstm", "cnn"])
+def test_digits_are_told_better_than_by_the_other_networks(model, test):
+    assert min(each[test] for each in digits()) > max(each[test] for each in digits(model=model))
+
+
+def test_real_digits_are_told_by_networks_that_saw_simulated_ones_alone_and_by_those_that_saw_both():
+    assert mean(digits(), "real, rho 1") >= 0.95
+    assert mean(digits(), "all real, rho 1") >= 0.95
+    assert mean(digits("nmnist-real"), "real, rho 1") >= 0.97
+
+
+def test_units_are_updated_at_one_event_in_twenty():
+    records = [r for r in read(FOLDER).records if r.study == "nmnist" and r.model == "phased" and r.scale == "paper"]
+    assert records
+    for record in records:
+        assert abs(record.evaluations["rho 0.75"].updates / 0.05 - 1) <= 0.02
+
+
+def words(condition: str, model: str = "phased", study: str = "lipreading") -> list[Record]:
+    """The runs of lip reading at a resolution, of three seeds."""
+    found = [r for r in read(FOLDER).records if (r.study, r.condition, r.model, r.scale) == (study, condition, model, "paper")]
+    assert sorted(record.seed for record in found) == [0, 1, 2]
+    return found
+
+
+def right(of: list[Record], sense: str) -> float:
+    return sum(record.evaluations[sense].test for record in of) / len(of)
+
+
+def test_words_are_heard():
+    for sense in ("audio", "both"):
+        assert right(words("high"), sense) > 0.98
+        assert right(words("low"), sense) > 0.95
+
+
+NORMALISED = "lipreading-normalised"
+
+
+@pytest.mark.parametrize("condition", ["high", "low"])
+def test_words_are_read_from_lips(condition):
+    assert min(record.evaluations["video"].test for record in words(condition)) >= 0.85
+    assert min(record.evaluations["video"].test for record in words(condition, study=NORMALISED)) >= 0.9
+
+
+def test_who_reads_lips_soonest_depends_on_the_resolution():
+    def epochs(*of: str) -> list[int]:
+        return [next(point.epoch for point in record.curve if point.test >= 0.8) for record in words(*of)]
+
+    for condition, order in {"high": (NORMALISED, "bn-lstm"), "low": ("bn-lstm", NORMALISED)}.items():
+        reached = {"bn-lstm": epochs(condition, "bn-lstm"), NORMALISED: epochs(condition, "phased", NORMALISED)}
+        first, second = (reached[name] for name in order)
+        assert max(first) < min(second)
+        assert max(second) < min(epochs(condition, "lstm"))
+        assert max(second) < min(epochs(condition, "phased"))
+    assert right(words("high", study=NORMALISED), "video") > right(words("high", "bn-lstm"), "video") + 0.02
+
+
+def test_sound_every_10_ms_is_heard_better():
+    for sense in ("audio", "both"):
+        assert right(words("high"), sense) > right(words("low"), sense) + 0.02
+    assert abs(right(words("high"), "video") - right(words("low"), "video")) < 0.01
+
+
+def test_the_best_network_of_ten_minutes_is_as_accurate_as_the_readme_says():
+    studies = ("nmnist-taught", "nmnist-settled")
+    taught, settled = ([r for r in read(FOLDER).records if r.study == study and r.scale == "paper"] for study in studies)
+    assert [record.seed for record in (*taught, *settled)] == [0, 0]
+    assert taught[0].wall <= 600
+    assert taught[0].settings["leak"] == settled[0].settings["leak"] == 0.0
+    assert settled[0].settings["start"] == taught[0].name.removesuffix("-seed0")
+    assert taught[0].evaluations["rho 1"].test >= 0.992
+    assert settled[0].evaluations["rho 1"].test >= 0.993

@@ -1,0 +1,206 @@
+"""The frequency tasks have the properties that the paper states."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phased_lab.paper.frequency.task import Sines
+from strategies import seeds
+
+CONDITIONS = ["standard", "high", "asynchronous"]
+
+
+def times(batch, b):
+    return batch.samples.time[: batch.samples.lengths[b], b].numpy()
+
+
+def values(batch, b):
+    return batch.samples.x[: batch.samples.lengths[b], b, 0].numpy()
+
+
+def drawn_periods(task, count=4000, seed=0):
+    wanted = np.arange(count) % 2 == 1
+    return task.draw_periods(np.random.default_rng(seed), wanted), wanted
+
+
+@given(seeds, st.sampled_from(CONDITIONS), st.integers(1, 2), st.sampled_from(["paper", "authors"]))
+def test_the_same_numbers_give_the_same_sequences(seed, condition, waves, periods):
+    task = Sines(condition, waves, periods)
+    one, other = (task.batch(seed, "train", 3, 7, 5) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip((*one.samples, one.y), (*other.samples, other.y), strict=True))
+
+
+@pytest.mark.parametrize("place", [(1, "train", 1, 0), (0, "test", 1, 0), (0, "train", 2, 0), (0, "train", 1, 1)])
+def test_any_other_place_in_the_training_gives_other_sequences(place):
+    here, there = Sines().batch(0, "train", 1, 0, 4).samples, Sines().batch(*place, 4).samples
+    assert here.x.shape != there.x.shape or not torch.equal(here.x, there.x)
+
+
+def test_global_random_numbers_play_no_part():
+    torch.manual_seed(0)
+    one = Sines().batch(0, "train", 1, 0, 4)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    assert torch.equal(one.samples.x, Sines().batch(0, "train", 1, 0, 4).samples.x)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_batch_has_the_shapes_and_dtypes_it_promises():
+    batch = Sines().batch(0, "train", 1, 0, 32)
+    steps = int(batch.samples.lengths.max())
+    assert batch.samples.x.shape == (steps, 32, 1)
+    assert batch.samples.time.shape == (steps, 32)
+    assert (batch.samples.x.dtype, batch.samples.time.dtype) == (torch.float32, torch.float64)
+    assert (batch.samples.lengths.dtype, batch.y.dtype) == (torch.int64, torch.int64)
+    padding = torch.arange(steps)[:, None] >= batch.samples.lengths
+    assert padding.any()
+    assert (batch.samples.x[padding] == 0).all()
+    assert (batch.samples.time[padding] == 0).all()
+
+
+@given(seeds)
+def test_standard_samples_come_every_millisecond_and_high_resolution_ten_times_as_often(seed):
+    standard, high = (Sines(condition).batch(seed, "train", 1, 0, 4) for condition in ("standard", "high"))
+    assert torch.equal(high.samples.lengths, 10 * standard.samples.lengths)
+    for b in range(4):
+        np.testing.assert_allclose(np.diff(times(standard, b)), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(np.diff(times(high, b)), 0.1, rtol=1e-10)
+        np.testing.assert_allclose(times(high, b)[::10], times(standard, b), rtol=1e-12)
+        np.testing.assert_array_equal(values(high, b)[::10], values(standard, b))
+
+
+@given(seeds)
+def test_random_times_are_as_many_as_the_standard_condition_has_and_are_not_regular(seed):
+    standard, asynchronous = (Sines(condition).batch(seed, "train", 1, 0, 4) for condition in ("standard", "asynchronous"))
+    assert torch.equal(asynchronous.samples.lengths, standard.samples.lengths)
+    assert torch.equal(asynchronous.y, standard.y)
+    for b in range(4):
+        steps = np.diff(times(asynchronous, b))
+        assert (steps >= 0).all()
+        assert steps.std() > 0.2 * steps.mean()
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_numbers_durations_and_starts_fill_what_the_paper_allows(condition):
+    batch = Sines(condition).batch(0, "train", 1, 0, 2000)
+    points = batch.samples.lengths.numpy() // (10 if condition == "high" else 1)
+    assert (points.min(), points.max()) == (15, 125)
+    assert points.mean() == pytest.approx(70, abs=3)
+    first = batch.samples.time[0].numpy()
+    last = np.array([times(batch, b)[-1] for b in range(2000)])
+    assert (first >= 0).all()
+    assert (last <= 125).all()
+    assert first.max() > 90
+    spans = last - first
+    assert 10 < spans.min() < 16
+    assert 115 < spans.max() <= 125
+    if condition == "asynchronous":  # the number of samples is independent of the duration
+        assert abs(np.corrcoef(points, spans)[0, 1]) < 0.3
+    else:
+        np.testing.assert_allclose(spans, points - (0.1 if condition == "high" else 1.0))
+
+
+def test_random_times_are_uniform_over_the_duration():
+    batch = Sines(points=(400, 400), duration=(50.0, 50.0)).batch(0, "train", 1, 0, 20)
+    # Of 8000 uniform numbers the distribution is off by 1.95 / sqrt(8000) once in a thousand times.
+    places = np.sort((batch.samples.time / 50).flatten().numpy())
+    assert np.abs(places - np.arange(8000) / 8000).max() < 1.95 / math.sqrt(8000)
+
+
+def test_one_wave_is_a_sine_of_amplitude_1_whose_phase_is_anywhere():
+    task = Sines("high")
+    batch = task.batch(0, "train", 1, 0, 400)
+    phases = []
+    for b in np.flatnonzero(batch.y.numpy())[:100]:  # periods of 5 to 6 ms
+        t, x = times(batch, b), values(batch, b)
+        best = None
+        for period in np.linspace(5, 6, 201):
+            design = np.stack([np.sin(2 * np.pi * t / period), np.cos(2 * np.pi * t / period)], 1)
+            fit, *_ = np.linalg.lstsq(design, x, rcond=None)
+            error = np.abs(design @ fit - x).max()
+            best = min(best or (error, fit), (error, fit), key=lambda pair: pair[0])
+        assert best[0] < 0.25
+        assert np.hypot(*best[1]) == pytest.approx(1, abs=0.1)
+        phases.append(np.arctan2(best[1][1], best[1][0]))
+    assert np.abs(np.exp(1j * np.array(phases)).mean()) < 0.3
+
+
+def test_the_papers_classes_are_periods_inside_5_to_6_and_uniform_over_the_rest_of_1_to_100():
+    (period,), wanted = drawn_periods(Sines())
+    assert ((period[wanted] >= 5) & (period[wanted] <= 6)).all()
+    others = period[~wanted]
+    assert (((others >= 1) & (others <= 5)) | ((others >= 6) & (others <= 100))).all()
+    assert (others < 5).mean() == pytest.approx(4 / 98, abs=0.015)  # by length of the two intervals
+    assert others[others > 6].mean() == pytest.approx(53, abs=2)
+    assert period[wanted].mean() == pytest.approx(5.5, abs=0.03)
+
+
+def test_the_authors_other_periods_are_log_uniform_and_labelled_by_what_they_are():
+    (period,), wanted = drawn_periods(Sines(periods="authors"))
+    others = period[~wanted]
+    assert np.log(others).mean() == pytest.approx(math.log(100) / 2, abs=0.1)
+    hits = ((others >= 5) & (others <= 6)).mean()
+    assert hits == pytest.approx(math.log(6 / 5) / math.log(100), abs=0.015)
+    y = Sines(periods="authors").batch(0, "train", 1, 0, 4000).y.double().mean().item()
+    assert y == pytest.approx(0.5 + hits / 2, abs=0.02)
+
+
+@pytest.mark.parametrize("waves", [1, 2])
+def test_the_papers_classes_are_balanced_in_every_batch(waves):
+    assert Sines(waves=waves).batch(0, "train", 1, 0, 32).y.sum() == 16
+    assert Sines(waves=waves).batch(0, "test", 1, 0, 32).y.sum() == 16
+
+
+def test_two_waves_have_their_own_target_ranges_and_laws():
+    (first, second), wanted = drawn_periods(Sines(waves=2))
+    assert ((first[wanted] >= 5) & (first[wanted] <= 6)).all()
+    assert ((second[wanted] >= 13) & (second[wanted] <= 15)).all()
+    others = second[~wanted]
+    assert (((others >= 1) & (others <= 13)) | ((others >= 15) & (others <= 100))).all()
+    assert (others < 13).mean() == pytest.approx(12 / 97, abs=0.025)
+    assert not (((first[~wanted] > 5) & (first[~wanted] < 6)).any())
+    assert abs(np.corrcoef(first[~wanted], second[~wanted])[0, 1]) < 0.1
+
+
+def test_two_waves_are_the_sum_of_sines_with_2_pi_and_a_phase_of_their_own():
+    task = Sines("high", waves=2)
+    batch = task.batch(0, "train", 1, 0, 8)
+    assert 1.2 < batch.samples.x.abs().max() <= 2
+    b = int(batch.y.argmax())
+    t, x = times(batch, b), values(batch, b)
+    errors = []
+    for one in np.linspace(5, 6, 41):
+        for two in np.linspace(13, 15, 41):
+            angles = 2 * np.pi * t[:, None] / np.array([one, two])
+            design = np.concatenate([np.sin(angles), np.cos(angles)], 1)
+            fit, *_ = np.linalg.lstsq(design, x, rcond=None)
+            errors.append(np.abs(design @ fit - x).max())
+    # With periods in the target ranges two sines fit; without 2 pi they would be six times as long.
+    assert min(errors) < 0.2
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"condition": "slow"}, "condition must be one of 'standard', 'high', 'asynchronous', got 'slow'"),
+        ({"periods": "mine"}, "periods must be one of 'paper', 'authors', got 'mine'"),
+        ({"waves": 3}, "waves must be 1 or 2, got 3"),
+        ({"points": (9, 3)}, "points needs low <= high"),
+        ({"points": (0, 3)}, "points must be at least 1, got 0"),
+        ({"duration": (0.0, 3.0)}, "duration's low end must be in"),
+    ],
+)
+def test_settings_without_meaning_are_named(wrong, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        Sines(**wrong)
+
+
+def test_an_unknown_split_and_an_empty_batch_are_refused():
+    with pytest.raises(ValueError, match="split must be one of 'train', 'test', got 'valid'"):
+        Sines().batch(0, "valid", 1, 0, 4)
+    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
+        Sines().batch(0, "train", 1, 0, 0)

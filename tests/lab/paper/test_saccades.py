@@ -1,0 +1,57 @@
+"""Figure 5: its recording, and what is drawn of it."""
+
+import shutil
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from phased_lab.paper.saccades import EXPERIMENT, compute
+from phased_lab.paper.saccades.figure import draw_saccades
+
+mpl.use("agg")
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """A place without data."""
+    monkeypatch.setenv("PHASED_DATA", str(tmp_path))
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_without_data_two_rings_are_simulated_and_the_figure_says_so(tmp_path):
+    shown = compute.run()
+    assert shown.origin == "simulated recording of two rings"
+    assert 1000 < len(shown.recording) < 10_000
+    assert shown.frame.sum() == len(shown.recording)
+    assert shown.frame.shape == (34, 34)
+    words = "\n".join(text.get_text() for text in draw_saccades(shown).findobj(mpl.text.Text))
+    assert "Simulated recording of two rings" in " ".join(words.split())
+    drawn = EXPERIMENT.draw(tmp_path)
+    assert {file.name for file in drawn.files} == {"saccades.png", "saccades.svg"}
+    assert drawn.finding.startswith("Simulated recording of two rings: ")
+
+
+def test_a_real_recording_of_an_8_is_taken_where_there_is_one(data_folder):
+    shown = compute.run()
+    assert shown.origin == "real recording number 9 of N-MNIST"
+    assert len(shown.recording) == 28
+    (data_folder / "nmnist").rename(data_folder / "elsewhere")
+    assert compute.run().origin == "simulated recording of image number 9 of MNIST"
+
+
+def test_real_recordings_without_an_8_are_not_needed(data_folder):
+    shutil.rmtree(data_folder / "nmnist" / "Train" / "8")
+    assert compute.run().origin == "simulated recording of image number 9 of MNIST"
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_figure_has_every_event_and_the_whole_path():
+    shown = compute.run()
+    figure = draw_saccades(shown)
+    path, frame, space = figure.axes
+    drawn = np.concatenate([line.get_xydata() for line in path.get_lines()])
+    assert {tuple(place) for place in shown.path} == {tuple(place) for place in drawn}
+    np.testing.assert_array_equal(frame.images[0].get_array(), shown.frame)
+    assert sum(len(dots._offsets3d[0]) for dots in space.collections) == len(shown.recording)
