@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 from contextlib import nullcontext
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import get_args, get_type_hints
 from unittest import mock
@@ -139,10 +140,12 @@ def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_l
 
 
 def test_an_empty_name_is_refused_by_every_command_for_every_path():
+    commands = {command.callback.__name__: command.callback for command in app.registered_commands}
+    commands |= {entry.name: entry.load().callback for entry in entry_points(group="phased.commands")}
     tried = 0
-    for command in app.registered_commands:
-        name, arguments = command.callback.__name__, 0
-        for hint in get_type_hints(command.callback, include_extras=True).values():
+    for name, command in commands.items():
+        arguments = 0
+        for hint in get_type_hints(command, include_extras=True).values():
             what, *about = get_args(hint) or (hint,)
             if "Path" in str(what):
                 option = [about[0].default] if isinstance(about[0], OptionInfo) else ["x"] * arguments
