@@ -25,6 +25,7 @@ SIZES = [
     for value, error, expected, got in [
         (0, ValueError, "at least 1", "0"),
         (-3, ValueError, "at least 1", "-3"),
+        (2**53 + 1, ValueError, r"at most 2\*\*53", r"9\.0072e\+15"),
         (2.0, TypeError, "an int", "float"),
         (True, TypeError, "an int", "bool"),
         ("3", TypeError, "an int", "str"),

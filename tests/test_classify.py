@@ -255,7 +255,9 @@ def test_a_long_recording_is_classified_with_a_warning(call, tmp_path):
 def test_a_picture_is_drawn_in_the_format_of_its_name(call, folder, tmp_path, suffix, begin):
     pytest.importorskip("matplotlib")
     out = tmp_path / "pictures" / f"three.{suffix}"
-    result = call("classify", folder / "3" / "00001.bin", "--picture", out)
+    given = tmp_path / os.fsdecode(b"$3$\xff.bin")
+    given.write_bytes((folder / "3" / "00001.bin").read_bytes())
+    result = call("classify", given, "--picture", out)
     assert result.exit_code == 0, result.output
     assert out.read_bytes().startswith(begin)
 

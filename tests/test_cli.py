@@ -369,6 +369,8 @@ def test_a_full_disk_fails_a_benchmark_without_a_traceback(call, tmp_path, monke
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert f"cannot write '{tmp_path / 'tasks.json'}': File too large" in result.output
+    result = call("bench", "tasks", "--json", tmp_path)
+    assert (result.exit_code, "must be a file to write, got a folder" in result.output) == (1, True)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -450,7 +452,7 @@ def test_a_file_in_the_place_of_a_runs_folder_fails_that_run_only(call, tmp_path
     result = call("run", "frequency", "--scale", "quick", "--seeds", 1, "--out", tmp_path)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert f"cannot write to the folder '{run.folder(tmp_path)}': it is a file. Move it away" in result.output
+    assert f"cannot write to the folder '{run.folder(tmp_path)}': it is no folder. Move it away" in result.output
     assert all(other.file(tmp_path).exists() for other in others)
 
 

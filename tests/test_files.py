@@ -120,9 +120,16 @@ def test_only_parts_of_phased_are_removed(tmp_path):
 def test_a_folder_that_is_a_file_is_named_with_the_cure(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
-        OSError, match=r"cannot write to the folder '.*file': it is a file. Move it away, or choose another folder"
+        OSError, match=r"cannot write to the folder '.*file': it is no folder. Move it away, or choose another folder"
     ):
         writable(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name, message", [("", "must have a name"), ("a\0b", "must be without null characters, got 'a.x00b'")])
+@pytest.mark.parametrize("call", [files.named, phased.PhasedLSTM(1, 1).save, phased.PhasedLSTM.load])
+def test_a_name_that_no_file_can_have_is_refused(name, message, call):
+    with pytest.raises(ValueError, match=message):
+        call(name)
 
 
 def test_a_seal_finds_every_bit_that_changes():

@@ -47,6 +47,8 @@ def size(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be an int, got {kind(value)}.")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}.")
+    if value > 2**53:
+        raise ValueError(f"{name} must be at most 2**53, got {as_float(value):g}.")
 
 
 def flag(name: str, value: Any) -> None:

@@ -49,6 +49,8 @@ def named(path: str | os.PathLike[str]) -> Path:
     if not os.fspath(path):
         raise ValueError("a file or folder must have a name, got an empty one. Name it.")
     place = Path(path)
+    if "\0" in str(place):
+        raise ValueError(f"a name must be without null characters, got '{printable(str(place))}'. Name another file or folder.")
     if ".." not in place.parts or place.parent.exists():
         return place
     if place.name == "..":  # while `new` does not exist, `new/../model` cannot be compared with other paths
@@ -71,10 +73,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text)
 
 
-def writable(folder: Path, room: int = 1, create: bool = True) -> Path:
+def writable(folder: Path, room: int = 1, create: bool = True, file: str = "") -> Path:
     """Return the folder. An OSError names it and the cure if `room` bytes cannot be written there.
 
-    The folder is created if it does not exist. Without `create` its nearest existing parent is tested instead.
+    The folder is created if it does not exist. Without `create` its nearest existing parent is tested instead, and that the names
+    below it, of folders and of the `file` to be written, are not too long.
     """
     try:
         place = folder
@@ -84,12 +87,17 @@ def writable(folder: Path, room: int = 1, create: bool = True) -> Path:
             place = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
             if not place.is_dir():
                 raise FileExistsError
-        with tempfile.TemporaryFile(dir=place) as file:
+            for name in (*folder.relative_to(place).parts, file):
+                with suppress(FileNotFoundError):
+                    (place / name).lstat()
+        with tempfile.TemporaryFile(dir=place) as tested:
             for left in range(room, 0, -CHUNK):
-                file.write(bytes(min(left, CHUNK)))
-            file.flush()
+                tested.write(bytes(min(left, CHUNK)))
+            tested.flush()
     except FileExistsError as error:
-        raise OSError(f"cannot write to the folder '{folder}': it is a file. Move it away, or choose another folder.") from error
+        raise OSError(
+            f"cannot write to the folder '{folder}': it is no folder. Move it away, or choose another folder."
+        ) from error
     except OSError as error:
         cure = "Make room there, or choose another" if full(error) else "Choose another"
         raise OSError(f"cannot write to the folder '{folder}': {reason(error)}. {cure} folder.") from error
@@ -124,7 +132,7 @@ def check_output(path: Path, inputs: Iterable[Path] = ()) -> None:
     """Raise an error, before any work, if a file cannot be written, is an input, or is directly in a folder that is an input."""
     place, replaced = destination(path)
     if replaced or not place.exists():
-        writable(place.parent, create=False)
+        writable(place.parent, create=False, file=place.name)
     elif not os.access(place, os.W_OK):
         raise OSError(f"cannot write '{path}': {os.strerror(errno.EACCES)}. Choose another file.")
     if place.exists() and not place.is_file():

@@ -121,7 +121,7 @@ class SavedModule(GatedModule):
             >>> torch.equal(again(x, time)[0], rnn(x, time)[0])
             True
         """
-        about, tensors = read(Path(file), cls.__name__)
+        about, tensors = read(files.named(file), cls.__name__)
         # Constant gates, and weights on meta: nothing is drawn, so torch's generator stays where it is.
         settings: dict[str, Any] = {name: about[name] for name in SETTINGS} | {"period": 1.0, "shift": 0.0, "ratio_on": 1.0}
         layer = cls(**settings, backend=backend, device="meta", dtype=tensors["weight_ih_l0"].dtype)

@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 from contextlib import nullcontext
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import get_args, get_type_hints
 from unittest import mock
@@ -139,10 +140,12 @@ def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_l
 
 
 def test_an_empty_name_is_refused_by_every_command_for_every_path():
+    commands = {command.callback.__name__: command.callback for command in app.registered_commands}
+    commands |= {entry.name: entry.load().callback for entry in entry_points(group="phased.commands")}
     tried = 0
-    for command in app.registered_commands:
-        name, arguments = command.callback.__name__, 0
-        for hint in get_type_hints(command.callback, include_extras=True).values():
+    for name, command in commands.items():
+        arguments = 0
+        for hint in get_type_hints(command, include_extras=True).values():
             what, *about = get_args(hint) or (hint,)
             if "Path" in str(what):
                 option = [about[0].default] if isinstance(about[0], OptionInfo) else ["x"] * arguments
@@ -159,9 +162,12 @@ def test_an_empty_name_is_refused_by_every_command_for_every_path():
         (("new/m", "--missing", "HR=nan"), "finite number, such as Height=-1, got 'HR=nan'"),
         (("new/m", "--missing", "Height=tall"), "--missing must be NAME=NUMBER or NUMBER"),
         (("new/m", "--seed", "-1"), "--seed"),
-        (("new/m", "--checkpoint", "t.csv"), "cannot write to the folder 't.csv': it is a file"),
+        (("new/m", "--checkpoint", "t.csv"), "cannot write to the folder 't.csv': it is no folder"),
         (("new/m", "--checkpoint", "foreign"), "'foreign/epochs.ndjson' must be the log of a training"),
         (("t.csv/m",), "cannot write to the folder 't.csv/m'"),
+        ((f"new/{256 * 'm'}",), "File name too long. Choose another folder."),
+        (("new/m", "--checkpoint", f"new/{256 * 'c'}"), "File name too long. Choose another folder."),
+        (("new/m", "--checkpoint", "taken"), "'taken/all/checkpoint.pt' is damaged, or not a checkpoint"),
         (("taken",), "got one with 'model.safetensors'"),
         (("new/m", "--labels", "\udcff.csv"), "must be UTF-8"),
     ],
@@ -169,8 +175,9 @@ def test_an_empty_name_is_refused_by_every_command_for_every_path():
 def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     table(tmp_path)
-    for path in ("taken/model.safetensors", "foreign"):
+    for path in ("taken/model.safetensors", "taken/all", "foreign"):
         Path(path).mkdir(parents=True)
+    Path("taken/all/checkpoint.pt").write_text("mine")
     Path("foreign/epochs.ndjson").write_text('{"mine": 1}\n')
     before = state(tmp_path)
     with mock.patch("phased.estimator.Events.read_with_times", side_effect=AssertionError("the table was read")):

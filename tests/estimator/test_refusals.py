@@ -66,6 +66,8 @@ def test_text_is_no_number_and_infinity_no_target():
         ({"device": None}, TypeError, "device must be 'auto', 'cpu' or 'cuda', got NoneType"),
         ({"random_state": -1}, ValueError, "random_state must be None, a RandomState or a seed from 0 to .*, got -1"),
         ({"updates": 1e-6}, ValueError, "updates must be at least 0.000.*, one update of one unit in the .* steps"),
+        ({"units": 10**6}, ValueError, "units must be at most 65536"),
+        ({"checkpoint": "a\0b"}, ValueError, "a name must be without null characters"),
         ({"class_weight": 3}, TypeError, "class_weight must be None, 'balanced' or a dict"),
     ],
 )

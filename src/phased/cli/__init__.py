@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -18,6 +19,7 @@ def main() -> None:
         try:
             app()
         finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C does not disturb the end of Python
             if sys.stdout is not None:
                 sys.stdout.flush()
     except ModuleNotFoundError as error:

@@ -17,6 +17,9 @@ WORDS = {
     "Read it with like= and unit=.": "Convert the times.",
     "Read X with like=, the Events of the training.": "Leave the others out with --drop.",
     "larger budget (updates)": "larger --updates",
+    "y must ": "targets must ",
+    "X must ": "the table must ",
+    "Leave out such sequences.": "Leave them out of the labels, with --labelled.",
     f" {INDEX}": "",
 }
 """Cures that name Python objects, and the same in the words of the commands."""

@@ -34,12 +34,10 @@ class Errors(Console):
 
 
 @contextmanager
-def plain_errors(
-    when_stopped: str = "", worded: Callable[[str], str] = str, terminated: int = STOPPED
-) -> Iterator[list[signal.Signals]]:
+def plain_errors(when_stopped: str = "", worded: Callable[[str], str] = str) -> Iterator[list[signal.Signals]]:
     """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, `worded` for the command, and exit.
 
-    Yields the SIGTERM that has come, in a list. `terminated` is the exit status for it.
+    Yields the SIGTERM that has come, in a list.
     """
     came: list[signal.Signals] = []
     try:
@@ -52,7 +50,7 @@ def plain_errors(
             raise  # of the standard output, since errors of files have their name
         fail(worded(str(error)))
     except KeyboardInterrupt:
-        fail(f"stopped. {when_stopped}".strip(), terminated if came else STOPPED)
+        fail(f"stopped. {when_stopped}".strip(), TERMINATED if came else STOPPED)
 
 
 @contextmanager

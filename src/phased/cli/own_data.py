@@ -101,10 +101,10 @@ def fit(
     how = estimate.Table(id, time, variable, value, unit, tuple(static or ()), tuple(missing or ()), merge, tuple(drop or ()))
     again = AGAIN if checkpoint is None else CONTINUES
     stopped = f"There is no model yet, and '{out}' is as it was. {again}"
-    with plain_errors(stopped, as_options, TERMINATED) as came, plain_warnings(Errors(), as_options):
+    with plain_errors(stopped, as_options) as came, plain_warnings(Errors(), as_options):
         chosen = estimate.Labels(labels, labels_id, target, labels_time, labelled)
         report, place = estimate.fit(table, chosen, out, how, task, options)
-    with plain_errors(f"The model is in '{place}'.", terminated=TERMINATED):
+    with plain_errors(f"The model is in '{place}'."):
         Console().print(f"{report}\n  {place}", soft_wrap=True, markup=False, highlight=False)
         if report.interrupted:
             kept = "" if place == out else f" The finished model in '{out}' is as it was."

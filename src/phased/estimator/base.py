@@ -24,7 +24,6 @@ from phased.estimator.needs import require
 from phased.estimator.network import CELLS, Network
 from phased.estimator.objective import Objective
 from phased.estimator.optimiser import Optimiser
-from phased.estimator.ragged import EXACT
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.splits import split
@@ -344,12 +343,10 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
         """A TypeError or ValueError that names the parameter."""
         for name in ("units", "epochs", "patience", *(["batch_size"] if self.batch_size is not None else [])):
             check.size(name, getattr(self, name))
-            if getattr(self, name) > EXACT:
-                raise ValueError(f"{name} must be at most 2**53, got {check.as_float(getattr(self, name)):g}.")
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"checkpoint must be a folder or None, got {check.kind(self.checkpoint)}.")
-        if self.checkpoint is not None and not os.fspath(self.checkpoint):
-            raise ValueError("checkpoint must be a folder or None, got an empty name.")
+        if self.checkpoint is not None:
+            files.named(self.checkpoint)
         if self.units > MOST:
             raise ValueError(f"units must be at most {MOST}, got {check.as_float(self.units):g}. Choose fewer units.")
         check.number("learning_rate", self.learning_rate, low=0.0, low_open=True, high=LARGEST_RATE)

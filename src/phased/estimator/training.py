@@ -127,6 +127,7 @@ def check_checkpoint(folder: Path, inputs: Iterable[Path] = ()) -> None:
             files.check_output(place / name, inputs)
             if (place / name).exists() and not (place / name).is_file():
                 raise ValueError(f"'{place / name}' must be a regular file, which is read and written. Name another folder.")
+        load_checkpoint(place / CHECKPOINT)
         check_log(place)
 
 

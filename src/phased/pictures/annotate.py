@@ -26,8 +26,8 @@ def plain(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Escape dollar signs, between which matplotlib would typeset a formula."""
-    return text.replace("$", r"\$")
+    """Escape dollar signs, between which matplotlib would typeset a formula, and bytes of names that are not UTF-8."""
+    return text.replace("$", r"\$").encode(errors="backslashreplace").decode()
 
 
 def panel(axes: Axes, letter: str, title: str) -> None:

@@ -27,7 +27,7 @@ def draw_confidence(recording: Recording, moments: Sequence[Moment], classes: Se
     above = figure.add_subplot(grid[0, 0])
     below = figure.add_subplot(grid[1, 0], sharex=above)
     _raster(above, recording)
-    above.set_title(f"{plain(name)}: {answer.label} ({answer.confidence:.1%})")
+    above.set_title(f"{plain(name)}: {plain(answer.label)} ({answer.confidence:.1%})")
     _frame(figure.add_subplot(grid[0, 1]), recording)
     _probabilities(below, moments, classes)
     caption(

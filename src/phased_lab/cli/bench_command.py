@@ -72,7 +72,8 @@ def bench(
         "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, beside),
         "estimators": lambda console, quick: made_up(console, quick, seeds, beside),
     }
-    beside = json if json is not None and files.destination(json)[1] else None  # a device has no files beside it
+    with plain_errors():
+        beside = json if json is not None and files.destination(json)[1] else None  # a device has no files beside it
     estimates = what in ("physionet", "estimators", "widths", "online", "reading")
     trains = estimates or what in ("tasks", "epoch", "lipreading")
     if what not in benches:

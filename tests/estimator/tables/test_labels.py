@@ -60,6 +60,7 @@ def test_a_target_may_be_repeated_in_every_row():
         ({"id": [7, 3, 5], "y": [1, None, 0]}, {}, r"each target must be known, got none at id 3 \(row 1 of the table\)"),
         ({"id": [7, 3, 5], "y": [1.0, float("nan"), 0]}, {}, "each target must be known, got none at id 3"),
         ({"id": [7, 3, 5], "y": ["a", "", "b"]}, {}, "each target must be known, got none at id 3"),
+        ({"id": [7, 3, 5], "y": [1.0, float("inf"), 0]}, {}, r"must be finite, got inf at id 3 \(row 1 of the table\)"),
         ({"id": [7, 3, 5, 7], "y": [1, 0, 1, 0]}, {}, "each sequence must have one 'y', got 1 and 0 at id 7 .*pass time="),
         ({"id": [7, 3, 5], "HR": [1, 0, 1]}, {}, r"must not be among the inputs, got 'HR'.*drop=\['HR'\]"),
         (

@@ -90,6 +90,7 @@ def test_a_text_variable_can_be_left_out():
         (LONG, {"missing": {"Height": -1}}, "missing must name variables of the table, got 'Height'"),
         (LONG, {"drop": ["c"]}, "drop must name variables of the table, got 'c'"),
         (WIDE, {"drop": ["c"]}, "drop must name variables of the table, got 'c'"),
+        (WIDE, {"static": ["a"], "drop": ["a"]}, "a variable must be either in static or in drop, got 'a' in both"),
         (WIDE, {"id": "time"}, "id and time must be two columns, got 'time' for both"),
         (WIDE, {"variable": ["time", "a"]}, "time and variable must be two columns, got 'time' for both"),
         (LONG, {"value": "id"}, "id and value must be two columns, got 'id' for both"),

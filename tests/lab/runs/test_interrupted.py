@@ -106,7 +106,7 @@ def test_sigterm_stops_the_command_as_ctrl_c_does_and_the_same_command_goes_on(t
     workers = psutil.Process(parent.pid).children(recursive=True)
     parent.send_signal(signal.SIGTERM)
     _, told = parent.communicate(timeout=60)
-    assert parent.returncode == 130
+    assert parent.returncode == 143
     assert "stopped. Finished runs are kept, and the same command continues with the others." in told
     assert "Traceback" not in told
     assert left(workers) == []

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
+from io import SEEK_CUR, SEEK_END, BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +40,38 @@ class Kinds(NamedTuple):
 
 def content(path: Path) -> Path | bytes:
     """Return the path, or the content of a file that polars does not decompress itself."""
+    if path.suffix.lower() == ".zst":
+        check_end(path)
     return lzma.decompress(path.read_bytes()) if path.suffix.lower() == ".xz" else path
+
+
+def check_end(path: Path) -> None:
+    """Raise an OSError for Zstandard frames (RFC 8878) that are cut off: polars reads them as far as they go."""
+    with path.open("rb") as file:
+
+        def number(size: int) -> int:
+            return int.from_bytes(file.read(size), "little")
+
+        end = file.seek(0, SEEK_END)
+        file.seek(0)
+        while file.tell() < end:
+            magic, block = number(4), 0
+            if magic >> 4 == 0x184D2A5:  # a frame without data
+                file.seek(number(4), SEEK_CUR)
+            elif magic == 0xFD2FB528:
+                about = number(1)
+                single = about >> 5 & 1
+                file.seek(1 - single + (0, 1, 2, 4)[about & 3] + (single, 2, 4, 8)[about >> 6], SEEK_CUR)
+                while not block & 1:
+                    if file.tell() >= end:
+                        raise OSError("unexpected end of file")
+                    block = number(3)
+                    file.seek(1 if block >> 1 & 3 == 1 else block >> 3, SEEK_CUR)
+                file.seek(4 * (about >> 2 & 1), SEEK_CUR)
+            else:
+                raise OSError("no Zstandard frame")
+        if file.tell() > end:
+            raise OSError("unexpected end of file")
 
 
 def separator(source: Path | bytes) -> str:

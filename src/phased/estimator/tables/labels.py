@@ -59,6 +59,8 @@ def read_labels(
     sequence = _sequence_of(events, read_ids(rows))
     column = _without_blanks(table.frame[name])
     present = _present(column)
+    for row in column.is_infinite().arg_true() if column.dtype.is_float() else ():
+        raise ValueError(f"a target must be finite, got {column[row]} at {rows.where(row)}. Correct or remove it.")
     if not partial:
         _refuse_strangers(rows, np.where(present, sequence, 0), time)
     if time is not None:

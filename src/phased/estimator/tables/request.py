@@ -69,6 +69,8 @@ def make_request(
     for name, given in (("static", static), ("drop", drop)):
         if isinstance(given, str) or not isinstance(given, Iterable | None):
             raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+    for name in sorted({*(static or ())} & {*drop}):
+        raise ValueError(f"a variable must be either in static or in drop, got {name!r} in both. Leave it out of one.")
     named = None if unit is None else unit_name(unit)
     if settings is None:
         return Request(named, None if static is None else tuple(static), by_name(missing), merge, tuple(drop), None)
