@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 import vl_convert
@@ -14,9 +14,9 @@ import vl_convert
 from phased.files import write_whole
 from phased.pictures.style import INK, QUIET
 
-WIDTH = 640  # of the charts of a picture together, in pixels; the page sets its own
+WIDTH = 700  # of the charts of a picture together, in pixels; the page sets its own
 HEIGHT = 260
-SCALE = 2.5  # pixels of a PNG for each pixel of the chart
+SCALE = 2.2  # pixels of a PNG for each pixel of the chart
 DIGITS = 4  # significant digits of drawn numbers; few, to keep the page small
 AXIS = 65  # pixels for the labels of a vertical axis
 
@@ -34,9 +34,19 @@ def theme() -> Any:
         "axisX": {"grid": False},
         "header": text | {"labelAnchor": "start", "labelFontSize": 13},
         "title": {"anchor": "start", "fontSize": 14, "color": INK, "subtitleColor": QUIET, "subtitleFontSize": 11, "offset": 10},
-        "legend": text | {"title": None, "orient": "top", "labelLimit": WIDTH, "symbolSize": 140, "padding": 4},
+        "legend": text
+        | {"title": None, "orient": "top", "labelLimit": WIDTH, "symbolSize": 140, "symbolOpacity": 1, "padding": 4},
     }
     return {"config": config}
+
+
+class Figure(NamedTuple):
+    """A chart, its name in file names and URLs, and what is said above it."""
+
+    name: str
+    title: str
+    note: str
+    chart: alt.TopLevelMixin
 
 
 def data(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -56,7 +66,7 @@ def colours(kinds: Mapping[str, str], **legend: Any) -> alt.Color:
 
 def finished(chart: alt.TopLevelMixin, description: str, labels: Sequence[str] = (), renderer: str = "svg") -> alt.TopLevelMixin:
     """The chart with as many columns of its legend as have room; on the page the width decides, by `usermeta.entry`."""
-    entry = 45 + 7 * max(map(len, labels), default=0)  # pixels of an entry of the legend
+    entry = 26 + round(5.6 * max(map(len, labels), default=0))  # pixels of an entry of the legend
     usermeta = {"entry": entry, "embedOptions": {"renderer": renderer, "actions": False}}
     made: Any = chart
     done: alt.TopLevelMixin = made.properties(description=description, usermeta=usermeta).configure_legend(
