@@ -138,7 +138,7 @@ def draw_curves(
     # Fewer than ten epochs have a tick each. Vega's default would add fractions.
     ticks = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=6)
     y = alt.Y(
-        "mean:Q", title=", ".join(filter(None, (title, about.tested))), scale=scale, axis=alt.Axis(format="~g", tickCount=6)
+        "mean:Q", title=", ".join(filter(None, (title, about.tested))), scale=scale, axis=alt.Axis(format="~r", tickCount=6)
     )
     dashes = {look.label: list(look.dash) for look in kinds}
     labels = list(dashes)
@@ -271,7 +271,7 @@ def draw_raster(group: Group) -> Figure:
         alt.Chart(data(rows))
         .transform_filter("datum.w == when")
         .transform_calculate(end=f"datum.t + {gap:g}", above="datum.u + 1")
-        .mark_rect()
+        .mark_rect(clip=True)
         .encode(
             x=over(clock),
             x2="end:Q",

@@ -64,8 +64,8 @@ def paper_table(section: Sequence[Group]) -> Table | None:
             cells.append(measured(values, about.metric, row.quantity))
             cells += [printed(row.paper.get(kind.name), about.metric, row.quantity)] if kind.name in compared else []
         rows.append(cells)
-    note = f"{SPREAD.capitalize()}, beside the paper's numbers. {seeds_note(shown)}."
-    return Table(head, rows, about.number or about.title, note, grouped=headed)
+    note = f"{SPREAD.capitalize()}. {seeds_note(shown)}."
+    return Table(head, rows, "Beside the paper's numbers", note, grouped=headed)
 
 
 def further_tests(section: Sequence[Group]) -> Table | None:
