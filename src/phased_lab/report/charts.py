@@ -76,7 +76,7 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
     base = alt.Chart(data(rows)).encode(opacity=picked(), tooltip=[*tips, "seeds:Q"], **beside)
     mean = alt.Y("mean:Q", title="test accuracy (%)", scale=scale)
     chart = alt.layer(
-        level(chance, scale, alt.Chart(data([{}]))),
+        level(chance, scale, alt.Chart(data([{"level": chance}]))),
         base.mark_bar().encode(y=mean, y2=alt.Y2Datum(chance), color=coloured(kinds, symbolType="square")),
         base.mark_tick(color=INK, thickness=2).encode(y="paper:Q").transform_filter("isValid(datum.paper)"),
         base.mark_rule(color=INK, strokeWidth=1.2).encode(y="low:Q", y2="high:Q"),

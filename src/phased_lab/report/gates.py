@@ -12,7 +12,7 @@ from phased.gate import TimeGate
 from phased_lab.runs.record import Gates
 
 Array = NDArray[np.float64]
-MOST_UNITS = 250  # in a figure: more could not be distinguished
+MOST_UNITS = 150  # in a figure: more could not be distinguished
 
 
 def openness(gates: Gates, time: Array) -> Array:

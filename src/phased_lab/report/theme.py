@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import altair as alt
+import polars as pl
 import vl_convert
 
 from phased.files import write_whole
@@ -19,6 +20,9 @@ HEIGHT = 260
 SCALE = 2.2  # pixels of a PNG for each pixel of the chart
 DIGITS = 4  # significant digits of drawn numbers; few, to keep the page small
 AXIS = 65  # pixels for the labels of a vertical axis
+
+
+alt.data_transformers.disable_max_rows()
 
 
 @alt.theme.register("phased", enable=True)
@@ -49,9 +53,11 @@ class Figure(NamedTuple):
     chart: alt.TopLevelMixin
 
 
-def data(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def data(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """Rows as the data of a chart: numbers with few digits, and None for those that are not finite."""
-    return {"values": [{name: short(v) if isinstance(v, float) else v for name, v in row.items()} for row in rows]}
+    # Altair copies lists of rows whenever a chart is changed, and a frame never.
+    fewer = [{name: short(v) if isinstance(v, float) else v for name, v in row.items()} for row in rows]
+    return pl.DataFrame(fewer, infer_schema_length=None)
 
 
 def short(value: float) -> float | None:
