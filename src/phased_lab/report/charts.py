@@ -270,8 +270,8 @@ def draw_raster(group: Group) -> Figure:
     raster = (
         alt.Chart(data(rows))
         .transform_filter("datum.w == when")
-        .transform_calculate(end=f"datum.t + {gap:g}", above="datum.u + 1")
-        .mark_rect(clip=True)
+        .transform_calculate(end=f"min(datum.t + {gap:g}, {clock.time[-1]})", above="datum.u + 1")
+        .mark_rect()
         .encode(
             x=over(clock),
             x2="end:Q",
