@@ -63,7 +63,8 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
     # The outer padding keeps a few bars narrow on a wide page.
     padded = alt.Scale(paddingInner=0.2, paddingOuter=max(0.2, 0.8 - 0.2 * len(conditions)))
     words = alt.Axis(labelAngle=0, labelExpr="split(datum.label, ', ')", ticks=False)
-    scale = alt.Scale(domain=[min(chance, *(seed["test"] for seed in seeds if np.isfinite(seed["test"]))) - 2, 102], nice=False)
+    lowest = min([chance, *(seed["test"] for seed in seeds if np.isfinite(seed["test"]))]) - 2
+    scale = alt.Scale(domain=[lowest, 102], nice=False)
     beside: Row = {
         "x": alt.X("condition:N", sort=conditions, title=None, axis=words, scale=padded),
         "xOffset": alt.XOffset("label:N", sort=labels, scale=alt.Scale(paddingInner=0.1)),
@@ -79,7 +80,10 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
         level(chance, scale, alt.Chart(data([{"level": chance}]))),
         base.mark_bar().encode(y=mean, y2=alt.Y2Datum(chance), color=coloured(kinds, symbolType="square")).add_params(PICK),
         base.mark_tick(color=INK, thickness=2).encode(y="paper:Q").transform_filter("isValid(datum.paper)"),
-        base.mark_rule(color=INK, strokeWidth=1.2).encode(y="low:Q", y2="high:Q"),
+        base.mark_rule(color=INK, strokeWidth=1.2)
+        .transform_calculate(bottom=f"max(datum.low, {lowest})", top="min(datum.high, 102)")
+        .transform_filter("isValid(datum.high)")
+        .encode(y="bottom:Q", y2="top:Q"),
         alt.Chart(data(seeds))
         .mark_circle(size=16, color="white", stroke=INK, strokeWidth=0.7, opacity=1)
         .encode(y="test:Q", tooltip=["label:N", "condition:N", "seed:Q", alt.Tooltip("test:Q", title="%")], **beside),

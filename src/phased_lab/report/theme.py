@@ -17,7 +17,7 @@ from phased.pictures.style import INK, QUIET
 
 WIDTH = 700  # of the charts of a picture together, in pixels; the page sets its own
 HEIGHT = 260
-SCALE = 2.2  # pixels of a PNG for each pixel of the chart
+SCALE = 2.0  # pixels of a PNG for each pixel of the chart
 DIGITS = 4  # significant digits of drawn numbers; few, to keep the page small
 AXIS = 65  # pixels for the labels of a vertical axis
 
