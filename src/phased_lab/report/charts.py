@@ -39,7 +39,7 @@ def figures(section: Sequence[Group]) -> Iterator[Figure]:
         yield draw_updates(settings)
     gated = [group for group in shown if any(run.after is not None for run in group.records)]
     if "gates" in charts and gated:
-        # The last condition is the hardest in every experiment so far. Of its groups the first is shown at the beginning.
+        # The last condition is the hardest in every experiment so far. Its first group is the default choice.
         first = next(group for group in gated if group.condition == gated[-1].condition)
         yield draw_gates(gated, gated.index(first))
         yield draw_raster(first)
@@ -217,7 +217,7 @@ def draw_updates(groups: Sequence[Group]) -> Figure:
 
 
 def draw_gates(groups: Sequence[Group], first: int) -> Figure:
-    """The periods of every unit of every seed before and after training, and its open ratio after, of the group chosen."""
+    """Periods and open ratios of every unit of every seed before and after training, with a choice of the group."""
     rows: list[Row] = []
     for index, group in enumerate(groups):
         for run in group.records:
@@ -297,7 +297,7 @@ def draw_raster(group: Group) -> Figure:
 
 
 def open_units(gates: Gates, clock: Clock) -> list[Row]:
-    """The open units u at every sample t, and how far they are open; keys of one letter keep the page small."""
+    """Return a row (time t, unit u, openness k) for every update. Keys of one letter keep the page small."""
     units = some_units(gates)
     shown = of_units(gates, units)
     k = openness(shown, clock.time)
@@ -337,7 +337,7 @@ PICK = alt.selection_point(name="pick", fields=["label"], bind="legend", toggle=
 
 
 def picked(shown: float = 1.0, faded: float = 0.15) -> Any:
-    """The opacity of marks whose label is picked in the legend, and of the others."""
+    """Return an opacity of `shown` for labels picked in the legend, and `faded` for the other labels."""
     return alt.when(PICK).then(alt.value(shown)).otherwise(alt.value(faded))
 
 
