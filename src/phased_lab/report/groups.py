@@ -122,11 +122,6 @@ class Group:
         return any(record.updates is not None for record in self.records)
 
     @property
-    def epochs(self) -> int:
-        """The largest number of epochs of its runs."""
-        return max(record.curve[-1].epoch for record in self.records)
-
-    @property
     def test(self) -> Spread:
         """The test metric after training (`Record.test`)."""
         return spread(record.test for record in self.records)
