@@ -10,15 +10,18 @@ from rich.table import Table as RichTable
 
 
 class Table(NamedTuple):
-    """Rows of text under a head; the first column names the row, and numbers are at the right of the others."""
+    """Rows of text under a head. The first column names the row, and the other columns are right-aligned."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
+    note: str = ""
+    grouped: bool = False  # whether the first column is a heading of the rows that follow each other with it
 
-    def markdown(self) -> str:
-        """For a page in Markdown; cells that are not to be taken literally are escaped by the caller's `literal`."""
-        lines = ["".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (self.head, *self.rows)]
+    def markdown(self, literally: bool = False) -> str:
+        """Return the table in Markdown. `literally` escapes special characters of Markdown in the rows."""
+        rows = [[*map(literal, row)] for row in self.rows] if literally else self.rows
+        lines = ["".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (self.head, *rows)]
         return "\n".join([lines[0], "|" + "---|" * len(self.head), *lines[1:]])
 
     def to_rich(self) -> RichTable:

@@ -175,7 +175,7 @@ def check_picture(out: Path, paths: Sequence[Path], model: Path | None, options:
 
 def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:
     """Draw faces, sound, gates and words of a clip; the suffix of `out` selects the format."""
-    from phased_lab.report.drawing.lips import draw_clip
+    from phased_lab.lipreader.picture import draw_clip
 
     clip = prepare_clip(file, alignment_of(file, options.align), options.sense)
     spoken = reader.read(clip, options.sense)

@@ -1,4 +1,4 @@
-"""The openness of a trained network's units at sample times like those of its training data."""
+"""Openness of the units of a trained network at made-up sample times."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from phased.gate import TimeGate
-from phased_lab.report.groups import evenly
 from phased_lab.runs.record import Gates
 
 Array = NDArray[np.float64]
-MOST_UNITS = 250  # in a figure: more could not be distinguished
+MOST_UNITS = 150  # in a figure: more could not be distinguished
 
 
 def openness(gates: Gates, time: Array) -> Array:
@@ -23,7 +22,7 @@ def openness(gates: Gates, time: Array) -> Array:
 
 
 def is_open(gates: Gates, time: Array) -> NDArray[np.bool_]:
-    """Which units are updated at each time, (T, H), including those at phase 0, where the openness is 0."""
+    """Return a mask of the updated units at each time, (T, H). It includes units at phase 0 (openness 0)."""
     gate = _gate(gates)
     updated: NDArray[np.bool_] = (gate.phase(torch.from_numpy(time).unsqueeze(-1)) < gate.ratio_on).numpy()
     return updated
@@ -49,6 +48,11 @@ def some_units(gates: Gates) -> list[int]:
     return evenly(range(len(gates.period)), MOST_UNITS)
 
 
+def evenly(items: Sequence[int], most: int) -> list[int]:
+    """At most `most` evenly spaced items, including the first and the last."""
+    return [items[round(place)] for place in np.linspace(0, len(items) - 1, min(len(items), most))]
+
+
 def three_units(gates: Gates) -> list[int]:
     """The units with a short, a medium and a long period, of gates ordered by period."""
     last = len(gates.period) - 1
@@ -56,6 +60,6 @@ def three_units(gates: Gates) -> list[int]:
 
 
 def bends(time: Array, k: Array) -> tuple[Array, Array]:
-    """The points of a line at which its slope changes, and its ends; time and k are (T,)."""
+    """Return the ends of a line and the points with a change of slope. `time` and `k` are (T,)."""
     kept = np.r_[True, np.abs(np.diff(k, n=2)) > 1e-9, True]
     return time[kept], k[kept]
