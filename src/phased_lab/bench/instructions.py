@@ -25,6 +25,6 @@ def environment(instructions: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in NAMES} | variables(instructions)
 
 
-def held() -> dict[str, str]:
+def restricted_variables() -> dict[str, str]:
     """The variables that are set in this process, for the record of a measurement."""
     return {name: os.environ[name] for name in NAMES if name in os.environ}
