@@ -15,10 +15,13 @@ class Table(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
+    note: str = ""
+    grouped: bool = False  # whether the first column is a heading of the rows that follow each other with it
 
-    def markdown(self) -> str:
-        """For a page in Markdown; cells that are not to be taken literally are escaped by the caller's `literal`."""
-        lines = ["".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (self.head, *self.rows)]
+    def markdown(self, literally: bool = False) -> str:
+        """For a page in Markdown; `literally` escapes what Markdown would take as its own in the rows."""
+        rows = [[*map(literal, row)] for row in self.rows] if literally else self.rows
+        lines = ["".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (self.head, *rows)]
         return "\n".join([lines[0], "|" + "---|" * len(self.head), *lines[1:]])
 
     def to_rich(self) -> RichTable:

@@ -35,12 +35,6 @@ def panel(axes: Axes, letter: str, title: str) -> None:
     axes.set_title(rf"$\bf{{{letter}}}$  {title}")
 
 
-def beside(axes: Axes, height: float, text: str, colour: str = INK) -> None:
-    """Write a text to the right of the axes, at this height."""
-    across, offset = ("axes fraction", "data"), "offset points"
-    axes.annotate(text, (1.0, height), xycoords=across, xytext=(4, 0), textcoords=offset, va="center", color=colour)
-
-
 def distance(axes: Axes, start: float, end: float, height: float, label: str) -> None:
     """Mark the distance between two points of the x axis with a double arrow and a label below it."""
     arrow = {"arrowstyle": "<|-|>", "mutation_scale": 5, "linewidth": 0.7, "color": INK, "shrinkA": 0, "shrinkB": 0}

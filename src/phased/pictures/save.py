@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from pathlib import Path
 
@@ -33,13 +32,6 @@ def picture_format(path: Path) -> str:
     if form not in ONE_BY_ONE:
         raise ValueError(f"a picture's name must end in {', '.join(f'.{each}' for each in ONE_BY_ONE)}, got '{path.name}'.")
     return form
-
-
-def data_uri(figure: Figure) -> str:
-    """The figure as a PNG inside a URI, for a page without other files."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", metadata=FORMATS["png"])
-    return f"data:image/png;base64,{base64.b64encode(drawn.getvalue()).decode('ascii')}"
 
 
 def save_text(text: str, folder: Path, name: str) -> Path:

@@ -200,7 +200,7 @@ def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:
     """Draw faces, sound, gates and words of a clip; the suffix of `out` selects the format."""
     from phased.pictures.save import save_as
     from phased.pictures.style import styled
-    from phased_lab.report.drawing.lips import draw_clip
+    from phased_lab.lipreader.picture import draw_clip
 
     clip = prepare_clip(file, alignment_of(file, options.align), options.sense)
     with styled():

@@ -12,17 +12,16 @@ from rich.console import Console
 
 from phased.cli.errors import plain_warnings
 from phased_lab.report.drawing.growth import save_growth
-from phased_lab.report.drawing.pictures import save_pictures
 from phased_lab.report.drawing.speedup import save_speedup
-from phased_lab.report.html.page import save_page
-from phased_lab.runs.folder import Reading, read
+from phased_lab.report.html.page import save_report
+from phased_lab.runs.folder import read
 
 
 def report(console: Console, results: Path, out: Path) -> list[Path]:
     """Write figures and page, and return the files. Skipped files are named on the console and on the page."""
     with plain_warnings(console):
         reading = read(results)
-        files = save_report(reading, results, out)
+        files = save_report(reading.records, reading.skipped, results, out)
         for name, draw in (("cpu", save_growth), ("cuda", save_speedup)):
             bench = results / "bench" / f"{name}.json"
             if bench.exists():
@@ -39,8 +38,3 @@ def drawn(bench: Path, draw: Callable[[Any, Path], list[Path]], out: Path) -> li
     except (ValueError, KeyError, TypeError) as error:
         warnings.warn(f"'{bench}': skipped, it is not the file of a benchmark ({error!r}).", stacklevel=2)
         return []
-
-
-def save_report(reading: Reading, results: Path, out: Path) -> list[Path]:
-    """Write the page and the pictures of the records."""
-    return [save_page(reading, results, out), *save_pictures(reading.records, out)]

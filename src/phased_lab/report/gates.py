@@ -9,11 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from phased.gate import TimeGate
-from phased_lab.report.groups import evenly
 from phased_lab.runs.record import Gates
 
 Array = NDArray[np.float64]
-MOST_UNITS = 250  # in a figure: more could not be distinguished
+MOST_UNITS = 150  # in a figure: more could not be distinguished
 
 
 def openness(gates: Gates, time: Array) -> Array:
@@ -47,6 +46,11 @@ def of_units(gates: Gates, units: Sequence[int]) -> Gates:
 def some_units(gates: Gates) -> list[int]:
     """The units in a figure: all, or MOST_UNITS evenly spaced ones of a larger layer."""
     return evenly(range(len(gates.period)), MOST_UNITS)
+
+
+def evenly(items: Sequence[int], most: int) -> list[int]:
+    """At most `most` evenly spaced items, including the first and the last."""
+    return [items[round(place)] for place in np.linspace(0, len(items) - 1, min(len(items), most))]
 
 
 def three_units(gates: Gates) -> list[int]:

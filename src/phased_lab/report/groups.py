@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +18,7 @@ from phased_lab.runs.descriptor import Claim, Experiment
 from phased_lab.runs.record import Gates, Record, flat
 from phased_lab.runs.run import SCALES
 
-T = TypeVar("T")
 Array = NDArray[np.float64]
-
-# Settings that describe the machine, or repeat other fields of the record.
-NOT_COMPARED = {"seed", "seeds", "name", "experiment", "model", "condition", "scale", "device", "workers", "jobs", "threads"}
-
-# Of a learning curve: as fine as a figure can show, and few enough for the size of the page.
-MOST_POINTS = 2000
-
-# Ids of the page's own sections, which no section of results may have.
-NOT_A_KEY = {"charts", "cost", "leak", "missing", "runs", "skipped", "specs"}
 
 # Settings of networks with time gates under one condition, below which accuracy against updates is not drawn.
 FEWEST_SETTINGS = 3
@@ -110,7 +98,7 @@ class Group:
 
     @property
     def key(self) -> str:
-        """The section's name in file names and URLs, before `keys` makes it unique: frequency, adding-quick."""
+        """The section's name in file names and URLs: frequency, adding-quick."""
         return names.slug("-".join(part for part in self.section if part not in {"paper", ""}))
 
     @property
@@ -171,9 +159,9 @@ class Group:
         return all(point.test_loss is not None for record in self.records for point in record.curve)
 
     def curve(self, field: str = "test") -> Curve:
-        """One field of the learning curve at the epochs that all seeds have; at most MOST_POINTS evenly spaced ones."""
+        """One field of the learning curve at the epochs that all seeds have."""
         runs = [{point.epoch: getattr(point, field) for point in record.curve} for record in self.records]
-        epochs = evenly(sorted(set.intersection(*(set(run) for run in runs))), MOST_POINTS)
+        epochs = sorted(set.intersection(*(set(run) for run in runs)))
         points = [spread(run[epoch] for run in runs) for epoch in epochs]
         columns = ([point.mean for point in points], [point.low for point in points], [point.high for point in points])
         return Curve(np.array(epochs, dtype=float), *(np.array(column, dtype=float) for column in columns))
@@ -189,24 +177,15 @@ def place_of(record: Record) -> GroupKey:
 
 def groups(records: Iterable[Record]) -> list[Group]:
     """Groups of records, ordered by experiment, condition and model; of repeated runs only the newest record counts."""
-    return gather(list(records), newest)
-
-
-def gather(records: Sequence[Record], of_a_seed: Callable[[Sequence[Record]], list[Record]] = list) -> list[Group]:
-    """Groups of records; `of_a_seed` selects from the records of one group and seed."""
-    places: defaultdict[GroupKey, list[Record]] = defaultdict(list)
-    for record in records:
-        places[place_of(record)].append(record)
+    newest = {(place_of(record), record.seed): record for record in sorted(records, key=lambda record: record.date)}
+    members: defaultdict[GroupKey, list[Record]] = defaultdict(list)
+    for place, seed in sorted(newest):
+        members[place].append(newest[place, seed])
     found = []
-    for (experiment, study, scale, data, model, condition, variant), members in places.items():
-        about = catalogue.experiment(experiment)
-        for words, same in apart(members):
-            seeds: defaultdict[int, list[Record]] = defaultdict(list)
-            for record in same:
-                seeds[record.seed].append(record)
-            picked = tuple(with_gates_of(about, record) for seed in sorted(seeds) for record in of_a_seed(seeds[seed]))
-            label = ", ".join(filter(None, (variant, words)))
-            found.append(Group(about, study, scale, data, model, condition, label, picked))
+    for (name, study, scale, data, model, condition, variant), runs in members.items():
+        about = catalogue.experiment(name)
+        shown = tuple(with_gates_of(about, record) for record in runs)
+        found.append(Group(about, study, scale, data, model, condition, variant, shown))
     return sorted(found, key=_order)
 
 
@@ -215,50 +194,6 @@ def with_gates_of(about: Experiment, record: Record) -> Record:
     units = about.units(record)
     before, after = (gates and Gates(*(values[units] for values in gates)) for gates in (record.before, record.after))
     return replace(record, before=before, after=after)
-
-
-def newest(records: Sequence[Record]) -> list[Record]:
-    """Of several records of one run the one with the latest date; the last one if dates are equal."""
-    return [max(enumerate(records), key=lambda numbered: (numbered[1].date, numbered[0]))[1]]
-
-
-def apart(members: Sequence[Record]) -> list[tuple[str, list[Record]]]:
-    """Records of one `place_of`, separated by their settings, each with a description of what differs.
-
-    Normally the settings are equal, and the description is empty. They differ in files of schema 1, which have no variant, and
-    where a user changed settings without changing the variant. A setting that some records lack does not separate them.
-    """
-    settings = [_compared_settings(record) for record in members]
-    values_of: defaultdict[str, set[str]] = defaultdict(set)
-    for one in settings:
-        for key, value in one.items():
-            values_of[key].add(frozen(value))
-    different = sorted(key for key, values in values_of.items() if len(values) > 1)
-    alike: defaultdict[str, list[Record]] = defaultdict(list)
-    words: dict[str, str] = {}
-    for record, one in zip(members, settings, strict=True):
-        values = {key: one.get(key) for key in different}
-        alike[frozen(values)].append(record)
-        words[frozen(values)] = names.settings(values)
-    return [(words[values], same) for values, same in alike.items()]
-
-
-def _compared_settings(record: Record) -> dict[str, Any]:
-    """The settings that are equal in all runs of a group."""
-    return {key: value for key, value in flat(record.settings).items() if key not in NOT_COMPARED}
-
-
-def frozen(value: Any) -> str:
-    """A value as a string, equal for equal values: 0 and 0.0 give the same."""
-
-    def plain(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {str(key): plain(inner) for key, inner in part.items()}
-        if isinstance(part, list | tuple):
-            return [plain(inner) for inner in part]
-        return float(part) if isinstance(part, int) and not isinstance(part, bool) else part
-
-    return json.dumps(plain(value), sort_keys=True, default=str)
 
 
 def _order(group: Group) -> tuple[Any, ...]:
@@ -284,11 +219,6 @@ def natural(text: str) -> list[tuple[int, float, str]]:
     # The split has numbers at odd indices. str.isdigit would not do: '²' is a digit to Python, and float('²') fails.
     parts = enumerate(re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text))
     return [(0, float(part), "") if place % 2 else (1, 0.0, part) for place, part in parts if part]
-
-
-def lowest(of: Iterable[Group]) -> float:
-    """The minimum test metric over all epochs and seeds; nan if none is finite."""
-    return min((float(low) for group in of for low in group.curve().low if math.isfinite(low)), default=math.nan)
 
 
 def main(of: Sequence[Group]) -> list[Group]:
@@ -341,23 +271,3 @@ def sections(of: Sequence[Group]) -> list[list[Group]]:
     for group in of:
         found.setdefault(group.section, []).append(group)
     return list(found.values())
-
-
-def keys(of: Sequence[Sequence[Group]]) -> list[str]:
-    """A unique name of each section, for file names and URLs; equal names, ignoring case, get a number."""
-    taken = set(NOT_A_KEY)
-    found = []
-    for section in of:
-        first = section[0].key
-        numbered = (f"{first}-{number}" for number in count(2))
-        key = next(key for key in chain([first], numbered) if key.casefold() not in taken)
-        taken.add(key.casefold())
-        found.append(key)
-    return found
-
-
-def evenly(items: Sequence[T], most: int) -> list[T]:
-    """At most `most` evenly spaced items, including the first and the last."""
-    if len(items) <= most:
-        return list(items)
-    return [items[place] for place in np.linspace(0, len(items) - 1, most).round().astype(int)]

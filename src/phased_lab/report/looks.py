@@ -1,4 +1,4 @@
-"""Label, colour and dash of a group of runs, the same in every figure and on the page."""
+"""Label, colour and dash of a group of runs, the same in every figure; and notes about groups."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from phased_lab.report import names
 from phased_lab.report.groups import Group, natural
 from phased_lab.runs.record import Record
 
-# Lengths of dashes and gaps, in points; the first is a solid line.
-DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.6), (1.4, 1.4), (6.0, 1.6, 1.4, 1.6))
+# Lengths of dashes and gaps, in pixels; the first is a solid line.
+DASHES: tuple[tuple[float, ...], ...] = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
 
 
 class Look(NamedTuple):
@@ -32,36 +32,23 @@ def colour(group: Group) -> str:
     return OTHERS[place % len(OTHERS)]
 
 
-def by_variant(groups: Sequence[Group]) -> list[Look]:
-    """One look per group: its model's colour, with a shade and a dash for each variant; the same for all conditions."""
-    found = []
-    among = {
-        model: sorted({group.variant for group in groups if group.model == model}, key=natural)
-        for model in {group.model for group in groups}
-    }
-    for group in groups:
-        variants = among[group.model]
-        place = variants.index(group.variant)
-        tones = shades(colour(group), len(variants))
-        found.append(Look(group.label, tones[place], DASHES[place % len(DASHES)]))
-    return found
+def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
+    """One look per group: a shade of its model's colour, and a dash, for each variant.
 
-
-def by_condition(groups: Sequence[Group]) -> list[Look]:
-    """One look per group: a shade of its model's colour for each condition, a dash for each variant."""
-    found = []
+    With `of_conditions`, where one figure has several conditions, each condition has a shade, and the labels name it.
+    """
     several = len({group.model for group in groups}) > 1
+    found = []
     for group in groups:
         same = [other for other in groups if other.model == group.model]
-        conditions, variants = (
-            _distinct([other.condition for other in same]),
-            sorted({other.variant for other in same}, key=natural),
-        )
-        tones = shades(colour(group), len(conditions))
+        variants = sorted({other.variant for other in same}, key=natural)
+        conditions = _distinct([other.condition for other in same])
+        tones = shades(colour(group), len(conditions if of_conditions else variants))
+        tone = tones[conditions.index(group.condition) if of_conditions else variants.index(group.variant)]
         about = group.experiment
         words = (about.label(group.model) if several else "", about.condition(group.condition, short=True), group.variant)
-        dash = DASHES[variants.index(group.variant) % len(DASHES)]
-        found.append(Look(", ".join(filter(None, words)), tones[conditions.index(group.condition)], dash))
+        label = ", ".join(filter(None, words)) if of_conditions else group.label
+        found.append(Look(label, tone, DASHES[variants.index(group.variant) % len(DASHES)]))
     return found
 
 
@@ -95,11 +82,6 @@ def full_name(group: Group, among: Sequence[Group]) -> str:
     """Model, variant, and the condition if the groups have several."""
     several = len({other.condition for other in among}) > 1
     return ", ".join(filter(None, (group.label, group.experiment.condition(group.condition, short=True) if several else "")))
-
-
-def label(group: Group) -> str:
-    """The variant for networks with time gates, model and variant for others."""
-    return group.variant or group.label if group.gated else group.label
 
 
 def _distinct(items: Sequence[str]) -> list[str]:

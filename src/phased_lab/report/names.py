@@ -1,35 +1,10 @@
-"""Settings, numbers and times as text."""
+"""Numbers, times and names as text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 LONGEST_SLUG = 80  # characters; a file name with its suffix may have 255
-
-
-def settings(found: Mapping[str, Any]) -> str:
-    """Settings as text, to distinguish runs whose records have the same variant."""
-    return ", ".join(setting(key.removeprefix("task."), value) for key, value in sorted(found.items()) if value is not None)
-
-
-def setting(key: str, value: Any) -> str:
-    """One setting as text."""
-    name = key.replace("_", " ").replace(".", " ")
-    if isinstance(value, bool):
-        learned = re.fullmatch(r"learn (.*)", name)
-        if learned:
-            return f"{learned[1]} {'learned' if value else 'fixed'}"
-        return name if value else f"no {name}"
-    return f"{name} {number(value)}"
-
-
-def number(value: Any) -> str:
-    """The value of a setting as short text."""
-    if isinstance(value, list | tuple):
-        return "(" + ", ".join(number(item) for item in value) + ")"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def rounded(value: float) -> str:

@@ -139,15 +139,6 @@ class Drawn(NamedTuple):
     finding: str
 
 
-class Illustration(NamedTuple):
-    """A figure of one example: its name in file names, a title, a note, and a matplotlib figure."""
-
-    name: str
-    title: str
-    note: str
-    figure: Any
-
-
 class Events(NamedTuple):
     """The events of one sequence: features (N, D) float32, and times (N,)."""
 
@@ -206,7 +197,6 @@ class Experiment:
     table: Sequence[Row] = ()  # a table of the paper: rows, with a column for each kind of network
     headings: str = "condition"  # what the headings of its rows name
     charts: Sequence[ChartName] = ("learning", "gates")
-    illustrate: Callable[[], Illustration] | None = None  # an example, shown with the results; always the same
     # `phased pack`: a model from a run's record, its state_dict and the folder of its data, "" for PHASED_DATA.
     pack: Callable[[Record, Any, str], Packed] | None = None
     curves_of: Sequence[str] = ()  # studies whose learning curves are drawn beside those of the paper's figure

@@ -1,10 +1,12 @@
-"""Folders of made-up records for the tests of the report."""
+"""The made-up results of every line and bar, and their report, for all tests of the report."""
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from records import everything, write
+from records import everything, reported, write
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +17,22 @@ def all_lines() -> list[dict]:
 @pytest.fixture(scope="session")
 def full_folder(tmp_path_factory, all_lines) -> Path:
     return write(tmp_path_factory.mktemp("results"), *all_lines)
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory, full_folder) -> SimpleNamespace:
+    """The files of the report about the full folder, and the text of its page."""
+    page, *pictures = reported(full_folder, tmp_path_factory.mktemp("report"))
+    return SimpleNamespace(page=page, pictures=pictures, text=page.read_text())
+
+
+@pytest.fixture(scope="session")
+def words():
+    """What a reader sees of a page, without charts and scripts."""
+    import html
+
+    def seen(page: str) -> str:
+        visible = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+        return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", visible)))
+
+    return seen

@@ -50,7 +50,7 @@ def merged(record: Record) -> slice:
 
 EXPERIMENT = Experiment(
     name="lipreading",
-    number="Figure 6",
+    number="Fig. 6",
     title="Lip reading with two sensors of different rates",
     place=60,
     studies=(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from phased_lab.paper.nmnist import runs
-from phased_lab.paper.nmnist.example import illustrate
 from phased_lab.paper.nmnist.pack import classifier_of
 from phased_lab.paper.nmnist.task import TRAINED
 from phased_lab.runs.descriptor import (
@@ -115,7 +114,6 @@ EXPERIMENT = Experiment(
     ),
     charts=("learning", "updates", "gates"),
     updates_of=("nmnist", "nmnist-ratios"),
-    illustrate=illustrate,
     pack=packed,
     clock=clock,
 )

@@ -3,52 +3,107 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
-import altair as alt
-import jinja2
 import vl_convert
 
 from phased.files import printable
 from phased.pictures.save import save_text
-from phased_lab.report import findings, names
-from phased_lab.report.groups import groups
-from phased_lab.report.html.blocks import Section
-from phased_lab.report.html.sections import sections
-from phased_lab.runs import catalogue
-from phased_lab.runs.folder import Reading
+from phased_lab.report import charts, findings, names, tables
+from phased_lab.report.groups import Group, groups, main
+from phased_lab.report.groups import sections as comparable
+from phased_lab.report.html import filled
+from phased_lab.report.looks import machines_note
+from phased_lab.report.theme import Figure, save, version
 from phased_lab.runs.record import Record
+from phased_lab.tables import Table
 
 NAME = "report.html"
 CITATION = "D. Neil, M. Pfeiffer, S.-C. Liu: Phased LSTM. NIPS 2016, arXiv:1610.09513"
+SPEED = "speed"  # the section of benchmarks, whose pictures have their own names
+QUICK = "Fewer epochs than in the paper: a first look, not a reproduction. The paper's numbers are for the paper's scale."
 
 
-def save_page(reading: Reading, results: Path, folder: Path) -> Path:
-    """Write `report.html` about the records read from `results`; missing runs are listed with their commands."""
-    return save_text(render(reading.records, reading.skipped, printable(results.as_posix())), folder, NAME)
+class Section(NamedTuple):
+    """One figure of the paper, or one question: its charts and tables in the order of the page."""
+
+    id: str
+    title: str
+    parts: Sequence[Figure | Table]
+    badges: Sequence[str] = ()
+    text: Sequence[str] = ()
+    apart: str = ""  # what distinguishes it from other sections of the same title
 
 
-def render(records: Sequence[Record], skipped: Sequence[str], folder: str = "results") -> str:
-    """The page about these records; `folder` is the output folder in its commands."""
+def save_report(
+    records: Sequence[Record], skipped: Sequence[str], results: Path, out: Path, benchmarks: Sequence[Figure] = ()
+) -> list[Path]:
+    """Write `report.html`, and each of its charts as PNG and SVG, into an existing folder, and return the files."""
+    shown = sections(records, benchmarks)
+    files = [save_text(render(shown, records, skipped, printable(results.as_posix())), out, NAME)]
+    for section in shown:
+        for part in section.parts:
+            if isinstance(part, Figure):
+                name = part.name if section.id == SPEED else f"{section.id}-{part.name}"
+                files += save(part.chart, out, name, f"{section.title}: {part.title[0].lower()}{part.title[1:]}", part.note)
+    return files
+
+
+def sections(records: Sequence[Record], benchmarks: Sequence[Figure] = ()) -> list[Section]:
+    """All sections of the page."""
     found = groups(records)
-    shown = sections(found, records, folder)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = files("phased_lab.report.html").joinpath("templates", "page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
+    shown = [of_results(section) for section in comparable(found)]
+    leaks = tables.leaks(found)
+    shown += [Section("leaks", "Training without a leak", [leaks])] if leaks.rows else []
+    shown += [Section(SPEED, "Speed", benchmarks)] if benchmarks else []
+    shown += [Section("costs", "What it cost", [tables.costs(records)])] if found else []
+    return shown
+
+
+def of_results(section: Sequence[Group]) -> Section:
+    """The section of groups that are compared in one figure."""
+    first, shown = section[0], main(section)
+    about, others = first.experiment, [group for group in section if group not in shown]
+    beyond = tables.results(others, beside_paper=False)._replace(title="Further runs") if others else None
+    parts = [
+        tables.paper_table(section), *charts.figures(section), tables.results(shown), beyond, tables.further_tests(section)
+    ]  # fmt: skip
+    seeds = sorted({len(group.records) for group in section})
+    counted = names.counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    machines = machines_note([record for group in section for record in group.records])
+    badges = filter(None, (f"{first.scale} scale", counted, first.data_words, machines))
+    text = [f"What the paper finds: {about.finding}"] if about.finding else []
+    text += [QUICK] if first.scale != "paper" else []
+    apart = ", ".join(filter(None, ("" if first.scale == "paper" else first.scale, first.data and first.data_words)))
+    return Section(first.key, about.heading, [part for part in parts if part is not None], [*badges], text, apart)
+
+
+def render(shown: Sequence[Section], records: Sequence[Record], skipped: Sequence[str] = (), folder: str = "results") -> str:
+    """The page of these sections; `folder` is the output folder in its commands."""
+    found = groups(records)
+    specs = {f"{section.id}-{part.name}": part.chart.to_dict() for section in shown for part in figures(section)}
+    return filled(
+        "page.html.j2",
         citation=CITATION,
         summary=summary(records),
-        missing=findings.missing(found, folder),
         sections=shown,
-        skipped=skipped,
+        runs=tables.runs(found),
         repeated=len(records) - sum(len(group.records) for group in found),
-        runs=[_run(record) for group in found for record in group.records],
         commands=sorted({record.command for record in records}),
-        charts=_charts(shown),
-        library=_library(),
+        missing=findings.missing(found, folder),
+        skipped=skipped,
+        # Every `<` is escaped, so that no text can end the script element.
+        specs=json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        library=library(),
     )
+
+
+def figures(section: Section) -> Iterable[Figure]:
+    """The charts of a section."""
+    return (part for part in section.parts if isinstance(part, Figure))
 
 
 def summary(records: Sequence[Record]) -> str:
@@ -57,32 +112,12 @@ def summary(records: Sequence[Record]) -> str:
         return "There are no results yet."
     dates = sorted({record.date for record in records})
     span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    machines = ", ".join(dict.fromkeys(record.device for record in records))
-    versions = ", ".join(sorted({f"phased {record.versions.get('phased', '?')}" for record in records}))
-    return f"{names.counted(len(records), 'result')} of {span}, made on {machines} with {versions}."
+    return f"{names.counted(len(records), 'result')} of {span}, made on {machines_note(records)}."
 
 
 @cache
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in the version of altair's charts, as one self-contained script."""
-    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    return _inside_script(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version))
-
-
-def _charts(shown: Sequence[Section]) -> str:
-    """The specifications of all charts by id; charts of one part share the data set `units`."""
-    parts = [part for section in shown for part in section.parts if part.charts]
-    specs = [{"units": part.units, "charts": {chart.id: chart.spec for chart in part.charts}} for part in parts]
-    # Every `<` is escaped, so that no text can end the script element.
-    return json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-
-
-def _inside_script(text: str) -> str:
-    """A script that cannot end its element early; these sequences occur only in strings, where the escapes are equivalent."""
-    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _run(record: Record) -> list[str]:
-    metric = catalogue.experiment(record.experiment).metric
-    test = f"{100 * record.test:.2f} %" if metric == "accuracy" else f"{record.test:.3g}"
-    return [record.name, record.scale, str(record.seed), test, names.seconds(record.wall), record.device, record.date]
+def library() -> str:
+    """Vega, Vega-Lite and Vega-Embed in the version of Altair's charts, as one script that cannot end its element early."""
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version())
+    # These sequences occur only in strings, where the escapes are equivalent.
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")

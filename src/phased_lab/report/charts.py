@@ -1,0 +1,352 @@
+"""The charts of results, each declared once: the page embeds them, and `phased report` writes them as PNG and SVG."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from phased.pictures.style import INK, QUIET, UNITS
+from phased_lab.report import names
+from phased_lab.report.gates import bends, by_period, is_open, of_units, openness, some_units, three_units
+from phased_lab.report.groups import Group, compared, learning, main
+from phased_lab.report.looks import Look, colour, full_name, looks, seeds_note, tests_words
+from phased_lab.report.theme import AXIS, HEIGHT, WIDTH, Figure, colours, data, finished
+from phased_lab.runs.descriptor import Clock
+from phased_lab.runs.record import Gates
+
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+PERCENT = (0.5, 1, 2, 5, 10, 20, 50, 100)  # labels of an axis
+NAN = float("nan")
+Row = dict[str, Any]
+
+
+def figures(section: Sequence[Group]) -> Iterator[Figure]:
+    """The charts of one section, as far as its descriptor names them and its groups have the data."""
+    shown, curves, charts = main(section), learning(section), section[0].experiment.charts
+    if "bars" in charts:
+        yield draw_bars(shown)
+    if "loss" in charts and all(group.has_test_loss for group in curves):
+        yield draw_loss(curves)
+    if "learning" in charts:
+        yield draw_learning(curves)
+    settings = compared(section)
+    if settings:
+        yield draw_updates(settings)
+    gated = [group for group in shown if any(run.after is not None for run in group.records)]
+    if "gates" in charts and gated:
+        # The last condition is the hardest in every experiment so far. Of its groups the first is shown at the beginning.
+        first = next(group for group in gated if group.condition == gated[-1].condition)
+        yield draw_gates(gated, gated.index(first))
+        yield draw_raster(first)
+
+
+def draw_bars(groups: Sequence[Group]) -> Figure:
+    """Bars from chance to the mean, whiskers of one standard deviation, a dot for each seed, a line for the paper."""
+    about, kinds = groups[0].experiment, looks(groups)
+    chance = 100 * (about.chance or 0.0)
+    rows: list[Row] = []
+    seeds: list[Row] = []
+    for group, look in zip(groups, kinds, strict=True):
+        test, side = group.test, group.test.deviation or NAN
+        place: Row = {"condition": about.condition(group.condition), "label": look.label}
+        numbers = {"mean": test.mean, "low": test.mean - side, "high": test.mean + side}
+        numbers["paper"] = group.claim.value if group.claim else NAN
+        rows.append(place | {"seeds": test.n} | {name: 100 * value for name, value in numbers.items()})
+        seeds += [place | {"seed": run.seed, "test": 100 * run.test} for run in group.records]
+    conditions = list(dict.fromkeys(row["condition"] for row in rows))
+    labels = list(dict.fromkeys(look.label for look in kinds))
+    # The outer padding keeps a few bars narrow on a wide page.
+    padded = alt.Scale(paddingInner=0.2, paddingOuter=max(0.2, 0.8 - 0.2 * len(conditions)))
+    words = alt.Axis(labelAngle=0, labelExpr="split(datum.label, ', ')", ticks=False)
+    scale = alt.Scale(domain=[min(chance, *(seed["test"] for seed in seeds if np.isfinite(seed["test"]))) - 2, 102], nice=False)
+    beside: Row = {
+        "x": alt.X("condition:N", sort=conditions, title=None, axis=words, scale=padded),
+        "xOffset": alt.XOffset("label:N", sort=labels, scale=alt.Scale(paddingInner=0.1)),
+    }
+    tips: list[Any] = [
+        "label:N",
+        "condition:N",
+        *(alt.Tooltip(f"{name}:Q", format=".2f") for name in ("mean", "low", "high", "paper")),
+    ]
+    base = alt.Chart(data(rows)).encode(opacity=picked(), tooltip=[*tips, "seeds:Q"], **beside)
+    mean = alt.Y("mean:Q", title="test accuracy (%)", scale=scale)
+    chart = alt.layer(
+        level(chance, scale, alt.Chart(data([{"level": chance}]))),
+        base.mark_bar().encode(y=mean, y2=alt.Y2Datum(chance), color=coloured(kinds, symbolType="square")),
+        base.mark_tick(color=INK, thickness=2).encode(y="paper:Q").transform_filter("isValid(datum.paper)"),
+        base.mark_rule(color=INK, strokeWidth=1.2).encode(y="low:Q", y2="high:Q"),
+        alt.Chart(data(seeds))
+        .mark_circle(size=16, color="white", stroke=INK, strokeWidth=0.7, opacity=1)
+        .encode(y="test:Q", tooltip=["label:N", "condition:N", "seed:Q", alt.Tooltip("test:Q", title="%")], **beside),
+    )
+    paper = " Black line: the paper's value, read off its plot." if any(group.claim for group in groups) else ""
+    note = (
+        f"Accuracy in {tests_words(groups)}. {seeds_note(groups)}. Bar: from chance to the mean. Whisker: standard deviation. "
+        f"Dot: one seed.{paper}"
+    )
+    description = "Test accuracy of each model under each condition"
+    return Figure("bars", "Accuracy by condition", note, alone(chart.add_params(PICK), description, labels))
+
+
+def draw_learning(groups: Sequence[Group]) -> Figure:
+    """The test metric over training: an accuracy in a panel for each condition, an error of all conditions in one panel."""
+    about = groups[0].experiment
+    note = f"Line: mean. Band: minimum to maximum over seeds. {seeds_note(groups)}."
+    if about.levels:
+        note += " Grey lines: " + "; ".join(f"{value:.3f}, {words}" for words, value in about.levels.items()) + "."
+    levels = [*([] if about.chance is None else [about.chance]), *about.levels.values()]
+    if about.metric == "error":
+        kinds, scale = looks(groups, of_conditions=True), alt.Scale(type="log")
+        chart = draw_curves(groups, kinds, "test", "test mean squared error", scale, levels, panels=False)
+    else:
+        lows = [low for group in groups for low in group.curve().low]
+        lowest = float(np.nanmin([about.chance or 0.0, *lows]))
+        scale = alt.Scale(domain=[100 * lowest - 2, 101], nice=False)
+        chart = draw_curves(groups, looks(groups), "test", "test accuracy (%)", scale, levels, unit=100.0)
+    return Figure("learning", "Learning curves", note, chart)
+
+
+def draw_loss(groups: Sequence[Group]) -> Figure:
+    """The test loss over training, a panel for each condition."""
+    note = f"Line: mean. Band: minimum to maximum over seeds. {seeds_note(groups)}."
+    return Figure("loss", "Test loss", note, draw_curves(groups, looks(groups), "test_loss", "test loss", alt.Scale(zero=True)))
+
+
+def draw_curves(
+    groups: Sequence[Group],
+    kinds: Sequence[Look],
+    field: str,
+    title: str,
+    scale: alt.Scale,
+    levels: Sequence[float] = (),
+    unit: float = 1.0,
+    panels: bool = True,
+) -> alt.TopLevelMixin:
+    """Mean and range over seeds at every epoch, with a panel for each condition."""
+    about = groups[0].experiment
+    rows: list[Row] = []
+    for group, look in zip(groups, kinds, strict=True):
+        place = {"condition": about.condition(group.condition), "label": look.label, "seeds": group.test.n}
+        for epoch, mean, low, high in zip(*(column.tolist() for column in group.curve(field)), strict=True):
+            rows.append(place | {"epoch": int(epoch), "mean": unit * mean, "low": unit * low, "high": unit * high})
+    last = max((row["epoch"] for row in rows), default=1)  # seeds may have no epoch in common
+    # Fewer than ten epochs have a tick each. Vega's default would add fractions.
+    ticks = alt.Axis(format="d", values=list(range(1, last + 1))) if last < 10 else alt.Axis(format="d", tickCount=6)
+    y = alt.Y(
+        "mean:Q", title=", ".join(filter(None, (title, about.tested))), scale=scale, axis=alt.Axis(format="~r", tickCount=6)
+    )
+    dashes = {look.label: list(look.dash) for look in kinds}
+    labels = list(dashes)
+    stroke: Row = {"symbolType": "stroke", "symbolStrokeWidth": 2.5}
+    dash = alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=list(dashes.values())), legend=alt.Legend(**stroke))
+    base = alt.Chart().encode(
+        x=alt.X("epoch:Q", title="epoch", axis=ticks, scale=alt.Scale(nice=False)),
+        color=coloured(kinds, **stroke),
+        tooltip=["label:N", "epoch:Q", "mean:Q", "low:Q", "high:Q", "seeds:Q"],
+    )
+    one_row = alt.Chart().transform_aggregate(n="count()", groupby=["condition"])  # else every row would draw the level
+    chart = alt.layer(
+        *(level(unit * each, scale, one_row) for each in levels),
+        base.mark_area().encode(y=alt.Y("low:Q", scale=scale), y2="high:Q", opacity=picked(0.16, 0.02)),
+        base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash, opacity=picked()),
+        base.mark_circle(size=90, opacity=0 if last > 1 else 1).encode(y="mean:Q"),  # for the tooltips
+        data=data(rows),
+    ).add_params(PICK)
+    conditions = list(dict.fromkeys(row["condition"] for row in rows))
+    description = f"The {field.replace('_', ' ')} over training, mean and range over seeds"
+    if not panels or len(conditions) < 2:
+        return alone(chart, description, labels)
+    columns = min(3, len(conditions))
+    sized = chart.properties(width=WIDTH // columns - 15, height=HEIGHT)
+    panel = alt.Facet("condition:N", sort=conditions, title=None)
+    return finished(sized.facet(panel, columns=columns), description, labels)
+
+
+def draw_updates(groups: Sequence[Group]) -> Figure:
+    """Accuracy against updates: a point for each setting, whiskers of one standard deviation, small dots for seeds."""
+    # Only models without time gates need their name.
+    kinds = [
+        look._replace(label=group.variant or look.label if group.gated else look.label)
+        for group, look in zip(groups, looks(groups), strict=True)
+    ]
+    rows: list[Row] = []
+    seeds: list[Row] = []
+    for group, look in zip(groups, kinds, strict=True):
+        share, test = group.updates, group.test
+        across, along = share.deviation or 0.0, test.deviation or 0.0
+        numbers = {"updates": share.mean, "left": share.mean - across, "right": share.mean + across}
+        numbers |= {"test": test.mean, "low": test.mean - along, "high": test.mean + along}
+        rows.append({"label": look.label, "seeds": test.n} | {name: 100 * value for name, value in numbers.items()})
+        for run in group.records:
+            updates = 100.0 if run.updates is None else 100 * run.updates
+            seeds.append({"label": look.label, "seed": run.seed, "updates": updates, "test": 100 * run.test})
+    lowest = min([100.0, *(seed["updates"] for seed in seeds if seed["updates"] > 0)])
+    log = alt.Scale(type="log", domain=[0.8 * lowest, 110], nice=False)
+    labels = [look.label for look in kinds]
+    shapes = alt.Scale(domain=labels, range=list(islice(cycle(SHAPES), len(labels))))
+    x = alt.X("updates:Q", title="updates (% of all units x steps)", axis=alt.Axis(values=PERCENT, format="~g"), scale=log)
+    y = alt.Y("test:Q", title="test accuracy (%)", scale=alt.Scale(zero=False))
+    tips = [alt.Tooltip("updates:Q", title="updates, %"), alt.Tooltip("test:Q", title="accuracy, %")]
+    base = alt.Chart(data(rows)).encode(x=x, y=y, color=coloured(kinds), opacity=picked())
+    chart = alt.layer(
+        alt.Chart(data(seeds))
+        .mark_circle(size=14, opacity=0.5)
+        .encode(x=x, y=y, color="label:N", tooltip=["label:N", "seed:Q", *tips]),
+        base.mark_rule().encode(x=alt.X("left:Q"), x2="right:Q"),
+        base.mark_rule().encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_point(filled=True, size=110).encode(
+            shape=alt.Shape("label:N", scale=shapes), tooltip=["label:N", *tips, "seeds:Q"]
+        ),
+    )
+    note = (
+        f"{groups[0].experiment.condition(groups[0].condition).capitalize()}. {seeds_note(groups)}. Point: mean. Whiskers: "
+        "standard deviation. Dot: one seed. A model without time gates updates every unit at every step. "
+        "The leak acts in training only and makes no update."
+    )
+    made = alone(chart.add_params(PICK), "Test accuracy against the share of updates", labels)
+    return Figure("updates", "Accuracy against updates", note, made)
+
+
+def draw_gates(groups: Sequence[Group], first: int) -> Figure:
+    """The periods of every unit of every seed before and after training, and its open ratio after, of the group chosen."""
+    rows: list[Row] = []
+    for index, group in enumerate(groups):
+        for run in group.records:
+            if run.before is not None and run.after is not None:
+                old, new = (of_units(gates, some_units(gates)) for gates in (run.before, run.after))
+                columns = zip(old.period, new.period, old.ratio_on, new.ratio_on, strict=True)
+                fields = ("before", "after", "opened", "opens")
+                rows += [{"group": index, "seed": run.seed, **dict(zip(fields, unit, strict=True))} for unit in columns]
+    labels = [full_name(group, groups) for group in groups]
+    choice = alt.binding_select(options=list(range(len(groups))), labels=labels, name="Show ")
+    which = alt.param(name="group", value=first, bind=choice if len(groups) > 1 else alt.Undefined)
+    unit = groups[first].experiment.clock(groups[first].records[0]).unit
+    log, ticks = alt.Scale(type="log", nice=False), alt.Axis(format="~g", tickCount=5)
+    after = alt.X("after:Q", title=f"period after ({unit})", scale=log, axis=ticks)
+    ratio = alt.Scale(domain=[0, 1.05 * max([0.1, *(row["opens"] for row in rows)])], nice=False)
+    titles = {"before": "period before", "after": "period after", "opened": "open ratio before", "opens": "open ratio after"}
+    tips = ["seed:Q", *(alt.Tooltip(f"{field}:Q", title=title) for field, title in titles.items())]
+    base = alt.Chart(data(rows)).transform_filter("datum.group == group && datum.after > 0 && datum.before > 0")
+    points = base.mark_circle(size=22, opacity=0.45, color=colour(groups[first])).encode(tooltip=tips)
+    same = base.transform_aggregate(low="min(before)", high="max(before)").transform_fold(["low", "high"], as_=["end", "before"])
+    periods = alt.layer(
+        same.transform_calculate(after="datum.before").mark_line(color=QUIET, strokeWidth=1).encode(x="before:Q", y="after:Q"),
+        points.encode(
+            x=alt.X("before:Q", title=f"period before ({unit})", scale=log, axis=ticks),
+            y=alt.Y("after:Q", title=f"period after ({unit})", scale=log, axis=ticks),
+        ),
+    )
+    ratios = alt.layer(
+        points.encode(x=after, y=alt.Y("opens:Q", title="open ratio after", scale=ratio)),
+        base.mark_rule(color=QUIET).encode(y=alt.Y("mean(opened):Q", scale=ratio)),
+        base.mark_rule(color=INK, strokeDash=[4, 3]).encode(y=alt.Y("mean(opens):Q", scale=ratio)),
+    )
+    shown = alt.Title(alt.expr(f"{json.dumps(labels)}[group]"), fontSize=12, fontWeight="normal")
+    sizes = {"width": (WIDTH - AXIS) // 2, "height": HEIGHT}
+    sized = periods.properties(title=shown, **sizes), ratios.properties(title=alt.Title(" ", fontSize=12), **sizes)
+    note = (
+        f"A dot for each unit of each seed. {seeds_note(groups)}. Left: the line is an unchanged period. "
+        "Right: the grey line is the mean open ratio before training, the dashed one after."
+    )
+    made = finished(alt.concat(*sized, columns=2).add_params(which), "Periods and open ratios before and after training")
+    return Figure("gates", "Gates before and after training", note, made)
+
+
+def draw_raster(group: Group) -> Figure:
+    """The gates of a group's first run with gates: three units over time, and all units at the sample times."""
+    about, record = group.experiment, next(run for run in group.records if run.after is not None)
+    clock, sides = about.clock(record), [by_period(gates) for gates in (record.before, record.after) if gates is not None]
+    shares = [f"{is_open(gates, clock.time).mean():.1%}" for gates in sides]
+    rows = [row | {"w": when} for when, gates in enumerate(sides) for row in open_units(gates, clock)]
+    choice = alt.binding_select(options=list(range(len(sides))), labels=["before training", "after training"], name="Show ")
+    which = alt.param(name="when", value=len(sides) - 1, bind=choice)
+    gap = float(np.median(np.diff(clock.time)))
+    units = alt.Scale(domain=[0, len(sides[-1].period)], nice=False)
+    raster = (
+        alt.Chart(data(rows))
+        .transform_filter("datum.w == when")
+        .transform_calculate(end=f"datum.t + {gap:g}", above="datum.u + 1")
+        .mark_rect(clip=True)
+        .encode(
+            x=over(clock),
+            x2="end:Q",
+            y=alt.Y("u:Q", title="unit, from short to long period", scale=units, axis=alt.Axis(grid=False)),
+            y2="above:Q",
+            color=alt.Color("k:Q", scale=alt.Scale(scheme="reds", domain=[-0.5, 1]), legend=None),
+            tooltip=[alt.Tooltip(f"{field}:Q", title=word) for field, word in (("u", "unit"), ("t", "time"), ("k", "openness"))],
+        )
+    )
+    note = (
+        f"{group.label}, {about.condition(group.condition)}, seed {record.seed}. Above: three units after training. "
+        f"Below: every mark is an update, darker with more openness. The clock is made for this chart: {clock.words}. "
+        f"Open, of all units x samples: {shares[0]} before training, {shares[-1]} after."
+    )
+    panels = three(sides[-1], clock).properties(width=WIDTH, height=150), raster.properties(width=WIDTH, height=300)
+    chart = alt.concat(*panels, columns=1).resolve_scale(color="independent").add_params(which)
+    # Thousands of marks are drawn faster on a canvas than as SVG.
+    return Figure("raster", "Open units over time", note, finished(chart, "Open units over time", renderer="canvas"))
+
+
+def open_units(gates: Gates, clock: Clock) -> list[Row]:
+    """The open units u at every sample t, and how far they are open; keys of one letter keep the page small."""
+    units = some_units(gates)
+    shown = of_units(gates, units)
+    k = openness(shown, clock.time)
+    events = np.argwhere(is_open(shown, clock.time)).tolist()
+    return [{"t": float(clock.time[step]), "u": units[row], "k": round(float(k[step, row]), 2)} for step, row in events]
+
+
+def three(gates: Gates, clock: Clock) -> Any:
+    """The openness of three units over time, in rows: a short, a medium and a long period."""
+    gates = of_units(gates, three_units(gates))
+    time = np.linspace(clock.time[0], clock.time[-1], 4000)
+    k = openness(gates, time)
+    rows, labels = [], []
+    for unit, period in enumerate(gates.period):
+        foot = 1.6 * unit
+        word = f"period {names.rounded(period)} {'steps' if clock.unit == 'step' else clock.unit}"
+        labels.append({"t": 0.0, "top": foot + 1.25, "unit": unit, "word": word})
+        line = zip(*(column.tolist() for column in bends(time, k[:, unit])), strict=True)
+        rows += [{"t": t, "foot": foot, "open": foot + height, "unit": unit} for t, height in line]
+    tall = alt.Scale(domain=[-0.1, 1.6 * len(labels)], nice=False)
+    color = alt.Color("unit:N", scale=alt.Scale(domain=[0, 1, 2], range=list(UNITS)), legend=None)
+    base = alt.Chart(data(rows)).encode(x=over(clock), y=alt.Y("open:Q", scale=tall, axis=None), color=color)
+    words = alt.Chart(data(labels)).mark_text(align="left", dx=4, fontSize=12, fontWeight="bold")
+    words = words.encode(x=over(clock), y=alt.Y("top:Q", scale=tall, axis=None), text="word:N", color=color)
+    return alt.layer(base.mark_area(opacity=0.25).encode(y2="foot:Q"), base.mark_line(strokeWidth=1.2), words)
+
+
+def over(clock: Clock) -> alt.X:
+    """The axis of time."""
+    title = "step" if clock.unit == "step" else f"time ({clock.unit})"
+    scale = alt.Scale(domain=[0, float(clock.time[-1])], nice=False)
+    return alt.X("t:Q", title=title, scale=scale, axis=alt.Axis(tickCount=7))
+
+
+PICK = alt.selection_point(name="pick", fields=["label"], bind="legend")
+
+
+def picked(shown: float = 1.0, faded: float = 0.15) -> Any:
+    """The opacity of marks whose label is picked in the legend, and of the others."""
+    return alt.when(PICK).then(alt.value(shown)).otherwise(alt.value(faded))
+
+
+def coloured(kinds: Sequence[Look], **legend: Any) -> alt.Color:
+    """The colours of looks."""
+    return colours({kind.label: kind.colour for kind in kinds}, **legend)
+
+
+def level(y: float, scale: alt.Scale, chart: alt.Chart) -> alt.Chart:
+    """A thin line across the chart."""
+    line: alt.Chart = chart.mark_rule(color=QUIET, strokeWidth=0.8).encode(y=alt.YDatum(y, scale=scale))
+    return line
+
+
+def alone(chart: Any, description: str, labels: Sequence[str]) -> alt.TopLevelMixin:
+    """A chart of one panel."""
+    return finished(chart.properties(width=WIDTH, height=HEIGHT), description, labels)

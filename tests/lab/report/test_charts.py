@@ -1,0 +1,205 @@
+"""The data of each chart are the numbers of its records."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from phased.pictures.style import OTHERS, shades
+from phased_lab.report import looks
+from phased_lab.report.charts import figures
+from phased_lab.report.groups import compared, groups, learning, main, sections
+from phased_lab.report.theme import DIGITS, save, short
+from phased_lab.runs import catalogue
+from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Kind
+from records import records
+
+EXACT = 10.0 ** (1 - DIGITS)  # of drawn numbers, relative
+
+
+@pytest.fixture(scope="module")
+def found(all_lines):
+    return groups(records(*all_lines))
+
+
+def made(*lines):
+    return groups(records(*lines))
+
+
+def of(found, key):
+    return [group for group in found if group.key == key]
+
+
+def drawn(found, key, name):
+    """The specification of a chart, and its data sets as columns by the fields that they have."""
+    (figure,) = (figure for figure in figures(of(found, key)) if figure.name == name)
+    spec = figure.chart.to_dict()
+    columns = {}
+    for rows in spec["datasets"].values():
+        columns[frozenset(rows[0])] = {field: [row[field] for row in rows] for field in rows[0]}
+    return spec, columns
+
+
+def with_fields(columns, *fields):
+    """The data set that has these fields."""
+    (found,) = (table for names, table in columns.items() if set(fields) <= names)
+    return found
+
+
+def test_a_bar_is_the_mean_and_the_deviation_of_its_seeds_and_every_seed_is_a_dot(found):
+    shown = main(of(found, "frequency"))
+    _, columns = drawn(found, "frequency", "bars")
+    bars, dots = with_fields(columns, "mean"), with_fields(columns, "seed")
+    tests = 100 * np.array([[record.test for record in group.records] for group in shown])
+    np.testing.assert_allclose(bars["mean"], tests.mean(1), rtol=EXACT)
+    np.testing.assert_allclose(bars["low"], tests.mean(1) - tests.std(1, ddof=1), rtol=EXACT)
+    np.testing.assert_allclose(bars["high"], tests.mean(1) + tests.std(1, ddof=1), rtol=EXACT)
+    np.testing.assert_allclose(dots["test"], tests.ravel(), rtol=EXACT)
+    assert bars["label"] == [group.label for group in shown]
+    assert bars["condition"] == [group.experiment.condition(group.condition) for group in shown]
+    assert bars["paper"] == [short(100 * group.claim.value) for group in shown]
+
+
+@pytest.mark.parametrize(
+    "key, name, field, unit",
+    [
+        ("frequency", "learning", "test", 100),
+        ("superimposed", "learning", "test", 100),
+        ("adding", "learning", "test", 1),
+        ("lipreading", "learning", "test", 100),
+        ("lipreading", "loss", "test_loss", 1),
+    ],
+)
+def test_a_line_is_the_mean_and_a_band_the_range_of_its_seeds_at_every_epoch(found, key, name, field, unit):
+    shown = learning(of(found, key))
+    spec, columns = drawn(found, key, name)
+    lines = with_fields(columns, "mean", "epoch")
+    for column, over_seeds in (("mean", np.mean), ("low", np.min), ("high", np.max)):
+        numbers = [[[getattr(point, field) for point in record.curve] for record in group.records] for group in shown]
+        wanted = unit * np.concatenate([over_seeds(np.array(each), axis=0) for each in numbers])
+        np.testing.assert_allclose(lines[column], wanted, rtol=EXACT)
+    several = len({group.condition for group in shown}) > 1
+    assert ("facet" in spec) == (several and key != "adding"), "a panel for each condition, but one for all errors"
+    labels = [look.label for look in looks.looks(shown, of_conditions=key == "adding")]
+    assert list(dict.fromkeys(lines["label"])) == list(dict.fromkeys(labels))
+
+
+def test_an_error_is_drawn_on_a_logarithmic_axis_from_light_to_dark(found):
+    spec, _ = drawn(found, "adding", "learning")
+    assert '"type": "log"' in str(spec).replace("'", '"')
+    tones = [look.colour for look in looks.looks(main(of(found, "adding")), of_conditions=True)[::2]]
+    brightness = [sum(int(tone[place : place + 2], 16) for place in (1, 3, 5)) for tone in tones]
+    assert all(one > other for one, other in pairwise(brightness))
+
+
+def test_accuracy_against_updates_has_a_point_for_each_setting_of_the_condition_with_most(found):
+    shown = compared(of(found, "frequency"))
+    assert {group.condition for group in shown} == {"asynchronous"}
+    _, columns = drawn(found, "frequency", "updates")
+    points, dots = with_fields(columns, "left"), with_fields(columns, "seed")
+    updates = 100 * np.array([[1.0 if run.updates is None else run.updates for run in group.records] for group in shown])
+    tests = 100 * np.array([[run.test for run in group.records] for group in shown])
+    np.testing.assert_allclose(points["updates"], updates.mean(1), rtol=EXACT)
+    np.testing.assert_allclose(points["test"], tests.mean(1), rtol=EXACT)
+    np.testing.assert_allclose(points["low"], tests.mean(1) - tests.std(1, ddof=1), rtol=EXACT)
+    np.testing.assert_allclose(dots["test"], tests.ravel(), rtol=EXACT)
+    assert {"r_on 0.05 fixed, leak 0", "r_on learned from 0.05, leak 0, openness cost 0.1", "LSTM"} <= set(points["label"])
+
+
+def test_gates_show_every_unit_of_every_seed_of_the_group_chosen(found):
+    shown = [group for group in main(of(found, "frequency")) if group.gated]
+    spec, columns = drawn(found, "frequency", "gates")
+    units = with_fields(columns, "opens")
+    for index, group in enumerate(shown):
+        chosen = np.array(units["group"]) == index
+        for field, values in (("before", "period"), ("after", "period"), ("opened", "ratio_on"), ("opens", "ratio_on")):
+            side = "before" if field in {"before", "opened"} else "after"
+            wanted = [number for run in group.records for number in getattr(getattr(run, side), values)]
+            np.testing.assert_allclose(np.array(units[field])[chosen], wanted, rtol=EXACT, atol=1e-9)
+    (choice,) = spec["params"]
+    assert choice["bind"]["options"] == list(range(len(shown)))
+    assert choice["bind"]["labels"][choice["value"]] == "Phased LSTM, leak 0, asynchronous"
+
+
+def test_a_raster_has_a_mark_for_every_update_and_says_what_its_clock_is(found):
+    group = main(of(found, "adding"))[-2]
+    (figure,) = (figure for figure in figures(of(found, "adding")) if figure.name == "raster")
+    spec = figure.chart.to_dict()
+    marks = next(rows for rows in spec["datasets"].values() if "w" in rows[0])
+    record = group.records[0]
+    clock = group.experiment.clock(record)
+    for when, gates in enumerate((record.before, record.after)):
+        period, shift, ratio = (np.array(values) for values in gates)
+        phase = np.mod((clock.time[:, None] - shift) / period, 1.0)
+        updates = sum(mark["w"] == when for mark in marks)
+        assert abs(updates - int((phase < ratio).sum())) <= 2  # rounded the other way at the edge of a phase
+    assert "The clock is made for this chart: 500 steps" in figure.note
+    assert figure.note.endswith("% after.")
+
+
+def test_a_name_of_the_legend_picks_its_marks(found):
+    for key, name in (("frequency", "bars"), ("frequency", "learning"), ("frequency", "updates"), ("adding", "learning")):
+        spec, _ = drawn(found, key, name)
+        (pick,) = spec["params"]
+        assert (pick["name"], pick["select"]["fields"], pick["bind"]) == ("pick", ["label"], "legend")
+        assert "'param': 'pick'" in str(spec)
+
+
+def test_a_model_has_one_colour_in_every_figure(found):
+    for key in ("frequency", "superimposed"):
+        shown = main(of(found, key))
+        for group, look in zip(shown, looks.looks(shown), strict=True):
+            (own,) = (kind.colour for kind in (PHASED, BN_LSTM, LSTM) if kind.name == group.model)
+            assert looks.colour(group) == own
+            assert look.colour == own or group.variant
+
+
+def test_a_model_whose_descriptor_names_no_colour_has_one_of_its_own(result, monkeypatch):
+    about = replace(catalogue.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
+    monkeypatch.setattr(catalogue, "experiment", lambda name: about)
+    found = made(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
+    colours = {group.model: looks.colour(group) for group in found}
+    assert colours["bn-lstm"] == BN_LSTM.colour
+    assert len({colours["phased"], colours["lstm"], colours["bn-lstm"]}) == 3
+    assert {colours["phased"], colours["lstm"], colours["unheard of"]} <= set(OTHERS)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_shades_are_all_different(count):
+    assert len(set(shades(PHASED.colour, count))) == count
+
+
+def test_notes_own_up_to_uneven_seeds_and_diverged_runs(result):
+    lost = result(model="lstm", seed=1)
+    lost["curve"][-1]["test"] = math.nan
+    note = looks.seeds_note(made(*(result(seed=seed) for seed in range(3)), result(model="lstm"), lost, result(model="bn-lstm")))
+    assert "LSTM: 2" in note
+    assert "BN-LSTM: 1" in note or "1 seed each" in note
+    assert "1 of 2 of LSTM diverged, in no mean" in note
+
+
+def test_every_chart_that_results_allow_is_written_as_png_and_svg(report):
+    charts = {
+        **dict.fromkeys(("frequency", "frequency-authors"), ("bars", "learning", "gates", "raster")),
+        **dict.fromkeys(("superimposed", "adding"), ("learning", "gates", "raster")),
+        "nmnist": ("learning", "updates", "gates", "raster"),
+        "lipreading": ("loss", "learning", "gates", "raster"),
+    }
+    wanted = {f"{key}-{name}" for key, names in charts.items() for name in names} | {"frequency-updates"}
+    assert {path.name for path in report.pictures} == {f"{name}.{form}" for name in wanted for form in ("png", "svg")}
+    assert sorted(report.page.parent.iterdir()) == sorted([report.page, *report.pictures])
+    for path in report.pictures:
+        assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<svg")
+
+
+def test_the_same_results_give_the_same_pictures_with_their_title_and_note(result, tmp_path):
+    def written():
+        (bars, *_) = figures(next(iter(sections(made(result(), result(model="lstm"))))))
+        return [file.read_bytes() for file in save(bars.chart, tmp_path, "bars", bars.title, bars.note)]
+
+    first = written()
+    assert written() == first
+    assert b"Accuracy by condition" in first[1]
+    assert b"1 seed each" in first[1]
