@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import mean, median
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased_lab.bench.benchmark import Case, Cases, Sheet, benchmark
-from phased_lab.bench.physionet import CELLS, Seeds
+from phased_lab.bench.cells import CELLS, Seeds, fitted
 
 SHORTEST, LONGEST = 2, 31
 """Bits of a stream, as in the code of Lechner and Hasani (2020)."""
@@ -98,11 +97,8 @@ def evaluate(name: str, cell: str, seed: int, part: int, epochs: int) -> dict[st
     train, test = task.make(sizes[0], 2 * seed), task.make(sizes[1], 2 * seed + 1)
     kind = PhasedClassifier if task.score == "accuracy" else PhasedRegressor
     begin = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # for each of many fits
-        model = kind(cell=CELLS[cell], epochs=epochs, device="cpu", random_state=seed).fit(train.x, train.y)
-        answer = model.predict(test.x)
-    report = model.report_
+    model = fitted(cell, train.x, train.y, kind, epochs=epochs, random_state=seed)
+    answer, report = model.predict(test.x), model.report_
     return {
         "cell": cell,
         "seed": seed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from phased.estimator import Events, PhasedClassifier
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.cells import fitted
 from phased_lab.bench.measure import compare
 
 VARIABLES, STATICS, STEPS = 37, 4, 70
@@ -35,9 +35,7 @@ def made_up(sequences: int) -> Events:
 def measure(sequences: int, rounds: int) -> dict[str, Any]:
     """Seconds of an event, by the compiled core and by numpy; and of the answer for a whole sequence instead."""
     events = made_up(sequences)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # it is trained for one epoch
-        model = PhasedClassifier(epochs=1, device="cpu", random_state=0).fit(events, np.arange(sequences) % 2)
+    model = fitted("phased LSTM", events, np.arange(sequences) % 2, epochs=1, random_state=0)
     plain = copy.deepcopy(model)
     plain.network_.rnn.backend = "plain"
     whole = events[:1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,12 +18,12 @@ from sklearn.model_selection import StratifiedKFold
 from phased.cli.options import path
 from phased.estimator import Events, PhasedClassifier
 from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark
+from phased_lab.bench.cells import CELLS, Seeds, fitted
 from phased_lab.bench.measure import Timing
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
 MISSING = {"Height": -1, "Weight": -1}
 """Marks for "not known"."""
-CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
 
 Numbers = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -35,7 +34,6 @@ def stays() -> Path:
     return Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
 
 
-Seeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds 0 to N - 1.")]
 Folds = Annotated[int, typer.Option("--folds", metavar="K", min=2, help="Parts, each predicted by models of the others.")]
 Stays = Annotated[
     Path,
@@ -71,11 +69,9 @@ def fold(events: Events, y: Labels, test: Labels, which: int, folds: int, seeds:
     kept: dict[str, list[int]] = {name: [] for name in CELLS}
     seconds: dict[str, list[float]] = {name: [] for name in CELLS}
     for seed in range(seeds):
-        for name, cell in CELLS.items():
-            model = PhasedClassifier(cell=cell, units=units, epochs=epochs, device="cpu", random_state=seed * folds + which)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of units that open at no step, for each of many fits
-                p[name].append(model.fit(events[train], y[train]).predict_proba(events[test])[:, 1])
+        for name in CELLS:
+            model = fitted(name, events[train], y[train], units=units, epochs=epochs, random_state=seed * folds + which)
+            p[name].append(model.predict_proba(events[test])[:, 1])
             kept[name].append(model.report_.best)
             seconds[name] += [epoch.seconds for epoch in model.report_.curve]
     return {
@@ -121,29 +117,35 @@ def paired(y: Labels, difference: Numbers) -> tuple[float, float]:
 
 
 class Cell(NamedTuple):
-    """Scores of a cell, as means over folds, because models of different folds need not have one scale."""
+    """A cell and its folds. Scores are means over folds, because models of different folds need not have one scale."""
 
     name: str
-    auroc: Numbers
-    together: float
-    auprc: float
-    difference: float
-    error: float
-    seconds: float
-    speed_up: float | None  # of the first cell; None for itself
+    folds: Cases
+    first: str
+
+    def mean(self, field: str) -> Any:
+        """The mean over folds: of a score for each seed an array."""
+        return np.mean([fold[field][self.name] for fold in self.folds], 0)
+
+    def auroc(self) -> str:
+        """The mean over seeds, and their standard deviation."""
+        seeds = self.mean("auroc")
+        return f"{seeds.mean():.4f}" + (f" ± {seeds.std(ddof=1):.4f}" if len(seeds) > 1 else "")
+
+    def difference(self) -> str:
+        """The AUROC less that of the first cell, and the standard error."""
+        error = np.sqrt(np.sum([fold["difference"][self.name][1] ** 2 for fold in self.folds])) / len(self.folds)
+        return "" if self.name == self.first else f"{self.mean('difference')[0]:+.4f} ± {error:.4f}"
+
+    def seconds(self, name: str = "") -> float:
+        """The seconds of an epoch."""
+        return median(Row(fold, "").median(name or self.name) for fold in self.folds)
 
 
-def by_cell(cases: Cases) -> Iterator[Cell]:
-    """The scores of each cell; each seed has an AUROC."""
-    pace = {cell: median(Row(case, cell).median(cell) for case in cases) for cell in cases[0]["auroc"]} if cases else {}
-    first = next(iter(pace), "")
-    for cell, seconds in pace.items():
-        auroc, together, auprc, pairs = (
-            np.array([case[field][cell] for case in cases]) for field in ("auroc", "auroc_together", "auprc", "difference")
-        )
-        means = float(together.mean()), float(auprc.mean()), float(pairs[:, 0].mean())
-        error = float(np.sqrt((pairs[:, 1] ** 2).sum()) / len(cases))
-        yield Cell(cell, auroc.mean(0), *means, error, seconds, None if cell == first else seconds / pace[first])
+def by_cell(cases: Cases) -> list[Cell]:
+    """A row for each cell."""
+    names = list(cases[0]["auroc"]) if cases else []
+    return [Cell(name, cases, names[0]) for name in names]
 
 
 @benchmark(
@@ -151,12 +153,14 @@ def by_cell(cases: Cases) -> Iterator[Cell]:
         by_cell,
         {
             "cell": lambda row: row.name,
-            "AUROC": lambda row: f"{row.auroc.mean():.4f}" + (f" ± {row.auroc.std(ddof=1):.4f}" if len(row.auroc) > 1 else ""),
-            "all seeds together": lambda row: f"{row.together:.4f}",
-            "AUPRC": lambda row: f"{row.auprc:.3f}",
-            "difference to the first row": lambda row: f"{row.difference:+.4f} ± {row.error:.4f}" if row.speed_up else "",
-            "s per epoch": lambda row: f"{row.seconds:.2f}",
-            "speed-up of the first row": lambda row: f"{row.speed_up:.1f}x" if row.speed_up else "",
+            "AUROC": Cell.auroc,
+            "all seeds together": lambda row: f"{row.mean('auroc_together'):.4f}",
+            "AUPRC": lambda row: f"{row.mean('auprc').mean():.3f}",
+            "difference to the first row": Cell.difference,
+            "s per epoch": lambda row: f"{row.seconds():.2f}",
+            "speed-up of the first row": lambda row: (
+                "" if row.name == row.first else f"{row.seconds() / row.seconds(row.first):.1f}x"
+            ),
         },
     ),
     quick={"seeds": 1, "epochs": 2},

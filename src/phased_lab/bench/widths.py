@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from phased.estimator import PhasedClassifier
 from phased_lab.bench.benchmark import Case, Row, Sheet, benchmark, each_case
+from phased_lab.bench.cells import CELLS, fitted
 from phased_lab.bench.measure import Timing
 from phased_lab.bench.online import STEPS, VARIABLES, made_up
-from phased_lab.bench.physionet import CELLS
 
 FIRST = 2
 """Epochs before this one are not counted."""
@@ -25,12 +23,9 @@ def measure(width: int, sequences: int, epochs: int, rounds: int) -> dict[str, A
     events, y = made_up(sequences), np.arange(sequences) % 2
     seconds: dict[str, list[float]] = {cell: [] for cell in CELLS}
     for _ in range(rounds):
-        for name, cell in CELLS.items():
-            model = PhasedClassifier(units=width, cell=cell, epochs=epochs, patience=epochs, device="cpu", random_state=0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # random numbers have no classes to learn
-                model.fit(events, y)
-            seconds[name] += [epoch.seconds for epoch in model.report_.curve[FIRST - 1 :]]
+        for name, own in seconds.items():
+            model = fitted(name, events, y, units=width, epochs=epochs, patience=epochs, random_state=0)
+            own += [epoch.seconds for epoch in model.report_.curve[FIRST - 1 :]]
     return {"seconds": {name: Timing.of(values) for name, values in seconds.items()}}
 
 

@@ -207,17 +207,17 @@ def fold(strength: dict[str, float], seeds: int, which: int = 0) -> dict:
 
 def test_scores_of_cells_are_means_over_folds_and_differences_are_paired():
     folds = [fold({"phased LSTM": 2.0, "nn.LSTM": 1.0, "nn.GRU": 2.0}, seeds=3, which=which) for which in range(4)]
-    best, worse, alike = physionet.by_cell(folds)
-    assert worse.auroc == pytest.approx(np.mean([each["auroc"]["nn.LSTM"] for each in folds], 0))
-    assert worse.difference == pytest.approx(worse.auroc.mean() - best.auroc.mean())
-    assert (best.difference, best.error, best.speed_up) == (0.0, 0.0, None)
-    assert worse.difference < -3 * worse.error < 0
-    assert abs(alike.difference) < 4 * alike.error
-    assert best.together > best.auroc.mean()
-    assert (best.seconds, worse.speed_up) == pytest.approx((0.25, 1.0))
     (sheet,) = physionet.physionet.sheets
-    rows = sheet.table({"machine": {}, "plan": {}, "cases": folds}).rows
-    assert [row[0] for row in rows] == ["phased LSTM", "nn.LSTM", "nn.GRU"]
-    assert " ± " in rows[0][1]
+    best, worse, alike = sheet.table({"machine": {}, "plan": {}, "cases": folds}).rows
+    assert [row[0] for row in (best, worse, alike)] == ["phased LSTM", "nn.LSTM", "nn.GRU"]
+    seeds = np.mean([each["auroc"]["nn.LSTM"] for each in folds], 0)
+    assert worse[1] == f"{seeds.mean():.4f} ± {seeds.std(ddof=1):.4f}"
+    difference, error = map(float, worse[4].split(" ± "))
+    assert difference == pytest.approx(float(worse[1].split()[0]) - float(best[1].split()[0]), abs=2e-4)
+    assert difference < -3 * error < 0
+    difference, error = map(float, alike[4].split(" ± "))
+    assert abs(difference) < 4 * error
+    assert best[2] > best[1][:6]  # all seeds together
+    assert (best[4:], worse[5:]) == (["", "0.25", ""], ["0.25", "1.0x"])
     one_seed = sheet.table({"machine": {}, "plan": {}, "cases": [fold({"phased LSTM": 1.0}, seeds=1)]})
     assert "±" not in one_seed.rows[0][1]
