@@ -53,7 +53,11 @@ def made_up(
 
     def agreement(line: dict[str, Any]) -> tuple[bool, bool, int]:
         there = flat(line["settings"])
-        return line["study"] == study, line["data"] == (data or ""), sum(there.get(name) == value for name, value in wanted.items())
+        return (
+            line["study"] == study,
+            line["data"] == (data or ""),
+            sum(there.get(name) == value for name, value in wanted.items()),
+        )
 
     same = {"experiment": experiment, "model": model, "condition": condition}
     line = max((each for each in templates().values() if same.items() <= each.items()), key=agreement)
@@ -67,7 +71,7 @@ def made_up(
 
 def again(line: dict[str, Any], seed: int, epochs: int = 12, end: float | None = None, other: int = 0) -> dict[str, Any]:
     """The record of another seed of a run, of fewer epochs; `other` is a number for changed settings."""
-    made = deepcopy(line) | MADE | {"seed": seed, "name": line["name"].replace("-seed0", f"{other or ''}-seed{seed}")}
+    made = deepcopy(line | MADE) | {"seed": seed, "name": line["name"].replace("-seed0", f"{other or ''}-seed{seed}")}
     random = np.random.default_rng([seed, zlib.crc32(made["name"].encode())])
     curve, last = made["curve"], made["curve"][-1]["test"]
     made["curve"] = [curve[place] for place in np.linspace(0, len(curve) - 1, epochs).round().astype(int)]

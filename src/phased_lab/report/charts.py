@@ -77,7 +77,7 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
     mean = alt.Y("mean:Q", title="test accuracy (%)", scale=scale)
     chart = alt.layer(
         level(chance, scale, alt.Chart(data([{"level": chance}]))),
-        base.mark_bar().encode(y=mean, y2=alt.Y2Datum(chance), color=coloured(kinds, symbolType="square")),
+        base.mark_bar().encode(y=mean, y2=alt.Y2Datum(chance), color=coloured(kinds, symbolType="square")).add_params(PICK),
         base.mark_tick(color=INK, thickness=2).encode(y="paper:Q").transform_filter("isValid(datum.paper)"),
         base.mark_rule(color=INK, strokeWidth=1.2).encode(y="low:Q", y2="high:Q"),
         alt.Chart(data(seeds))
@@ -90,7 +90,7 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
         f"Dot: one seed.{paper}"
     )
     description = "Test accuracy of each model under each condition"
-    return Figure("bars", "Accuracy by condition", note, alone(chart.add_params(PICK), description, labels))
+    return Figure("bars", "Accuracy by condition", note, alone(chart, description, labels))
 
 
 def draw_learning(groups: Sequence[Group]) -> Figure:
@@ -153,10 +153,10 @@ def draw_curves(
     chart = alt.layer(
         *(level(unit * each, scale, one_row) for each in levels),
         base.mark_area().encode(y=alt.Y("low:Q", scale=scale), y2="high:Q", opacity=picked(0.16, 0.02)),
-        base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash, opacity=picked()),
+        base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash, opacity=picked()).add_params(PICK),
         base.mark_circle(size=90, opacity=0 if last > 1 else 1).encode(y="mean:Q"),  # for the tooltips
         data=data(rows),
-    ).add_params(PICK)
+    )
     conditions = list(dict.fromkeys(row["condition"] for row in rows))
     description = f"The {field.replace('_', ' ')} over training, mean and range over seeds"
     if not panels or len(conditions) < 2:
@@ -199,16 +199,16 @@ def draw_updates(groups: Sequence[Group]) -> Figure:
         .encode(x=x, y=y, color="label:N", tooltip=["label:N", "seed:Q", *tips]),
         base.mark_rule().encode(x=alt.X("left:Q"), x2="right:Q"),
         base.mark_rule().encode(y=alt.Y("low:Q"), y2="high:Q"),
-        base.mark_point(filled=True, size=110).encode(
-            shape=alt.Shape("label:N", scale=shapes), tooltip=["label:N", *tips, "seeds:Q"]
-        ),
+        base.mark_point(filled=True, size=110)
+        .encode(shape=alt.Shape("label:N", scale=shapes), tooltip=["label:N", *tips, "seeds:Q"])
+        .add_params(PICK),
     )
     note = (
         f"{groups[0].experiment.condition(groups[0].condition).capitalize()}. {seeds_note(groups)}. Point: mean. Whiskers: "
         "standard deviation. Dot: one seed. A model without time gates updates every unit at every step. "
         "The leak acts in training only and makes no update."
     )
-    made = alone(chart.add_params(PICK), "Test accuracy against the share of updates", labels)
+    made = alone(chart, "Test accuracy against the share of updates", labels)
     return Figure("updates", "Accuracy against updates", note, made)
 
 
@@ -328,7 +328,8 @@ def over(clock: Clock) -> alt.X:
     return alt.X("t:Q", title=title, scale=scale, axis=alt.Axis(tickCount=7))
 
 
-PICK = alt.selection_point(name="pick", fields=["label"], bind="legend")
+# Added to the layer that has the legend: in another layer Vega-Lite would not let the legend be clicked.
+PICK = alt.selection_point(name="pick", fields=["label"], bind="legend", toggle="true")
 
 
 def picked(shown: float = 1.0, faded: float = 0.15) -> Any:

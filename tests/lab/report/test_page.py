@@ -1,154 +1,167 @@
-"""The page is self-contained, states what it shows and what is missing, and changes only with its results."""
+"""The page is self-contained, begins with what is there, and depends on its records alone; unusual records are drawn."""
 
-import base64
-import html
 import json
 import re
 
 import pytest
 
-from phased_lab.report.html.page import NAME, render
-from records import page_of
-from records import records as made
+from phased_lab.report import markdown
+from phased_lab.report.html.page import NAME, SPEED, render, sections
+from phased_lab.report.theme import Figure
+from phased_lab.runs import catalogue
+from records import records, reported
+
+
+def page_of(*lines, skipped=()):
+    found = records(*lines)
+    return render(sections(found), found, skipped)
 
 
 def specs(page: str) -> dict:
     """The charts of a page by their ids."""
     (text,) = re.findall(r'<script type="application/json" id="specs">(.*?)</script>', page, re.DOTALL)
-    return {name: spec for part in json.loads(text) for name, spec in part["charts"].items()}
+    return json.loads(text)
 
 
-def words(page: str) -> str:
-    """What a reader sees of a page, without charts and scripts."""
-    visible = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", visible)))
-
-
-@pytest.fixture(scope="module")
-def full_page(full_folder, tmp_path_factory) -> str:
-    return page_of(full_folder, tmp_path_factory.mktemp("page")).read_text()
-
-
-def test_the_page_is_one_file(result, put, tmp_path):
-    put(tmp_path / "in", result())
-    page = page_of(tmp_path / "in", tmp_path / "out")
-    assert page == tmp_path / "out" / NAME
-    assert list(page.parent.iterdir()) == [page]
-
-
-def test_the_page_loads_nothing(full_page):
-    body = re.sub(r"<script\b.*?</script>", "", full_page, flags=re.DOTALL)
+def test_the_page_loads_nothing_and_stays_light(report):
+    assert report.page.name == NAME
+    body = re.sub(r"<script\b.*?</script>", "", report.text, flags=re.DOTALL)
     assert not re.findall(r'(?:src|href)\s*=\s*"(?!#|data:)', body)
     assert not re.findall(r"@import|url\(", body)
-    assert "<script src" not in full_page
+    assert "<script src" not in report.text
+    assert len(report.text.encode()) < 5_000_000
 
 
-def test_every_box_for_a_chart_has_its_chart_and_its_data(full_page):
-    boxes = re.findall(r'class="chart" id="([^"]+)"', full_page)
-    charts = specs(full_page)
+def test_every_box_for_a_chart_has_its_chart_and_its_data(report):
+    boxes = re.findall(r'class="chart" id="([^"]+)"', report.text)
+    charts = specs(report.text)
     assert boxes == list(charts)
-    assert len(set(boxes)) == len(boxes)
-    for spec in charts.values():
-        assert spec["width"] == "container"
-        assert spec["datasets"]
+    assert len(set(boxes)) == len(boxes) == len(report.pictures) / 2
+    assert all(all(spec["datasets"].values()) for spec in charts.values())
+    ids = re.findall(r' id="([^"]+)"', re.sub(r"<script>.*?</script>", "", report.text, flags=re.DOTALL))
+    assert len(ids) == len(set(ids))
 
 
-def test_the_papers_numbers_stand_beside_ours_with_the_number_of_seeds(full_page, all_lines, at_the_end):
-    text = words(full_page)
-    for expected in (
-        "99.6",
-        "93 to 94",
-        "What the paper finds",
-        "5 seeds",
-        "paper scale",
-        "Made-up CPU, 2 cores",
-        "r_on 0.05 fixed",
-    ):
+def test_the_page_begins_with_what_is_there_in_the_order_of_the_paper(report, words):
+    text = words(report.text)
+    places = [text.index(f"{about.heading} paper scale") for about in catalogue.experiments().values() if about.studies]
+    assert places == sorted(places)
+    assert text.index("Fig. 3") < text.index("Training without a leak") < text.index("What it cost") < text.index("Every run")
+    assert "What is missing" not in text
+    for expected in ("Phased LSTM: the paper's experiments", "What the paper finds", "5 seeds", "Fig. 6", "Made-up CPU, 2 cores"):
         assert expected in text
-    place = ("frequency", "lstm", "high")
-    lstm = [at_the_end(line) for line in all_lines if (line["experiment"], line["model"], line["condition"]) == place]
-    assert f"{100 * sum(lstm) / len(lstm):.1f} ± " in text
 
 
-def test_a_full_page_says_nothing_is_missing_and_an_empty_one_how_to_begin(full_page, tmp_path):
-    assert "What is missing" not in words(full_page)
-    (tmp_path / "empty").mkdir()
-    text = words(page_of(tmp_path / "empty", tmp_path / "out").read_text())
-    assert "There are no results yet." in text
-    for experiment in ("frequency", "superimposed", "adding"):
-        assert f"phased run {experiment} --scale paper --seeds 5 --out {tmp_path / 'empty'}" in text
-
-
-def test_the_quick_scale_is_called_no_reproduction(result):
-    text = words(render(made(result(scale="quick", epochs=2)), []))
-    assert "quick scale" in text
-    assert "a first look, not a reproduction" in text
+def test_what_is_missing_stands_at_the_end_with_its_commands(result, words):
+    text = words(page_of(result(scale="quick", epochs=2), skipped=["a file: skipped"]))
+    assert text.index("a first look, not a reproduction") < text.index("Every run") < text.index("What is missing for")
     assert "Phased LSTM, asynchronous: 0 of 5 seeds" in text
+    assert text.index("What is missing for") < text.index("a file: skipped")
+    empty = words(page_of())
+    assert "There are no results yet." in empty
+    for experiment in ("frequency", "superimposed", "adding"):
+        assert f"phased run {experiment} --scale paper --seeds 5 --out results" in empty
 
 
-def test_one_seed_is_shown_without_a_spread(result):
-    page = render(made(result(end=0.9)), [])
+def test_the_same_results_give_the_same_page_on_every_machine(full_folder, report, tmp_path, monkeypatch, data_folder):
+    assert monkeypatch
+    assert data_folder.exists(), "the report of the fixture was made without it"
+    (page, *_) = reported(full_folder, tmp_path)
+    assert page.read_text() == report.text
+
+
+def test_benchmarks_are_a_section(result, tmp_path, put):
+    (chart, *_) = (part for part in sections(records(result()))[0].parts if isinstance(part, Figure))
+    found = records(result())
+    shown = sections(found, [chart._replace(name="growth", title="Growth")])
+    page = render(shown, found)
+    assert f'<section id="{SPEED}">' in page
+    assert f"{SPEED}-growth" in specs(page)
+
+
+def test_a_run_made_again_is_counted_once_and_told(result, words):
+    late = result(end=0.9) | {"date": "2027-01-01"}
+    assert "Not counted, because the same runs have newer results: 1." in words(page_of(result(end=0.7), late))
+
+
+def test_one_seed_is_shown_without_a_spread(result, words):
+    page = page_of(result(end=0.9))
     assert "1 seed" in words(page)
-    assert "±" not in words(page).split("Numbers", 1)[1].split("Gates", 1)[0].split("asynchronous")[1]
-    rows = specs(page)["frequency-bars"]["datasets"]["rows"]
-    assert [(row["seeds"], row["low"], row["high"]) for row in rows] == [(1, None, None)]
+    assert "±" not in words(page).split("asynchronous")[-1].split("What it cost")[0].replace("Mean ± standard deviation", "")
+    (row,) = (rows[0] for rows in specs(page)["frequency-bars"]["datasets"].values() if "mean" in rows[0])
+    assert (row["seeds"], row["low"], row["high"]) == (1, None, None)
 
 
-def test_skipped_lines_are_on_the_page(result, put, tmp_path):
-    put(tmp_path / "in", result())
-    (tmp_path / "in" / "foreign.jsonl").write_text("{}\n")
-    with pytest.warns(UserWarning, match="foreign"):
-        page = page_of(tmp_path / "in", tmp_path / "out")
-    assert "foreign.jsonl', line 1: skipped" in words(page.read_text())
-
-
-def test_a_run_made_again_is_counted_once_and_told(result):
-    early, late = result(end=0.7), result(end=0.9)
-    late["date"] = "2027-01-01"
-    text = words(render(made(early, late), []))
-    assert "Not counted, because the same runs have newer results: 1." in text
-
-
-def test_text_in_results_stays_text(result):
-    line = result(epochs=2)
+def test_text_in_results_stays_text(result, words):
     bad = "</script><script>alert('x')</script><!--"
-    line |= {"name": bad, "condition": bad, "command": bad, "date": bad}
+    line = result(epochs=2) | {"name": bad, "condition": bad, "command": bad, "date": bad}
     line["machine"]["processor"] = bad
-    page = render(made(line), [bad])
+    page = page_of(line, skipped=[bad])
     assert "<script>alert" not in page
     assert "alert('x')" in words(page)
-    assert all("alert" not in name for name in specs(page))
 
 
-def test_numbers_that_are_not_finite_leave_the_page_whole(result):
-    lines = [result(), result(model="lstm", seed=1), result(model="lstm", seed=0)]
-    for point in lines[1]["curve"][2:]:
-        point["test"] = point["loss"] = float("nan")
-    text = words(render(made(*lines), []))
-    assert "1 of 2 of LSTM diverged, in no mean" in text
-    assert "1, and 1 diverged" in text
-    lines[2]["curve"][-1]["test"] = None
-    assert "diverged" in words(render(made(*lines), []))
+@pytest.fixture
+def made_of(put, tmp_path):
+    """The page of results with its pictures and tables; warnings are errors in tests, so nothing was skipped."""
+
+    def made(*lines) -> str:
+        for number, line in enumerate(lines):
+            line["name"] = f"{number}"
+        folder = put(tmp_path / "in", *({**line, "experiment": line["experiment"].replace("/", "-")} for line in lines))
+        page, *pictures = reported(folder, tmp_path / "out")
+        assert pictures
+        assert {path.parent for path in pictures} == {tmp_path / "out"}
+        assert "leak" in markdown.tables(folder)
+        return page.read_text()
+
+    return made
 
 
-def test_an_experiment_the_paper_does_not_have_gets_a_section_too(result):
-    line = result()
-    line["experiment"], line["condition"] = "something new", "of its own"
-    page = render(made(line), [])
+def of_every_figure(result, **more):
+    places = ({}, {"experiment": "superimposed", "condition": "superimposed"}, {"experiment": "adding", "condition": "exp(2,4)"})
+    # Gates take a while, and have tests of their own.
+    return [result(epochs=2, **place, **more) | {"gates": None} for place in places]
+
+
+def test_curves_without_a_finite_number_or_a_common_epoch_are_drawn(result, made_of):
+    lines = of_every_figure(result, seed=1) + of_every_figure(result, seed=2)
+    for line in lines[3:]:
+        line["curve"] = [{"epoch": 100, "loss": None, "test": None, "seconds": None, "updates": None}]
+    lost = result(epochs=2, model="lstm")
+    lost["curve"][0]["test"], lost["curve"][1]["test"] = float("inf"), float("-inf")
+    assert "1 of 1 of LSTM diverged, in no mean" in made_of(*lines, lost)
+
+
+@pytest.mark.parametrize("text", [r"$\frac$", "_hidden", "", "²", "</script><b>|*`[x](y)"], ids=lambda text: ascii(text[:8]))
+def test_text_of_any_kind_is_drawn(text, result, made_of):
+    lines = [*of_every_figure(result, seed=1), result(epochs=2, leak=0.0, variant=text)]
+    for line in lines:
+        line["machine"]["processor"] = line["versions"]["phased"] = text
+    lines += [result(epochs=2, model="lstm") | {"model": text, "condition": text}]
+    assert "<b>" not in made_of(*lines)
+
+
+def test_a_layer_of_thousands_of_units_that_are_always_open_makes_a_page_of_bounded_size(result, made_of):
+    line = result(epochs=2)
+    line["gates"] = {
+        name: {when: [value] * 10_000 for when in ("before", "after")}
+        for name, value in (("period", 3.0), ("shift", 0.0), ("ratio_on", 1.0))
+    }
+    page = made_of(line)
+    assert len(page) < 4_000_000
+    assert "100.0% before training" in page
+
+
+def test_an_experiment_of_which_nothing_is_known_has_a_section_too(result, made_of, words):
+    page = made_of(result(epochs=2) | {"experiment": "something new", "condition": "of its own"})
     assert "something new" in words(page)
-    assert "something-new-learning-0" in specs(page)
+    assert "something-new-learning" in specs(page)
 
 
-def test_the_same_results_give_the_same_page(full_folder, full_page, tmp_path):
-    assert page_of(full_folder, tmp_path).read_text() == full_page
-
-
-def test_the_page_stays_light(full_page):
-    assert len(full_page.encode()) < 4_000_000
-
-
-def test_an_experiment_with_an_example_shows_it_as_a_picture_inside_the_page(full_page):
-    (picture,) = re.findall(r'<img class="picture" src="data:image/png;base64,([A-Za-z0-9+/=]+)" alt="([^"]+)">', full_page)
-    assert base64.b64decode(picture[0]).startswith(b"\x89PNG")
-    assert picture[1].startswith("Event by event. ")
-    assert "with a confidence of" in picture[1]
+def test_lines_that_are_no_records_are_named_on_the_page(result, put, tmp_path, words):
+    folder = put(tmp_path / "in", result(epochs=2))
+    (folder / "odd.jsonl").write_text('{"experiment": "freq\n{}\n')
+    with pytest.warns(UserWarning, match="skipped") as caught:
+        page = reported(folder, tmp_path / "out")[0].read_text()
+    assert words(page).count("odd.jsonl', line") == len(caught) == 2
