@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 
 
 class Table(NamedTuple):
-    """Rows of text under a head; the first column names the row, and numbers are at the right of the others."""
+    """Rows of text under a head; the first column names the row, and numbers are at the right of their columns."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -28,7 +28,8 @@ class Table(NamedTuple):
         """For the console."""
         made = RichTable(title=self.title or None, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
         for i, column in enumerate(self.head):
-            made.add_column(column, justify="right" if i else "left", overflow="fold")
+            numbers = any(letter.isdigit() for row in self.rows for letter in row[i][:2])
+            made.add_column(column, justify="right" if i and numbers else "left", overflow="fold")
         for row in self.rows:
             made.add_row(*row)
         return made

@@ -14,6 +14,9 @@ SOURCE = Path(phased_lab.cli.__file__).parents[1]
 # Names of experiments that are also ordinary words, or benchmarks, which a text may contain.
 COMMON = {"gate", "memory", "schedule", "weights", "ranges", "nmnist", "camera", "lipreading"}
 OTHER_MEANINGS = {
+    ("cli/bench_command.py", "nmnist"),  # a benchmark
+    ("cli/bench_command.py", "lipreading"),
+    ("cli/bench.py", "memory"),
     ("runs/network.py", "weights"),
     ("runs/record.py", "schedule"),
 }
