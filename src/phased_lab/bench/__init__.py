@@ -15,4 +15,4 @@ BENCHMARKS = {
     "reading": "Rows per second of `Events.read` on one core: CSV, Parquet and a frame in memory.",
     "startup": "Seconds and imported modules of commands and imports in new interpreters.",
 }
-"""What each benchmark measures. A list of them imports none."""
+"""The subject of each benchmark, for a list that imports no benchmark."""

@@ -1,4 +1,4 @@
-"""A benchmark: cases to measure, a file with the finished ones, and the tables that show them."""
+"""Benchmarks: cases to measure, a file of finished cases, and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = dict[str, Any]
 
 
 class Case(NamedTuple):
-    """Something to measure. Its name is unique within its part of the benchmark; `measure` returns fields for JSON."""
+    """Something to measure. The name is unique within the part of the benchmark. `measure` returns fields for JSON."""
 
     part: str
     name: str
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     peer: str = "nn.LSTM"
 
     def median(self, name: str = "") -> float:
-        """The median seconds of a contestant, or its bytes."""
+        """Return the median seconds of a contestant or its bytes."""
         found = self.case.get("seconds", self.case.get("bytes"))[name or self.own]
         return float(found[0] if isinstance(found, Sequence) else found)
 
@@ -46,20 +46,20 @@ class Row(NamedTuple):
         return name in self.case.get("seconds", self.case.get("bytes"))
 
     def value(self, name: str = "", digits: int = 1) -> str:
-        """A contestant's time in milliseconds, or its memory in megabytes; nothing if it was not measured."""
+        """Format the milliseconds or megabytes of a contestant. The text is empty if the contestant was not measured."""
         if not self.has(name or self.own):
             return ""
         return f"{self.median(name) / 1e6:,.0f} MB" if "bytes" in self.case else f"{1e3 * self.median(name):.{digits}f} ms"
 
     def speed_up(self, own: str = "", peer: str = "", digits: int = 1) -> str:
-        """The peer's time divided by the contestant's; nothing if one of them was not measured."""
+        """Divide the time of the peer by the time of the contestant. The text is empty if one was not measured."""
         own, peer = own or self.own, peer or self.peer
         if not (self.has(own) and self.has(peer)):
             return ""
         return f"{self.median(peer) / self.median(own):,.{digits}f}x" + (" less" if "bytes" in self.case else "")
 
     def speed_up_of_first(self, digits: int = 1) -> str:
-        """The time of a row of `contestants`, divided by that of the first of them."""
+        """Divide the time of a row of `contestants` by the time of the first row."""
         return "" if self.own == self.peer else self.speed_up(self.peer, self.own, digits)
 
 
@@ -68,11 +68,11 @@ Cases = Sequence[Mapping[str, Any]]
 Rows = Callable[[Cases], Iterable[Any]]
 """The rows of a table of finished cases."""
 Columns = Mapping[str, Callable[[Any], str]]
-"""What each column of a table says of a row, by its head. Fields of the plan stand in braces in a head."""
+"""Functions from a row to the text of a cell, by the head of the column. A head may contain fields of the plan in braces."""
 
 
 class Sheet(NamedTuple):
-    """A table: its rows from the finished cases, and its columns."""
+    """Rows and columns of a table of finished cases."""
 
     rows: Rows
     columns: Columns
@@ -101,15 +101,15 @@ def each_case(*parts: str, label: str = "{case}") -> Rows:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Cases, of which the plan is the arguments, and their tables.
+    """Cases and tables.
 
     Args:
-        cases: yields what is to be measured. Defaults of its arguments are the plan; those that are annotated with an option are
+        cases: yields the cases. The defaults of the arguments are the plan. Arguments that are annotated with an option become
             options of the command.
         sheets: the tables.
-        quick: the plan of a first look, where it differs.
-        gpu: the plan on a GPU, where it differs; None if a GPU is not used.
-        threads: of torch; None for its own number.
+        quick: changes of the plan for a first look.
+        gpu: changes of the plan on a GPU. With None the benchmark runs on the CPU.
+        threads: number of threads of torch. With None the default of torch.
         backend: the backend that must be available.
         restricts: whether the CPU's instruction set may be restricted.
     """
@@ -134,7 +134,7 @@ class Benchmark:
         return self.gpu is not None and torch.cuda.is_available()
 
     def run(self, plan: Mapping[str, Any], file: Path | None = None, show: Callable[[str], None] = lambda text: None) -> Result:
-        """Measure the cases that the file does not have yet, and write it after each. `show` is told what is measured."""
+        """Measure the cases that are missing in the file, and write the file after each case. `show` receives a line per case."""
         with same_terms(self.threads):
             settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path)}))
             result: Result = {"machine": machine(self.on_gpu), "plan": settings, "cases": []}
@@ -185,7 +185,7 @@ def read(file: Path) -> Result:
 
 
 def continued(file: Path, new: Result) -> Result:
-    """The result in the file, if its cases may stand beside new ones."""
+    """Return the result in the file. Raises ValueError if the machine or the plan differs from the new result."""
     found = read(file)
     old, now = ({**each["machine"], **each["plan"]} for each in (found, new))
     for name in (old.keys() | now.keys()) - {"command", "date"}:

@@ -1,4 +1,4 @@
-"""The charts of benchmarks: how the time of a training step grows, and how many times faster than cuDNN it is."""
+"""Charts of benchmarks: growth of the time of a training step, and speed-up over cuDNN."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def figures(folder: Path) -> list[Figure]:
 
 
 def draw_growth(result: Result) -> list[Figure]:
-    """The time of a training step, ours and nn.LSTM's, on logarithmic axes: over steps, and over everything that grows."""
+    """Draw the time of a training step of PhasedLSTM and nn.LSTM over steps, and over all quantities, on logarithmic axes."""
     panels = [panel for panel in (draw_panel(result, axis) for axis in AXES) if panel is not None]
     note, about = machine(result, "processor"), "Time of a training step of PhasedLSTM and nn.LSTM"
     return [
@@ -79,7 +79,7 @@ def draw_panel(result: Result, axis: str) -> alt.Chart | None:
 
 
 def draw_speedup(result: Result) -> list[Figure]:
-    """How many times faster a training step is than nn.LSTM's: a panel for each peer and leak, a line for each batch size."""
+    """Draw the speed-up of a training step over nn.LSTM: a panel per peer and leak, a line per batch size."""
     rows = [
         {"panel": panel, "units": case["work"]["H"], "batch": case["work"]["B"], "times": row.median(peer) / row.median(own)}
         for panel, (own, peer) in PANELS.items()
@@ -105,5 +105,5 @@ def draw_speedup(result: Result) -> list[Figure]:
 
 
 def machine(result: Result, device: str) -> str:
-    """Where it was measured."""
+    """Name the device and the version of torch."""
     return f"{result['machine'][device]}; torch {result['machine']['torch']}."

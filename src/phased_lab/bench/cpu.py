@@ -36,7 +36,7 @@ BREAK_EVEN = f"{OPEN} or {PRODUCTS}"
 
 
 def training(work: Work, rounds: int, *names: str) -> dict[str, Any]:
-    """A training step of some models; the reference loop is far slower, so two rounds are enough."""
+    """Time a training step of some models. The reference loop is far slower, so two rounds are enough."""
     fast = compare(steps(work, [name for name in names if name != REFERENCE]), rounds)
     return work.timed(fast | (compare(steps(work, [REFERENCE]), 2) if REFERENCE in names else {}))
 
@@ -74,7 +74,7 @@ def memory(work: Work) -> dict[str, Any]:
 
 
 def report_memory(work: Work, name: str) -> None:
-    """Print the number for `memory`; runs in the fresh process, on Linux only."""
+    """Print the number for `memory`. Runs in the fresh process, on Linux only."""
     step = steps(work, [name])[name]
     steps(Work(1, 8, work.D, work.H), [name])[name]()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
@@ -122,7 +122,7 @@ def resident(which: str) -> int:
     backend="cpu",
 )
 def cpu(rounds: int = 15, whole: bool = True) -> Iterator[Case]:
-    """Training and inference; if `whole`, also memory, growth, and the break-even of open units and whole products."""
+    """Training and inference. If `whole`, also memory, growth, and the break-even of open units and whole products."""
     works = TABLE if whole else TABLE[:2]
     for work in works:
         reference = [REFERENCE] if work.T <= 1000 and whole else []

@@ -52,7 +52,7 @@ def timed(work: Work, rounds: int, *names: str, train: bool = True, alone: bool 
 
 
 def trained(work: Work, rounds: int, own: str, reference: bool = False) -> dict[str, Any]:
-    """A training step, and where the GPU's time goes. The reference loop is far slower: one round is enough."""
+    """Time a training step and its kernels. The reference loop is far slower, so one round is enough."""
     found, kernels = timed(work, rounds, own, PEER), kernel_times(work, own)
     if reference:
         found["seconds"] |= compare(steps(work, [REFERENCE], "cuda"), 1)
@@ -66,13 +66,13 @@ def without_threads(work: Work, rounds: int) -> dict[str, Any]:
 
 
 def halved(work: Work, rounds: int) -> dict[str, Any]:
-    """A training step: ours outside and inside an autocast region to bfloat16, and nn.LSTM's in float16, its fastest."""
+    """Time a training step of PhasedLSTM with and without autocast to bfloat16, and of nn.LSTM in float16, its fastest case."""
     gpu = {name: sum(kernel_times(work, name).values()) for name in (OURS, LOW)}
     return timed(work, rounds, OURS, LOW, HALF_PEER, gpu=gpu)
 
 
 def kernel_times(work: Work, name: str) -> dict[str, float]:
-    """Seconds of GPU time in a training step of ours, by kernel; the rest of the step is Python and launches."""
+    """Return the seconds of GPU time in a training step of PhasedLSTM, by kernel. The rest of the step is Python and launches."""
     step = steps(work, [name], "cuda")[name]
     step()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -105,7 +105,7 @@ def memory(work: Work) -> dict[str, Any]:
 
 
 def peak_memory(work: Work, name: str) -> float:
-    """Peak bytes of a training step, beyond the input and the output's gradient; measured at the second step."""
+    """Return the peak bytes of the second training step, without the input and the gradient of the output."""
     step = steps(work, [name], "cuda")[name]
     step()
     step.rnn.zero_grad(set_to_none=True)
@@ -138,7 +138,7 @@ VIEWS = {
     WAITED: [("{case}; {part}", OURS, PEER)],
     PEAK: [("{part}, {case}", OURS, PEER), ("{part}, {case}; ours under autocast to bfloat16", LOW, PEER)],
 }
-"""The rows that the cases of each part make: the label, ours and its peer."""
+"""Rows of the cases of each part: label, model, peer."""
 
 
 def views(cases: Cases) -> Iterator[Row]:
@@ -205,7 +205,7 @@ def busy(row: Row) -> str:
     restricts=False,
 )
 def cuda(rounds: int = 7, whole: bool = True) -> Iterator[Case]:
-    """Training, inference and memory; if `whole`, also the reference loop, many sizes, and longer and longer sequences."""
+    """Training, inference and memory. If `whole`, also the reference loop, many sizes, and longer and longer sequences."""
     for work in (*SPARSE, *WIDER, *COMMON, *OPENER, *LARGE):
         yield Case(TRAINING, str(work), partial(trained, work, rounds, OURS, reference=whole and work is SPARSE[0]))
         yield Case(UNTHREADED, str(work), partial(without_threads, work, rounds))
@@ -225,7 +225,7 @@ def cuda(rounds: int = 7, whole: bool = True) -> Iterator[Case]:
     if whole:
         for work in GRID:
             for own in (OURS, LEAKY):
-                # "nn.LSTM" is that of torch's defaults, which rounds the factors of its products to TF32.
+                # By torch's defaults "nn.LSTM" rounds the factors of its products to TF32.
                 yield Case(SIZES, f"{work}, {own}", partial(timed, work, 3, own, PEER, FLOAT32))
         for work in LONGEST:
             yield Case(LONG, str(work), partial(long, work))

@@ -40,7 +40,7 @@ class Contestant:
         self.train(WARM_UP)
 
     def train(self, batches: int | None = None) -> None:
-        """Train on the first batches of the next epoch; None for all of them. The last step reads the loss from the device."""
+        """Train on some or all batches of the next epoch. The last step reads the loss from the device."""
         self.epochs += 1
         places = [Place("train", self.epochs, n, size) for n, size in enumerate(sizes(self.training.train, self.training.batch))]
         made = shares(self.task, self.training.batch, self.training.seed, places, self.fabric)
@@ -48,7 +48,7 @@ class Contestant:
 
 
 def networks() -> dict[str, tuple[DigitNetwork, Digits]]:
-    """The network of Table 1 on recordings as they are and on changed ones, and its peers on recordings as they are."""
+    """Return the network of Table 1, with original and changed recordings, and its peers with original recordings."""
     network, whole = PAPER.unchanged, PAPER.unchanged_task
     return {
         "Phased LSTM": (network, whole),
@@ -59,7 +59,7 @@ def networks() -> dict[str, tuple[DigitNetwork, Digits]]:
 
 
 def measure(recordings: int, rounds: int) -> dict[str, Any]:
-    """Seconds of an epoch of so many simulated recordings; contestants take turns, after a warm-up of a few batches."""
+    """Time an epoch of simulated recordings. Contestants take turns after a warm-up of a few batches."""
     racing = {
         name: Contestant(network, replace(task, images=(recordings, 1)), PAPER.training, "auto")
         for name, (network, task) in networks().items()

@@ -18,16 +18,16 @@ from phased_lab.bench.cells import CELLS, Seeds, fitted
 SHORTEST, LONGEST = 2, 31
 """Bits of a stream, as in the code of Lechner and Hasani (2020)."""
 LAG, STEP, WARM_UP = 17.0, 0.1, 300.0
-"""Of the Mackey-Glass equation: its delay, the step of its solution, and the time before its first sample."""
+"""Delay of the Mackey-Glass equation, step of the solution, time before the first sample."""
 GAP, AHEAD = 2.0, 6.0
-"""Mean time between samples, and how far ahead a number is predicted: the distance that is usual with this series."""
+"""Mean time between samples, and the time to the predicted number, as usual with this series."""
 
 Numbers = NDArray[np.float64]
 Sequences = list[tuple[NDArray[Any], NDArray[Any]]]
 
 
 class Data(NamedTuple):
-    """Sequences of (times, values), and their targets."""
+    """Sequences of (times, values) with targets."""
 
     x: Sequences
     y: Any
@@ -42,7 +42,7 @@ class Task(NamedTuple):
 
 
 def bits(count: int, seed: int, changes: bool) -> Data:
-    """Streams of random bits, one per unit of time; the target is the parity of the sum.
+    """Make streams of random bits, one per unit of time. The target is the parity of the sum.
 
     With `changes` only bits that differ from the bit before them, and the last one, are samples: a run of equal bits is known by
     its duration alone.
@@ -60,7 +60,7 @@ def bits(count: int, seed: int, changes: bool) -> Data:
 
 
 def mackey_glass(count: int, seed: int, events: int = 1000) -> Data:
-    """The chaotic series of Mackey and Glass at random times; the target of each sample is the series some time later."""
+    """Make the chaotic series of Mackey and Glass at random times. The target of a sample is the series some time later."""
     random = np.random.default_rng([0x36, seed])
     times = np.cumsum(random.exponential(GAP, (count, events)), 1)
     series = solution(count, float(times.max()) + AHEAD, random)
@@ -70,7 +70,7 @@ def mackey_glass(count: int, seed: int, events: int = 1000) -> Data:
 
 
 def solution(count: int, duration: float, random: np.random.Generator) -> Numbers:
-    """x' = 0.2 x(t - lag) / (1 + x(t - lag)^10) - 0.1 x, by Euler's method, from random constant pasts; (steps, count)."""
+    """x' = 0.2 x(t - lag) / (1 + x(t - lag)^10) - 0.1 x, by Euler's method, from random constant pasts, (steps, count)."""
     lag, skipped = round(LAG / STEP), round(WARM_UP / STEP)
     x = np.empty((lag + skipped + round(duration / STEP) + 2, count))
     x[:lag] = random.uniform(0.4, 1.3, count)
@@ -117,7 +117,7 @@ def latest(part: int) -> dict[str, Any]:
 
 
 def score(task: Task, answer: Any, y: Any) -> float:
-    """The share of right answers; or the root of the mean squared error, divided by the standard deviation of the targets."""
+    """Return the accuracy, or the root mean squared error divided by the standard deviation of the targets."""
     if task.score == "accuracy":
         return float(np.mean(answer == y))
     wanted = np.concatenate(y)
@@ -164,9 +164,9 @@ def by_cell(cases: Cases) -> Iterator[tuple[str, str, Cases]]:
     threads=1,
 )
 def estimators(seeds: Seeds = 5, epochs: int = PhasedClassifier.epochs, part: int = 1) -> Iterator[Case]:
-    """Every cell on every task with every seed; all else are the estimators' defaults. `part` divides the numbers of sequences.
+    """Every cell on every task with every seed, with the defaults of the estimators. `part` divides the numbers of sequences.
 
-    Cells take turns, so that changes of the machine's speed affect all of them. Published scores stand beside.
+    Cells take turns, so that changes of the machine's speed affect every cell. Published scores are added.
     """
     for task, value in PUBLISHED.items():
         yield Case(task, "Phased LSTM, as published (Lechner and Hasani 2020)", partial(dict, score=value))

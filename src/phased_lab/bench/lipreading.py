@@ -1,4 +1,4 @@
-"""Time of a training step of lip reading, and its updates: Phased LSTM with several open ratios, BN-LSTM and LSTM."""
+"""Time and updates of a training step of lip reading: Phased LSTM with several open ratios, BN-LSTM, LSTM."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def networks() -> dict[str, LipNetwork]:
 
 
 def made_up(resolution: Resolution, clips: int) -> Batch:
-    """Clips of noise with the times of GRID's; a label counts at every step."""
+    """Make clips of noise with the times of GRID. A label counts at every step."""
     random = torch.Generator().manual_seed(0)
     streams = {}
     for name, rate, shape in (("video", FRAMES, (1, SIDE, SIDE)), ("audio", RATES[resolution], (SOUND,))):
@@ -70,7 +70,7 @@ class Contestant:
         train_once(self.step, iter([self.share]))
 
     def updates(self) -> float:
-        """The updates as a share of those of a network that updates all units at every step."""
+        """Return the update rate. A network that updates all units at every step has 1."""
         with torch.no_grad():
             counted = self.model.eval().updates(self.share.batch)
         return 1.0 if counted is None else float(counted.made / counted.possible)

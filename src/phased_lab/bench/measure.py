@@ -42,7 +42,7 @@ class Timing(NamedTuple):
 
 
 TURN = 0.05
-"""Seconds of a turn of a contestant whose calls are short."""
+"""Seconds of a turn of a contestant with short calls."""
 
 
 def compare(
@@ -53,17 +53,17 @@ def compare(
     alone: bool = False,
     long: bool = False,
 ) -> dict[str, Timing]:
-    """Time each contestant in turn, round by round, so that changes of the machine's speed affect all of them.
+    """Time the contestants in turns, round by round, so that changes of the machine's speed affect every contestant.
 
-    A turn is one call that is not timed, then timed calls for 0.05 s, at least one. So, as in a training loop, the caches are
-    those of the contestant's own previous call.
+    A turn is one call that is not timed, then timed calls for 0.05 s, at least one. So, as in a training loop, the caches contain
+    the data of the contestant.
 
     Args:
         contestants: functions without arguments, by name.
         rounds: turns of each.
-        sync: synchronises a GPU, before the first and after the last call of a turn. Calls are made one after another, as in a
-            training loop, and their mean is one measurement.
-        alone: synchronise after each call.
+        sync: synchronises a GPU before the first and after the last call of a turn. The mean time of the calls of a turn is one
+            measurement.
+        alone: also synchronise after each call.
         long: a turn is one call, which is timed: it takes long, and was warmed up.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
@@ -82,7 +82,7 @@ def compare(
 
 
 def turn(run: Callable[[], Any], duration: float, sync: Callable[[], None] | None, alone: bool) -> list[float]:
-    """Seconds of each of a turn's calls; of calls on a GPU their mean."""
+    """Return the seconds of every call of a turn. On a GPU return the mean."""
     if sync is None:
         found: list[float] = []
         end = time.perf_counter() + duration
@@ -103,13 +103,13 @@ def turn(run: Callable[[], Any], duration: float, sync: Callable[[], None] | Non
 
 
 def synchroniser() -> Callable[[], None] | None:
-    """What waits for the GPU that `device="auto"` means, if there is one."""
+    """Return the function that synchronises the GPU, or None on a machine without a GPU."""
     return torch.cuda.synchronize if torch.cuda.is_available() else None
 
 
 @contextmanager
 def same_terms(threads: int | None = None) -> Iterator[None]:
-    """Flush denormal numbers and set the number of threads, the same for all contestants; both are restored afterwards."""
+    """Flush denormal numbers and set the number of threads, for all contestants. Both settings are restored afterwards."""
     flushed = bool((torch.full((1,), 1e-310, dtype=torch.float64) * 1 == 0).item())
     before = torch.get_num_threads()
     torch.set_flush_denormal(True)
@@ -122,7 +122,7 @@ def same_terms(threads: int | None = None) -> Iterator[None]:
 
 
 def machine(on_gpu: bool = False) -> dict[str, Any]:
-    """Versions, machine and settings that affect a measurement, for its record; with those of the GPU if one is used."""
+    """Return the versions, the machine and the settings that affect a measurement, on request with the GPU."""
     return {
         "phased": phased.__version__,
         "torch": torch.__version__,
@@ -151,7 +151,7 @@ def gpu() -> dict[str, Any]:
 
 
 def without_folders(argument: str) -> str:
-    """An argument of the command line; of an absolute path, which means nothing on another machine, the last part."""
+    """Return an argument of the command line. An absolute path is shortened to its last part."""
     option, equals, value = argument.rpartition("=")
     path = Path(value)
     return f"{option}{equals}{path.name}" if path.is_absolute() else argument

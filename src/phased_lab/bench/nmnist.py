@@ -21,7 +21,7 @@ from phased_lab.bench.stream import pushed, speed_up
 from phased_lab.runs.baselines import Baseline
 
 UNITS, CLASSES = 110, 10
-EVENTS, DURATION = 4100, 307_000  # of an average recording of N-MNIST; microseconds
+EVENTS, DURATION = 4100, 307_000  # of an average recording of N-MNIST, in microseconds
 BURSTS = (50_000, 155_000, 255_000)
 """Times at which the camera of N-MNIST moves fastest, in microseconds."""
 WIDTH = 18_000  # standard deviation of a burst, microseconds
@@ -29,7 +29,7 @@ WHOLE, PUSH = "Classifier, whole recording", "Stream.push"
 
 
 def recording(events: int = EVENTS, seed: int = 0) -> Recording:
-    """A made-up recording with the number of events, the duration and the three bursts of N-MNIST; anyone can repeat it."""
+    """Make a random recording with the number of events, the duration and the three bursts of N-MNIST."""
     random = np.random.default_rng(seed)
     time = random.normal(random.choice(np.array(BURSTS), events), WIDTH).clip(0, DURATION)
     x, y = (random.normal(17, 6, events).clip(0, 33).astype(np.int16) for _ in range(2))
@@ -65,7 +65,7 @@ def ways(events: Recording) -> dict[str, Callable[[], Any]]:
     rows = features(model, baseline, events)
     by_onnx = peers.by_onnx(peer, rows)
     return {
-        # What `phased classify` times: addresses, times, checks, layer and readout.
+        # `phased classify` times the same: addresses, times, checks, layer and readout.
         WHOLE: lambda: classifier.session().run(events),
         PUSH: pushed(Stream(model.rnn, table=model.encoder.table()), events.address.tolist(), events.time / 1000),
         "nn.LSTM, whole recording": peers.whole(peer, rows),
@@ -95,5 +95,5 @@ def measure(events: int, rounds: int) -> dict[str, Any]:
     backend="cpu",
 )
 def nmnist(rounds: int = 11, events: int = EVENTS) -> Iterator[Case]:
-    """A made-up recording like those of N-MNIST."""
+    """A made-up recording like N-MNIST."""
     yield Case("an event", "42-110-10", partial(measure, events, rounds))

@@ -33,7 +33,7 @@ def made_up(sequences: int) -> Events:
 
 
 def measure(sequences: int, rounds: int) -> dict[str, Any]:
-    """Seconds of an event, by the compiled core and by numpy; and of the answer for a whole sequence instead."""
+    """Time an event in the compiled core and in numpy, and the prediction of a whole sequence."""
     events = made_up(sequences)
     model = fitted("phased LSTM", events, np.arange(sequences) % 2, epochs=1, random_state=0)
     plain = copy.deepcopy(model)

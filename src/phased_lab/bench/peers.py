@@ -42,7 +42,7 @@ def steps(rnn: nn.LSTM, x: Tensor) -> Callable[[], None]:
 
 
 def folded(baseline: Baseline) -> nn.LSTM:
-    """The LSTM that computes what a BN-LSTM computes in eval: there the normalisation of its input is part of the weights."""
+    """Return an LSTM equal to a BN-LSTM in eval. The normalisation of the input becomes part of the weights."""
     assert baseline.norm is not None
     scale, offset = baseline.norm(torch.empty(0), torch.empty(0))
     own = baseline.lstm
@@ -57,8 +57,8 @@ def folded(baseline: Baseline) -> nn.LSTM:
 def by_onnx(rnn: nn.LSTM, x: Tensor) -> dict[str, Callable[[], Matrix]]:
     """Functions that give onnxruntime's LSTM of the same weights the rows of x (N, D) one by one, and return the last h, (H,).
 
-    "step" makes the usual call, "bound memory" has inputs and outputs bound once, onnxruntime's shortest call. There are none if
-    onnxruntime is not installed.
+    "step" makes the usual call. "bound memory" binds inputs and outputs once, for onnxruntime's shortest call. The result is
+    empty if onnxruntime is not installed.
     """
     session = lstm_step(rnn)
     if session is None:
@@ -68,7 +68,7 @@ def by_onnx(rnn: nn.LSTM, x: Tensor) -> dict[str, Callable[[], Matrix]]:
 
 
 def lstm_step(rnn: nn.LSTM) -> Any:
-    """A session that takes x (1, 1, D), h and c (1, 1, H), and returns the next h and c; None if onnxruntime is not installed."""
+    """Make a session from x (1, 1, D), h and c (1, 1, H) to the next h and c. Returns None if onnxruntime is not installed."""
     try:
         import onnxruntime
         from onnx import TensorProto, helper
@@ -79,7 +79,7 @@ def lstm_step(rnn: nn.LSTM) -> Any:
     units, features = hh.shape[1], ih.shape[1]
 
     def reordered(weight: Matrix) -> Matrix:
-        """From torch's order to that of ONNX: i, o, f, g."""
+        """Change torch's order of gates to i, o, f, g."""
         i, f, g, o = np.split(weight, 4)
         return np.concatenate([i, o, f, g])[None]
 

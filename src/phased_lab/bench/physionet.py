@@ -30,7 +30,7 @@ Labels = NDArray[np.int64]
 
 
 def stays() -> Path:
-    """The folder of PhysioNet 2012 if no other is named."""
+    """Return the default folder of PhysioNet 2012."""
     return Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
 
 
@@ -48,7 +48,7 @@ Stays = Annotated[
 
 
 def read(folder: Path) -> tuple[Events, Labels]:
-    """The stays and outcomes in a folder with PhysioNet's own files; a FileNotFoundError if they are not there."""
+    """Read the stays and outcomes from a folder with the files of PhysioNet. Raises FileNotFoundError."""
     for name in (STAYS, OUTCOMES):
         if not (folder / name).exists():
             raise FileNotFoundError(
@@ -60,9 +60,9 @@ def read(folder: Path) -> tuple[Events, Labels]:
 
 
 def fold(events: Events, y: Labels, test: Labels, which: int, folds: int, seeds: int, units: int, epochs: int) -> dict[str, Any]:
-    """Train every cell with every seed on all stays but those of a fold, and predict these, on the CPU.
+    """Train every cell with every seed on the other folds, and predict the stays of a fold, on the CPU.
 
-    Cells take turns, so that changes of the machine's speed affect all of them.
+    Cells take turns, so that changes of the machine's speed affect every cell.
     """
     train = np.setdiff1d(np.arange(len(y)), test)
     p: dict[str, list[Numbers]] = {name: [] for name in CELLS}
@@ -84,7 +84,7 @@ def fold(events: Events, y: Labels, test: Labels, which: int, folds: int, seeds:
 
 
 def scores(y: Labels, p: Mapping[str, Sequence[Numbers]]) -> dict[str, Any]:
-    """Scores of each cell from the probabilities of each seed; differences are to the first cell, with their standard errors."""
+    """Score each cell from the probabilities of each seed. Differences to the first cell have standard errors."""
     ranks = {cell: np.mean([ranked(y, each) for each in own], 0) for cell, own in p.items()}
     first = next(iter(ranks.values()))
     return {
@@ -97,10 +97,10 @@ def scores(y: Labels, p: Mapping[str, Sequence[Numbers]]) -> dict[str, Any]:
 
 
 def ranked(y: Labels, p: Numbers) -> Numbers:
-    """For each stay the share of those of the other class that it is on the right side of.
+    """Return for each stay the share of the other class that is ranked on the correct side.
 
-    The mean over the stays of one class is the AUROC; the differences of two models' shares give the error of the difference
-    of their AUROCs (DeLong et al. 1988).
+    The mean over the stays of one class is the AUROC. The differences of the shares of two models give the error of the
+    difference of the AUROCs (DeLong et al. 1988).
     """
     shares = np.zeros(len(y))
     dead = y == 1
@@ -111,7 +111,7 @@ def ranked(y: Labels, p: Numbers) -> Numbers:
 
 
 def paired(y: Labels, difference: Numbers) -> tuple[float, float]:
-    """The mean difference of two models' AUROCs on the same stays, and its standard error."""
+    """Return the mean difference of the AUROCs of two models on the same stays and the standard error."""
     parts = [difference[y == 1], difference[y == 0]]
     return float(parts[0].mean()), float(np.sqrt(sum(part.var(ddof=1) / len(part) for part in parts)))
 
@@ -128,12 +128,12 @@ class Cell(NamedTuple):
         return np.mean([fold[field][self.name] for fold in self.folds], 0)
 
     def auroc(self) -> str:
-        """The mean over seeds, and their standard deviation."""
+        """Format the mean and the standard deviation over seeds."""
         seeds = self.mean("auroc")
         return f"{seeds.mean():.4f}" + (f" ± {seeds.std(ddof=1):.4f}" if len(seeds) > 1 else "")
 
     def difference(self) -> str:
-        """The AUROC less that of the first cell, and the standard error."""
+        """Format the difference of the AUROC to the first cell with the standard error."""
         error = np.sqrt(np.sum([fold["difference"][self.name][1] ** 2 for fold in self.folds])) / len(self.folds)
         return "" if self.name == self.first else f"{self.mean('difference')[0]:+.4f} ± {error:.4f}"
 
@@ -173,10 +173,10 @@ def physionet(
     units: int = PhasedClassifier.units,
     epochs: int = PhasedClassifier.epochs,
 ) -> Iterator[Case]:
-    """Every cell with every seed on every fold; all else are the estimator's defaults.
+    """Every cell with every seed on every fold, with the defaults of the estimator.
 
-    Folds are stratified by outcome and the same for all seeds. A seed sets the initial weights, the order of batches and what is
-    held out for early stopping.
+    Folds are stratified by outcome and the same for all seeds. A seed sets the initial weights, the order of batches and the
+    stays that are held out for early stopping.
     """
     events, y = read(data)
     for which, (_, test) in enumerate(StratifiedKFold(folds, shuffle=True, random_state=0).split(y, y)):

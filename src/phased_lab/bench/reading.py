@@ -1,6 +1,6 @@
 """Rows a second of `Events.read`, on one core: a long table as CSV, as Parquet, and as a frame in memory.
 
-polars reads how many threads it may use when it is imported, so `measure` runs this module in a process of its own.
+polars reads the number of threads when it is imported, so `measure` runs this module in a new process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def frame(rows: int) -> Any:
 
 
 def seconds(rows: int, rounds: int) -> dict[str, Timing]:
-    """The time of reading the table, by where it is."""
+    """Time reading the table from each source."""
     from phased.estimator import Events
 
     table = frame(rows)

@@ -1,4 +1,4 @@
-"""Seconds until commands and imports are ready in a new interpreter, and how many modules they import."""
+"""Seconds and imported modules of commands and imports in a new interpreter."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STARTS = {
 
 
 def start(code: str) -> str:
-    """Run a program in a new interpreter, and return what it writes to the standard error."""
+    """Run a program in a new interpreter and return its standard error."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Seconds of each start, in turns, after one to warm up; and its modules, of Python itself included."""
+    """Time each start, in turns after a warm-up, and count the modules, including the modules of Python."""
     modules = {name: int(start(COUNT + code).split()[-1]) for name, code in STARTS.items()}
     seconds = compare({name: partial(start, code) for name, code in STARTS.items()}, rounds, long=True)
     return {"seconds": seconds, "modules": modules}
@@ -49,5 +49,5 @@ def measure(rounds: int) -> dict[str, Any]:
     restricts=False,
 )
 def startup(rounds: int = 15) -> Iterator[Case]:
-    """Commands and imports, beside an interpreter that does nothing and one that imports torch."""
+    """Commands and imports, beside an empty program and `import torch`."""
     yield Case("start", "new interpreters", partial(measure, rounds))

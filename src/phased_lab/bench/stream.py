@@ -58,7 +58,7 @@ def pushed(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
 
 
 def looked_up(units: int, t: Any) -> Callable[[], None]:
-    """`Stream.run` on indices into a table, such as an event camera's pixels; the table holds the input products."""
+    """`Stream.run` on indices into a table of input products, such as the pixels of an event camera."""
     generator = torch.Generator().manual_seed(0)
     pixels = 2 * 34 * 34
     stream = Stream(layer(units), table=torch.randn(pixels, FEATURES, generator=generator))
@@ -72,7 +72,7 @@ def per_event(ways: Mapping[str, tuple[Callable[[], Any], int]], rounds: int) ->
 
 
 def small(count: int, rounds: int) -> dict[str, Any]:
-    """Every way through 110 units. Calls for single steps of LSTMs take a tenth of the events."""
+    """Time every way through 110 units. LSTMs that are called once per event take a tenth of the events."""
     (x, t), few, rnn = events(count), count // 10, nn.LSTM(FEATURES, 110).eval()
     rows = torch.from_numpy(x)
     by_onnx = peers.by_onnx(rnn, rows[:few])

@@ -28,7 +28,7 @@ SHOWN = {
     "lipreading-cpu": 1,
     "lipreading-cuda": 1,
 }
-"""How many of a file's tables are shown, the first ones."""
+"""Number of tables of a file in README and docs."""
 
 
 def shown(folder: Path, name: str) -> list[str]:
@@ -86,12 +86,12 @@ def compared(row: Row, own: str, name: str, digits: int) -> tuple[str, str, str]
 
 
 def speed_up(row: Row, own: str, peer: str) -> str:
-    """The time of the baseline divided by ours; a loss has one decimal."""
+    """Divide the time of the baseline by the time of phased. A loss has one decimal."""
     return row.speed_up(own, peer, 0 if row.median(peer) >= 2 * row.median(own) else 1)
 
 
 def read_all(folder: Path) -> dict[str, list[str]]:
-    """Every table that README and docs show, by its file; `summary` is the README's."""
+    """Return every table in README and docs, keyed by file. `summary` is the table of the README."""
     return {name: shown(folder, name) for name in SHOWN if (folder / f"{name}.json").exists()} | {"summary": [summary(folder)]}
 
 

@@ -1,4 +1,4 @@
-"""Time of a training step of each of the paper's synthetic tasks: ours, nn.LSTM's and a plain PyTorch loop's."""
+"""Time of a training step of the paper's synthetic tasks with PhasedLSTM, nn.LSTM and a plain PyTorch loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS = 8  # of a call that is timed
 
 @dataclass(frozen=True)
 class Figure:
-    """A task of the paper, and the epochs of a run; an epoch is 157 training steps of 32 sequences."""
+    """A task of the paper and the epochs of a run. An epoch is 157 training steps of 32 sequences."""
 
     name: str
     task: Task
@@ -52,7 +52,7 @@ FIGURES = (
 
 
 def networks(figure: Figure) -> dict[str, NetworkConfig]:
-    """Ours with the open ratio at the start and, if learned, at the end of training; with the paper's leak; and the peers."""
+    """Return PhasedLSTM with the open ratio of the start and the end of training and with the paper's leak, and the peers."""
     network = figure.network
     ratios = dict.fromkeys((network.ratio_on, figure.learned))
     return {
@@ -64,7 +64,7 @@ def networks(figure: Figure) -> dict[str, NetworkConfig]:
 
 
 def build(figure: Figure, name: str, network: NetworkConfig) -> Readout:
-    """The network before training; the plain loop runs in PyTorch."""
+    """Build the network. The plain loop runs in PyTorch."""
     model = network.build(figure.task, seed=0)
     if name == PLAIN and isinstance(model.rnn, PhasedRNN):
         model.rnn.backend = "reference"
@@ -74,7 +74,7 @@ def build(figure: Figure, name: str, network: NetworkConfig) -> Readout:
 def training(figure: Figure, name: str, count: int = STEPS, recorded: bool = False) -> Callable[[], None]:
     """A function that makes `count` training steps, with the optimiser, and was warmed up.
 
-    With `recorded`, steps are replayed as CUDA graphs; the warm-up lasts until they are recorded.
+    With `recorded`, steps are replayed as CUDA graphs, and the warm-up lasts until the graphs are recorded.
     """
     fabric, training = make_fabric("auto"), Training()
     model = build(figure, name, networks(figure)[name])
@@ -91,7 +91,7 @@ def training(figure: Figure, name: str, count: int = STEPS, recorded: bool = Fal
 
 
 def measure(figure: Figure, rounds: int) -> dict[str, Any]:
-    """Seconds of a training step in rounds of 8; of the plain loop in two rounds of 1. On a GPU also as CUDA graphs."""
+    """Time training steps in rounds of 8, and in two rounds of 1 for the plain loop. On a GPU also as CUDA graphs."""
     sync, fast = synchroniser(), [name for name in networks(figure) if name != PLAIN]
     ways = {name: training(figure, name) for name in fast}
     if sync is not None:
@@ -102,7 +102,7 @@ def measure(figure: Figure, rounds: int) -> dict[str, Any]:
 
 
 def learned(row: Row) -> str:
-    """The name of the contestant with the open ratio of the end of training; "" if the open ratio is not learned."""
+    """Return the contestant with the open ratio of the end of training, or "" if the open ratio is not learned."""
     names = [name for name in row.case["seconds"] if name.startswith("leak 0, ") and name != FIRST and RECORDED not in name]
     return names[0] if names else ""
 
@@ -113,7 +113,7 @@ def with_run(row: Row, name: str) -> str:
 
 
 def with_ratio(row: Row, name: str) -> str:
-    """The time of a recorded step, and its speed-up over nn.LSTM's, not recorded."""
+    """Format the time of a recorded step and the speed-up over nn.LSTM without recording."""
     return f"{row.value(name + RECORDED, 2)}, {row.speed_up(name + RECORDED)}"
 
 

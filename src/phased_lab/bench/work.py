@@ -1,4 +1,4 @@
-"""A problem for layers: its size, its data, and steps of ours, of nn.LSTM and of the reference loop on it."""
+"""Problems for layers: size, data, and steps of PhasedLSTM, nn.LSTM and the reference loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAKS = {OURS: 0.0, LEAKY: 1e-3, REFERENCE: 1e-3}
 
 @dataclass(frozen=True)
 class Work:
-    """A batch of B sequences of T steps of D features through H units; steps are 0 to 2 apart, 1 on average."""
+    """A batch of B sequences of T steps of D features through H units. Steps are 0 to 2 apart, 1 on average."""
 
     B: int
     T: int
@@ -61,8 +61,8 @@ class Work:
 def precision(name: str) -> Iterator[None]:
     """Products of this precision, "ieee" or "tf32".
 
-    By torch's defaults nn.LSTM on a GPU rounds the factors of its products to TF32 (10 bits of a float32's 23). Matrix products,
-    ours among them, do not.
+    By torch's defaults nn.LSTM on a GPU rounds the factors of its products to TF32 (10 bits of a float32's 23). Matrix products
+    of PhasedLSTM do not.
     """
     settings: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn.rnn)
     before = [setting.fp32_precision for setting in settings]
@@ -84,7 +84,7 @@ TERMS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """A training step without the optimiser: forward, and backward from a gradient at every step; or a forward pass in eval."""
+    """A training step without the optimiser, with a gradient at every time step, or a forward pass in eval."""
 
     rnn: nn.Module
     inputs: tuple[Tensor, ...]

@@ -49,7 +49,7 @@ class Benchmarks(TyperGroup):
 
 
 def command_of(name: str) -> Any:
-    """The command of a benchmark. Its options are those that all have, and annotated arguments of its cases."""
+    """Make the command of a benchmark. Options are the shared options and the annotated arguments of the cases."""
     from phased_lab.bench.benchmark import load
 
     found = load(name)
