@@ -59,7 +59,7 @@ def command_of(name: str) -> Any:
 
         if found.backend is not None and (missing := backends()[found.backend].missing()) is not None:
             fail(missing)
-        with plain_errors():
+        with plain_errors("" if json is None else f"The same command continues with the cases that '{json}' does not have."):
             if json is not None:
                 folders = [each for each in options.values() if isinstance(each, Path)]
                 files.check_output(json, [each for folder in folders for each in (folder, *folder.glob("**/"))])
