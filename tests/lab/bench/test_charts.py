@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from phased_lab.bench import charts
 from phased_lab.bench.benchmark import write
 from phased_lab.bench.cuda import FLOAT32, SIZES
 from phased_lab.bench.work import Work
+from phased_lab.cli.report import report
 
 MACHINE = {"processor": "a CPU", "gpu": "a GPU", "torch": "2.11"}
 
@@ -53,3 +55,14 @@ def test_a_file_without_the_measurements_has_no_chart_and_a_broken_one_is_named(
     (tmp_path / "cpu.json").write_text(content)
     with pytest.warns(UserWarning, match=r"cpu\.json' must be a file of `phased bench`, and is not .* It is skipped"):
         assert charts.figures(tmp_path) == []
+
+
+def test_the_report_shows_the_benchmarks_of_its_results_on_the_page_and_as_pictures(tmp_path: Path):
+    cases = [case("growth of T", {"leak 0": 1e-3 * steps, "nn.LSTM": 1e-2}, T=steps) for steps in (1, 2)]
+    write(tmp_path / "results" / "bench" / "cpu.json", {"machine": MACHINE, "plan": {}, "cases": cases})
+    (tmp_path / "out").mkdir()
+    files = report(Console(quiet=True), tmp_path / "results", tmp_path / "out")
+    assert {"report.html", "speed.png", "speed.svg", "growth.png", "growth.svg"} == {file.name for file in files}
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "A training step as the work grows" in page
+    assert '"speed-growth"' in page
