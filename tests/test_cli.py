@@ -19,6 +19,7 @@ import phased
 from phased import cli, ops
 from phased.cli.app import app
 from phased.learn.loop import Training
+from phased_lab.bench.benchmark import Benchmark, Case
 from phased_lab.paper.frequency import runs as frequency
 from phased_lab.runs import catalogue, folder
 from phased_lab.runs.sweep import runs_of
@@ -364,7 +365,8 @@ def test_a_full_disk_fails_a_drawing_without_a_traceback(call, tmp_path):
 
 @pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_fails_a_benchmark_without_a_traceback(call, tmp_path, monkeypatch):
-    monkeypatch.setattr("phased_lab.cli.bench.bench_tasks", lambda console, quick: {"much": "x" * 10_000})
+    measured = Benchmark(lambda: [Case("much", "", lambda: {"much": "x" * 10_000})], ())
+    monkeypatch.setattr("phased_lab.bench.tasks.tasks", measured)
     result = call("bench", "tasks", "--json", tmp_path / "tasks.json")
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)

@@ -1,6 +1,5 @@
 """The code of README and guides runs, block after block, as a reader would type it; numbers are what was measured."""
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,19 +10,20 @@ from typing import Any
 import pytest
 
 from phased_lab.bench import tables
+from phased_lab.bench.benchmark import Row, load
+from phased_lab.bench.benchmark import read as measured
 from phased_lab.report import markdown
 from phased_lab.report.groups import Group, groups, spread
 from phased_lab.runs.folder import read
 
 ROOT = Path(__file__).parent.parent
-README, DOCS = ROOT / "README.md", ROOT / "docs"
+README, DOCS, BENCH = ROOT / "README.md", ROOT / "docs", ROOT / "results" / "bench"
 RESULTS, COST, ESTIMATOR, TABLES = (DOCS / name for name in ("results.md", "cost.md", "estimator.md", "tables.md"))
 PAGES = {
     "cpu": DOCS / "core.md",
     "stream": DOCS / "core.md",
     "nmnist": DOCS / "classify.md",
     "cuda": DOCS / "gpu.md",
-    "cuda without threads": DOCS / "gpu.md",
     "tasks": COST,
     "epoch": COST,
     "lipreading": COST,
@@ -32,6 +32,7 @@ PAGES = {
     "widths": ESTIMATOR,
     "online": ESTIMATOR,
     "reading": TABLES,
+    "startup": COST,
 }
 needs_results = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="source packages have no results")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -57,11 +58,19 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 
 
 @needs_results
-@pytest.mark.parametrize("name", tables.TABLES)
+@pytest.mark.parametrize("name", tables.SHOWN)
 def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> None:
     page = PAGES[name.partition("-")[0]]
-    made = tables.read(ROOT / "results" / "bench")[name]
-    assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
+    for made in tables.shown(BENCH, name):
+        assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
+
+
+@needs_results
+def test_every_file_of_measurements_can_be_read() -> None:
+    files = sorted(BENCH.glob("*.json"))
+    assert {file.stem for file in files} >= set(tables.SHOWN)
+    for file in files:
+        assert load(file.stem.partition("-")[0]).tables(measured(file))
 
 
 @needs_results
@@ -74,50 +83,54 @@ def test_every_number_of_the_readme_is_the_measured_one(facts: str) -> None:
 
 def speed() -> Iterator[str]:
     """Return the sentences and rows of the README about time and memory."""
-    cpu, cuda, stream, physionet = (bench(name) for name in ("cpu", "cuda", "stream", "physionet"))
-    small, batch = (work(rows, B=32, T=1000, D=1, H=110) for rows in (cpu["train"], cuda["train"]))
-    large = work(cuda["train"], B=512, T=1000, D=1, H=110)
-    often, often_infer = (work(cpu[what], B=32, T=1000, D=1, H=110, ratio_on=0.25) for what in ("train", "infer"))
-    ratios = [small["nn.LSTM"] / small["sparse"], *(row["nn.LSTM"] / row["ours"] for row in (batch, large))]
-    yield f"**Training steps are {min(ratios):.0f} to {max(ratios):.0f} times faster** than with `nn.LSTM` (1,000 time steps, 110"
-    (long,) = (row for row in cpu["growth"] if row["axis"] == "T" and row["work"]["T"] == 100_000)
-    yield f"on 100,000 time steps takes {ms(long['sparse'])}, with `nn.LSTM` {ms(long['nn.LSTM'])} (110 units, 2 CPU cores)"
-    yield (
-        f"With `ratio_on=0.25`, training is only {often['nn.LSTM'] / often['sparse']:.1f} and inference only "
-        f"{often_infer['nn.LSTM'] / often_infer['sparse']:.1f} times faster"
+    train, infer = "training step", "inference"
+    small, long = case("cpu", train, "B32 T1,000 D1 H110"), case("cpu", "growth of T", "B1 T100,000 D1 H110")
+    batch, large = (case("cuda", "training step, leak 0", f"B{size} T1,000 D1 H110") for size in (32, 512))
+    often, often_infer = (case("cpu", what, "B32 T1,000 D1 H110 r_on 0.25") for what in (train, infer))
+    ratios = sorted(row.median("nn.LSTM") / row.median("leak 0") for row in (small, batch, large))
+    yield f"**Training steps are {ratios[0]:.0f} to {ratios[-1]:.0f} times faster** than with `nn.LSTM` (1,000 time steps, 110"
+    times = ms(long.median("leak 0")), ms(long.median("nn.LSTM"))
+    yield f"on 100,000 time steps takes {times[0]}, with `nn.LSTM` {times[1]} (110 units, 2 CPU cores)"
+    faster = [row.speed_up("leak 0").rstrip("x") for row in (often, often_infer)]
+    yield f"With `ratio_on=0.25`, training is only {faster[0]} and inference only {faster[1]} times faster"
+    lost, leaking = (case("cuda", "units and sequences", f"B512 T500 D8 H1024, leak {leak}") for leak in ("0", "0.001"))
+    with_leak = leaking.speed_up("leak 0.001")
+    without = lost.speed_up("leak 0")
+    yield f"1,024 units on a GPU in TF32.** The speed-up is {without} with `leak=0`, and {with_leak} with `leak=0.001`."
+    event, push, run = case("stream", "an event", "H110 D41"), "Stream.push, numpy", "Stream.run"
+    us = {name: 1e6 * event.median(name) for name in (push, run, "nn.LSTMCell, step")}
+    avx2 = 1e6 * case("stream-avx2", "an event", "H110 D41").median(run)
+    yield f"**A streamed event takes {us[push]:.0f} us** from Python"
+    onnx = event.speed_up(push, "onnxruntime LSTM, step", 0).rstrip("x")
+    yield f"`push` is {onnx} times faster than ONNX Runtime with one step per call."
+    yield f"{us[run]:.2f} us per event on a Xeon ({avx2:.2f} us with AVX2) with {plan('stream')['events']:,} events per call, "
+    yield f"{event.speed_up(run, 'nn.LSTM, whole sequence', 0).rstrip('x')} times faster than `nn.LSTM` on the whole sequence"
+    stays = case("physionet", "in-hospital death", "all folds").case
+    auroc = [f"{mean(stays['auroc'][cell]):.3f}" for cell in ("phased LSTM", "nn.LSTM")]
+    assert auroc[0] == auroc[1]
+    assert round(stays["seconds"]["nn.LSTM"] / stays["seconds"]["phased LSTM"]) == 2
+    yield f"AUROC on PhysioNet 2012 is {auroc[0]}, as with `nn.LSTM`. Only training is twice as fast."
+    used = case("cpu", "peak memory of a training step", "B8 T100,000 D1 H110")
+    rows = (
+        ("32 sequences, 1,000 steps, 110 units", small, "leak 0", "nn.LSTM, {:,.0f} ms", 1, 0),
+        ("512 sequences, 1,000 steps, 110 units", large, "leak 0", "cuDNN, {:,.1f} ms", 1, 0),
+        ("500 steps, 1,024 units", leaking, "leak 0.001", "cuDNN, {:,.0f} ms", 0, 1),
     )
-    lost = {row["leak"]: row for row in cuda["grid"] if (row["work"]["B"], row["work"]["H"]) == (512, 1024)}
-    leaking = {name: lost[0.001][name]["median"] for name in ("ours", "nn.LSTM")}
-    ours, peer = (lost[0.0][name]["median"] for name in ("ours", "nn.LSTM"))
-    with_leak = f"{leaking['nn.LSTM'] / leaking['ours']:.1f}x"
-    yield f"1,024 units on a GPU in TF32.** The speed-up is {peer / ours:.1f}x with `leak=0`, and {with_leak} with `leak=0.001`."
-    event = {name: 1e6 * timing["median"] for name, timing in stream["H110"].items()}
-    push, cell, run = (event[name] for name in ("Stream.push, numpy", "nn.LSTMCell, step", "Stream.run"))
-    yield f"**A streamed event takes {push:.0f} us** from Python"
-    yield f"`push` is {event['onnxruntime LSTM, step'] / push:.0f} times faster than ONNX Runtime with one step per call."
-    avx2 = 1e6 * bench("stream-avx2")["H110"]["Stream.run"]["median"]
-    yield f"{run:.2f} us per event on a Xeon ({avx2:.2f} us with AVX2) with {stream['events']:,} events per call, "
-    yield f"{event['nn.LSTM, whole sequence'] / run:.0f} times faster than `nn.LSTM` on the whole sequence"
-    phased, lstm, _ = physionet["cells"]
-    assert f"{phased['auroc_mean']:.3f}" == f"{lstm['auroc_mean']:.3f}"
-    assert round(lstm["seconds_per_epoch"] / phased["seconds_per_epoch"]) == 2
-    yield f"AUROC on PhysioNet 2012 is {phased['auroc_mean']:.3f}, as with `nn.LSTM`. Only training is twice as fast."
-    used = cpu["memory"]["bytes"]
-    less, cudnn = used["nn.LSTM"] / used["sparse"], f"cuDNN, {ms(large['nn.LSTM'], 1)}"
-    plain = f"nn.LSTM, {ms(small['nn.LSTM'])}"
-    yield f"32 sequences, 1,000 steps, 110 units | {ms(small['sparse'], 1)} | {plain} | {ratios[0]:.0f}x |"
-    yield f"512 sequences, 1,000 steps, 110 units | {ms(large['ours'], 1)} | {cudnn} | {ratios[2]:.0f}x |"
-    yield f"100,000 steps | {used['sparse'] / 1e9:.2f} GB | nn.LSTM, {used['nn.LSTM'] / 1e9:.1f} GB | {less:.1f}x less |"
-    yield f"110 units, 41 features | {push:.1f} us | nn.LSTMCell, {cell:.1f} us | {cell / push:.0f}x |"
-    yield f"500 steps, 1,024 units | {ms(leaking['ours'])} | cuDNN, {ms(leaking['nn.LSTM'])} | {with_leak} |"
+    for what, row, own, peer, digits, of_ratio in rows:
+        baseline = peer.format(1e3 * row.median("nn.LSTM"))
+        yield f"{what} | {row.value(own, digits)} | {baseline} | {row.speed_up(own, digits=of_ratio)} |"
+    own, lstm = (used.median(name) / 1e9 for name in ("leak 0", "nn.LSTM"))
+    yield f"100,000 steps | {own:.2f} GB | nn.LSTM, {lstm:.1f} GB | {used.speed_up('leak 0')} |"
+    cell = "nn.LSTMCell, step"
+    yield f"110 units, 41 features | {us[push]:.1f} us | nn.LSTMCell, {us[cell]:.1f} us | {event.speed_up(push, cell, 0)} |"
 
 
 def accuracy() -> Iterator[str]:
     """Return the sentences of the README about accuracy."""
-    fits = bench("estimators")["fits"]
+    fits = [fit for fit in cases("estimators") if "seed" in fit]
 
     def score(task: str, cell: str) -> float:
-        return mean(fit["score"] for fit in fits if fit["task"].startswith(task) and fit["cell"] == cell)
+        return mean(fit["score"] for fit in fits if fit["part"].startswith(task) and fit["cell"] == cell)
 
     bits = "parity of bits, a sample for every change"
     yield f"from the times of their changes: {percent(score(bits, 'phased LSTM'))}, `nn.LSTM` {percent(score(bits, 'nn.LSTM'))} ("
@@ -168,15 +181,20 @@ def paper() -> Iterator[str]:
 FACTS: dict[str, Callable[[], Iterator[str]]] = {"speed": speed, "accuracy": accuracy, "paper": paper}
 
 
-def bench(name: str) -> Any:
-    """Return a file of `results/bench`."""
-    return json.loads((ROOT / "results" / "bench" / f"{name}.json").read_text(encoding="utf-8"))
+def cases(name: str) -> list[dict[str, Any]]:
+    """Return the cases of a file of `results/bench`."""
+    return list(measured(BENCH / f"{name}.json")["cases"])
 
 
-def work(rows: list[dict[str, Any]], **size: float) -> dict[str, float]:
-    """Return the medians of the row with a problem of this size, in seconds."""
-    (row,) = (row for row in rows if row["work"] == {"ratio_on": 0.05} | size)
-    return {name: timing["median"] for name, timing in row.items() if isinstance(timing, dict) and "median" in timing}
+def case(name: str, part: str, label: str) -> Row:
+    """Return a case of a file of `results/bench`."""
+    (one,) = (each for each in cases(name) if (each["part"], each["case"]) == (part, label))
+    return Row(one, label)
+
+
+def plan(name: str) -> dict[str, Any]:
+    """Return the plan of a file of `results/bench`."""
+    return dict(measured(BENCH / f"{name}.json")["plan"])
 
 
 def group(study: str, condition: str, data: str = "", model: str = "phased", variant: str = "leak 0") -> Group:

@@ -1,1 +1,18 @@
-"""Ratios against peers, measured in one run."""
+"""Benchmarks against other implementations. Each is the function of its name in the module of its name."""
+
+BENCHMARKS = {
+    "cpu": "Training and inference on a CPU against nn.LSTM: time, memory, and growth with the size of the problem.",
+    "cuda": "Training and inference on an NVIDIA GPU against nn.LSTM (cuDNN): time, memory, precision, long sequences.",
+    "stream": "An event of a stream on one core, against nn.LSTM, nn.LSTMCell and onnxruntime.",
+    "tasks": "A training step of each of the paper's synthetic tasks, and the time of a whole run.",
+    "nmnist": "An event of a recording on one core: the classifier against a BN-LSTM by onnxruntime and by torch.",
+    "epoch": "An epoch of training on recordings of digits.",
+    "lipreading": "A training step of lip reading on made-up clips, and its updates.",
+    "physionet": "Accuracy of the estimator on PhysioNet 2012 with three cells, by cross-validation.",
+    "estimators": "Accuracy of the estimators on made-up tasks with three cells.",
+    "widths": "A training epoch of the estimator at several widths, with three cells, on one core.",
+    "online": "An event of an online sequence of an estimator, on one core.",
+    "reading": "Rows per second of `Events.read` on one core: CSV, Parquet and a frame in memory.",
+    "startup": "Seconds and imported modules of commands and imports in new interpreters.",
+}
+"""The subject of each benchmark, for a list that imports no benchmark."""

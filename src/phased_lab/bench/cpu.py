@@ -5,51 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from math import e
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from phased import PhasedLSTM
-from phased.init import LogUniform
-from phased.ops.cpu import passes as cpu
-from phased_lab.bench.measure import Timing, compare
-
-USUAL_RATIO = 0.05
-"""The open ratio of a work that does not say otherwise."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """A batch of B sequences of T steps of D features through H units; steps are 0 to 2 apart, 1 on average."""
-
-    B: int
-    T: int
-    D: int
-    H: int
-    ratio_on: float = USUAL_RATIO
-
-    def __str__(self) -> str:
-        ratio = "" if self.ratio_on == USUAL_RATIO else f" r_on {self.ratio_on:g}"
-        return f"B{self.B} T{self.T} D{self.D} H{self.H}{ratio}"
-
-    def data(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Input, time, and a gradient at every step."""
-        generator = torch.Generator().manual_seed(0)
-        x = torch.randn(self.T, self.B, self.D, generator=generator)
-        time = (2 * torch.rand(self.T, self.B, dtype=torch.float64, generator=generator)).cumsum(0)
-        return x, time, torch.randn(self.T, self.B, self.H, generator=generator).div_(self.T)
-
-    def layer(self, leak: float, backend: str = "cpu") -> PhasedLSTM:
-        """A layer with the default periods, exp U(1, 6), without the check of the first batches for units that never open."""
-        torch.manual_seed(0)
-        rnn = PhasedLSTM(self.D, self.H, period=LogUniform(e, e**6), ratio_on=self.ratio_on, leak=leak, backend=backend)
-        rnn._openings.active = False
-        return rnn
-
+from phased.ops.cpu import passes
+from phased_lab.bench.benchmark import Case, Sheet, benchmark, each_case
+from phased_lab.bench.measure import compare
+from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps
 
 TABLE = (
     Work(32, 125, 1, 110),
@@ -59,111 +23,63 @@ TABLE = (
     Work(32, 1000, 1, 110, 0.25),  # as learned open ratios end
 )
 MEMORY = Work(8, 100_000, 1, 110)
+EVEN = tuple(Work(32, 300, 8, 110, ratio) for ratio in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0))
+GROWTH = {
+    "T": tuple(Work(1, steps, 1, 110) for steps in (100, 1_000, 10_000, 100_000, 1_000_000)),
+    "H": tuple(Work(8, 300, 8, units) for units in (16, 32, 64, 128, 256, 512)),
+    "B": tuple(Work(batch, 300, 8, 110) for batch in (1, 2, 4, 8, 16, 32, 64, 128)),
+    "ratio_on": tuple(Work(16, 300, 8, 110, ratio) for ratio in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)),
+}
+TRAINING, INFERENCE, PEAK = "training step", "inference", "peak memory of a training step"
+OPEN, PRODUCTS = "open units", "whole products"
+BREAK_EVEN = f"{OPEN} or {PRODUCTS}"
 
 
-def train(rnn: nn.Module, gradient: Tensor, *inputs: Tensor) -> Callable[[], None]:
-    """One training step without the optimiser: forward, and backward from a gradient at every step."""
-
-    def step() -> None:
-        rnn.zero_grad(set_to_none=True)
-        output, _ = rnn(*inputs)
-        output.backward(gradient)
-
-    return step
+def training(work: Work, rounds: int, *names: str) -> dict[str, Any]:
+    """Time a training step of some models. The reference loop is far slower, so two rounds are enough."""
+    fast = compare(steps(work, [name for name in names if name != REFERENCE]), rounds)
+    return work.timed(fast | (compare(steps(work, [REFERENCE]), 2) if REFERENCE in names else {}))
 
 
-def infer(rnn: nn.Module, *inputs: Tensor) -> Callable[[], None]:
-    """One forward pass in eval."""
-    rnn.eval()
-
-    def step() -> None:
-        with torch.no_grad():
-            rnn(*inputs)
-
-    return step
+def inference(work: Work, rounds: int) -> dict[str, Any]:
+    """A forward pass in eval."""
+    return work.timed(compare(steps(work, (OURS, PEER), train=False), rounds))
 
 
-def training(work: Work, rounds: int, reference: bool) -> dict[str, Timing]:
-    """A training step: ours sparse, ours with the paper's leak, nn.LSTM and, optionally, the reference loop."""
-    x, time, gradient = work.data()
-    contestants: dict[str, Callable[[], None]] = {
-        "sparse": train(work.layer(0.0), gradient, x, time),
-        "leak": train(work.layer(1e-3), gradient, x, time),
-        "nn.LSTM": train(nn.LSTM(work.D, work.H), gradient, x),
-    }
-    timings = compare(contestants, rounds)
-    if reference:  # far slower: two rounds are enough
-        timings |= compare({"reference": train(work.layer(1e-3, "reference"), gradient, x, time)}, 2)
-    return timings
+def break_even(work: Work, rounds: int) -> dict[str, Any]:
+    """A training step without a leak by the sparse and by the dense path."""
+    step = steps(work, [OURS])[OURS]
+
+    def forced(share: float) -> Callable[[], None]:
+        def run() -> None:
+            before, passes.BREAK_EVEN = passes.BREAK_EVEN, share
+            try:
+                step()
+            finally:
+                passes.BREAK_EVEN = before
+
+        return run
+
+    return work.timed(compare({OPEN: forced(2.0), PRODUCTS: forced(-1.0)}, rounds))
 
 
-def inference(work: Work, rounds: int) -> dict[str, Timing]:
-    """A forward pass in eval: ours and nn.LSTM."""
-    x, time, _ = work.data()
-    return compare({"sparse": infer(work.layer(0.0), x, time), "nn.LSTM": infer(nn.LSTM(work.D, work.H), x)}, rounds)
-
-
-def growth(rounds: int) -> Iterator[tuple[str, Work, float, float]]:
-    """Time of a training step, ours and nn.LSTM's (nan where that takes too long), as T, H, B and ratio_on grow."""
-    series: dict[str, list[Work]] = {
-        "T": [Work(1, steps, 1, 110) for steps in (100, 1_000, 10_000, 100_000, 1_000_000)],
-        "H": [Work(8, 300, 8, units) for units in (16, 32, 64, 128, 256, 512)],
-        "B": [Work(batch, 300, 8, 110) for batch in (1, 2, 4, 8, 16, 32, 64, 128)],
-        "ratio_on": [Work(16, 300, 8, 110, ratio) for ratio in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)],
-    }
-    for axis, works in series.items():
-        for work in works:
-            x, time, gradient = work.data()
-            contestants = {"sparse": train(work.layer(0.0), gradient, x, time)}
-            if work.B * work.T <= 100_000:
-                contestants["nn.LSTM"] = train(nn.LSTM(work.D, work.H), gradient, x)
-            timings = compare(contestants, rounds)
-            peer = timings["nn.LSTM"].median if "nn.LSTM" in timings else float("nan")
-            yield axis, work, timings["sparse"].median, peer
-
-
-def break_even(rounds: int) -> list[dict[str, float]]:
-    """A training step at leak 0 by the sparse and by the dense path, as ratio_on grows."""
-    rows = []
-    for ratio in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0):
-        work = Work(32, 300, 8, 110, ratio)
-        x, time, gradient = work.data()
-
-        def forced(share: float, step: Callable[[], None]) -> Callable[[], None]:
-            def run() -> None:
-                before, cpu.BREAK_EVEN = cpu.BREAK_EVEN, share
-                try:
-                    step()
-                finally:
-                    cpu.BREAK_EVEN = before
-
-            return run
-
-        step = train(work.layer(0.0), gradient, x, time)
-        timings = compare({"sparse": forced(2.0, step), "dense": forced(-1.0, step)}, rounds)
-        rows.append({"ratio_on": ratio, "sparse": timings["sparse"].median, "dense": timings["dense"].median})
-    return rows
-
-
-def peak_memory(work: Work, model: str) -> float:
+def memory(work: Work) -> dict[str, Any]:
     """Bytes a training step adds to a fresh process that already holds the input and the output's gradient."""
-    values = asdict(work)
-    code = f"from phased_lab.bench.cpu import Work, report_memory; report_memory(Work(**{values!r}), {model!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+
+    def added(name: str) -> float:
+        code = f"from phased_lab.bench.cpu import Work, report_memory; report_memory(Work(**{asdict(work)!r}), {name!r})"
+        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+    return {"work": asdict(work), "bytes": {name: added(name) for name in (OURS, PEER)}}
 
 
-def report_memory(work: Work, model: str) -> None:
-    """Print the number for `peak_memory`; runs in the fresh process, on Linux only."""
-    x, time, gradient = work.data()
-    small = Work(1, 8, work.D, work.H)
-    build: Any = {"sparse": lambda w: w.layer(0.0), "nn.LSTM": lambda w: nn.LSTM(w.D, w.H)}[model]
-    inputs = (x, time) if model == "sparse" else (x,)
-    warm_x, warm_time, warm_gradient = small.data()
-    train(build(small), warm_gradient, *((warm_x, warm_time) if model == "sparse" else (warm_x,)))()
+def report_memory(work: Work, name: str) -> None:
+    """Print the number for `memory`. Runs in the fresh process, on Linux only."""
+    step = steps(work, [name])[name]
+    steps(Work(1, 8, work.D, work.H), [name])[name]()
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before = resident("VmRSS")
-    train(build(work), gradient, *inputs)()
+    step()
     print(resident("VmHWM") - before)
 
 
@@ -171,3 +87,53 @@ def resident(which: str) -> int:
     """Bytes of memory this process holds (VmRSS) or has held at most (VmHWM)."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(which))
     return 1024 * int(line.split()[1])
+
+
+@benchmark(
+    Sheet(
+        each_case(TRAINING, INFERENCE, PEAK, label="{part}, {case}"),
+        {
+            "work": lambda row: row.label,
+            "`leak=0`": lambda row: row.value(OURS),
+            "`leak=0.001`": lambda row: row.value(LEAKY, 0),
+            "nn.LSTM": lambda row: row.value(PEER, 0),
+            "speed-up, `leak=0`": lambda row: row.speed_up(OURS),
+            "speed-up, `leak=0.001`": lambda row: row.speed_up(LEAKY),
+        },
+    ),
+    Sheet(
+        each_case(BREAK_EVEN),
+        {
+            "training step, leak 0": lambda row: row.label,
+            OPEN: lambda row: row.value(OPEN, 2),
+            PRODUCTS: lambda row: row.value(PRODUCTS, 2),
+        },
+    ),
+    Sheet(
+        each_case(*(f"growth of {axis}" for axis in GROWTH), label="{part}, {case}"),
+        {
+            "training step, leak 0": lambda row: row.label,
+            "PhasedLSTM": lambda row: row.value(OURS, 2),
+            "nn.LSTM": lambda row: row.value(PEER, 2),
+            "us per step": lambda row: f"{1e6 * row.median(OURS) / (row.case['work']['B'] * row.case['work']['T']):.3f}",
+        },
+    ),
+    quick={"rounds": 3, "whole": False},
+    backend="cpu",
+)
+def cpu(rounds: int = 15, whole: bool = True) -> Iterator[Case]:
+    """Training and inference. If `whole`, also memory, growth, and the break-even of open units and whole products."""
+    works = TABLE if whole else TABLE[:2]
+    for work in works:
+        reference = [REFERENCE] if work.T <= 1000 and whole else []
+        yield Case(TRAINING, str(work), partial(training, work, rounds, OURS, LEAKY, PEER, *reference))
+    for work in works:
+        yield Case(INFERENCE, str(work), partial(inference, work, rounds))
+    if whole:
+        yield Case(PEAK, str(MEMORY), partial(memory, MEMORY))
+        for work in EVEN:
+            yield Case(BREAK_EVEN, str(work), partial(break_even, work, rounds))
+        for axis, series in GROWTH.items():
+            for work in series:
+                names = (OURS, PEER) if work.B * work.T <= 100_000 else (OURS,)  # nn.LSTM would take too long
+                yield Case(f"growth of {axis}", str(work), partial(training, work, 5, *names))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from phased.ops.cuda.driver import driver
-from phased_lab.bench.cpu import Work, infer, train
+from phased_lab.bench import measure
+from phased_lab.bench.benchmark import Case, Cases, Row, Rows, Sheet, benchmark
 from phased_lab.bench.measure import Timing
+from phased_lab.bench.work import LEAKS, LEAKY, OURS, PEER, REFERENCE, Step, Work, steps
 
 SPARSE = (
     Work(32, 1000, 1, 110),
@@ -26,158 +25,55 @@ WIDER = (Work(32, 1000, 41, 110), Work(32, 1000, 41, 256))  # more features
 COMMON = (Work(256, 512, 16, 128), Work(128, 1000, 8, 256), Work(1024, 256, 32, 64), Work(64, 3153, 41, 110))  # the last: N-MNIST
 OPENER = (Work(32, 1000, 1, 110, 0.25), Work(256, 512, 16, 128, 0.25))  # open ratios as learned ones end
 LARGE = (Work(32, 200, 1, 2048), Work(32, 200, 1, 4096))  # too large for one launch: one or two for each step
-LEAKY = (*SPARSE, Work(128, 1000, 1, 110), *COMMON)
+LEAKING = (*SPARSE, Work(128, 1000, 1, 110), *COMMON)
 PRECISE = (Work(32, 1000, 1, 512), Work(32, 1000, 1, 1024), Work(32, 200, 1, 4096), Work(512, 500, 8, 1024))  # with a leak
 HALF = (Work(32, 1000, 1, 128), Work(512, 1000, 1, 128), *COMMON[::2], SPARSE[0])  # the first two are cuDNN's fastest case
-OURS = {"ours": False, "ours bfloat16": True}  # whether under autocast to bfloat16
 GRID = tuple(Work(batch, 500, 8, units) for batch in (8, 32, 128, 512) for units in (32, 64, 128, 256, 512, 1024))
 MEMORY = (Work(32, 1000, 1, 110), Work(32, 10_000, 1, 110))
 LONGEST = tuple(Work(8, steps, 1, 110) for steps in (1_000, 10_000, 100_000, 1_000_000))
 
-
-def gpu() -> dict[str, Any]:
-    """The GPU and the versions that affect a measurement, for its record."""
-    return {
-        "gpu": torch.cuda.get_device_name(),
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
-        "driver": driver_version(),
-    }
+TRAINING, LEAK, INFERENCE = "training step, leak 0", "training step, leak 0.001", "inference"
+UNTHREADED, PRECISION, HALF_PRECISION = f"{TRAINING}, without autograd's threads", "the same precision", "half precision"
+WAITED, PEAK, SIZES, LONG = "one call, waited for", "peak memory of a training step", "units and sequences", "long sequences"
+LOW, HALF_PEER, FLOAT32 = f"{OURS} in bfloat16", f"{PEER} in float16", f"{PEER} in float32"
 
 
-def driver_version() -> int:
-    """The newest CUDA version that the driver supports, as 1000 * major + 10 * minor."""
-    version = ctypes.c_int()
-    driver().cuDriverGetVersion(ctypes.byref(version))
-    return version.value
-
-
-def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int, alone: bool = False) -> dict[str, Timing]:
-    """Time each contestant in turn, round by round.
-
-    A turn is one call that is not timed, then calls for 0.05 s, one after another as in a training loop. The GPU is synchronised
-    before the first and after the last of them, and their mean is one measurement. With `alone`, it is synchronised after each.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+def compare(contestants: dict[str, Step], rounds: int, alone: bool = False) -> dict[str, Timing]:
+    """Time contestants in turns, after three calls of each. The GPU is synchronised between turns, with `alone` after calls."""
     for run in contestants.values():
         for _ in range(3):
             run()
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            run()
-            torch.cuda.synchronize()
-            begin, calls = time.perf_counter(), 0
-            while not calls or time.perf_counter() - begin < 0.05:
-                run()
-                calls += 1
-                if alone:
-                    torch.cuda.synchronize()
-            torch.cuda.synchronize()
-            seconds[name].append((time.perf_counter() - begin) / calls)
-    return {name: Timing.of(values) for name, values in seconds.items()}
+    return measure.compare(contestants, rounds, sync=torch.cuda.synchronize, alone=alone)
 
 
-def on_gpu(work: Work) -> tuple[Tensor, Tensor, Tensor]:
-    """The work's data on the GPU: input, time, and a gradient at every step."""
-    x, moments, gradient = work.data()
-    return x.cuda(), moments.cuda(), gradient.cuda()
+def timed(work: Work, rounds: int, *names: str, train: bool = True, alone: bool = False, **more: Any) -> dict[str, Any]:
+    """Steps of some models."""
+    return work.timed(compare(steps(work, names, "cuda", train), rounds, alone), **more)
 
 
-def training(work: Work, leak: float, rounds: int, reference: bool = False, alone: bool = False) -> dict[str, Timing]:
-    """A training step of float32 tensors, by torch's defaults: ours and nn.LSTM's; optionally the reference loop's."""
-    x, moments, gradient = on_gpu(work)
-    timings = compare(
-        {
-            "ours": train(work.layer(leak, "cuda").cuda(), gradient, x, moments),
-            "nn.LSTM": train(nn.LSTM(work.D, work.H).cuda(), gradient, x),
-        },
-        rounds,
-        alone,
-    )
-    if reference:  # far slower: one round is enough
-        timings |= compare({"reference": train(work.layer(leak, "reference").cuda(), gradient, x, moments)}, 1)
-    return timings
+def trained(work: Work, rounds: int, own: str, reference: bool = False) -> dict[str, Any]:
+    """Time a training step and its kernels. The reference loop is far slower, so one round is enough."""
+    found, kernels = timed(work, rounds, own, PEER), kernel_times(work, own)
+    if reference:
+        found["seconds"] |= compare(steps(work, [REFERENCE], "cuda"), 1)
+    return found | {"gpu": {own: sum(kernels.values())}, "kernels": kernels} | ({} if LEAKS[own] else {"floor": floor(work)})
 
 
-def precision(work: Work, leak: float, rounds: int) -> dict[str, Timing]:
-    """A training step with products of the same precision: in float32, and with factors rounded to TF32.
-
-    By torch's defaults nn.LSTM rounds the factors of its products to TF32 (10 bits of a float32's 23), and matrix products, ours
-    among them, do not.
-    """
-    x, moments, gradient = on_gpu(work)
-    ours = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
-    lstm = train(nn.LSTM(work.D, work.H).cuda(), gradient, x)
-    return compare(
-        {
-            "ours": with_precision("ieee", ours),
-            "nn.LSTM": with_precision("ieee", lstm),
-            "ours TF32": with_precision("tf32", ours),
-            "nn.LSTM TF32": with_precision("tf32", lstm),
-        },
-        rounds,
-    )
+def without_threads(work: Work, rounds: int) -> dict[str, Any]:
+    """A training step without autograd's threads."""
+    with torch.autograd.set_multithreading_enabled(False):
+        return timed(work, rounds, OURS, PEER)
 
 
-def with_precision(name: str, step: Callable[[], None]) -> Callable[[], None]:
-    """The step with products of this precision, "ieee" or "tf32"."""
-    settings: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn.rnn)
-
-    def run() -> None:
-        before = [setting.fp32_precision for setting in settings]
-        for setting in settings:
-            setting.fp32_precision = name
-        try:
-            step()
-        finally:
-            for setting, value in zip(settings, before, strict=True):
-                setting.fp32_precision = value
-
-    return run
+def halved(work: Work, rounds: int) -> dict[str, Any]:
+    """Time a training step of PhasedLSTM with and without autocast to bfloat16, and of nn.LSTM in float16, its fastest case."""
+    gpu = {name: sum(kernel_times(work, name).values()) for name in (OURS, LOW)}
+    return timed(work, rounds, OURS, LOW, HALF_PEER, gpu=gpu)
 
 
-def half(work: Work, rounds: int) -> dict[str, Timing]:
-    """A training step: ours outside and inside an autocast region to bfloat16, and nn.LSTM's in float16, its fastest."""
-    x, moments, gradient = on_gpu(work)
-    ours = train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)
-    return compare(
-        {
-            "ours": ours,
-            "ours bfloat16": autocast(ours),
-            "nn.LSTM float16": train(nn.LSTM(work.D, work.H).cuda().half(), gradient.half(), x.half()),
-        },
-        rounds,
-    )
-
-
-def autocast(step: Callable[[], None]) -> Callable[[], None]:
-    """The step under autocast to bfloat16."""
-
-    def run() -> None:
-        with torch.autocast("cuda", torch.bfloat16):
-            step()
-
-    return run
-
-
-def inference(work: Work, rounds: int, alone: bool = False) -> dict[str, Timing]:
-    """A forward pass in eval."""
-    x, moments, _ = on_gpu(work)
-    return compare(
-        {"ours": infer(work.layer(0.0, "cuda").cuda(), x, moments), "nn.LSTM": infer(nn.LSTM(work.D, work.H).cuda(), x)},
-        rounds,
-        alone,
-    )
-
-
-def kernel_times(work: Work, leak: float, low: bool = False) -> dict[str, float]:
-    """Seconds of GPU time in a training step of ours, by kernel; the rest of the step is Python and launches.
-
-    With `low`, under autocast to bfloat16.
-    """
-    x, moments, gradient = on_gpu(work)
-    step = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
-    step = autocast(step) if low else step
+def kernel_times(work: Work, name: str) -> dict[str, float]:
+    """Return the seconds of GPU time in a training step of PhasedLSTM, by kernel. The rest of the step is Python and launches."""
+    step = steps(work, [name], "cuda")[name]
     step()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(3):
@@ -186,8 +82,8 @@ def kernel_times(work: Work, leak: float, low: bool = False) -> dict[str, float]
     found: dict[str, float] = {}
     for event in profile.key_averages():
         if event.self_device_time_total:  # names of torch's own kernels are long lists of types
-            name = event.key.partition("<")[0]
-            found[name] = found.get(name, 0.0) + 1e-6 * float(event.self_device_time_total) / 3
+            kernel = event.key.partition("<")[0]
+            found[kernel] = found.get(kernel, 0.0) + 1e-6 * float(event.self_device_time_total) / 3
     return found
 
 
@@ -203,14 +99,16 @@ def floor(work: Work) -> dict[str, float]:
     }
 
 
-def peak_memory(work: Work, model: str) -> float:
-    """Peak bytes of a training step, beyond the input and the output's gradient; measured at the second step."""
-    x, moments, gradient = on_gpu(work)
-    layer: nn.Module = nn.LSTM(work.D, work.H).cuda() if model == "nn.LSTM" else work.layer(0.0, "cuda").cuda()
-    step = train(layer, gradient, *((x,) if model == "nn.LSTM" else (x, moments)))
-    step = autocast(step) if model == "ours bfloat16" else step
+def memory(work: Work) -> dict[str, Any]:
+    """Peak bytes of a training step."""
+    return {"work": asdict(work), "bytes": {name: peak_memory(work, name) for name in (OURS, LOW, PEER)}}
+
+
+def peak_memory(work: Work, name: str) -> float:
+    """Return the peak bytes of the second training step, without the input and the gradient of the output."""
+    step = steps(work, [name], "cuda")[name]
     step()
-    layer.zero_grad(set_to_none=True)
+    step.rnn.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
@@ -220,29 +118,114 @@ def peak_memory(work: Work, model: str) -> float:
     return float(torch.cuda.max_memory_allocated() - before)
 
 
-def longest() -> Iterator[tuple[Work, float, float]]:
-    """Seconds and peak bytes of a training step as sequences grow to a million steps."""
-    for work in LONGEST:
-        peak = peak_memory(work, "ours")
-        x, moments, gradient = on_gpu(work)
-        timing = compare({"ours": train(work.layer(0.0, "cuda").cuda(), gradient, x, moments)}, 1)["ours"]
-        yield work, timing.median, peak
+def long(work: Work) -> dict[str, Any]:
+    """Seconds and peak bytes of a training step of a long sequence."""
+    peak = peak_memory(work, OURS)
+    return timed(work, 1, OURS, peak=peak)
 
 
-def grid(rounds: int) -> Iterator[tuple[Work, float, dict[str, Timing]]]:
-    """A training step at many numbers of units and sequences, without and with a leak.
+VIEWS = {
+    TRAINING: [("{part}, {case}", OURS, PEER)],
+    LEAK: [("{part}, {case}", LEAKY, PEER)],
+    PRECISION: [
+        (f"{LEAK}, {{case}}; both in {number}", f"{LEAKY} in {number}", f"{PEER} in {number}") for number in ("float32", "TF32")
+    ],
+    HALF_PRECISION: [
+        (f"{TRAINING}, {{case}}; nn.LSTM in float16", OURS, HALF_PEER),
+        (f"{TRAINING}, {{case}}; ours under autocast to bfloat16, nn.LSTM in float16", LOW, HALF_PEER),
+    ],
+    INFERENCE: [("{part}, {case}", OURS, PEER)],
+    WAITED: [("{case}; {part}", OURS, PEER)],
+    PEAK: [("{part}, {case}", OURS, PEER), ("{part}, {case}; ours under autocast to bfloat16", LOW, PEER)],
+}
+"""Rows of the cases of each part: label, model, peer."""
 
-    "nn.LSTM" is that of torch's defaults, which rounds the factors of its products to TF32.
-    """
-    for work in GRID:
-        x, moments, gradient = on_gpu(work)
-        lstm = train(nn.LSTM(work.D, work.H).cuda(), gradient, x)
-        peers = {"nn.LSTM": lstm, "nn.LSTM float32": with_precision("ieee", lstm)}
-        for leak in (0.0, 1e-3):
-            ours = train(work.layer(leak, "cuda").cuda(), gradient, x, moments)
-            yield work, leak, compare({"ours": ours} | peers, rounds)
+
+def views(cases: Cases) -> Iterator[Row]:
+    """The rows of the first table."""
+    for part, rows in VIEWS.items():
+        for case in (case for case in cases if case["part"] == part):
+            yield from (Row(case, label.format_map(case), own, peer) for label, own, peer in rows)
 
 
-def row(work: Work, timings: Mapping[str, Timing], **more: Any) -> dict[str, Any]:
-    """One row of the result."""
-    return {"work": asdict(work)} | {name: asdict(timing) for name, timing in timings.items()} | more
+def first(part: str) -> Rows:
+    """A row for each case of a part. Ours is its first contestant."""
+    return lambda cases: (Row(case, case["case"], next(iter(case["seconds"]))) for case in cases if case["part"] == part)
+
+
+def busy(row: Row) -> str:
+    """The GPU's part of our time."""
+    digits = 2 if row.case["part"] == HALF_PRECISION else 1
+    return f"{1e3 * row.case['gpu'][row.own]:.{digits}f} ms" if "gpu" in row.case else ""
+
+
+@benchmark(
+    Sheet(
+        views,
+        {
+            "work": lambda row: row.label,
+            "PhasedLSTM": lambda row: row.value(digits=2 if row.case["part"] in (HALF_PRECISION, INFERENCE) else 1),
+            "GPU time": busy,
+            "nn.LSTM (cuDNN)": lambda row: row.value(row.peer, 2 if row.case["part"] == INFERENCE else 1),
+            "speed-up": lambda row: row.speed_up(),
+        },
+    ),
+    Sheet(
+        first(UNTHREADED),
+        {
+            UNTHREADED: lambda row: row.label,
+            "PhasedLSTM": lambda row: row.value(row.own),
+            "nn.LSTM (cuDNN)": lambda row: row.value(PEER),
+            "speed-up": lambda row: row.speed_up(),
+        },
+    ),
+    Sheet(
+        first(SIZES),
+        {
+            "training step": lambda row: row.label,
+            "PhasedLSTM": lambda row: row.value(row.own, 2),
+            "nn.LSTM": lambda row: row.value(PEER, 2),
+            "speed-up": lambda row: row.speed_up(),
+            "nn.LSTM in float32": lambda row: row.value(FLOAT32, 2),
+            "speed-up, float32": lambda row: row.speed_up(peer=FLOAT32),
+        },
+    ),
+    Sheet(
+        first(LONG),
+        {
+            "training step, leak 0": lambda row: row.label,
+            "PhasedLSTM": lambda row: row.value(row.own),
+            "us per step": lambda row: f"{1e6 * row.median() / row.case['work']['T']:.3f}",
+            "peak memory": lambda row: f"{row.case['peak'] / 1e6:,.0f} MB",
+        },
+    ),
+    gpu={},
+    quick={"rounds": 2, "whole": False},
+    backend="cuda",
+    restricts=False,
+)
+def cuda(rounds: int = 7, whole: bool = True) -> Iterator[Case]:
+    """Training, inference and memory. If `whole`, also the reference loop, many sizes, and longer and longer sequences."""
+    for work in (*SPARSE, *WIDER, *COMMON, *OPENER, *LARGE):
+        yield Case(TRAINING, str(work), partial(trained, work, rounds, OURS, reference=whole and work is SPARSE[0]))
+        yield Case(UNTHREADED, str(work), partial(without_threads, work, rounds))
+    for work in LEAKING:
+        yield Case(LEAK, str(work), partial(trained, work, rounds, LEAKY))
+    for work in PRECISE:
+        names = [name for _, *pair in VIEWS[PRECISION] for name in pair]
+        yield Case(PRECISION, str(work), partial(timed, work, rounds, *names))
+    for work in HALF:
+        yield Case(HALF_PRECISION, str(work), partial(halved, work, rounds))
+    for work in SPARSE:
+        yield Case(INFERENCE, str(work), partial(timed, work, rounds, OURS, PEER, train=False))
+    for part, train in ((TRAINING, True), (INFERENCE, False)):
+        yield Case(WAITED, f"{part}, {SPARSE[0]}", partial(timed, SPARSE[0], rounds, OURS, PEER, train=train, alone=True))
+    for work in MEMORY:
+        yield Case(PEAK, str(work), partial(memory, work))
+    if whole:
+        for work in GRID:
+            for own in (OURS, LEAKY):
+                # By torch's defaults "nn.LSTM" rounds the factors of its products to TF32.
+                yield Case(SIZES, f"{work}, {own}", partial(timed, work, 3, own, PEER, FLOAT32))
+        for work in LONGEST:
+            yield Case(LONG, str(work), partial(long, work))

@@ -5,9 +5,11 @@ It includes making the batches, all training steps and the average of the parame
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
+from typing import Any
 
 from phased.learn.average import Average
 from phased.learn.device import make_fabric
@@ -15,7 +17,8 @@ from phased.learn.loader import Place, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.share import shares
 from phased.learn.step import Step
-from phased_lab.bench.measure import Timing
+from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.measure import compare
 from phased_lab.paper.nmnist.network import DigitNetwork
 from phased_lab.paper.nmnist.runs import TABLES
 from phased_lab.paper.nmnist.task import Digits
@@ -25,7 +28,7 @@ WARM_UP = 20  # batches
 
 
 class Contestant:
-    """A network in training: `epoch()` trains on all recordings once and returns the seconds it took."""
+    """A network in training."""
 
     def __init__(self, network: DigitNetwork, task: Digits, training: Training, device: str) -> None:
         self.fabric, self.task, self.training = make_fabric(device), task, replace(training, train=task.visits)
@@ -37,21 +40,15 @@ class Contestant:
         self.train(WARM_UP)
 
     def train(self, batches: int | None = None) -> None:
-        """Train on the first batches of the next epoch; None for all of them."""
+        """Train on some or all batches of the next epoch. The last step reads the loss from the device."""
         self.epochs += 1
         places = [Place("train", self.epochs, n, size) for n, size in enumerate(sizes(self.training.train, self.training.batch))]
         made = shares(self.task, self.training.batch, self.training.seed, places, self.fabric)
         train_once(self.step, islice(made, batches), self.epochs, self.average)
 
-    def epoch(self) -> float:
-        """The seconds of an epoch."""
-        begin = time.perf_counter()
-        self.train()  # its last step reads the loss from the device
-        return time.perf_counter() - begin
 
-
-def contestants() -> dict[str, tuple[DigitNetwork, Digits]]:
-    """The network of Table 1 on recordings as they are and on changed ones, and its peers on recordings as they are."""
+def networks() -> dict[str, tuple[DigitNetwork, Digits]]:
+    """Return the network of Table 1, with original and changed recordings, and its peers with original recordings."""
     network, whole = PAPER.unchanged, PAPER.unchanged_task
     return {
         "Phased LSTM": (network, whole),
@@ -61,14 +58,28 @@ def contestants() -> dict[str, tuple[DigitNetwork, Digits]]:
     }
 
 
-def measure(recordings: int, rounds: int, device: str) -> dict[str, Timing]:
-    """Seconds of an epoch of so many simulated recordings; contestants take turns, after a warm-up of a few batches."""
+def measure(recordings: int, rounds: int) -> dict[str, Any]:
+    """Time an epoch of simulated recordings. Contestants take turns after a warm-up of a few batches."""
     racing = {
-        name: Contestant(network, replace(task, images=(recordings, 1)), PAPER.training, device)
-        for name, (network, task) in contestants().items()
+        name: Contestant(network, replace(task, images=(recordings, 1)), PAPER.training, "auto")
+        for name, (network, task) in networks().items()
     }
-    seconds: dict[str, list[float]] = {name: [] for name in racing}
-    for _ in range(rounds):
-        for name, contestant in racing.items():
-            seconds[name].append(contestant.epoch())
-    return {name: Timing.of(times) for name, times in seconds.items()}
+    seconds = compare({name: contestant.train for name, contestant in racing.items()}, rounds, long=True)
+    return {"batch": PAPER.training.batch, "seconds": seconds}
+
+
+@benchmark(
+    Sheet(
+        contestants,
+        {
+            "an epoch of {recordings:,} recordings": lambda row: row.label,
+            "time": lambda row: f"{row.median():.1f} s",
+            "speed-up of the first row": lambda row: row.speed_up_of_first(),
+        },
+    ),
+    gpu={"recordings": 60_000, "rounds": 2},
+    quick={"recordings": 2_000, "rounds": 1},
+)
+def epoch(recordings: int = 2_000, rounds: int = 1) -> Iterator[Case]:
+    """Simulated recordings of digits."""
+    yield Case("an epoch", f"{recordings:,} recordings", partial(measure, recordings, rounds))

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
+from statistics import mean, median
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-import phased
 from phased.estimator import PhasedClassifier, PhasedRegressor
-from phased_lab.bench.kept import kept
+from phased_lab.bench.benchmark import Case, Cases, Sheet, benchmark
+from phased_lab.bench.cells import CELLS, Seeds, fitted
 
-CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
 SHORTEST, LONGEST = 2, 31
 """Bits of a stream, as in the code of Lechner and Hasani (2020)."""
 LAG, STEP, WARM_UP = 17.0, 0.1, 300.0
-"""Of the Mackey-Glass equation: its delay, the step of its solution, and the time before its first sample."""
+"""Delay of the Mackey-Glass equation, step of the solution, time before the first sample."""
 GAP, AHEAD = 2.0, 6.0
-"""Mean time between samples, and how far ahead a number is predicted: the distance that is usual with this series."""
+"""Mean time between samples, and the time to the predicted number, as usual with this series."""
 
 Numbers = NDArray[np.float64]
 Sequences = list[tuple[NDArray[Any], NDArray[Any]]]
 
 
 class Data(NamedTuple):
-    """Sequences of (times, values), and their targets."""
+    """Sequences of (times, values) with targets."""
 
     x: Sequences
     y: Any
@@ -46,7 +42,7 @@ class Task(NamedTuple):
 
 
 def bits(count: int, seed: int, changes: bool) -> Data:
-    """Streams of random bits, one per unit of time; the target is the parity of the sum.
+    """Make streams of random bits, one per unit of time. The target is the parity of the sum.
 
     With `changes` only bits that differ from the bit before them, and the last one, are samples: a run of equal bits is known by
     its duration alone.
@@ -64,7 +60,7 @@ def bits(count: int, seed: int, changes: bool) -> Data:
 
 
 def mackey_glass(count: int, seed: int, events: int = 1000) -> Data:
-    """The chaotic series of Mackey and Glass at random times; the target of each sample is the series some time later."""
+    """Make the chaotic series of Mackey and Glass at random times. The target of a sample is the series some time later."""
     random = np.random.default_rng([0x36, seed])
     times = np.cumsum(random.exponential(GAP, (count, events)), 1)
     series = solution(count, float(times.max()) + AHEAD, random)
@@ -74,7 +70,7 @@ def mackey_glass(count: int, seed: int, events: int = 1000) -> Data:
 
 
 def solution(count: int, duration: float, random: np.random.Generator) -> Numbers:
-    """x' = 0.2 x(t - lag) / (1 + x(t - lag)^10) - 0.1 x, by Euler's method, from random constant pasts; (steps, count)."""
+    """x' = 0.2 x(t - lag) / (1 + x(t - lag)^10) - 0.1 x, by Euler's method, from random constant pasts, (steps, count)."""
     lag, skipped = round(LAG / STEP), round(WARM_UP / STEP)
     x = np.empty((lag + skipped + round(duration / STEP) + 2, count))
     x[:lag] = random.uniform(0.4, 1.3, count)
@@ -91,90 +87,91 @@ TASKS = {
     EVERY_CHANGE: Task(partial(bits, changes=True), "accuracy", (20_000, 5_000)),
     SERIES: Task(mackey_glass, "nrmse", (400, 100)),
 }
+PUBLISHED = {EVERY_BIT: 0.5099, EVERY_CHANGE: 0.8029}
 
 
-def evaluate(task: Task, cell: str, seed: int, sizes: tuple[int, int], epochs: int) -> dict[str, Any]:
+def evaluate(name: str, cell: str, seed: int, part: int, epochs: int) -> dict[str, Any]:
     """Train an estimator with all defaults except the cell, and test it on other sequences."""
+    task = TASKS[name]
+    sizes = [size // part for size in task.sizes]
     train, test = task.make(sizes[0], 2 * seed), task.make(sizes[1], 2 * seed + 1)
     kind = PhasedClassifier if task.score == "accuracy" else PhasedRegressor
     begin = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # for each of many fits
-        model = kind(cell=CELLS[cell], epochs=epochs, device="cpu", random_state=seed).fit(train.x, train.y)
-        answer = model.predict(test.x)
-    found = {"seed": seed, "score": score(task, answer, test.y), "updates": model.report_.updates}
-    seconds = time.perf_counter() - begin
-    return found | {"epochs": len(model.report_.curve), "kept": model.report_.best, "seconds": seconds}
+    model = fitted(cell, train.x, train.y, kind, epochs=epochs, random_state=seed)
+    answer, report = model.predict(test.x), model.report_
+    return {
+        "cell": cell,
+        "seed": seed,
+        "score": score(task, answer, test.y),
+        "updates": report.updates,
+        "epochs": len(report.curve),
+        "kept": report.best,
+        "seconds": {cell: time.perf_counter() - begin},
+    }
+
+
+def latest(part: int) -> dict[str, Any]:
+    """The score of who always predicts the latest value of the series."""
+    test = mackey_glass(TASKS[SERIES].sizes[1] // part, seed=1)
+    return {"score": score(TASKS[SERIES], np.concatenate([x[:, 0] for _, x in test.x]), test.y)}
 
 
 def score(task: Task, answer: Any, y: Any) -> float:
-    """The share of right answers; or the root of the mean squared error, divided by the standard deviation of the targets."""
+    """Return the accuracy, or the root mean squared error divided by the standard deviation of the targets."""
     if task.score == "accuracy":
         return float(np.mean(answer == y))
     wanted = np.concatenate(y)
     return float(np.sqrt(np.mean((answer - wanted) ** 2)) / wanted.std())
 
 
-class Fit(NamedTuple):
-    """One of the fits."""
-
-    task: str
-    cell: str
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.task}, {self.cell}, seed {self.seed}"
+def by_task(cases: Cases) -> Iterator[Cases]:
+    """The cases of each task."""
+    return ([case for case in cases if case["part"] == task] for task in dict.fromkeys(case["part"] for case in cases))
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is fitted: every cell on every task, with every seed. All else are the estimators' defaults.
+def scores(cases: Cases, cell: str) -> str:
+    """The mean over seeds and the range."""
+    found = [case["score"] for case in cases if case.get("cell") == cell]
+    return f"{mean(found):.3f} ({min(found):.3f} to {max(found):.3f})" if found else ""
 
-    Args:
-        seeds: of the data, the initial weights and the order of batches.
-        epochs: the most epochs.
-        part: divides the numbers of sequences.
+
+def by_cell(cases: Cases) -> Iterator[tuple[str, str, Cases]]:
+    """The fits of each cell on each task."""
+    for task in by_task(cases):
+        for cell in CELLS:
+            yield task[0]["part"], cell, [case for case in task if case.get("cell") == cell]
+
+
+@benchmark(
+    Sheet(
+        by_task,
+        {
+            "task": lambda cases: str(cases[0]["part"]),
+            **{cell: partial(scores, cell=cell) for cell in CELLS},
+            "to compare with": lambda cases: ", ".join(f"{c['case']}: {c['score']:.3f}" for c in cases if "cell" not in c),
+        },
+    ),
+    Sheet(
+        by_cell,
+        {
+            "task": lambda row: row[0],
+            "cell": lambda row: row[1],
+            "updates": lambda row: f"{100 * mean(fit['updates'] for fit in row[2]):.0f} %",
+            "s per epoch": lambda row: f"{median(fit['seconds'][row[1]] / fit['epochs'] for fit in row[2]):.2f}",
+        },
+    ),
+    quick={"seeds": 1, "epochs": 4, "part": 10},
+    threads=1,
+)
+def estimators(seeds: Seeds = 5, epochs: int = PhasedClassifier.epochs, part: int = 1) -> Iterator[Case]:
+    """Every cell on every task with every seed, with the defaults of the estimators. `part` divides the numbers of sequences.
+
+    Cells take turns, so that changes of the machine's speed affect every cell. Published scores are added.
     """
-
-    seeds: int = 3
-    epochs: int = PhasedClassifier.epochs
-    part: int = 1
-
-    def fits(self) -> list[Fit]:
-        """All fits; cells take turns, so that changes of the machine's speed affect all of them."""
-        return [Fit(task, cell, seed) for seed in range(self.seeds) for task in TASKS for cell in CELLS]
-
-    def sizes(self, task: Task) -> tuple[int, int]:
-        """The number of sequences for training and for the test."""
-        return task.sizes[0] // self.part, task.sizes[1] // self.part
-
-
-QUICK = Plan(seeds=1, epochs=4, part=10)
-
-
-def run(plan: Plan, folder: Path | None, before: Callable[[Fit], None]) -> dict[Fit, dict[str, Any]]:
-    """All fits; `before` is called before each. With a folder, each leaves a file there, and a later call reads it."""
-    found = {}
-    for fit in plan.fits():
-        before(fit)
-        task = TASKS[fit.task]
-        place = f"{list(TASKS).index(fit.task)}-{CELLS[fit.cell]}-{fit.seed}"
-        found[fit] = kept(folder, place, partial(evaluate, task, fit.cell, fit.seed, plan.sizes(task), plan.epochs))
-    return found
-
-
-def identity(plan: Plan) -> str:
-    """A digest of plan, defaults and version, by which a folder of finished fits is found again; seeds may be added."""
-    defaults = PhasedClassifier().get_params(), PhasedRegressor().get_params()
-    return hashlib.sha256(repr((phased.__version__, defaults, plan.epochs, plan.part)).encode()).hexdigest()[:16]
-
-
-def references(plan: Plan) -> dict[str, dict[str, float]]:
-    """Scores to compare with: published ones, and that of who always predicts the latest value."""
-    test = mackey_glass(plan.sizes(TASKS[SERIES])[1], seed=1)
-    latest = score(TASKS[SERIES], np.concatenate([x[:, 0] for _, x in test.x]), test.y)
-    return {
-        EVERY_BIT: {"Phased LSTM, as published (Lechner and Hasani 2020)": 0.5099},
-        EVERY_CHANGE: {"Phased LSTM, as published (Lechner and Hasani 2020)": 0.8029},
-        SERIES: {"the latest value": latest},
-    }
+    for task, value in PUBLISHED.items():
+        yield Case(task, "Phased LSTM, as published (Lechner and Hasani 2020)", partial(dict, score=value))
+    yield Case(SERIES, "the latest value", partial(latest, part))
+    for seed in range(seeds):
+        for task in TASKS:
+            for cell in CELLS:
+                yield Case(task, f"{cell}, seed {seed}", partial(evaluate, task, cell, seed, part, epochs))

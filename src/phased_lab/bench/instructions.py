@@ -1,10 +1,10 @@
-"""Measuring as on another CPU: restricts phased's core and PyTorch to one instruction set; onnxruntime is not restricted."""
+"""Measuring as on another CPU: the core and PyTorch are restricted to one instruction set, onnxruntime is not."""
 
 from __future__ import annotations
 
 import os
 
-# Environment variables that PyTorch, oneDNN and MKL read when loaded. They have no SSE2 kernels; their lowest set is SSE4.
+# Environment variables that PyTorch, oneDNN and MKL read when loaded. They have no SSE2 kernels. Their lowest set is SSE4.
 PEERS = {
     "avx512": {},
     "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
@@ -21,10 +21,10 @@ def variables(instructions: str) -> dict[str, str]:
 
 
 def environment(instructions: str) -> dict[str, str]:
-    """This process's environment with the variables of this instruction set, and of no other."""
+    """Return the environment of this process with the variables of one instruction set."""
     return {name: value for name, value in os.environ.items() if name not in NAMES} | variables(instructions)
 
 
-def held() -> dict[str, str]:
+def restricted_variables() -> dict[str, str]:
     """The variables that are set in this process, for the record of a measurement."""
     return {name: os.environ[name] for name in NAMES if name in os.environ}

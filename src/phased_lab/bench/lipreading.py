@@ -1,11 +1,11 @@
-"""Time of a training step of lip reading, and its updates: Phased LSTM with several open ratios, BN-LSTM and LSTM."""
+"""Time and updates of a training step of lip reading: Phased LSTM with several open ratios, BN-LSTM, LSTM."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 
@@ -15,8 +15,8 @@ from phased.learn.device import make_fabric
 from phased.learn.loop import adam, train_once
 from phased.learn.share import shared
 from phased.learn.step import Step
-from phased_lab.bench.measure import Timing
-from phased_lab.bench.tasks import wait
+from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.measure import compare, synchroniser
 from phased_lab.lipreader.network import SIDE, SOUND
 from phased_lab.paper.lipreading.network import LipNetwork
 from phased_lab.paper.lipreading.runs import PAPER
@@ -26,37 +26,21 @@ SECONDS, FRAMES = 3, 25  # of a clip, and a second
 USUAL_RATIO = 0.05  # of the paper's other tasks
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """A network at a resolution."""
-
-    name: str
-    resolution: Resolution
-    network: LipNetwork
-
-
-class Measured(NamedTuple):
-    """The seconds of a training step, and the updates as a share of those of a network that updates all units at every step."""
-
-    step: Timing
-    updates: float
-
-
-def contestants() -> Iterator[Contestant]:
-    """The networks of the study at both resolutions, and the Phased LSTM with fewer open units and with a leak."""
+def networks() -> dict[str, LipNetwork]:
+    """The networks of the study, and the Phased LSTM with fewer open units and with a leak."""
     network = PAPER.network
-    for resolution in RESOLUTIONS:
-        yield Contestant(f"Phased LSTM, r_on {network.ratio_on:g}", resolution, network)
-        yield Contestant(f"Phased LSTM, r_on {USUAL_RATIO:g}", resolution, replace(network, ratio_on=USUAL_RATIO))
-        yield Contestant(
-            f"Phased LSTM, r_on {USUAL_RATIO:g}, leak 0.001", resolution, replace(network, ratio_on=USUAL_RATIO, leak=1e-3)
-        )
-        yield Contestant("BN-LSTM", resolution, replace(network, model="bn-lstm"))
-        yield Contestant("LSTM", resolution, replace(network, model="lstm"))
+    usual = replace(network, ratio_on=USUAL_RATIO)
+    return {
+        f"Phased LSTM, r_on {network.ratio_on:g}": network,
+        f"Phased LSTM, r_on {USUAL_RATIO:g}": usual,
+        f"Phased LSTM, r_on {USUAL_RATIO:g}, leak 0.001": replace(usual, leak=1e-3),
+        "BN-LSTM": replace(network, model="bn-lstm"),
+        "LSTM": replace(network, model="lstm"),
+    }
 
 
 def made_up(resolution: Resolution, clips: int) -> Batch:
-    """Clips of noise with the times of GRID's; a label counts at every step."""
+    """Make clips of noise with the times of GRID. A label counts at every step."""
     random = torch.Generator().manual_seed(0)
     streams = {}
     for name, rate, shape in (("video", FRAMES, (1, SIDE, SIDE)), ("audio", RATES[resolution], (SOUND,))):
@@ -70,20 +54,51 @@ def made_up(resolution: Resolution, clips: int) -> Batch:
     return Batch(streams, words, torch.ones_like(words, dtype=torch.bool))
 
 
-def measure(contestant: Contestant, clips: int, device: str, rounds: int) -> Measured:
-    """Train on one batch again and again: one step to warm up, then one for every round."""
-    fabric, training = make_fabric(device), replace(PAPER.training, schedule="constant")
-    model = contestant.network.build(Sentences(), seed=0)
-    optimizer = adam([each for each in model.parameters() if each.requires_grad], training.rate, fabric.device)
-    step = Step.of(model, optimizer, training, fabric)
-    share = shared(made_up(contestant.resolution, clips), fabric)
-    seconds = []
-    for _ in range(rounds + 1):
-        wait(fabric.device)
-        begin = time.perf_counter()
-        train_once(step, iter([share]))
-        wait(fabric.device)
-        seconds.append(time.perf_counter() - begin)
-    with torch.no_grad():
-        counted = model.eval().updates(share.batch)
-    return Measured(Timing.of(seconds[1:]), 1.0 if counted is None else float(counted.made / counted.possible))
+class Contestant:
+    """A network in training on one batch of clips."""
+
+    def __init__(self, network: LipNetwork, clips: Batch) -> None:
+        fabric, training = make_fabric("auto"), replace(PAPER.training, schedule="constant")
+        self.model = network.build(Sentences(), seed=0)
+        optimizer = adam([each for each in self.model.parameters() if each.requires_grad], training.rate, fabric.device)
+        self.step = Step.of(self.model, optimizer, training, fabric)
+        self.share = shared(clips, fabric)
+        self.train()
+
+    def train(self) -> None:
+        """One training step."""
+        train_once(self.step, iter([self.share]))
+
+    def updates(self) -> float:
+        """Return the update rate. A network that updates all units at every step has 1."""
+        with torch.no_grad():
+            counted = self.model.eval().updates(self.share.batch)
+        return 1.0 if counted is None else float(counted.made / counted.possible)
+
+
+def measure(resolution: Resolution, clips: int, rounds: int) -> dict[str, Any]:
+    """Seconds of a training step, and updates. Networks take turns."""
+    batch = made_up(resolution, clips)
+    racing = {name: Contestant(network, batch) for name, network in networks().items()}
+    seconds = compare({name: each.train for name, each in racing.items()}, rounds, sync=synchroniser(), long=True)
+    return {"seconds": seconds, "updates": {name: each.updates() for name, each in racing.items()}}
+
+
+@benchmark(
+    Sheet(
+        contestants,
+        {
+            "resolution": lambda row: row.case["case"],
+            "a training step of {clips} clips": lambda row: row.label,
+            "time": lambda row: row.value(digits=0),
+            "speed-up of the first row": lambda row: row.speed_up_of_first(),
+            "updates": lambda row: f"{100 * row.case['updates'][row.own]:.0f} %",
+        },
+    ),
+    gpu={"clips": 64},
+    quick={"rounds": 2},
+)
+def lipreading(rounds: int = 9, clips: int = 4) -> Iterator[Case]:
+    """Made-up clips at both resolutions."""
+    for resolution in RESOLUTIONS:
+        yield Case("a training step", resolution, partial(measure, resolution, clips, rounds))

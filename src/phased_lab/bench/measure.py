@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,11 +19,11 @@ import torch
 import phased
 from phased.machine import processor
 from phased.ops.core import core
-from phased_lab.bench.instructions import held
+from phased.ops.cuda.driver import driver
+from phased_lab.bench.instructions import restricted_variables
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """Seconds per call: the median and the quartiles."""
 
     median: float
@@ -31,21 +31,40 @@ class Timing:
     high: float
 
     @staticmethod
-    def of(seconds: list[float]) -> Timing:
+    def of(seconds: Sequence[float]) -> Timing:
         """From several measurements, in seconds."""
         low, _, high = quantiles(seconds, n=4) if len(seconds) > 1 else (seconds[0],) * 3
         return Timing(median(seconds), low, high)
 
     def per(self, count: int) -> Timing:
         """The time of one of `count` equal parts of a call."""
-        return Timing(self.median / count, self.low / count, self.high / count)
+        return Timing(*(value / count for value in self))
 
 
-def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Timing]:
-    """Time each contestant in turn, round by round, so that changes of the machine's speed affect all of them.
+TURN = 0.05
+"""Seconds of a turn of a contestant with short calls."""
 
-    A turn is one call that is not timed, then timed calls for 0.05 s, at least one. So, as in a training loop, the caches are
-    those of the contestant's own previous call.
+
+def compare(
+    contestants: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    *,
+    sync: Callable[[], None] | None = None,
+    alone: bool = False,
+    long: bool = False,
+) -> dict[str, Timing]:
+    """Time the contestants in turns, round by round, so that changes of the machine's speed affect every contestant.
+
+    A turn is one call that is not timed, then timed calls for 0.05 s, at least one. So, as in a training loop, the caches contain
+    the data of the contestant.
+
+    Args:
+        contestants: functions without arguments, by name.
+        rounds: turns of each.
+        sync: synchronises a GPU before the first and after the last call of a turn. The mean time of the calls of a turn is one
+            measurement.
+        alone: also synchronise after each call.
+        long: a turn is one call, which is timed: it takes long, and was warmed up.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     collecting = gc.isenabled()
@@ -53,23 +72,44 @@ def compare(contestants: Mapping[str, Callable[[], Any]], rounds: int) -> dict[s
     try:
         for _ in range(rounds):
             for name, run in contestants.items():
-                run()
-                end = time.perf_counter() + 0.05
-                while True:
-                    begin = time.perf_counter()
+                if not long:
                     run()
-                    seconds[name].append(time.perf_counter() - begin)
-                    if time.perf_counter() > end:
-                        break
+                seconds[name] += turn(run, 0.0 if long else TURN, sync, alone)
     finally:
         if collecting:
             gc.enable()
     return {name: Timing.of(values) for name, values in seconds.items()}
 
 
+def turn(run: Callable[[], Any], duration: float, sync: Callable[[], None] | None, alone: bool) -> list[float]:
+    """Return the seconds of every call of a turn. On a GPU return the mean."""
+    if sync is None:
+        found: list[float] = []
+        end = time.perf_counter() + duration
+        while not found or time.perf_counter() <= end:
+            begin = time.perf_counter()
+            run()
+            found.append(time.perf_counter() - begin)
+        return found
+    sync()
+    begin, calls = time.perf_counter(), 0
+    while not calls or time.perf_counter() - begin < duration:
+        run()
+        calls += 1
+        if alone:
+            sync()
+    sync()
+    return [(time.perf_counter() - begin) / calls]
+
+
+def synchroniser() -> Callable[[], None] | None:
+    """Return the function that synchronises the GPU, or None on a machine without a GPU."""
+    return torch.cuda.synchronize if torch.cuda.is_available() else None
+
+
 @contextmanager
 def same_terms(threads: int | None = None) -> Iterator[None]:
-    """Flush denormal numbers and set the number of threads, the same for all contestants; both are restored afterwards."""
+    """Flush denormal numbers and set the number of threads, for all contestants. Both settings are restored afterwards."""
     flushed = bool((torch.full((1,), 1e-310, dtype=torch.float64) * 1 == 0).item())
     before = torch.get_num_threads()
     torch.set_flush_denormal(True)
@@ -81,8 +121,8 @@ def same_terms(threads: int | None = None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def machine() -> dict[str, Any]:
-    """Versions, machine and settings that affect a measurement, for its record."""
+def machine(on_gpu: bool = False) -> dict[str, Any]:
+    """Return the versions, the machine and the settings that affect a measurement, on request with the GPU."""
     return {
         "phased": phased.__version__,
         "torch": torch.__version__,
@@ -92,14 +132,26 @@ def machine() -> dict[str, Any]:
         "processor": processor(),
         "threads": torch.get_num_threads(),
         "instruction_set": None if core is None else core.instruction_set(),
-        "environment": held(),
+        "environment": restricted_variables(),
         "command": " ".join(["phased", *map(without_folders, sys.argv[1:])]),
         "date": time.strftime("%Y-%m-%d"),
+    } | (gpu() if on_gpu else {})
+
+
+def gpu() -> dict[str, Any]:
+    """The GPU and the versions that affect a measurement."""
+    newest = ctypes.c_int()
+    driver().cuDriverGetVersion(ctypes.byref(newest))
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+        "driver": newest.value,  # the newest CUDA version that it supports, as 1000 * major + 10 * minor
     }
 
 
 def without_folders(argument: str) -> str:
-    """An argument of the command line; of an absolute path, which means nothing on another machine, the last part."""
+    """Return an argument of the command line. An absolute path is shortened to its last part."""
     option, equals, value = argument.rpartition("=")
     path = Path(value)
     return f"{option}{equals}{path.name}" if path.is_absolute() else argument

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,22 @@ from phased import PhasedLSTM, Stream, Uniform
 from phased.classifier import Classifier, EventEmbedding
 from phased.data.recordings import Recording
 from phased.learn import Readout
-from phased_lab.bench import lstm, onnx
-from phased_lab.bench.measure import Timing, compare
+from phased_lab.bench import peers
+from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.measure import compare
+from phased_lab.bench.stream import pushed, speed_up
 from phased_lab.runs.baselines import Baseline
 
 UNITS, CLASSES = 110, 10
-EVENTS, DURATION = 4100, 307_000  # of an average recording of N-MNIST; microseconds
+EVENTS, DURATION = 4100, 307_000  # of an average recording of N-MNIST, in microseconds
 BURSTS = (50_000, 155_000, 255_000)
 """Times at which the camera of N-MNIST moves fastest, in microseconds."""
 WIDTH = 18_000  # standard deviation of a burst, microseconds
+WHOLE, PUSH = "Classifier, whole recording", "Stream.push"
 
 
 def recording(events: int = EVENTS, seed: int = 0) -> Recording:
-    """A made-up recording with the number of events, the duration and the three bursts of N-MNIST; anyone can repeat it."""
+    """Make a random recording with the number of events, the duration and the three bursts of N-MNIST."""
     random = np.random.default_rng(seed)
     time = random.normal(random.choice(np.array(BURSTS), events), WIDTH).clip(0, DURATION)
     x, y = (random.normal(17, 6, events).clip(0, 33).astype(np.int16) for _ in range(2))
@@ -45,19 +49,6 @@ def networks() -> tuple[Readout, Baseline]:
     return Readout(rnn, CLASSES, encoder=encoder).eval().requires_grad_(False), normalised.eval().requires_grad_(False)
 
 
-def folded(baseline: Baseline) -> nn.LSTM:
-    """The LSTM that computes what a BN-LSTM computes in eval: there the normalisation of its input is part of the weights."""
-    assert baseline.norm is not None
-    scale, offset = baseline.norm(torch.empty(0), torch.empty(0))
-    own = baseline.lstm
-    made = nn.LSTM(own.input_size, own.hidden_size).eval().requires_grad_(False)
-    state = dict(own.state_dict())
-    state["bias_ih_l0"] = state["bias_ih_l0"] + state["weight_ih_l0"] @ offset
-    state["weight_ih_l0"] = state["weight_ih_l0"] * scale
-    made.load_state_dict(state)
-    return made
-
-
 def features(model: Readout, baseline: Baseline, events: Recording) -> Tensor:
     """The 42 features of each event for the BN-LSTM: embedding, polarity and time, (N, 42)."""
     assert isinstance(model.encoder, EventEmbedding)
@@ -65,49 +56,44 @@ def features(model: Readout, baseline: Baseline, events: Recording) -> Tensor:
     return torch.cat([model.encoder(torch.from_numpy(events.address)), time.unsqueeze(-1)], -1)
 
 
-def contestants(events: Recording) -> dict[str, Callable[[], Any]]:
+def ways(events: Recording) -> dict[str, Callable[[], Any]]:
     """Functions that take all events of a recording. The LSTMs are given features that were looked up before."""
     model, baseline = networks()
-    peer = folded(baseline)
-    rows = features(model, baseline, events)
-    weight = {name.removesuffix("_l0"): value for name, value in peer.state_dict().items()}
-    cell = nn.LSTMCell(peer.input_size, UNITS).eval()
-    cell.load_state_dict(weight)
-    found: dict[str, Callable[[], Any]] = {
-        "Classifier, whole recording": classified(model, events),
-        "Stream.push": pushed(model, events),
-        "nn.LSTM, whole recording": lstm.whole(peer, rows),
-        "nn.LSTMCell, step": lstm.steps(cell, rows),
-    }
-    parts = weight["weight_ih"], weight["weight_hh"], weight["bias_ih"] + weight["bias_hh"]
-    session = onnx.lstm_step(*(part.numpy() for part in parts))
-    if session is not None:
-        found["onnxruntime BN-LSTM, step"] = onnx.steps(session, rows.numpy(), UNITS)
-        found["onnxruntime, bound memory"] = onnx.bound_steps(session, rows.numpy(), UNITS)
-    return found
-
-
-def classified(model: Readout, events: Recording) -> Callable[[], Any]:
-    """`Session.run`, which is what `phased classify` times: addresses, times, checks, layer and readout."""
-    classifier = Classifier.of(model)
-    return lambda: classifier.session().run(events)
-
-
-def pushed(model: Readout, events: Recording) -> Callable[[], None]:
-    """`Stream.push` of one address after another, in a Python loop."""
     assert isinstance(model.encoder, EventEmbedding)
     assert isinstance(model.rnn, PhasedLSTM)
-    stream = Stream(model.rnn, table=model.encoder.table())
-    pairs = list(zip(events.address.tolist(), (events.time / 1000).tolist(), strict=True))
+    classifier, peer = Classifier.of(model), peers.folded(baseline)
+    rows = features(model, baseline, events)
+    by_onnx = peers.by_onnx(peer, rows)
+    return {
+        # `phased classify` times the same: addresses, times, checks, layer and readout.
+        WHOLE: lambda: classifier.session().run(events),
+        PUSH: pushed(Stream(model.rnn, table=model.encoder.table()), events.address.tolist(), events.time / 1000),
+        "nn.LSTM, whole recording": peers.whole(peer, rows),
+        "nn.LSTMCell, step": peers.steps(peer, rows),
+        **{f"onnxruntime{' BN-LSTM' if name == 'step' else ''}, {name}": run for name, run in by_onnx.items()},
+    }
 
-    def run() -> None:
-        stream.reset()
-        for entry, time in pairs:
-            stream.push(entry, time)
 
-    return run
+def measure(events: int, rounds: int) -> dict[str, Any]:
+    """Seconds per event."""
+    return {"seconds": {name: timing.per(events) for name, timing in compare(ways(recording(events)), rounds).items()}}
 
 
-def measure(events: Recording, rounds: int) -> dict[str, Timing]:
-    """Seconds per event of each contestant, in alternating rounds."""
-    return {name: timing.per(len(events)) for name, timing in compare(contestants(events), rounds).items()}
+@benchmark(
+    Sheet(
+        contestants,
+        {
+            "an event of a recording, one core": lambda row: row.label,
+            "us": lambda row: f"{1e6 * row.median():.2f}",
+            "events per second": lambda row: f"{1 / row.median():,.0f}",
+            "speed-up of `Classifier`": lambda row: speed_up(row, WHOLE, PUSH, of_whole=True),
+            "speed-up of `Stream.push`": lambda row: speed_up(row, WHOLE, PUSH, of_whole=False),
+        },
+    ),
+    quick={"rounds": 3},
+    threads=1,
+    backend="cpu",
+)
+def nmnist(rounds: int = 11, events: int = EVENTS) -> Iterator[Case]:
+    """A made-up recording like N-MNIST."""
+    yield Case("an event", "42-110-10", partial(measure, events, rounds))

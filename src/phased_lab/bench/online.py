@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.measure import Timing, compare
+from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.cells import fitted
+from phased_lab.bench.measure import compare
 
 VARIABLES, STATICS, STEPS = 37, 4, 70
 """As many as a stay of PhysioNet 2012 has."""
 MEASURED = 0.15
 """Share of the variables that are measured at a step."""
-SEQUENCES = 200
 
 
 def made_up(sequences: int) -> Events:
@@ -31,24 +32,16 @@ def made_up(sequences: int) -> Events:
     return Events.of(times, values, variables=names, static=static, statics=statics, unit="h")
 
 
-def measure(rounds: int) -> dict[str, Timing]:
-    """Seconds of an event, by the compiled core and by numpy; and of the answer for a whole sequence instead."""
-    events = made_up(SEQUENCES)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # it is trained for one epoch
-        model = PhasedClassifier(epochs=1, device="cpu", random_state=0).fit(events, np.arange(SEQUENCES) % 2)
+def measure(sequences: int, rounds: int) -> dict[str, Any]:
+    """Time an event in the compiled core and in numpy, and the prediction of a whole sequence."""
+    events = made_up(sequences)
+    model = fitted("phased LSTM", events, np.arange(sequences) % 2, epochs=1, random_state=0)
     plain = copy.deepcopy(model)
     plain.network_.rnn.backend = "plain"
     whole = events[:1]
-    found = compare(
-        {
-            "push": follow(model, whole),
-            "push, without the compiled core": follow(plain, whole),
-            "predict_proba of the sequence so far": lambda: model.predict_proba(whole),
-        },
-        rounds,
-    )
-    return {name: timing if name.startswith("predict") else timing.per(STEPS) for name, timing in found.items()}
+    pushes = {"push": follow(model, whole), "push, without the compiled core": follow(plain, whole)}
+    found = compare(pushes | {"predict_proba of the sequence so far": lambda: model.predict_proba(whole)}, rounds)
+    return {"seconds": {name: timing.per(STEPS) if name in pushes else timing for name, timing in found.items()}}
 
 
 def follow(model: PhasedClassifier, events: Events) -> Callable[[], Any]:
@@ -63,3 +56,20 @@ def follow(model: PhasedClassifier, events: Events) -> Callable[[], Any]:
         return [sequence.push(time, values) for time, values in rows][-1]
 
     return pushed
+
+
+@benchmark(
+    Sheet(
+        contestants,
+        {
+            "an event of an online sequence, one core": lambda row: row.label,
+            "us": lambda row: f"{1e6 * row.median():.1f}",
+            "speed-up of `push`": lambda row: row.speed_up_of_first(digits=0),
+        },
+    ),
+    quick={"rounds": 3},
+    threads=1,
+)
+def online(rounds: int = 11, sequences: int = 200) -> Iterator[Case]:
+    """Random numbers of the size of PhysioNet 2012."""
+    yield Case("an event", f"{VARIABLES} variables, {STEPS} events", partial(measure, sequences, rounds))

@@ -2,80 +2,53 @@
 
 from __future__ import annotations
 
-import hashlib
-import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-import phased
+from phased.cli.options import path
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.kept import kept
+from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark
+from phased_lab.bench.cells import CELLS, Seeds, fitted
+from phased_lab.bench.measure import Timing
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
 MISSING = {"Height": -1, "Weight": -1}
 """Marks for "not known"."""
-CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
 
 Numbers = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is fitted: every cell, with every seed, on every fold. All else are the estimator's defaults.
-
-    Args:
-        cells: names from CELLS.
-        seeds: of the initial weights, of the order of batches and of what is held out for early stopping.
-        folds: parts of the stays, stratified by outcome and the same for all seeds. Each is predicted by models of the others.
-        units: of every cell.
-        epochs: the most epochs.
-    """
-
-    cells: tuple[str, ...] = tuple(CELLS)
-    seeds: int = 5
-    folds: int = 5
-    units: int = PhasedClassifier.units
-    epochs: int = PhasedClassifier.epochs
-
-    def fits(self) -> list[Fit]:
-        """All fits; cells take turns, so that changes of the machine's speed affect all of them."""
-        return [Fit(cell, seed, fold) for seed in range(self.seeds) for fold in range(self.folds) for cell in self.cells]
-
-    def folds_of(self, y: NDArray[Any]) -> list[NDArray[np.int64]]:
-        """The numbers of the stays of each fold."""
-        return [test for _, test in StratifiedKFold(self.folds, shuffle=True, random_state=0).split(y, y)]
+def stays() -> Path:
+    """Return the default folder of PhysioNet 2012."""
+    return Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
 
 
-class Fit(NamedTuple):
-    """One of the fits."""
-
-    cell: str
-    seed: int
-    fold: int
-
-    def __str__(self) -> str:
-        return f"{self.cell}, seed {self.seed}, fold {self.fold}"
-
-
-class Part(NamedTuple):
-    """The result of a fit: probabilities of death of the fold's stays, the epoch that was kept, and the seconds of each epoch."""
-
-    probability: list[float]
-    kept: int
-    seconds: list[float]
+Folds = Annotated[int, typer.Option("--folds", metavar="K", min=2, help="Parts, each predicted by models of the others.")]
+Stays = Annotated[
+    Path,
+    path(
+        "--data",
+        metavar="DIR",
+        default_factory=stays,
+        show_default="PHASED_DATA/physionet2012",
+        help="The folder with set-a and Outcomes-a.txt.",
+    ),
+]
 
 
-def read(folder: Path) -> tuple[Events, NDArray[np.int64]]:
-    """The stays and outcomes in a folder with PhysioNet's own files; a FileNotFoundError if they are not there."""
+def read(folder: Path) -> tuple[Events, Labels]:
+    """Read the stays and outcomes from a folder with the files of PhysioNet. Raises FileNotFoundError."""
     for name in (STAYS, OUTCOMES):
         if not (folder / name).exists():
             raise FileNotFoundError(
@@ -86,108 +59,125 @@ def read(folder: Path) -> tuple[Events, NDArray[np.int64]]:
     return events, np.asarray(events.labels(folder / OUTCOMES, target=TARGET), np.int64)
 
 
-def fit(events: Events, y: NDArray[np.int64], plan: Plan, which: Fit) -> Part:
-    """Train on all folds except one, and predict that one, on the CPU."""
-    test = plan.folds_of(y)[which.fold]
+def fold(events: Events, y: Labels, test: Labels, which: int, folds: int, seeds: int, units: int, epochs: int) -> dict[str, Any]:
+    """Train every cell with every seed on the other folds, and predict the stays of a fold, on the CPU.
+
+    Cells take turns, so that changes of the machine's speed affect every cell.
+    """
     train = np.setdiff1d(np.arange(len(y)), test)
-    model = PhasedClassifier(
-        cell=CELLS[which.cell],
-        units=plan.units,
-        epochs=plan.epochs,
-        device="cpu",
-        random_state=which.seed * plan.folds + which.fold,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of units that open at no step, for each of many fits
-        found = model.fit(events[train], y[train]).predict_proba(events[test])[:, 1]
-    return Part(found.tolist(), model.report_.best, [epoch.seconds for epoch in model.report_.curve])
+    p: dict[str, list[Numbers]] = {name: [] for name in CELLS}
+    kept: dict[str, list[int]] = {name: [] for name in CELLS}
+    seconds: dict[str, list[float]] = {name: [] for name in CELLS}
+    for seed in range(seeds):
+        for name in CELLS:
+            model = fitted(name, events[train], y[train], units=units, epochs=epochs, random_state=seed * folds + which)
+            p[name].append(model.predict_proba(events[test])[:, 1])
+            kept[name].append(model.report_.best)
+            seconds[name] += [epoch.seconds for epoch in model.report_.curve]
+    return {
+        "stays": len(test),
+        "deaths": int(y[test].sum()),
+        **scores(y[test], p),
+        "epochs_kept": kept,
+        "seconds": {name: Timing.of(values) for name, values in seconds.items()},
+    }
 
 
-def fields(events: Events, y: NDArray[np.int64], plan: Plan, which: Fit) -> dict[str, Any]:
-    """The result of a fit, by field."""
-    return fit(events, y, plan, which)._asdict()
+def scores(y: Labels, p: Mapping[str, Sequence[Numbers]]) -> dict[str, Any]:
+    """Score each cell from the probabilities of each seed. Differences to the first cell have standard errors."""
+    ranks = {cell: np.mean([ranked(y, each) for each in own], 0) for cell, own in p.items()}
+    first = next(iter(ranks.values()))
+    return {
+        "auroc": {cell: [float(roc_auc_score(y, each)) for each in own] for cell, own in p.items()},
+        "auroc_together": {cell: float(roc_auc_score(y, np.mean(own, 0))) for cell, own in p.items()},
+        "auprc": {cell: [float(average_precision_score(y, each)) for each in own] for cell, own in p.items()},
+        "auprc_together": {cell: float(average_precision_score(y, np.mean(own, 0))) for cell, own in p.items()},
+        "difference": {cell: paired(y, own - first) for cell, own in ranks.items()},
+    }
 
 
-def run(events: Events, y: NDArray[np.int64], plan: Plan, folder: Path | None, before: Callable[[Fit], None]) -> dict[Fit, Part]:
-    """All fits; `before` is called before each. With a folder, each leaves a file there, and a later call reads it."""
-    parts = {}
-    for which in plan.fits():
-        before(which)
-        name = f"{CELLS[which.cell]}-{which.seed}-{which.fold}"
-        parts[which] = Part(**kept(folder, name, partial(fields, events, y, plan, which)))
-    return parts
+def ranked(y: Labels, p: Numbers) -> Numbers:
+    """Return for each stay the share of the other class that is ranked on the correct side.
 
-
-def identity(events: Events, y: NDArray[np.int64], plan: Plan) -> str:
-    """A digest of data, plan and version, by which a folder of finished fits is found again; seeds may be added."""
-    settings = {name: value for name, value in asdict(plan).items() if name not in ("cells", "seeds")}
-    found = hashlib.sha256(repr((phased.__version__, PhasedClassifier().get_params(), settings)).encode())
-    for part in (events.time, events.value, events.static, y):
-        found.update(np.ascontiguousarray(part).tobytes())
-    return found.hexdigest()[:16]
-
-
-def summary(y: NDArray[np.int64], plan: Plan, parts: dict[Fit, Part]) -> list[dict[str, Any]]:
-    """Scores of each cell. Scores are means over folds, because models of different folds need not have one scale."""
-    folds = plan.folds_of(y)
-    found, first = [], None
-    for cell in plan.cells:
-        runs = [whole(y, folds, [parts[Fit(cell, seed, fold)] for fold in range(plan.folds)]) for seed in range(plan.seeds)]
-        own = [part for which, part in parts.items() if which.cell == cell]
-        ranks = np.mean([ranked(y, folds, p) for p in runs], 0)
-        first = ranks if first is None else first
-        difference, error = paired(y, ranks - first)
-        each = [by_fold(roc_auc_score, y, folds, p) for p in runs]
-        found.append(
-            {
-                "cell": cell,
-                "units": plan.units,
-                "auroc": each,
-                "auroc_mean": float(np.mean(each)),
-                "auroc_spread": float(np.std(each, ddof=1)) if len(each) > 1 else None,
-                "auroc_together": by_fold(roc_auc_score, y, folds, np.mean(runs, 0)),
-                "auprc": [by_fold(average_precision_score, y, folds, p) for p in runs],
-                "auprc_together": by_fold(average_precision_score, y, folds, np.mean(runs, 0)),
-                "difference": difference,
-                "difference_error": error,
-                "epochs_kept": [part.kept for part in own],
-                "seconds_per_epoch": median(seconds for part in own for seconds in part.seconds),
-            }
-        )
-    return found
-
-
-def whole(y: NDArray[np.int64], folds: list[NDArray[np.int64]], parts: list[Part]) -> Numbers:
-    """The probabilities of all stays, each from the model that did not see it."""
-    p = np.zeros(len(y))
-    for fold, part in zip(folds, parts, strict=True):
-        p[fold] = part.probability
-    return p
-
-
-def by_fold(score: Callable[..., float], y: NDArray[np.int64], folds: list[NDArray[np.int64]], p: Numbers) -> float:
-    """The mean of a score over folds."""
-    return float(np.mean([score(y[fold], p[fold]) for fold in folds]))
-
-
-def ranked(y: NDArray[np.int64], folds: list[NDArray[np.int64]], p: Numbers) -> Numbers:
-    """For each stay the share of those of the other class, in its fold, that it is on the right side of.
-
-    The mean over the stays of one class is the AUROC; the differences of two models' shares give the error of the difference
-    of their AUROCs (DeLong et al. 1988).
+    The mean over the stays of one class is the AUROC. The differences of the shares of two models give the error of the
+    difference of the AUROCs (DeLong et al. 1988).
     """
     shares = np.zeros(len(y))
-    for fold in folds:
-        dead = y[fold] == 1
-        values = np.sort(p[fold][dead]), np.sort(p[fold][~dead])
-        for own, other, sign in ((dead, values[1], 1), (~dead, values[0], -1)):
-            below = [np.searchsorted(other, p[fold][own], side) for side in ("left", "right")]
-            share = np.mean(below, 0) / len(other)
-            shares[fold[own]] = share if sign > 0 else 1 - share
+    dead = y == 1
+    for own, other, sign in ((dead, np.sort(p[~dead]), 1), (~dead, np.sort(p[dead]), -1)):
+        share = np.mean([np.searchsorted(other, p[own], side) for side in ("left", "right")], 0) / len(other)
+        shares[own] = share if sign > 0 else 1 - share
     return shares
 
 
-def paired(y: NDArray[np.int64], difference: Numbers) -> tuple[float, float]:
-    """The mean difference of two models' AUROCs on the same stays, and its standard error."""
+def paired(y: Labels, difference: Numbers) -> tuple[float, float]:
+    """Return the mean difference of the AUROCs of two models on the same stays and the standard error."""
     parts = [difference[y == 1], difference[y == 0]]
     return float(parts[0].mean()), float(np.sqrt(sum(part.var(ddof=1) / len(part) for part in parts)))
+
+
+class Cell(NamedTuple):
+    """A cell and its folds. Scores are means over folds, because models of different folds need not have one scale."""
+
+    name: str
+    folds: Cases
+    first: str
+
+    def mean(self, field: str) -> Any:
+        """The mean over folds: of a score for each seed an array."""
+        return np.mean([fold[field][self.name] for fold in self.folds], 0)
+
+    def auroc(self) -> str:
+        """Format the mean and the standard deviation over seeds."""
+        seeds = self.mean("auroc")
+        return f"{seeds.mean():.4f}" + (f" ± {seeds.std(ddof=1):.4f}" if len(seeds) > 1 else "")
+
+    def difference(self) -> str:
+        """Format the difference of the AUROC to the first cell with the standard error."""
+        error = np.sqrt(np.sum([fold["difference"][self.name][1] ** 2 for fold in self.folds])) / len(self.folds)
+        return "" if self.name == self.first else f"{self.mean('difference')[0]:+.4f} ± {error:.4f}"
+
+    def seconds(self, name: str = "") -> float:
+        """The seconds of an epoch."""
+        return median(Row(fold, "").median(name or self.name) for fold in self.folds)
+
+
+def by_cell(cases: Cases) -> list[Cell]:
+    """A row for each cell."""
+    names = list(cases[0]["auroc"]) if cases else []
+    return [Cell(name, cases, names[0]) for name in names]
+
+
+@benchmark(
+    Sheet(
+        by_cell,
+        {
+            "cell": lambda row: row.name,
+            "AUROC": Cell.auroc,
+            "all seeds together": lambda row: f"{row.mean('auroc_together'):.4f}",
+            "AUPRC": lambda row: f"{row.mean('auprc').mean():.3f}",
+            "difference to the first row": Cell.difference,
+            "s per epoch": lambda row: f"{row.seconds():.2f}",
+            "speed-up of the first row": lambda row: (
+                "" if row.name == row.first else f"{row.seconds() / row.seconds(row.first):.1f}x"
+            ),
+        },
+    ),
+    quick={"seeds": 1, "epochs": 2},
+    threads=1,
+)
+def physionet(
+    data: Stays,
+    seeds: Seeds = 5,
+    folds: Folds = 5,
+    units: int = PhasedClassifier.units,
+    epochs: int = PhasedClassifier.epochs,
+) -> Iterator[Case]:
+    """Every cell with every seed on every fold, with the defaults of the estimator.
+
+    Folds are stratified by outcome and the same for all seeds. A seed sets the initial weights, the order of batches and the
+    stays that are held out for early stopping.
+    """
+    events, y = read(data)
+    for which, (_, test) in enumerate(StratifiedKFold(folds, shuffle=True, random_state=0).split(y, y)):
+        yield Case("in-hospital death", f"fold {which}", partial(fold, events, y, test, which, folds, seeds, units, epochs))

@@ -1,6 +1,6 @@
 """Rows a second of `Events.read`, on one core: a long table as CSV, as Parquet, and as a frame in memory.
 
-polars reads how many threads it may use when it is imported, so `measure` runs this module in a process of its own.
+polars reads the number of threads when it is imported, so `measure` runs this module in a new process.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ import json
 import os
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+
+from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.measure import Timing, compare
 
 VARIABLES, STEPS = 37, 12
 """Variables, and measurements of each in a sequence."""
@@ -35,8 +38,8 @@ def frame(rows: int) -> Any:
     )
 
 
-def seconds(rows: int, rounds: int) -> dict[str, float]:
-    """The median time of reading the table, by where it is."""
+def seconds(rows: int, rounds: int) -> dict[str, Timing]:
+    """Time reading the table from each source."""
     from phased.estimator import Events
 
     table = frame(rows)
@@ -44,24 +47,40 @@ def seconds(rows: int, rounds: int) -> dict[str, float]:
         csv, parquet = Path(folder) / "table.csv", Path(folder) / "table.parquet"
         table.write_csv(csv)
         table.write_parquet(parquet)
-        found: dict[str, list[float]] = {}
-        for _ in range(rounds):
-            for name, source in (("CSV", csv), ("Parquet", parquet), ("polars", table)):
-                begin = time.perf_counter()
-                events = Events.read(source, unit="h")
-                found.setdefault(name, []).append(time.perf_counter() - begin)
-                if len(events.value) != rows:
-                    raise ValueError(f"expected {rows} measurements, got {len(events.value)}.")
-    return {name: median(values) for name, values in found.items()}
+
+        def read(source: Any) -> None:
+            found = len(Events.read(source, unit="h").value)
+            if found != rows:
+                raise ValueError(f"expected {rows} measurements, got {found}.")
+
+        sources = {"CSV": csv, "Parquet": parquet, "polars": table}
+        return compare({name: partial(read, source) for name, source in sources.items()}, rounds, long=True)
 
 
-def measure(rows: int, rounds: int) -> dict[str, float]:
+def measure(rows: int, rounds: int) -> dict[str, Any]:
     """The same with one thread."""
     one = dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
     command = [sys.executable, "-m", "phased_lab.bench.reading", str(rows), str(rounds)]
     done = subprocess.run(command, env=os.environ | one, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    return {"seconds": json.loads(done.stdout)}
+
+
+@benchmark(
+    Sheet(
+        contestants,
+        {
+            "a long table of {rows:,} rows, one core": lambda row: row.label,
+            "s": lambda row: f"{row.median():.2f}",
+            "rows per second": lambda row: f"{row.case['rows'] / row.median():,.0f}",
+        },
+    ),
+    quick={"rows": 200_000, "rounds": 1},
+    threads=1,
+    restricts=False,
+)
+def reading(rows: int = 4_000_000, rounds: int = 3) -> Iterator[Case]:
+    """A long table in no order."""
+    yield Case("a table", f"{rows:,} rows", lambda: {"rows": rows, **measure(rows, rounds)})
 
 
 if __name__ == "__main__":

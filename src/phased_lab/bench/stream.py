@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import e
 from typing import Any
 
@@ -13,10 +13,14 @@ from torch import nn
 
 from phased import PhasedLSTM, Stream
 from phased.init import LogUniform
-from phased_lab.bench import lstm, onnx
+from phased_lab.bench import peers
+from phased_lab.bench.benchmark import Case, Row, Sheet, benchmark, contestants, each_case, only
 from phased_lab.bench.measure import Timing, compare
 
 FEATURES = 41
+RUN, PUSH, SEQUENCE = "Stream.run", "Stream.push, numpy", "nn.LSTM, whole sequence"
+DENSE = "Stream.run, every unit open"
+"""The same core as an LSTM."""
 
 
 def layer(units: int, ratio_on: float = 0.05, gate: str = "triangle") -> PhasedLSTM:
@@ -31,31 +35,18 @@ def events(count: int) -> tuple[Any, Any]:
     return generator.standard_normal((count, FEATURES), dtype=np.float32), np.cumsum(2 * generator.random(count))
 
 
-def per_event(run: Callable[[], Any], count: int, rounds: int) -> Timing:
-    """Seconds per event."""
-    return compare({"it": run}, rounds)["it"].per(count)
+def ran(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
+    """All events in one call of `Stream.run`."""
+
+    def run() -> None:
+        stream.reset()
+        stream.run(x, t)
+
+    return run
 
 
-def ours(units: int, count: int, rounds: int, dense: bool = False) -> Timing:
-    """`Stream.run`; with `dense`, the same core with every unit open, which is an LSTM."""
-    return per_event(at_once(Stream(layer(units, 1.0, "square") if dense else layer(units)), *events(count)), count, rounds)
-
-
-def looked_up(units: int, count: int, rounds: int) -> Timing:
-    """`Stream.run` on indices into a table, such as an event camera's pixels; the table holds the input products."""
-    generator = torch.Generator().manual_seed(0)
-    stream = Stream(layer(units), table=torch.randn(2 * 34 * 34, FEATURES, generator=generator))
-    index = torch.randint(2 * 34 * 34, (count,), generator=generator).numpy()
-    return per_event(at_once(stream, index, events(count)[1]), count, rounds)
-
-
-def pushed(units: int, count: int, rounds: int) -> Timing:
-    """`Stream.push` in a Python loop, numpy in and out."""
-    return per_event(pushes(Stream(layer(units)), *events(count)), count, rounds)
-
-
-def pushes(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
-    """A function that pushes the events one by one."""
+def pushed(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
+    """`Stream.push` of one event after another, in a Python loop."""
     times = t.tolist()
 
     def run() -> None:
@@ -66,43 +57,104 @@ def pushes(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
     return run
 
 
-def at_once(stream: Stream, x: Any, t: Any) -> Callable[[], None]:
-    """A function that takes all events in one call."""
-
-    def run() -> None:
-        stream.reset()
-        stream.run(x, t)
-
-    return run
+def looked_up(units: int, t: Any) -> Callable[[], None]:
+    """`Stream.run` on indices into a table of input products, such as the pixels of an event camera."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = 2 * 34 * 34
+    stream = Stream(layer(units), table=torch.randn(pixels, FEATURES, generator=generator))
+    return ran(stream, torch.randint(pixels, (len(t),), generator=generator).numpy(), t)
 
 
-def lstm_sequence(units: int, count: int, rounds: int) -> Timing:
-    """nn.LSTM over the whole sequence in one call, which needs all events in advance."""
-    return per_event(lstm.whole(nn.LSTM(FEATURES, units).eval(), torch.from_numpy(events(count)[0])), count, rounds)
+def per_event(ways: Mapping[str, tuple[Callable[[], Any], int]], rounds: int) -> dict[str, Timing]:
+    """Seconds per event of each way, which is given with its number of events."""
+    timings = compare({name: run for name, (run, _) in ways.items()}, rounds)
+    return {name: timing.per(ways[name][1]) for name, timing in timings.items()}
 
 
-def lstm_cell(units: int, count: int, rounds: int) -> Timing:
-    """nn.LSTMCell in a Python loop."""
-    return per_event(lstm.steps(nn.LSTMCell(FEATURES, units).eval(), torch.from_numpy(events(count)[0])), count, rounds)
+def small(count: int, rounds: int) -> dict[str, Any]:
+    """Time every way through 110 units. LSTMs that are called once per event take a tenth of the events."""
+    (x, t), few, rnn = events(count), count // 10, nn.LSTM(FEATURES, 110).eval()
+    rows = torch.from_numpy(x)
+    by_onnx = peers.by_onnx(rnn, rows[:few])
+    ways = {
+        RUN: (ran(Stream(layer(110)), x, t), count),
+        "Stream.run, looked up": (looked_up(110, t), count),
+        PUSH: (pushed(Stream(layer(110)), x, t), count),
+        DENSE: (ran(Stream(layer(110, 1.0, "square")), x, t), count),
+        SEQUENCE: (peers.whole(rnn, rows), count),
+        **{f"onnxruntime LSTM, {name}": (run, few) for name, run in by_onnx.items() if name == "step"},
+        "nn.LSTMCell, step": (peers.steps(rnn, rows[:few]), few),
+    }
+    return {"seconds": per_event(ways, rounds)}
 
 
-def onnx_step(units: int, count: int, rounds: int) -> Timing | None:
-    """onnxruntime's LSTM, one step per call; None if it is not installed."""
-    generator = np.random.default_rng(0)
-    shapes = (4 * units, FEATURES), (4 * units, units), (4 * units,)
-    session = onnx.lstm_step(*((generator.standard_normal(shape) / 10).astype(np.float32) for shape in shapes))
-    return None if session is None else per_event(onnx.steps(session, events(count)[0], units), count, rounds)
+def large(units: int, count: int, rounds: int) -> dict[str, Any]:
+    """Layers of many units."""
+    (x, t), few, rnn = events(count), max(100, count // 10), nn.LSTM(FEATURES, units).eval()
+    ways = {
+        RUN: (ran(Stream(layer(units)), x, t), count),
+        DENSE: (ran(Stream(layer(units, 1.0, "square")), x[:few], t[:few]), few),
+        SEQUENCE: (peers.whole(rnn, torch.from_numpy(x[:few])), few),
+    }
+    return {"seconds": per_event(ways, rounds)}
 
 
-def flatness(units: int = 110) -> Iterator[tuple[int, float]]:
-    """Seconds per event in longer and longer streams, a thousand events per call."""
-    at_a_time = 1_000
-    for count in (1_000, 10_000, 100_000, 1_000_000):
-        stream = Stream(layer(units))
-        x, t = events(count)
-        stream.run(x[:at_a_time], t[:at_a_time])
-        stream.reset()
-        begin = time.perf_counter()
-        for first in range(0, count, at_a_time):
-            stream.run(x[first : first + at_a_time], t[first : first + at_a_time])
-        yield count, (time.perf_counter() - begin) / count
+def long(count: int, rounds: int) -> dict[str, Any]:
+    """A stream of many events."""
+    return {"seconds": per_event({RUN: (partial(in_parts, Stream(layer(110)), *events(count)), count)}, rounds)}
+
+
+def in_parts(stream: Stream, x: Any, t: Any, at_a_time: int = 1_000) -> None:
+    """All events, a thousand per call."""
+    stream.reset()
+    for first in range(0, len(t), at_a_time):
+        stream.run(x[first : first + at_a_time], t[first : first + at_a_time])
+
+
+def speed_up(row: Row, whole: str, step: str, of_whole: bool) -> str:
+    """Our speed-up over another way: of many events per call if it takes these, else of one event per call."""
+    if row.own in (whole, step) or of_whole != (row.own.startswith(RUN) or "whole" in row.own):
+        return ""
+    return row.speed_up(whole if of_whole else step, row.own)
+
+
+@benchmark(
+    Sheet(
+        only("an event", contestants),
+        {
+            "an event, H110 D41, one core": lambda row: row.label,
+            "us": lambda row: f"{1e6 * row.median():.2f}",
+            "speed-up of `Stream.run`": lambda row: speed_up(row, RUN, PUSH, of_whole=True),
+            "speed-up of `Stream.push`": lambda row: speed_up(row, RUN, PUSH, of_whole=False),
+        },
+    ),
+    Sheet(
+        each_case("an event of a large layer"),
+        {
+            "an event of a large layer": lambda row: row.label,
+            "Stream.run, us": lambda row: f"{1e6 * row.median(RUN):.1f}",
+            "every unit open, us": lambda row: f"{1e6 * row.median(DENSE):.1f}",
+            "nn.LSTM, us": lambda row: f"{1e6 * row.median(SEQUENCE):.1f}",
+            "speed-up of open units": lambda row: row.speed_up(RUN, DENSE),
+        },
+    ),
+    Sheet(
+        each_case("an event of a long stream"),
+        {"events": lambda row: row.label, "us per event": lambda row: f"{1e6 * row.median(RUN):.3f}"},
+    ),
+    quick={"rounds": 3, "events": 2_000, "units": (512, 1024), "lengths": ()},
+    threads=1,
+    backend="cpu",
+)
+def stream(
+    rounds: int = 11,
+    events: int = 20_000,
+    units: tuple[int, ...] = (512, 1024, 2048),
+    lengths: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000),
+) -> Iterator[Case]:
+    """Events through 110 units by every way, through large layers, and in longer and longer streams."""
+    yield Case("an event", "H110 D41", partial(small, events, rounds))
+    for each in units:
+        yield Case("an event of a large layer", f"H{each} D41", partial(large, each, events // 10, rounds))
+    for count in lengths:
+        yield Case("an event of a long stream", f"{count:,}", partial(long, count, min(rounds, 3)))

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from phased.estimator import PhasedClassifier
+from phased_lab.bench.benchmark import Case, Row, Sheet, benchmark, each_case
+from phased_lab.bench.cells import CELLS, fitted
 from phased_lab.bench.measure import Timing
 from phased_lab.bench.online import STEPS, VARIABLES, made_up
-from phased_lab.bench.physionet import CELLS
 
-WIDTHS = (32, 64, 128)
-SEQUENCES = 3200
-"""As many as a fold of PhysioNet 2012 is trained on."""
 FIRST = 2
 """Epochs before this one are not counted."""
+OURS, *OTHERS = CELLS
 
 
-def measure(rounds: int, epochs: int, sequences: int, before: Callable[[int, str], None]) -> dict[int, dict[str, Timing]]:
-    """Seconds of an epoch on one core, by width and cell; `before` is called before each fit. Cells take turns."""
+def measure(width: int, sequences: int, epochs: int, rounds: int) -> dict[str, Any]:
+    """Seconds of an epoch by cell. Cells take turns."""
     events, y = made_up(sequences), np.arange(sequences) % 2
-    seconds: dict[int, dict[str, list[float]]] = {width: {cell: [] for cell in CELLS} for width in WIDTHS}
+    seconds: dict[str, list[float]] = {cell: [] for cell in CELLS}
     for _ in range(rounds):
-        for width, cells in seconds.items():
-            for cell, own in cells.items():
-                before(width, cell)
-                model = PhasedClassifier(
-                    units=width, cell=CELLS[cell], epochs=epochs, patience=epochs, device="cpu", random_state=0
-                )
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # random numbers have no classes to learn
-                    model.fit(events, y)
-                own += [epoch.seconds for epoch in model.report_.curve[FIRST - 1 :]]
-    return {width: {cell: Timing.of(own) for cell, own in cells.items()} for width, cells in seconds.items()}
+        for name, own in seconds.items():
+            model = fitted(name, events, y, units=width, epochs=epochs, patience=epochs, random_state=0)
+            own += [epoch.seconds for epoch in model.report_.curve[FIRST - 1 :]]
+    return {"seconds": {name: Timing.of(values) for name, values in seconds.items()}}
 
 
-def title(sequences: int) -> str:
-    """What is measured."""
-    return f"an epoch of {sequences:,} sequences of {STEPS} steps, {VARIABLES} variables, one core"
+def of(cell: str, row: Row) -> str:
+    """The time of an epoch with another cell, and our speed-up."""
+    return f"{row.median(cell):.2f} s, {row.speed_up(OURS, cell)}"
+
+
+@benchmark(
+    Sheet(
+        each_case("an epoch"),
+        {
+            f"an epoch of {{sequences:,}} sequences of {STEPS} steps, {VARIABLES} variables, one core": lambda row: row.label,
+            OURS: lambda row: f"{row.median(OURS):.2f} s",
+            **{cell: partial(of, cell) for cell in OTHERS},
+        },
+    ),
+    quick={"rounds": 1, "epochs": 2, "sequences": 200},
+    threads=1,
+)
+def widths(rounds: int = 3, epochs: int = 5, sequences: int = 3200, units: tuple[int, ...] = (32, 64, 128)) -> Iterator[Case]:
+    """As many sequences as a fold of PhysioNet 2012 is trained on."""
+    for width in units:
+        yield Case("an epoch", f"{width} units", partial(measure, width, sequences, epochs, rounds))

@@ -1,154 +1,107 @@
-"""The command `phased bench`."""
+"""The command `phased bench`: a list of the benchmarks, and a command for each."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
 
 from phased import files
-from phased.cli.errors import fail, need, plain_errors
+from phased.cli.errors import fail, plain_errors
 from phased.cli.options import command, path
+from phased_lab.bench import BENCHMARKS
+from phased_lab.tables import Table
 
-What = Annotated[
-    str,
-    typer.Argument(
-        metavar="WHAT",
-        help="cpu, cuda, stream, tasks, nmnist, epoch, lipreading, physionet, estimators, widths, online or reading.",
-        show_default=False,
-    ),
+Json = Annotated[
+    Path | None,
+    path("--json", metavar="FILE", help="Write the measurements to this file after each case. Cases that it has are skipped."),
 ]
-Json = Annotated[Path | None, path("--json", metavar="FILE", help="Write the measurements to this file.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer measurements, for a first look.")]
 Instructions = Annotated[
     str | None,
     typer.Option("--instructions", metavar="SET", help="Restrict phased and PyTorch to avx512, avx2 or baseline (SSE)."),
 ]
-Folds = Annotated[
-    int, typer.Option("--folds", metavar="K", min=2, help="Of physionet: parts, each predicted by models of the others.")
-]
-BenchSeeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Of physionet and estimators: seeds 0 to N - 1.")]
-StaysFolder = Annotated[
-    Path | None,
-    path(
-        "--data",
-        metavar="DIR",
-        help="Of physionet: the folder with set-a and Outcomes-a.txt. Default: PHASED_DATA/physionet2012.",
-    ),
-]
 
 
-@command()
-def bench(
-    what: What,
-    json: Json = None,
-    quick: Quick = False,
-    instructions: Instructions = None,
-    data: StaysFolder = None,
-    seeds: BenchSeeds = 5,
-    folds: Folds = 5,
-) -> None:
-    """Measure against other implementations in one run, and print the ratios."""
-    from phased.ops import backends
-    from phased_lab.cli import bench as measure
+class Benchmarks(TyperGroup):
+    """A command for each benchmark, which is imported when it is called."""
 
-    benches: dict[str, Callable[[Console, bool], dict[str, Any]]] = {
-        "cpu": measure.bench_cpu,
-        "cuda": lambda console, quick: measure.bench_cuda(console, quick, lambda result: keep(beside, result)),
-        "stream": measure.bench_stream,
-        "tasks": measure.bench_tasks,
-        "nmnist": measure.bench_nmnist,
-        "epoch": measure.bench_epoch,
-        "lipreading": measure.bench_lipreading,
-        "online": measure.bench_online,
-        "reading": measure.bench_reading,
-        "widths": measure.bench_widths,
-        "physionet": lambda console, quick: mortality(console, quick, data, seeds, folds, beside),
-        "estimators": lambda console, quick: made_up(console, quick, seeds, beside),
-    }
-    with plain_errors():
-        beside = json if json is not None and files.destination(json)[1] else None  # a device has no files beside it
-    estimates = what in ("physionet", "estimators", "widths", "online", "reading")
-    trains = estimates or what in ("tasks", "epoch", "lipreading")
-    if what not in benches:
-        raise typer.BadParameter(f"there is no benchmark '{what}'. Choose one of {', '.join(benches)}.", param_hint="WHAT")
-    if trains:
-        need("lightning", "lab")
-    if estimates:
-        need("sklearn", "lab")
-    missing = None if trains else backends()["cuda" if what == "cuda" else "cpu"].missing()
-    if missing is not None:
-        fail(missing)
-    if json is not None:
-        with plain_errors():
-            read = (data or physionet()) if what == "physionet" else data
-            files.check_output(json, [] if read is None else [read, *read.glob("**/")])
-    if instructions is not None:
-        again = ["bench", what, *(["--json", str(json)] if json else []), *(["--quick"] if quick else [])]
-        if what in ("physionet", "estimators"):
-            again += [*(["--data", str(data)] if data else []), "--seeds", str(seeds), "--folds", str(folds)]
-        hold_to(instructions, [*again, "--instructions", instructions])
-    with plain_errors():
-        result = benches[what](Console(), quick)
-    if json is not None:
-        with plain_errors():
-            json.parent.mkdir(parents=True, exist_ok=True)
-            measure.write(json, result)
-            if what == "cuda" and beside is not None:
-                part_of(beside).unlink(missing_ok=True)
-        Console().print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, about in BENCHMARKS.items():
+            self.add_command(TyperCommand(name, help=about))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the benchmark that is named."""
+        if args[0] not in BENCHMARKS:
+            known = ", ".join(BENCHMARKS)
+            raise typer.BadParameter(f"there is no benchmark '{args[0]}'. Choose one of {known}.", param_hint="NAME")
+        try:
+            return args[0], command_of(args[0]), args[1:]
+        except ModuleNotFoundError as error:
+            fail(f"this needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
 
 
-def part_of(json: Path) -> Path:
-    """The file beside FILE that has the finished tables of a benchmark that is not finished."""
-    return json.with_name(f"{json.name}.part")
+def command_of(name: str) -> Any:
+    """Make the command of a benchmark. Options are the shared options and the annotated arguments of the cases."""
+    from phased_lab.bench.benchmark import load
+
+    found = load(name)
+
+    def measure(json: Path | None, quick: bool, instructions: str | None = None, **options: Any) -> None:
+        from phased.ops import backends
+
+        if found.backend is not None and (missing := backends()[found.backend].missing()) is not None:
+            fail(missing)
+        with plain_errors("" if json is None else f"The same command continues with the cases that '{json}' does not have."):
+            if json is not None:
+                folders = [each for each in options.values() if isinstance(each, Path)]
+                files.check_output(json, [each for folder in folders for each in (folder, *folder.glob("**/"))])
+            if instructions is not None:
+                restrict(instructions)
+            console = Console()
+            with console.status("") as status:
+                result = found.run(found.plan(quick, **options), json, status.update)
+            for table in found.tables(result):
+                console.print(table.to_rich(), "")
+            if json is not None:
+                console.print(f"  {json}", soft_wrap=True, markup=False, highlight=False)
+
+    shared = {"json": (Json, None), "quick": (Quick, False)} | ({"instructions": (Instructions, None)} if found.restricts else {})
+    own = [each for each in signature(found.cases, eval_str=True).parameters.values() if get_origin(each.annotation) is Annotated]
+    keyword = Parameter.KEYWORD_ONLY
+    parameters = [Parameter(each, keyword, default=default, annotation=kind) for each, (kind, default) in shared.items()]
+    measure.__signature__ = Signature([*parameters, *(each.replace(kind=keyword) for each in own)])  # type: ignore[attr-defined]
+    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(measure)
 
 
-def keep(json: Path | None, result: dict[str, Any]) -> None:
-    """Write the tables that are finished, so that a benchmark that is stopped loses only the one it was at."""
-    from phased_lab.cli.bench import write
-
-    if json is not None:
-        write(part_of(json), result)
-
-
-def hold_to(instructions: str, command: list[str]) -> None:
-    """Unless this process is restricted to the instruction set, run the command in one that is, and exit."""
+def restrict(instructions: str) -> None:
+    """Unless this process is restricted to the instruction set, run the same command in one that is, and exit."""
     from phased.ops.core import core
-    from phased_lab.bench.instructions import environment, held, variables
+    from phased_lab.bench.instructions import environment, restricted_variables, variables
 
     available = [] if core is None else core.instruction_sets()
     if instructions not in available:
         fail(f"--instructions must be one that this CPU has, {', '.join(available)}, got {instructions}.", code=2)
-    if held() != variables(instructions):
-        done = subprocess.run([sys.executable, "-m", "phased", *command], env=environment(instructions), check=False)
+    if restricted_variables() != variables(instructions):
+        done = subprocess.run([sys.executable, "-m", "phased", *sys.argv[1:]], env=environment(instructions), check=False)
         raise typer.Exit(done.returncode)
 
 
-def mortality(console: Console, quick: bool, data: Path | None, seeds: int, folds: int, json: Path | None) -> dict[str, Any]:
-    """`phased bench physionet`. With a file for the result, finished fits are kept in a folder beside it."""
-    from phased_lab.cli.bench_physionet import bench_physionet, plan
-
-    return bench_physionet(
-        console, data or physionet(), plan(quick, seeds, folds), None if json is None else json.with_suffix(".parts")
-    )
+app = typer.Typer(cls=Benchmarks, invoke_without_command=True, add_completion=False, pretty_exceptions_show_locals=False)
 
 
-def physionet() -> Path:
-    """Return the folder of PhysioNet 2012 if no other is named."""
-    return Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
+@app.callback()
+def listed(context: typer.Context) -> None:
+    """Measure against other implementations in one run, and print the ratios."""
+    if context.invoked_subcommand is None:
+        Console().print(Table(("name", "what is measured"), list(BENCHMARKS.items())).to_rich())
 
 
-def made_up(console: Console, quick: bool, seeds: int, json: Path | None) -> dict[str, Any]:
-    """`phased bench estimators`. With a file for the result, finished fits are kept in a folder beside it."""
-    from phased_lab.bench import estimators
-    from phased_lab.cli.bench_estimators import bench_estimators
-
-    plan = estimators.QUICK if quick else estimators.Plan(seeds=seeds)
-    return bench_estimators(console, plan, None if json is None else json.with_suffix(".parts"))
+bench = typer.main.get_command(app)

@@ -18,9 +18,9 @@ from phased.data.native import encode
 from phased.files import check_output, write_whole
 from phased.layer import PhasedRNN
 from phased_lab import pumps
-from phased_lab.bench.lstm import steps, whole
 from phased_lab.bench.measure import compare, same_terms
-from phased_lab.bench.stream import at_once, pushes
+from phased_lab.bench.peers import steps, whole
+from phased_lab.bench.stream import pushed, ran
 from phased_lab.cli.train import train
 from phased_lab.paper.saccades.compute import of_rings
 from phased_lab.report.html.demo import LABELS, PAGE, save_page
@@ -83,13 +83,11 @@ def layer(run: Run, results: Path) -> Any:
 def stream(gated: PhasedRNN, plain: Baseline, events: Events) -> dict[str, float]:
     """Time a layer with time gates as a stream, and an LSTM as a cell and as a layer. Returns microseconds per event."""
     live, lstm = Stream(gated), plain.lstm
-    cell = torch.nn.LSTMCell(lstm.input_size, lstm.hidden_size).eval()
-    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in lstm.state_dict().items()})
     rows = torch.from_numpy(np.concatenate([events.x, events.time[:, None]], axis=1).astype(np.float32))
     contestants = {
-        "PhasedLSTM, Stream.push: one call per event": pushes(live, events.x, events.time),
-        "nn.LSTMCell: one call per event": steps(cell, rows),
-        "PhasedLSTM, Stream.run: all in one call": at_once(live, events.x, events.time),
+        "PhasedLSTM, Stream.push: one call per event": pushed(live, events.x, events.time),
+        "nn.LSTMCell: one call per event": steps(lstm, rows),
+        "PhasedLSTM, Stream.run: all in one call": ran(live, events.x, events.time),
         "nn.LSTM: all in one call": whole(lstm, rows),
     }
     with same_terms(threads=1):

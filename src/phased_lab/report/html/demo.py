@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phased.pictures.save import save_text
-from phased_lab.report.gates import by_period, is_open, of_units
-from phased_lab.report.groups import evenly
+from phased_lab.report.gates import by_period, evenly, is_open, of_units
 from phased_lab.report.html import filled
 from phased_lab.runs.descriptor import Demo
 from phased_lab.runs.record import Record

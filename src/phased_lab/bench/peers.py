@@ -1,4 +1,4 @@
-"""An LSTM by onnxruntime, one step per call."""
+"""LSTMs that events are also given to: torch's own in one call and step by step, and onnxruntime's step by step."""
 
 from __future__ import annotations
 
@@ -6,25 +6,80 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from phased_lab.runs.baselines import Baseline
 
 Matrix = NDArray[np.float32]
 
 
-def lstm_step(ih: Matrix, hh: Matrix, bias: Matrix) -> Any:
-    """A session that takes x (1, 1, D), h and c (1, 1, H), and returns the next h and c; None if onnxruntime is not installed.
+def whole(rnn: nn.LSTM, x: Tensor) -> Callable[[], None]:
+    """A function that takes x (N, D) in one call, which needs all rows in advance."""
+    rows = x.unsqueeze(1)
 
-    Weights (4 H, D) and (4 H, H) and the sum of the biases (4 H,) are in torch's order of gates: i, f, g, o.
+    def run() -> None:
+        with torch.no_grad():
+            rnn(rows)
+
+    return run
+
+
+def steps(rnn: nn.LSTM, x: Tensor) -> Callable[[], None]:
+    """A function that gives an LSTMCell of the same weights the rows of x (N, D) one by one, in a Python loop."""
+    rows, units = x.unsqueeze(1), rnn.hidden_size
+    cell = nn.LSTMCell(rnn.input_size, units).eval()
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in rnn.state_dict().items()})
+
+    def run() -> None:
+        with torch.inference_mode():
+            state = torch.zeros(1, units), torch.zeros(1, units)
+            for row in rows:
+                state = cell(row, state)
+
+    return run
+
+
+def folded(baseline: Baseline) -> nn.LSTM:
+    """Return an LSTM equal to a BN-LSTM in eval. The normalisation of the input becomes part of the weights."""
+    assert baseline.norm is not None
+    scale, offset = baseline.norm(torch.empty(0), torch.empty(0))
+    own = baseline.lstm
+    made = nn.LSTM(own.input_size, own.hidden_size).eval().requires_grad_(False)
+    state = dict(own.state_dict())
+    state["bias_ih_l0"] = state["bias_ih_l0"] + state["weight_ih_l0"] @ offset
+    state["weight_ih_l0"] = state["weight_ih_l0"] * scale
+    made.load_state_dict(state)
+    return made
+
+
+def by_onnx(rnn: nn.LSTM, x: Tensor) -> dict[str, Callable[[], Matrix]]:
+    """Functions that give onnxruntime's LSTM of the same weights the rows of x (N, D) one by one, and return the last h, (H,).
+
+    "step" makes the usual call. "bound memory" binds inputs and outputs once, for onnxruntime's shortest call. The result is
+    empty if onnxruntime is not installed.
     """
+    session = lstm_step(rnn)
+    if session is None:
+        return {}
+    rows, units = x.numpy(), rnn.hidden_size
+    return {"step": free_steps(session, rows, units), "bound memory": bound_steps(session, rows, units)}
+
+
+def lstm_step(rnn: nn.LSTM) -> Any:
+    """Make a session from x (1, 1, D), h and c (1, 1, H) to the next h and c. Returns None if onnxruntime is not installed."""
     try:
         import onnxruntime
         from onnx import TensorProto, helper
     except ImportError:
         return None
+    ih, hh, *biases = (value.detach().numpy() for value in rnn.state_dict().values())
+    bias = biases[0] + biases[1]
     units, features = hh.shape[1], ih.shape[1]
 
     def reordered(weight: Matrix) -> Matrix:
-        """From torch's order to that of ONNX: i, o, f, g."""
+        """Change torch's order of gates to i, o, f, g."""
         i, f, g, o = np.split(weight, 4)
         return np.concatenate([i, o, f, g])[None]
 
@@ -47,7 +102,7 @@ def lstm_step(ih: Matrix, hh: Matrix, bias: Matrix) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def steps(session: Any, x: Matrix, units: int) -> Callable[[], Matrix]:
+def free_steps(session: Any, x: Matrix, units: int) -> Callable[[], Matrix]:
     """A function that takes the rows of x (N, D) one by one from a state of zeros, and returns the last h, (H,)."""
     rows = np.ascontiguousarray(x[:, None, None, :])
 

@@ -1,0 +1,173 @@
+"""Every benchmark runs at a tiny plan: it measures all its contestants, writes them, and shows them in its tables."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from digits import write_data
+from patients import known, measured, patients
+from phased.ops.core import MISSING
+from phased_lab.bench import BENCHMARKS, cpu, cuda, epoch, lipreading, startup, stream, tasks, work
+from phased_lab.bench.benchmark import Benchmark, Case, Sheet, contestants, load, read
+from phased_lab.bench.estimators import TASKS
+from phased_lab.bench.work import Work
+from phased_lab.paper.frequency.task import Sines
+from phased_lab.runs.network import NetworkConfig
+
+CELLS = {"phased LSTM", "nn.LSTM", "nn.GRU"}
+STEPS = {"leak 0", "leak 0.001", "nn.LSTM", "reference loop"}
+ROUNDS = {"rounds": 1}
+TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
+    "cpu": (ROUNDS, 8, {*STEPS, "open units", "whole products"}),
+    "cuda": (ROUNDS, 22, {*STEPS, "leak 0.001 in TF32", "leak 0 in bfloat16", "nn.LSTM in float16"}),
+    "stream": (ROUNDS | {"events": 100, "units": (6,), "lengths": (1500,)}, 3, {stream.RUN, stream.PUSH, stream.DENSE}),
+    "tasks": (ROUNDS | {"figures": ("tiny",)}, 1, {"leak 0, r_on 0.05", "leak 0, r_on 0.25", "leak 0.001", "plain loop"}),
+    "nmnist": (ROUNDS | {"events": 40}, 1, {"Classifier, whole recording", "Stream.push", "nn.LSTMCell, step"}),
+    "epoch": (ROUNDS | {"recordings": 8}, 1, {"Phased LSTM", "Phased LSTM, recordings changed", "nn.LSTM", "BN-LSTM"}),
+    "lipreading": (ROUNDS | {"clips": 2}, 2, {"Phased LSTM, r_on 1", "Phased LSTM, r_on 0.05", "BN-LSTM", "LSTM"}),
+    "physionet": ({"seeds": 2, "folds": 2, "units": 4, "epochs": 1}, 2, CELLS),
+    "estimators": ({"seeds": 1, "epochs": 1, "part": 100}, 12, CELLS),
+    "widths": (ROUNDS | {"units": (2, 3), "epochs": 2, "sequences": 200}, 2, CELLS),
+    "online": (ROUNDS | {"sequences": 40}, 1, {"push", "push, without the compiled core"}),
+    "reading": (ROUNDS | {"rows": 4440}, 1, {"CSV", "Parquet", "polars"}),
+    "startup": (ROUNDS, 1, {"phased --version", "import torch", "python -c pass"}),
+}
+"""The plan, the number of cases, and some of the contestants of each benchmark."""
+SHOWN = {
+    "cpu": ("training step, B2 T12 D1 H4", "inference, B2 T14 D1 H4", "MB", "x less", "whole products", "growth of T, B2 T12"),
+    "cuda": (
+        "both in TF32",
+        "ours under autocast to bfloat16, nn.LSTM in float16",
+        "one call, waited for",
+        "0.50 ms",
+        "B2 T14 D1 H4",
+    ),
+    "stream": ("| onnxruntime LSTM, step |", "| H6 D41 |", "| 1,500 |"),
+    "tasks": ("| tiny |", " ms, ", " min (0.25)"),
+}
+"""What tables show, if it is not the contestants."""
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Problems of a few steps and units, and data of a few sequences."""
+    tiny = Work(2, 12, 1, 4)
+    for module, names in (
+        (cpu, ("TABLE", "EVEN")),
+        (cuda, ("SPARSE", "PRECISE", "HALF", "MEMORY", "LEAKING", "GRID", "LONGEST")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, (tiny, replace(tiny, T=14)))
+    for name in ("WIDER", "COMMON", "OPENER", "LARGE"):
+        monkeypatch.setattr(cuda, name, ())
+    monkeypatch.setattr(cpu, "MEMORY", tiny)
+    monkeypatch.setattr(cpu, "GROWTH", {"T": (tiny,)})
+    figure = replace(tasks.FIGURES[0], name="tiny", task=Sines(points=(3, 5)), network=NetworkConfig(units=4))
+    monkeypatch.setattr(tasks, "FIGURES", (figure,))
+    monkeypatch.setattr(epoch, "PAPER", replace(epoch.PAPER, training=replace(epoch.PAPER.training, batch=4)))
+    network = replace(lipreading.PAPER.network, units=(3, 4, 5, 5))
+    monkeypatch.setattr(lipreading, "PAPER", replace(lipreading.PAPER, network=network))
+    monkeypatch.setattr(lipreading, "SECONDS", 1)
+    monkeypatch.setattr(startup, "STARTS", dict.fromkeys(startup.STARTS, "pass"))
+    monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data")))
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark of a GPU measures the layers of this CPU."""
+    made = work.steps
+    monkeypatch.setattr(cuda, "steps", lambda work, names, device, train=True: made(work, names, "cpu", train))
+    monkeypatch.setattr(cuda, "kernel_times", lambda work, name: {"forward": 0.5e-3})
+    monkeypatch.setattr(cuda, "peak_memory", lambda work, name: 1e6 * len(name))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setitem(work.TERMS, "bfloat16", nullcontext)
+
+
+@pytest.fixture(scope="module")
+def stays(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty made-up stays as PhysioNet distributes them."""
+    place = tmp_path_factory.mktemp("physionet")
+    (place / "set-a").mkdir()
+    events, y = patients(40)
+    outcomes = ["RecordID,SAPS-I,SOFA,Length_of_stay,Survival,In-hospital_death"]
+    for number, sick in enumerate(y):
+        lines = ["Time,Parameter,Value", f"00:00,RecordID,{number}"]
+        lines += [f"00:00,{name},{value:g}" for name, value in {"Height": -1, "Weight": -1, **known(events, number)}.items()]
+        for hours, values in measured(events, number):
+            clock = f"{int(hours):02}:{round(60 * (hours % 1)) % 60:02}"
+            lines += [f"{clock},{name},{value:g}" for name, value in values.items()]
+        (place / "set-a" / f"{number}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        outcomes.append(f"{number},1,1,5,-1,{sick}")
+    (place / "Outcomes-a.txt").write_text("\n".join(outcomes) + "\n", encoding="utf-8")
+    return place
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@pytest.mark.usefixtures("small", "on_this_cpu")
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_measures_its_contestants_and_shows_them(name: str, tmp_path: Path, stays: Path) -> None:
+    settings, count, names = TINY[name]
+    found, file = load(name), tmp_path / "made" / f"{name}.json"
+    plan = found.plan(**settings, **({"data": stays} if name == "physionet" else {}))
+    result = found.run(plan, file)
+    assert read(file) == json.loads(json.dumps(result))
+    assert len(result["cases"]) == count
+    seconds = [case["seconds"] for case in result["cases"] if "seconds" in case]
+    assert set().union(*seconds) >= names
+    timings = [timing for each in seconds for timing in each.values()]
+    assert all(min(timing) > 0 for timing in timings if not isinstance(timing, float))
+    shown = "\n".join(table.markdown() for table in found.tables(read(file)))
+    assert all(text in shown for text in SHOWN.get(name, names)), shown
+    assert found.run(plan, file) == read(file), "a second call measures nothing"
+
+
+def test_published_scores_stand_beside_ours() -> None:
+    fits = [
+        {"part": task, "case": "a fit", "cell": cell, "score": score, "updates": 0.5, "epochs": 4, "seconds": {cell: 2.0}}
+        for task in TASKS
+        for cell in ("phased LSTM", "nn.LSTM", "nn.GRU")
+        for score in (0.25, 0.75)
+    ]
+    published = {"part": fits[0]["part"], "case": "as published", "score": 0.5}
+    table, pace = load("estimators").tables({"machine": {}, "plan": {}, "cases": [*fits, published]})
+    assert table.rows[0] == [fits[0]["part"], *["0.500 (0.250 to 0.750)"] * 3, "as published: 0.500"]
+    assert pace.rows[0][2:] == ["50 %", "0.50"]
+
+
+def three_cases(calls: list[str], stop: str = "") -> Benchmark:
+    """A benchmark of three cases, at one of which the user stops it."""
+
+    def measure(name: str) -> dict[str, Any]:
+        if name == stop:
+            raise KeyboardInterrupt
+        calls.append(name)
+        return {"seconds": {"ours": [1.0, 1.0, 1.0]}}
+
+    def cases(rounds: int) -> list[Case]:
+        return [Case("part", name, lambda name=name: measure(name)) for name in "abc"]
+
+    return Benchmark(cases, (Sheet(contestants, {"{rounds} rounds": lambda row: row.label}),))
+
+
+def test_an_interrupted_benchmark_continues_and_one_of_other_settings_does_not(tmp_path: Path) -> None:
+    file, calls = tmp_path / "a.json", []
+    with pytest.raises(KeyboardInterrupt):
+        three_cases(calls, stop="c").run({"rounds": 2}, file)
+    assert [case["case"] for case in read(file)["cases"]] == ["a", "b"]
+    result = three_cases(calls).run({"rounds": 2}, file)
+    assert calls == ["a", "b", "c"]
+    assert three_cases(calls).tables(result)[0].head == ["2 rounds"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    with pytest.raises(
+        ValueError, match=r"a\.json' has measurements with rounds 2, which cannot go on with rounds 3\. Delete it"
+    ):
+        three_cases(calls).run({"rounds": 3}, file)
+    file.write_text('{"machine": {}, "plan"')
+    with pytest.raises(ValueError, match=r"a\.json' must be a file of `phased bench`, and is not"):
+        three_cases(calls).run({"rounds": 2}, file)

@@ -1,0 +1,223 @@
+"""What benchmarks measure is what they say: timings, data, networks and their peers. No test asserts a speed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from digits import write_data
+from phased.estimator import Events
+from phased.ops.core import MISSING
+from phased.ops.cpu import passes
+from phased_lab.bench import epoch, estimators, measure, nmnist, peers, physionet, reading, stream, tasks
+from phased_lab.bench.work import TERMS, Work, steps
+from phased_lab.paper.adding import runs as adding
+from phased_lab.paper.frequency import runs as frequency
+from phased_lab.paper.superimposed import runs as superimposed
+
+needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+
+def test_a_timing_is_a_median_between_quartiles():
+    timing = measure.Timing.of([3.0, 1.0, 2.0, 4.0, 100.0])
+    assert timing.low <= timing.median == 3.0 <= timing.high
+    assert timing.per(2).median == 1.5
+
+
+@pytest.mark.parametrize(
+    "more, calls, medians",
+    [
+        ({}, [*"aaaa", *"bb"], (0.02, 0.3)),  # one call that is not timed, then calls for 0.05 s
+        ({"long": True}, ["a", "b"], (9.0, 9.0)),
+        ({"sync": "s"}, ["a", "s", *"aaa", "s", "b", "s", "b", "s"], (0.02, 0.3)),
+        ({"sync": "s", "alone": True}, ["a", "s", *("a", "s") * 3, "s", "b", "s", "b", "s", "s"], (0.02, 0.3)),
+    ],
+    ids=str,
+)
+def test_contestants_take_turns(monkeypatch, more, calls, medians):
+    clock, made = [0.0], []
+
+    def call(name, seconds, first):
+        """A contestant that is slower in its first call of a turn; what synchronises takes no time."""
+
+        def run():
+            earlier = [each for each in made if each != "s"]
+            clock[0] += seconds if earlier and earlier[-1] == name else first
+            made.append(name)
+
+        return run
+
+    sync = call("s", 0.0, 0.0) if "sync" in more else None
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: clock[0])
+    contestants = {"a": call("a", 0.02, 9.0), "b": call("b", 0.3, 9.0)}
+    timings = measure.compare(contestants, 2, **(more | {"sync": sync}))
+    assert made == calls * 2
+    assert tuple(timing.median for timing in timings.values()) == pytest.approx(medians)
+
+
+def test_a_record_has_the_command_without_folders_of_this_machine(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["phased", "bench", "cpu", "--json", "/a/b/cpu.json", "--data=/a/data", "--out", "results/c"])
+    assert measure.machine()["command"] == "phased bench cpu --json cpu.json --data=data --out results/c"
+
+
+@needs_core
+def test_a_training_step_gives_every_parameter_a_gradient_and_inference_none():
+    work = Work(2, 40, 3, 5, ratio_on=0.5)
+    for train in (True, False):
+        for step in steps(work, ("leak 0", "nn.LSTM in float32"), train=train).values():
+            step()
+            learned = [p for p in step.rnn.parameters() if p.requires_grad]
+            assert learned
+            assert all((p.grad is not None and p.grad.abs().sum() > 0) == train for p in learned)
+
+
+def test_products_have_the_precision_of_their_name_and_half_precision_is_half():
+    with TERMS["TF32"]():
+        assert torch.backends.cuda.matmul.fp32_precision == torch.backends.cudnn.rnn.fp32_precision == "tf32"
+    assert torch.backends.cuda.matmul.fp32_precision != "tf32"
+    (half,) = steps(Work(1, 2, 1, 2), ["nn.LSTM in float16"]).values()
+    assert {half.inputs[0].dtype, half.gradient.dtype, *(p.dtype for p in half.rnn.parameters())} == {torch.float16}
+    (loop,) = steps(Work(1, 2, 1, 2), ["reference loop"]).values()
+    assert (loop.rnn.backend, loop.rnn.leak) == ("reference", 1e-3)
+
+
+@needs_core
+def test_forcing_the_dense_path_changes_the_way_and_not_the_result(monkeypatch):
+    work = Work(2, 40, 3, 5, ratio_on=0.5)
+    (x, time, _), layer = work.data(), work.layer(0.0)
+    sparse = layer(x, time)[0]
+    monkeypatch.setattr(passes, "BREAK_EVEN", -1.0)
+    torch.testing.assert_close(sparse, layer(x, time)[0])
+
+
+@needs_core
+def test_the_stream_with_every_unit_open_is_an_lstm():
+    layer = stream.layer(6, 1.0, "square")
+    x, t = (torch.from_numpy(values) for values in stream.events(20))
+    lstm = torch.nn.LSTM(stream.FEATURES, 6)
+    lstm.load_state_dict({name: value for name, value in layer.state_dict().items() if name in lstm.state_dict()})
+    torch.testing.assert_close(layer(x, t)[0], lstm(x)[0])
+
+
+def test_the_plain_loop_is_the_reference_and_the_others_are_not():
+    loops = {name: tasks.build(tasks.FIGURES[2], name, network).rnn for name, network in tasks.networks(tasks.FIGURES[2]).items()}
+    assert [name for name, rnn in loops.items() if getattr(rnn, "backend", "") == "reference"] == ["plain loop"]
+    assert {name for name, rnn in loops.items() if getattr(rnn, "leak", 1) == 0} == {"leak 0, r_on 0.05", "leak 0, r_on 0.25"}
+
+
+def test_what_is_measured_is_what_the_experiments_train():
+    runs = {run.condition: run for study in (frequency, superimposed, adding) for run in study.runs("paper", [0])}
+    names = ("standard", "high", "asynchronous", "superimposed", "exp(6,8)")
+    for figure, name in zip(tasks.FIGURES, names, strict=True):
+        run = runs[name]
+        assert (figure.task, figure.epochs) == (run.task, run.training.epochs)
+        assert (figure.network.units, figure.network.ratio_on) == (run.network.units, run.network.ratio_on)
+        assert figure.steps == run.training.epochs * -(-run.training.train // run.training.batch)
+    assert tasks.FIGURES[-1].network.period == runs["exp(6,8)"].network.period
+
+
+def test_the_made_up_recording_is_like_those_of_nmnist_and_always_the_same():
+    events = nmnist.recording()
+    assert len(events) == 4100
+    assert 290_000 < events.time[-1] <= 307_000
+    assert (np.diff(events.time) >= 0).all()
+    assert (np.histogram(events.time, bins=[0, 102_000, 205_000, 307_001])[0] > 1200).all()  # in each burst
+    assert np.array_equal(nmnist.recording().address, events.address)
+
+
+def test_the_lstms_that_are_measured_compute_what_the_bn_lstm_computes():
+    model, baseline = nmnist.networks()
+    events = nmnist.recording(50)
+    rows = nmnist.features(model, baseline, events)
+    time = torch.from_numpy(events.time / 1000).unsqueeze(1)
+    want = baseline(rows[:, :-1].unsqueeze(1), time, torch.tensor([50]))[1][0, 0]
+    lstm = peers.folded(baseline)
+    torch.testing.assert_close(lstm(rows)[1][0][0], want)
+    pytest.importorskip("onnxruntime")
+    for run in peers.by_onnx(lstm, rows).values():
+        for _ in range(2):  # each call starts from a state of zeros
+            torch.testing.assert_close(torch.from_numpy(run()), want, atol=1e-5, rtol=1e-4)
+
+
+def test_a_warm_up_is_a_few_batches_and_an_epoch_is_all_of_them(monkeypatch, tmp_path):
+    monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data")))
+    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(epoch, "WARM_UP", 1)
+    trained = []
+    monkeypatch.setattr(epoch, "train_once", lambda step, shares, *rest: trained.append([share.batch.size for share in shares]))
+    task = replace(epoch.PAPER.task, images=(10, 1))
+    epoch.Contestant(epoch.PAPER.network, task, replace(epoch.PAPER.training, batch=4), "cpu").train()
+    assert trained == [[4], [4, 4, 2]]
+
+
+def test_the_table_that_is_read_has_every_measurement_once_in_no_order():
+    table = reading.frame(4440)
+    assert table["id"].n_unique() == 10
+    assert not table["id"].is_sorted()
+    events = Events.read(table, unit="h")
+    assert (len(events), len(events.variables), len(events.value)) == (10, reading.VARIABLES, 4440)
+
+
+def test_bits_and_changes_are_the_same_streams_of_all_lengths_with_the_same_parity():
+    every, changes = estimators.bits(2000, seed=3, changes=False), estimators.bits(2000, seed=3, changes=True)
+    assert np.array_equal(every.y, changes.y)
+    assert not np.array_equal(every.y, estimators.bits(2000, seed=4, changes=False).y)
+    assert 0.45 < every.y.mean() < 0.55
+    assert {len(time) for time, _ in every.x} == set(range(2, 32))
+    for (time, value), (when, changed), odd in zip(every.x, changes.x, every.y, strict=True):
+        assert value.sum() % 2 == odd
+        # A stream is known from its changes and their times: a bit is the latest sample at its time or before.
+        runs = np.diff(np.append(when, time[-1] + 1))
+        assert np.array_equal(np.repeat(changed[:, 0], runs.astype(int)), value[:, 0])
+
+
+def test_the_series_obeys_its_equation_and_targets_are_its_later_values():
+    series = estimators.solution(2, 400.0, np.random.default_rng(0))
+    lag = round(estimators.LAG / estimators.STEP)
+    slope = np.diff(series[lag:], axis=0) / estimators.STEP
+    past, now = series[1 : len(slope) + 1], series[lag : lag + len(slope)]
+    assert np.allclose(slope, 0.2 * past / (1 + past**10) - 0.1 * now, atol=1e-9)
+    assert 0.2 < series.min() < 0.6 < 1.1 < series.max() < 1.5
+    found = estimators.mackey_glass(2, seed=0, events=500)
+    for (time, value), later in zip(found.x, found.y, strict=True):
+        assert np.all(np.diff(time) > 0)
+        ahead = np.interp(time + estimators.AHEAD, time, value[:, 0])[:-20]
+        assert np.corrcoef(ahead, later[:-20])[0, 1] > 0.95
+
+
+def test_scores_of_the_made_up_tasks():
+    parity, series = (estimators.TASKS[name] for name in (estimators.EVERY_CHANGE, estimators.SERIES))
+    assert estimators.score(parity, np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1])) == 0.75
+    assert estimators.score(series, np.full(4, 4.0), [np.array([1.0, 3.0]), np.array([5.0, 7.0])]) == pytest.approx(1.0)
+
+
+def fold(strength: dict[str, float], seeds: int, which: int = 0) -> dict:
+    """Scores of made-up models whose probabilities follow the outcome as strongly as their cell says, and their seconds."""
+    random, y = np.random.default_rng(which), np.arange(400) % 4 // 3
+    p = {cell: [1 / (1 + np.exp(-random.normal(own * y, 1.0))) for _ in range(seeds)] for cell, own in strength.items()}
+    found = physionet.scores(y, p)
+    for cell, own in p.items():
+        ranks = physionet.ranked(y, own[0])
+        assert found["auroc"][cell][0] == pytest.approx(roc_auc_score(y, own[0]))
+        assert ranks[y == 1].mean() == pytest.approx(ranks[y == 0].mean()) == pytest.approx(found["auroc"][cell][0])
+    return {"part": "in-hospital death", "case": f"fold {which}", "seconds": dict.fromkeys(p, 0.1 * (which + 1))} | found
+
+
+def test_scores_of_cells_are_means_over_folds_and_differences_are_paired():
+    folds = [fold({"phased LSTM": 2.0, "nn.LSTM": 1.0, "nn.GRU": 2.0}, seeds=3, which=which) for which in range(4)]
+    (sheet,) = physionet.physionet.sheets
+    best, worse, alike = sheet.table({"machine": {}, "plan": {}, "cases": folds}).rows
+    assert [row[0] for row in (best, worse, alike)] == ["phased LSTM", "nn.LSTM", "nn.GRU"]
+    seeds = np.mean([each["auroc"]["nn.LSTM"] for each in folds], 0)
+    assert worse[1] == f"{seeds.mean():.4f} ± {seeds.std(ddof=1):.4f}"
+    difference, error = map(float, worse[4].split(" ± "))
+    assert difference == pytest.approx(float(worse[1].split()[0]) - float(best[1].split()[0]), abs=2e-4)
+    assert difference < -3 * error < 0
+    difference, error = map(float, alike[4].split(" ± "))
+    assert abs(difference) < 4 * error
+    assert best[2] > best[1][:6]  # all seeds together
+    assert (best[4:], worse[5:]) == (["", "0.25", ""], ["0.25", "1.0x"])
+    one_seed = sheet.table({"machine": {}, "plan": {}, "cases": [fold({"phased LSTM": 1.0}, seeds=1)]})
+    assert "±" not in one_seed.rows[0][1]
