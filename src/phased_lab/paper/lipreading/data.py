@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from torch import Tensor
@@ -16,6 +16,7 @@ from phased_lab.lipreader.inputs import Scaling
 from phased_lab.runs.progress import progress
 
 PLACES = ("", "grid", "GRID")  # folders in which prepared files are searched
+PREPARED: dict[Path, list[Path]] = {}  # files that this process has prepared, by the folder of the clips
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,26 @@ class Loaded:
 
 def prepared_files(folder: str = "") -> list[Path]:
     """Files with prepared clips; GRID's own clips are prepared first, if there are no such files."""
-    base = expanded(folder) if folder else expanded(os.environ.get("PHASED_DATA", "."))
+    found = found_files(folder)
+    if not found:
+        found = list(prepare(find_grid(folder or None), progress=progress("preparing clips")).files)
+        PREPARED[base_of(folder)] = found
+    return found
+
+
+def base_of(folder: str) -> Path:
+    """The folder in which clips are searched."""
+    return expanded(folder or os.environ.get("PHASED_DATA", "."))
+
+
+def found_files(folder: str = "") -> list[Path]:
+    """Files with prepared clips, if there are any; nothing is prepared."""
+    base = base_of(folder)
     for place in (base / name for name in PLACES):
         files = sorted(place.glob(f"*{store.SUFFIX}")) if place.is_dir() else []
         if files:
             return files
-    found = find_grid(folder or None)
-    return list(prepare(found, progress=progress("preparing clips")).files)
+    return PREPARED.get(base, [])
 
 
 def load(source: Source) -> Loaded:
@@ -62,7 +76,7 @@ def load(source: Source) -> Loaded:
     return _loaded(source, tuple(prepared_files(source.folder)))
 
 
-@cache
+@lru_cache(maxsize=1)
 def _loaded(source: Source, files: tuple[Path, ...]) -> Loaded:
     parts = divided(source, files)
     clips = load_clips(files, (*parts.train, *parts.test), rate=source.rate)
@@ -80,13 +94,15 @@ def divided(source: Source, files: tuple[Path, ...]) -> Split:
 
 
 def there(source: Source) -> Split | None:
-    """The names of the clips for training and for testing; None where there are no clips, unless a folder was named."""
-    try:
-        return divided(source, tuple(prepared_files(source.folder)))
-    except FileNotFoundError:
-        if source.folder:
-            raise
-        return None
+    """The names of the clips for training and for testing; None where no clips are prepared.
+
+    Raises:
+        FileNotFoundError: a folder was named that has neither prepared clips nor GRID.
+    """
+    files = found_files(source.folder)
+    if not files and source.folder:
+        find_grid(source.folder)
+    return divided(source, tuple(files)) if files else None
 
 
 def identity(parts: Split) -> str:
