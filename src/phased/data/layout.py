@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
+import zipfile
+import zlib
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from phased.data.archive import Archive
 from phased.data.errors import BadRecording
-from phased.data.regular import read_bytes
+from phased.data.regular import read_bytes, unreadable
 
 SPLITS = {"train": "Train", "test": "Test"}
 DIGITS = tuple("0123456789")
@@ -62,37 +63,17 @@ class Folder:
 
     def __init__(self, path: Path, part: str) -> None:
         self.path, self.part = path, part
-        self._files: list[tuple[str, str, int, int]] = []  # digit, name, size, time of change
-        for digit in DIGITS:
-            if (path / digit).is_dir():
-                with os.scandir(path / digit) as entries:
-                    for entry in entries:
-                        self._files.append((digit, entry.name, *_size_and_time(entry)))
-        self.key = hashlib.sha256(repr(sorted(self._files)).encode("utf-8", "surrogateescape")).hexdigest()
+        self._files = [(file, *_size_and_time(file)) for digit in DIGITS for file in (path / digit).glob("*")]
+        about = sorted((file.parent.name, file.name, size, time) for file, size, time in self._files)
+        self.key = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()
 
     def members(self) -> list[Member]:
         """All recordings."""
-        found = []
-        for digit, name, size, _ in self._files:
-            match = NAME.fullmatch(name)
-            if match:
-                found.append(Member(int(match[1]), int(digit), str(self.path / digit / name), size))
-        if not found:
-            raise _nothing(self.path, self.part)
-        return _by_number(found)
+        return _members([(file.parent.name, file.name, str(file), size) for file, size, _ in self._files], self)
 
     def read(self, member: Member) -> bytes:
         """The bytes of one."""
         return read_bytes(member.path)
-
-
-def _size_and_time(entry: os.DirEntry[str]) -> tuple[int, int]:
-    """Size and time of change of a file; zeros for one that cannot be read, which is an error when it is."""
-    try:
-        status = entry.stat()
-    except OSError:
-        return 0, 0
-    return status.st_size, status.st_mtime_ns
 
 
 class Zipped:
@@ -102,40 +83,59 @@ class Zipped:
         self.path, self.part = path, part
         status = path.stat()
         self.key = hashlib.sha256(f"{path.name} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()
-        self._archive: Archive | None = None
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        except Exception as error:  # the table of contents is damaged, and zipfile does not say what it raises then
+            raise BadRecording(
+                self.path, f"it must be a zip archive, got one that cannot be opened: {error}. Copy it again."
+            ) from error
 
     def members(self) -> list[Member]:
         """All recordings."""
-        self._archive = Archive(self.path)
-        members = []
-        for name, size in self._archive.sizes.items():
-            *above, digit, file = name.split("/") if "/" in name else ("", "", name)
-            match = NAME.fullmatch(file)
-            if match and digit in DIGITS and above in ([], [self.part]):
-                members.append(Member(int(match[1]), int(digit), f"{self.path}/{name}", size))
-        if not members:
-            raise _nothing(self.path, self.part)
-        return _by_number(members)
+        found = []
+        for file in self._archive.infolist():
+            *above, digit, name = file.filename.split("/") if "/" in file.filename else ("", "", file.filename)
+            if above in ([], [self.part]):
+                found.append((digit, name, f"{self.path}/{file.filename}", file.file_size))
+        return _members(found, self)
 
     def read(self, member: Member) -> bytes:
         """The bytes of one."""
-        if self._archive is None:
-            self._archive = Archive(self.path)
-        return self._archive.read(member.path.removeprefix(f"{self.path}/"))
+        try:
+            return self._archive.read(member.path.removeprefix(f"{self.path}/"))
+        except OSError as error:
+            raise unreadable(member.path, error) from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+            what = f"it must be a whole file, got one that cannot be unpacked: {error}. Copy it again."
+            raise BadRecording(member.path, what) from error
 
 
-def _by_number(members: list[Member]) -> list[Member]:
-    """The recordings in the order of their MNIST numbers, each number once: two labels for one digit cannot both be right."""
-    ordered = sorted(members)
-    for one, other in pairwise(ordered):
+def _size_and_time(file: Path) -> tuple[int, int]:
+    """Size and time of change of a file; zeros for one that cannot be read, which is an error when it is."""
+    try:
+        status = file.stat()
+    except OSError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
+
+
+def _members(found: list[tuple[str, str, str, int]], source: Folder | Zipped) -> list[Member]:
+    """The recordings among files (digit, name, path, size), in the order of their MNIST numbers.
+
+    Each number must be there once: two labels for one digit cannot both be right.
+    """
+    named = [(NAME.fullmatch(name), digit, path, size) for digit, name, path, size in found if digit in DIGITS]
+    members = sorted(Member(int(match[1]), int(digit), path, size) for match, digit, path, size in named if match)
+    if not members:
+        what = f"it must have files {LAYOUT.format(part=source.part)}, got none."
+        raise BadRecording(source.path, f"{what} Pass the folder that contains '{source.part}' (--data).")
+    for one, other in pairwise(members):
         if one.number == other.number:
-            raise BadRecording(
-                other.path,
-                f"each MNIST number must be there once, got {other.number} in '{one.path}' too. Remove the wrong file.",
-            )
-    return ordered
-
-
-def _nothing(path: Path, part: str) -> BadRecording:
-    layout = LAYOUT.format(part=part)
-    return BadRecording(path, f"it must have files {layout}, got none. Pass the folder that contains '{part}' (--data).")
+            what = f"each MNIST number must be there once, got {other.number} in '{one.path}' too. Remove the wrong file."
+            raise BadRecording(other.path, what)
+    return members
