@@ -71,4 +71,4 @@ def open_recordings(
     skipped = tuple(BadRecording(*error) for error in stored.about)
     if skipped and not skip_bad:
         raise skipped[0]
-    return Opened(Recordings(**stored.arrays), skipped)
+    return Opened(Recordings.of_arrays(stored.arrays), skipped)

@@ -169,4 +169,4 @@ def _digest(arrays: Mapping[str, Tensor], key: str, about: str) -> str:
 
 
 def _bytes(array: Tensor) -> memoryview:
-    return memoryview(array.contiguous().numpy().reshape(-1).view("u1"))
+    return array.contiguous().numpy().reshape(-1).view("u1").data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -86,10 +86,15 @@ class Recordings(Sequence[Recording]):
 
     def to(self, device: torch.device | str) -> Recordings:
         """A copy on another device."""
-        return Recordings(**{name: array.to(device) for name, array in self.arrays.items()}, sensor=self.sensor)
+        return self.of_arrays({name: array.to(device) for name, array in self.arrays.items()}, self.sensor)
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, Tensor], sensor: Sensor = NMNIST) -> Recordings:
+        """The recordings of tensors that `arrays` has returned; nothing is copied."""
+        return cls(arrays["address"], arrays["time"], arrays["offset"], arrays["label"], arrays["number"], sensor)
 
     def _with(self, events: Ragged, label: Tensor, number: Tensor) -> Recordings:
-        return Recordings(**events.arrays, offset=events.offset, label=label, number=number, sensor=self.sensor)
+        return Recordings(events.arrays["address"], events.arrays["time"], events.offset, label, number, self.sensor)
 
     @classmethod
     def of(

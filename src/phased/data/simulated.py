@@ -89,7 +89,7 @@ def simulated_recordings(
         lambda: ragged.Stored(scene.simulated(count, workers or cores(), progress).arrays, None),
         lambda stored: len(stored.arrays["label"]) >= count,
     )
-    found = Recordings(**stored.arrays)
+    found = Recordings.of_arrays(stored.arrays)
     end = int(found.offset[count])
     return Recordings(found.address[:end], found.time[:end], found.offset[: count + 1], found.label[:count], found.number[:count])
 
@@ -133,6 +133,8 @@ class Scene:
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         try:
             chunks = [pool.submit(self.chunk, begin) for begin in range(0, count, CHUNK)]
+            if progress is not None:
+                progress(0, count)
             for done, chunk in enumerate(as_completed(chunks), 1):
                 chunk.result()
                 if progress is not None:
