@@ -34,7 +34,7 @@ def rows(condition: str, study: str = "", what: str = "") -> list[Row]:
 def prepare(options: Mapping[str, str]) -> None:
     """Prepare GRID's clips, if there are any: their number is among the settings of a run."""
     with suppress(FileNotFoundError):
-        data.prepared_files(options.get("data", ""))
+        data.prepared_folder(options.get("data", ""))
 
 
 def packed(record: Record, state: Any, folder: str) -> Packed:

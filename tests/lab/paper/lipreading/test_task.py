@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -186,8 +185,7 @@ def test_a_list_of_runs_prepares_no_clip_and_has_those_that_were_prepared(clips,
     for folder in ("", str(tmp_path)):
         options = {"data": folder} if folder else {}
         assert {run.task.clips for run in runs.runs("paper", range(1), **options)} == {(1603, 178)}
-    done = SimpleNamespace(files=tuple(clips.glob("*.safetensors")))
-    monkeypatch.setattr(data, "prepare", lambda *_, **__: done)
+    monkeypatch.setenv("PHASED_DATA", str(clips))
     EXPERIMENT.prepare({})
     assert {sum(run.task.clips) for run in runs.runs("paper", range(1))} == {23}
 
