@@ -8,8 +8,8 @@ import zipfile
 import zlib
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from phased.data.errors import BadRecording
 from phased.data.regular import read_bytes, unreadable
@@ -29,60 +29,28 @@ class Member(NamedTuple):
     size: int
 
 
-class Source(Protocol):
-    """One part of a data set, in a folder or an archive. `key` changes with its files; `members` are sorted by MNIST number."""
+class Source:
+    """One part of a data set, in a folder or in an archive, which is read without unpacking it. Other names are ignored.
 
-    path: Path
-    key: str
-
-    def members(self) -> list[Member]:
-        """All recordings."""
-
-    def read(self, member: Member) -> bytes:
-        """The bytes of one; `BadRecording` if it cannot be read."""
-
-
-def find(folder: Path, split: str) -> Source:
-    """The part of the data set in a folder or, if there is no such folder, in an archive."""
-    if split not in SPLITS:
-        raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
-    part = SPLITS[split]
-    if (folder / part).is_dir():
-        return Folder(folder / part, part)
-    for archive in (folder / f"{part}.zip", folder / f"{split}.zip"):
-        if archive.is_file():
-            return Zipped(archive, part)
-    raise FileNotFoundError(
-        f"expected the folder '{part}' with files {LAYOUT.format(part=part)}, or the archive '{part}.zip', in '{folder}', got "
-        f"neither. Pass the folder that contains it (--data)."
-    )
-
-
-class Folder:
-    """A part of a data set in a folder. Names that are not of the layout are ignored."""
+    Attributes:
+        path: the folder or the archive.
+        part: "Train" or "Test".
+        key: changes with the files.
+    """
 
     def __init__(self, path: Path, part: str) -> None:
         self.path, self.part = path, part
-        self._files = [(file, *_size_and_time(file)) for digit in DIGITS for file in (path / digit).glob("*")]
-        about = sorted((file.parent.name, file.name, size, time) for file, size, time in self._files)
+        if self._packed:
+            status = path.stat()
+            about: object = f"{path.name} {status.st_size} {status.st_mtime_ns}"
+        else:
+            self._files = [(file, *_size_and_time(file)) for digit in DIGITS for file in (path / digit).glob("*")]
+            about = sorted((file.parent.name, file.name, size, time) for file, size, time in self._files)
         self.key = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()
 
-    def members(self) -> list[Member]:
-        """All recordings."""
-        return _members([(file.parent.name, file.name, str(file), size) for file, size, _ in self._files], self)
-
-    def read(self, member: Member) -> bytes:
-        """The bytes of one."""
-        return read_bytes(member.path)
-
-
-class Zipped:
-    """A part of a data set in an archive, read without unpacking it. Names that are not of the layout are ignored."""
-
-    def __init__(self, path: Path, part: str) -> None:
-        self.path, self.part = path, part
-        status = path.stat()
-        self.key = hashlib.sha256(f"{path.name} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()
+    @property
+    def _packed(self) -> bool:
+        return self.path.suffix == ".zip"
 
     @cached_property
     def _archive(self) -> zipfile.ZipFile:
@@ -91,21 +59,36 @@ class Zipped:
         except OSError as error:
             raise unreadable(self.path, error) from error
         except Exception as error:  # the table of contents is damaged, and zipfile does not say what it raises then
-            raise BadRecording(
-                self.path, f"it must be a zip archive, got one that cannot be opened: {error}. Copy it again."
-            ) from error
+            what = f"it must be a zip archive, got one that cannot be opened: {error}. Copy it again."
+            raise BadRecording(self.path, what) from error
 
     def members(self) -> list[Member]:
-        """All recordings."""
-        found = []
-        for file in self._archive.infolist():
-            *above, digit, name = file.filename.split("/") if "/" in file.filename else ("", "", file.filename)
-            if above in ([], [self.part]):
-                found.append((digit, name, f"{self.path}/{file.filename}", file.file_size))
-        return _members(found, self)
+        """All recordings, in the order of their MNIST numbers.
+
+        Each number must be there once: two labels for one digit cannot both be right.
+        """
+        if self._packed:
+            named = [(PurePosixPath(file.filename), file.file_size) for file in self._archive.infolist()]
+            found = [(file, size) for file, size in named if str(file.parent.parent) in (".", self.part)]
+        else:
+            found = [(file.relative_to(self.path), size) for file, size, _ in self._files]
+        matched = [(NAME.fullmatch(file.name), file, size) for file, size in found if file.parent.name in DIGITS]
+        members = sorted(
+            Member(int(match[1]), int(file.parent.name), str(self.path / file), size) for match, file, size in matched if match
+        )
+        if not members:
+            what = f"it must have files {LAYOUT.format(part=self.part)}, got none."
+            raise BadRecording(self.path, f"{what} Pass the folder that contains '{self.part}' (--data).")
+        for one, other in pairwise(members):
+            if one.number == other.number:
+                what = f"each MNIST number must be there once, got {other.number} in '{one.path}' too. Remove the wrong file."
+                raise BadRecording(other.path, what)
+        return members
 
     def read(self, member: Member) -> bytes:
-        """The bytes of one."""
+        """The bytes of one; `BadRecording` if it cannot be read."""
+        if not self._packed:
+            return read_bytes(member.path)
         try:
             return self._archive.read(member.path.removeprefix(f"{self.path}/"))
         except OSError as error:
@@ -115,6 +98,20 @@ class Zipped:
             raise BadRecording(member.path, what) from error
 
 
+def find(folder: Path, split: str) -> Source:
+    """The part of the data set in a folder or, if there is no such folder, in an archive."""
+    if split not in SPLITS:
+        raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
+    part = SPLITS[split]
+    for path in (folder / part, folder / f"{part}.zip", folder / f"{split}.zip"):
+        if path.is_file() if path.suffix else path.is_dir():
+            return Source(path, part)
+    raise FileNotFoundError(
+        f"expected the folder '{part}' with files {LAYOUT.format(part=part)}, or the archive '{part}.zip', in '{folder}', got "
+        f"neither. Pass the folder that contains it (--data)."
+    )
+
+
 def _size_and_time(file: Path) -> tuple[int, int]:
     """Size and time of change of a file; zeros for one that cannot be read, which is an error when it is."""
     try:
@@ -122,20 +119,3 @@ def _size_and_time(file: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_size, status.st_mtime_ns
-
-
-def _members(found: list[tuple[str, str, str, int]], source: Folder | Zipped) -> list[Member]:
-    """The recordings among files (digit, name, path, size), in the order of their MNIST numbers.
-
-    Each number must be there once: two labels for one digit cannot both be right.
-    """
-    named = [(NAME.fullmatch(name), digit, path, size) for digit, name, path, size in found if digit in DIGITS]
-    members = sorted(Member(int(match[1]), int(digit), path, size) for match, digit, path, size in named if match)
-    if not members:
-        what = f"it must have files {LAYOUT.format(part=source.part)}, got none."
-        raise BadRecording(source.path, f"{what} Pass the folder that contains '{source.part}' (--data).")
-    for one, other in pairwise(members):
-        if one.number == other.number:
-            what = f"each MNIST number must be there once, got {other.number} in '{one.path}' too. Remove the wrong file."
-            raise BadRecording(other.path, what)
-    return members
