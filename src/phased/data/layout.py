@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from phased.data.errors import BadRecording
@@ -69,7 +69,7 @@ class Source:
         """
         if self._packed:
             named = [(PurePosixPath(file.filename), file.file_size) for file in self._archive.infolist()]
-            found = [(file, size) for file, size in named if str(file.parent.parent) in (".", self.part)]
+            found: list[tuple[PurePath, int]] = [each for each in named if str(each[0].parent.parent) in (".", self.part)]
         else:
             found = [(file.relative_to(self.path), size) for file, size, _ in self._files]
         matched = [(NAME.fullmatch(file.name), file, size) for file, size in found if file.parent.name in DIGITS]
@@ -90,7 +90,7 @@ class Source:
         if not self._packed:
             return read_bytes(member.path)
         try:
-            return self._archive.read(member.path.removeprefix(f"{self.path}/"))
+            return self._archive.read(PurePath(member.path).relative_to(self.path).as_posix())
         except OSError as error:
             raise unreadable(member.path, error) from error
         except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
