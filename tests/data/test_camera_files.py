@@ -10,45 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from damaged import damaged, outcome
-from phased.data import BadRecording, Recording, Sensor, read
+from event_files import CAMERA_FILES, SENSOR, write
+from phased.data import BadRecording, read
 
 faery = pytest.importorskip("faery")
 
-SENSOR = Sensor(40, 30)
-KINDS = {
-    "es": ("a.es", {}),
-    "aedat4": ("plain.aedat4", {"compression": None}),
-    "aedat4 lz4": ("lz4.aedat4", {"compression": ("lz4", 1)}),
-    "aedat4 zstd": ("zstd.aedat4", {"compression": ("zstd", 3)}),
-    "evt2": ("evt2.raw", {"version": "evt2"}),
-    "evt3": ("evt3.raw", {"version": "evt3"}),
-    "dat1": ("dat1.dat", {"version": "dat1"}),
-    "dat2": ("dat2.dat", {"version": "dat2"}),
-}
-kinds = pytest.mark.parametrize("kind", KINDS)
-
-
-def write(path, recording, **options):
-    events = np.empty(len(recording), faery.EVENTS_DTYPE)
-    events["x"], events["y"], events["t"], events["on"] = recording.x, recording.y, recording.time, recording.polarity
-    faery.events_stream_from_array(events, tuple(recording.sensor)).to_file(path, **options)
-    return path
-
-
-@pytest.fixture
-def written(tmp_path, recorded):
-    """The writer of a file of one kind with a random recording: the file, and the recording."""
-
-    def make(kind, events=300, start=1_000_000):
-        name, options = KINDS[kind]
-        recording = recorded(events, sensor=SENSOR, start=start)
-        return write(tmp_path / name, recording, **options), recording
-
-    return make
+kinds = pytest.mark.parametrize("kind", CAMERA_FILES)
 
 
 @kinds
@@ -60,41 +28,6 @@ def test_what_was_written_is_read(written, kind):
         assert np.array_equal(getattr(after, name), getattr(before, name))
     first = 0 if kind == "es" else before.time[0]  # faery writes .es files from 0
     assert np.array_equal(after.time, before.from_start().time + first)
-
-
-@kinds
-@pytest.mark.parametrize("content", [b"", b"\0", b"garbage\n" * 50, bytes(1000), b"\xff" * 1000], ids=range(5))
-def test_garbage_is_an_error_that_names_the_file(tmp_path, kind, content):
-    path = tmp_path / KINDS[kind][0]
-    path.write_bytes(content)
-    with pytest.raises(BadRecording) as caught:
-        read(path)
-    assert str(caught.value).startswith(f"'{path}'")
-
-
-@kinds
-def test_a_missing_file_and_a_folder_are_errors(tmp_path, kind):
-    path = tmp_path / KINDS[kind][0]
-    with pytest.raises(BadRecording, match="No such file"):
-        read(path)
-    path.mkdir()
-    with pytest.raises(BadRecording, match="got a folder"):
-        read(path)
-
-
-@kinds
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_a_damaged_file_gives_a_recording_or_an_error(written, kind, data):
-    path, _ = written(kind, events=40)
-    path.write_bytes(data.draw(damaged(path.read_bytes())))
-    found = outcome(lambda: read(path))
-    if isinstance(found, Recording):
-        assert (found.x < found.sensor.width).all()
-        assert (found.y < found.sensor.height).all()
-        assert (np.diff(found.time) >= 0).all()
-    else:
-        assert found.path == str(path)
 
 
 def packet_size_at(content: bytes) -> int:
