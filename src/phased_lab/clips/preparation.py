@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import signal
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from functools import partial
-from multiprocessing import current_process, parent_process
+from multiprocessing import current_process
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -169,6 +170,7 @@ def in_processes(work: Callable[[T], R], items: Sequence[T], workers: int, lost:
         distributed.LocalCluster(n_workers=min(workers, len(items)), **options) as cluster,
         distributed.Client(cluster) as client,
     ):
+        client.run(_begin)
         futures = dict(zip(client.map(work, items, pure=False), items, strict=True))
         died = []
         for future in distributed.as_completed(futures):
@@ -192,8 +194,6 @@ def check_guarded() -> None:
 
 def _prepare(place: Path, source: Source) -> BadClip | None:
     """Prepare and store one clip; why it is bad, if it is."""
-    if parent_process() is not None:
-        module("cv2", "preparing clips").setNumThreads(1)  # there is a process for each core
     try:
         store.write(place, source.name, prepare_clip(source.video, source.alignment), source.key)
     except BadClip as error:
@@ -204,6 +204,12 @@ def _prepare(place: Path, source: Source) -> BadClip | None:
         what = f"it must be a clip that can be prepared, got {type(error).__name__}: {error}. Leave it out, and report it."
         return BadClip(source.video, what)
     return None
+
+
+def _begin() -> None:
+    """Ctrl-C reaches all processes of a terminal, and only the first one handles it. OpenCV uses one core a process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    module("cv2", "preparing clips").setNumThreads(1)
 
 
 def _lost(source: Source) -> BadClip:

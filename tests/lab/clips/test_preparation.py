@@ -56,6 +56,10 @@ def test_clips_are_found_and_counted_without_being_prepared(folder, watched, tmp
     for place in (folder, made.folder):
         monkeypatch.setenv("PHASED_DATA", str(place))
         assert prepared() == made.folder
+    monkeypatch.delenv("PHASED_DATA")
+    monkeypatch.chdir(made.folder)
+    with pytest.raises(FileNotFoundError, match=r"expected GRID.*\(the cache; PHASED_DATA is not set\)"):
+        prepared()
     model = tmp_path / "data" / "model.safetensors"
     model.parent.mkdir()
     model.touch()
