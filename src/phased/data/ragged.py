@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,18 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from filelock import FileLock
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from phased import files
 
-KINDS = {
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.uint8: "U8",
-    torch.float32: "F32",
-    torch.float16: "F16",
-}
 DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged file raises
 _CHECKED: set[tuple[str, int, int]] = set()  # path, size and time of change of the files that this process has checked
 
@@ -96,23 +88,14 @@ class Stored(NamedTuple):
 
 
 def save(path: Path, arrays: Mapping[str, Tensor], about: Any = None, key: str = "") -> None:
-    """Write arrays to a safetensors file, whole or not at all. `key` names what they were made from.
-
-    The header is written here: safetensors would copy all arrays twice, and they can be as large as the memory.
-    """
-    ordered = dict(sorted(arrays.items(), key=lambda item: -item[1].element_size()))  # each is aligned
+    """Write arrays to a safetensors file, whole or not at all. `key` names what they were made from."""
+    whole = {name: array.contiguous() for name, array in arrays.items()}
     text = json.dumps(about)
-    header: dict[str, Any] = {"__metadata__": {"key": key, "about": text, "digest": _digest(ordered, key, text)}}
-    end = 0
-    for name, array in ordered.items():
-        begin, end = end, end + array.nbytes
-        header[name] = {"dtype": KINDS[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
     with files.replacing(path) as file:
-        file.write(struct.pack("<Q", len(head)) + head)
-        for array in ordered.values():
-            file.write(_bytes(array))
+        try:
+            save_file(whole, file.name, {"key": key, "about": text, "digest": _digest(whole, key, text)})
+        except SafetensorError as error:
+            raise OSError(f"cannot write '{path}': {error}. Make room, or choose another folder.") from error
 
 
 def load(path: Path, key: str | None = None) -> Stored | None:
@@ -169,4 +152,4 @@ def _digest(arrays: Mapping[str, Tensor], key: str, about: str) -> str:
 
 
 def _bytes(array: Tensor) -> memoryview:
-    return array.contiguous().numpy().reshape(-1).view("u1").data
+    return array.numpy().reshape(-1).view("u1").data
