@@ -148,7 +148,7 @@ def prepared(folder: Path | str | None = None) -> Path | None:
         FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
     """
     try:
-        return places.find("prepared clips", "Prepare them", ("", *FOLDERS), (store.LIST,), folder)
+        return places.find("prepared clips", "Prepare them", FOLDERS, (store.LIST,), folder)
     except FileNotFoundError:
         found = find_grid(folder)
     try:
