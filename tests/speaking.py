@@ -1,16 +1,14 @@
 """Made-up clips for tests: each word has a picture and a sound of its own."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from phased_lab.clips import SLOTS, WORDS
+from phased_lab.clips import SLOTS, WORDS, store
 from phased_lab.clips.alignment import Sentence
 from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
 from phased_lab.clips.clip import Clip
-from phased_lab.clips.store import Shelf
 
 FRAMES, STEP = 25, 40
 CLIPS = 12  # of each of two speakers
@@ -48,12 +46,12 @@ def shortened(clip: Clip, frames: int) -> Clip:
 
 def write_clips(folder: Path) -> Path:
     """Prepared clips of two speakers: 23 whole ones and a damaged one."""
-    if not any(find_spec(name) for name in ("cv2", "PIL")):
-        pytest.skip("neither OpenCV nor Pillow is installed: pip install 'phased[video]'")
+    pytest.importorskip("cv2", reason="OpenCV is not installed: pip install 'phased[video]'")
+    jump = {}
     for speaker in (1, 2):
-        parts = []
         for number in range(CLIPS):
-            clip = made_up(100 * speaker + number, damaged=(speaker, number) == (2, 3))
-            parts.append(Shelf.of(f"s{speaker}/clip{number:02}", str(number), clip))
-        Shelf.joined(parts).write(folder / f"s{speaker}.safetensors")
+            name, clip = f"s{speaker}/clip{number:02}", made_up(100 * speaker + number, damaged=(speaker, number) == (2, 3))
+            store.write(folder, name, clip)
+            jump[name] = clip.jump
+    store.write_list(folder, jump)
     return folder

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from event_files import KINDS, SENSOR, write
 from phased.data import NMNIST, Recording, Sensor, encode, find_mnist, find_nmnist
 
 Maker = Callable[..., Recording]
@@ -27,6 +28,18 @@ def recorded() -> Maker:
         x, y = (random.integers(0, size, events).astype(np.int32) for size in sensor)
         time = start + np.sort(random.integers(0, 300_000, events))
         return Recording(x, y, random.random(events) < 0.5, time, sensor)
+
+    return make
+
+
+@pytest.fixture
+def written(tmp_path: Path, recorded: Maker) -> Callable[..., tuple[Path, Recording]]:
+    """The writer of a file of one kind with a random recording: the file, and the recording."""
+
+    def make(kind: str, events: int = 300, start: int = 1_000_000) -> tuple[Path, Recording]:
+        name, options = KINDS[kind]
+        recording = recorded(events, sensor=SENSOR, start=start)
+        return write(tmp_path / name, recording, **options), recording
 
     return make
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import warnings
 import zipfile
 from pathlib import Path
 
@@ -11,9 +10,16 @@ import pytest
 import torch
 
 from disk import room_for
-from phased.data import BadRecording, cache_folder, encode, open_recordings, read_native
+from phased.data import BadRecording, Recordings, cache_folder, open_recordings, read_native
 from phased.data import data_set as module
-from phased.data.index import BLOCK, LARGEST
+from phased.data.index import LARGEST
+
+BAD = {
+    "00002.bin": (b"", "empty file", 0),
+    "00004.bin": (bytes([1, 2, 0, 0, 10, 1]), "truncated", 5),
+    "00005.bin": (bytes([1, 2, 0, 0, 10, 1, 40, 0, 0, 10]), "y must be", 5),
+    "00006.bin": (bytes([1, 2, 0, 0, 10, 1, 4, 0, 0, 9]), "must not go back", 5),
+}
 
 
 @pytest.fixture
@@ -30,8 +36,35 @@ def builds(monkeypatch):
     return calls
 
 
+@pytest.fixture
+def bad(folder):
+    """The data set with four bad files."""
+    for name, (content, _, _) in BAD.items():
+        (folder / "Train" / name[4] / name).write_bytes(content)
+    return folder
+
+
+@pytest.fixture(params=["folder", "archive"])
+def place(request, folder, tmp_path):
+    """The maker of a data set with a further file, in a folder or packed."""
+
+    def make(name: str, size: int, content: bytes = b"") -> Path:
+        path = folder / name
+        path.write_bytes(content)
+        os.truncate(path, size)
+        if request.param == "folder":
+            return folder
+        (tmp_path / "packed").mkdir()
+        with zipfile.ZipFile(tmp_path / "packed" / "Train.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in folder.glob("Train/*/*.bin"):
+                archive.write(file, file.relative_to(folder))
+        return tmp_path / "packed"
+
+    return make
+
+
 def index_file() -> Path:
-    (found,) = cache_folder().glob("*.events")
+    (found,) = cache_folder().glob("*.safetensors")
     return found
 
 
@@ -53,18 +86,13 @@ def test_recordings_labels_and_numbers_are_those_of_the_files(folder, split, par
     assert_same(recordings, folder, part)
 
 
-def test_the_second_time_nothing_is_decoded(folder, builds):
+def test_the_second_time_nothing_is_decoded_and_no_file_of_the_data_set_is_read(folder, builds, monkeypatch):
     first, _ = open_recordings(folder, "train")
+    monkeypatch.setattr("phased.data.layout.read_bytes", lambda path: pytest.fail(f"{path} was read"))
     again, _ = open_recordings(folder, "train")
     assert len(builds) == 1
-    for name in ("address", "time", "offset", "label", "number"):
-        assert torch.equal(getattr(first, name), getattr(again, name))
-
-
-def test_the_second_time_no_file_of_the_data_set_is_read(folder, monkeypatch):
-    open_recordings(folder, "train")
-    monkeypatch.setattr("phased.data.layout.read_bytes", lambda path: pytest.fail(f"{path} was read"))
-    assert len(open_recordings(folder, "train").recordings[3]) == 14
+    for name, array in first.arrays.items():
+        assert torch.equal(array, again.arrays[name])
 
 
 def test_an_access_reads_the_events_of_its_recording_alone(folder):
@@ -79,78 +107,34 @@ def test_an_access_reads_the_events_of_its_recording_alone(folder):
             touched.append((part.start, part.stop))
             return self.tensor[part]
 
-    watched = module.Recordings(Watched(recordings.address), Watched(recordings.time), *_rest(recordings))
+    parts = recordings.arrays
+    watched = Recordings.of_arrays(parts | {name: Watched(parts[name]) for name in ("address", "time")})
     assert len(watched[4]) == 15
-    begin, end = recordings.offset[4:6].tolist()
-    assert touched == [(begin, end)] * 2
+    assert touched == [tuple(recordings.offset[4:6].tolist())] * 2
 
 
-def _rest(recordings):
-    return recordings.offset, recordings.label, recordings.number
+def _touch(file):
+    os.utime(file, ns=(1, 1))
 
 
-def test_tensors_are_mapped_can_be_written_to_and_leave_the_file_as_it_is(folder):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        recordings, _ = open_recordings(folder, "train")
-        before = index_file().read_bytes()
-        recordings.address.zero_()
-    assert index_file().read_bytes() == before
-    assert open_recordings(folder, "train").recordings.address.any()
+def _grow(file):
+    status = file.stat()
+    file.write_bytes(file.read_bytes() + bytes([0, 0, 127, 0, 0]))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def _touch(folder):
-    path = folder / "Train" / "3" / "00003.bin"
-    os.utime(path, ns=(1, 1))
-
-
-def _remove(folder):
-    (folder / "Train" / "3" / "00003.bin").unlink()
-
-
-def _rename(folder):
-    (folder / "Train" / "3" / "00003.bin").rename(folder / "Train" / "3" / "00033.bin")
-
-
-def _grow(folder):
-    path = folder / "Train" / "3" / "00003.bin"
-    status = path.stat()
-    path.write_bytes(path.read_bytes() + bytes([0, 0, 127, 0, 0]))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-@pytest.mark.parametrize("change", [_touch, _remove, _rename, _grow])
+@pytest.mark.parametrize("change", [_touch, _grow, Path.unlink, lambda file: file.rename(file.with_name("00033.bin"))])
 def test_files_that_change_are_decoded_again(folder, builds, change):
     open_recordings(folder, "train")
-    change(folder)
+    change(folder / "Train" / "3" / "00003.bin")
     assert_same(open_recordings(folder, "train").recordings, folder)
     assert len(builds) == 2
-    assert len(list(cache_folder().iterdir())) == 1
+    index_file()
 
 
-def _cut(path):
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def _empty(path):
-    path.write_bytes(b"")
-
-
-def _flip(path):
-    content = bytearray(path.read_bytes())
-    content[-200] ^= 1
-    path.write_bytes(content)
-
-
-def _shorten(path):
-    content = path.read_bytes()
-    path.write_bytes(content[10:])
-
-
-@pytest.mark.parametrize("damage", [_cut, _empty, _flip, _shorten])
-def test_a_damaged_index_is_made_again(folder, builds, damage):
+def test_a_damaged_index_is_made_again(folder, builds):
     open_recordings(folder, "train")
-    damage(index_file())
+    index_file().write_bytes(index_file().read_bytes()[:-100])
     assert_same(open_recordings(folder, "train").recordings, folder)
     assert len(builds) == 2
 
@@ -162,71 +146,71 @@ def test_data_sets_of_two_folders_do_not_share_an_index(folder, tmp_path, builds
     assert len(builds) == 2
 
 
-def pack(folder, path, prefix=""):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(folder.rglob("*")):
-            archive.write(file, prefix + str(file.relative_to(folder.parent)))
-
-
 @pytest.mark.parametrize("name", ["Train.zip", "train.zip"])
-def test_an_archive_has_the_recordings_of_its_folder(folder, tmp_path, builds, name):
-    pack(folder / "Train", tmp_path / name)
+@pytest.mark.parametrize("prefix", ["Train/", ""])
+def test_an_archive_has_the_recordings_of_its_folder(folder, tmp_path, builds, name, prefix):
+    with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.glob("Train/**/*")):
+            archive.write(file, prefix + str(file.relative_to(folder / "Train")))
     for _ in range(2):
-        recordings, _ = open_recordings(tmp_path, "train")
-        assert_same(recordings, folder)
+        assert_same(open_recordings(tmp_path, "train").recordings, folder)
     assert len(builds) == 1
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["nmnist"]
 
 
-def test_a_bad_file_in_an_archive_is_named(tmp_path):
-    with zipfile.ZipFile(tmp_path / "Train.zip", "w") as archive:
-        archive.writestr("Train/0/00002.bin", b"\1\2\3")
-    with pytest.raises(BadRecording, match=r"Train.zip/Train/0/00002.bin', byte 0: each event must have 5 bytes"):
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "it must be a zip archive"),
+        (b"no archive", "it must be a zip archive"),
+        (b"PK\5\6" + bytes(18 * 3), r"it must (be a zip archive|have files)"),
+    ],
+)
+def test_what_is_not_an_archive_is_an_error(tmp_path, content, message):
+    (tmp_path / "Train.zip").write_bytes(content)
+    with pytest.raises(BadRecording, match=f"Train.zip': {message}"):
         open_recordings(tmp_path, "train")
 
 
-BAD = {
-    "00002.bin": (b"", "empty file", 0),
-    "00004.bin": (bytes([1, 2, 0, 0, 10, 1]), "truncated", 5),
-    "00005.bin": (bytes([1, 2, 0, 0, 10, 1, 40, 0, 0, 10]), "y must be", 5),
-    "00006.bin": (bytes([1, 2, 0, 0, 10, 1, 4, 0, 0, 9]), "must not go back", 5),
-}
-
-
-@pytest.fixture
-def bad(folder):
-    """The data set with four bad files."""
-    for name, (content, _, _) in BAD.items():
-        (folder / "Train" / name[4] / name).write_bytes(content)
-    return folder
+def test_bad_and_damaged_files_in_an_archive_are_named(tmp_path):
+    event = bytes([1, 2, 0, 0, 10])
+    path = tmp_path / "Train.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("Train/0/00001.bin", event)
+        archive.writestr("Train/0/00002.bin", b"\1\2\3")
+        archive.writestr("Train/0/00003.bin", event * 10)
+    path.write_bytes(path.read_bytes().replace(event * 10, event[::-1] * 10, 1))
+    with pytest.raises(BadRecording, match=r"Train.zip/Train/0/00002.bin', byte 0: each event must have 5 bytes"):
+        open_recordings(tmp_path, "train")
+    recordings, skipped = open_recordings(tmp_path, "train", skip_bad=True)
+    assert recordings.number.tolist() == [1]
+    assert "Train/0/00003.bin': it must be a whole file, got one that cannot be unpacked: Bad CRC" in str(skipped[1])
 
 
 def test_the_first_bad_file_is_an_error(bad):
     with pytest.raises(BadRecording, match=r"2/00002.bin', byte 0: a recording must have events, got an empty file"):
         open_recordings(bad, "train")
-    assert list(cache_folder().iterdir()) == []
+    assert not list(cache_folder().glob("*.safetensors"))
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["decoded", "mapped"])
 def test_bad_files_are_skipped_and_named(bad, builds, again):
     if again:
         open_recordings(bad, "train", skip_bad=True)
-    recordings, skipped = open_recordings(bad, "train", skip_bad=True)
+    calls = []
+    recordings, skipped = open_recordings(bad, "train", skip_bad=True, progress=lambda *done: calls.append(done))
+    assert again or calls == [(done, 12) for done in range(1, 13)]
     assert len(builds) == 1
     assert recordings.number.tolist() == [1, 3, 7, 8, 9, 10, 11, 12]
     assert [Path(error.path).name for error in skipped] == list(BAD)
     assert [error.byte for error in skipped] == [byte for _, _, byte in BAD.values()]
     for error, (_, message, _) in zip(skipped, BAD.values(), strict=True):
         assert message in error.what
+    with pytest.raises(BadRecording, match=r"00002.bin"):
+        open_recordings(bad, "train")
     for name in BAD:
         (bad / "Train" / name[4] / name).unlink()
     assert_same(recordings, bad)
-
-
-def test_an_index_with_skipped_files_does_not_hide_them(bad):
-    open_recordings(bad, "train", skip_bad=True)
-    with pytest.raises(BadRecording, match=r"00002.bin"):
-        open_recordings(bad, "train")
 
 
 def test_files_that_cannot_be_read_are_skipped_too(folder):
@@ -238,25 +222,21 @@ def test_files_that_cannot_be_read_are_skipped_too(folder):
     assert sorted(Path(error.path).name for error in skipped) == ["00003.bin", "00044.bin"]
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["folder", "archive"])
-def test_a_file_that_no_camera_of_nmnist_made_is_not_read_into_memory(folder, tmp_path, packed):
-    huge = folder / "Train" / "3" / "00099.bin"
-    with huge.open("wb") as file:
-        file.truncate(LARGEST + 1)
-    place = folder
-    if packed:
-        place = tmp_path / "packed"
-        place.mkdir()
-        with zipfile.ZipFile(place / "Train.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-            for file in folder.glob("Train/*/*.bin"):
-                archive.write(file, file.relative_to(folder))
+def test_a_file_that_no_camera_of_nmnist_made_is_not_read_into_memory(place, folder):
+    packed = place("Train/3/00099.bin", LARGEST + 1)
     with pytest.raises(BadRecording, match=r"00099.bin': a recording must have at most 16,777,216 bytes, got 16,777,217"):
-        open_recordings(place, "train")
-    recordings, skipped = open_recordings(place, "train", skip_bad=True)
+        open_recordings(packed, "train")
+    recordings, skipped = open_recordings(packed, "train", skip_bad=True)
     assert index_file().stat().st_size < 100_000
     assert [Path(error.path).name for error in skipped] == ["00099.bin"]
-    huge.unlink()
+    (folder / "Train/3/00099.bin").unlink()
     assert_same(recordings, folder)
+
+
+def test_one_number_with_two_labels_is_refused(place):
+    packed = place("Train/5/3.bin", 5, bytes([1, 2, 0, 0, 10]))
+    with pytest.raises(BadRecording, match=r"5/3\.bin': each MNIST number must be there once, got 3 in '.*3/00003\.bin' too"):
+        open_recordings(packed, "train")
 
 
 def test_folders_may_be_links(folder, tmp_path):
@@ -294,54 +274,14 @@ def test_a_missing_part_says_what_was_expected(tmp_path):
         open_recordings(tmp_path, "Train")
 
 
-def test_recordings_of_several_blocks_are_in_their_places(tmp_path, recorded):
-    one = encode(recorded(BLOCK // 5 // 3))
-    (tmp_path / "Test" / "1").mkdir(parents=True)
-    for number in range(1, 9):
-        (tmp_path / "Test" / "1" / f"{number:05}.bin").write_bytes(one[: len(one) - 5 * number])
-    assert_same(open_recordings(tmp_path, "test").recordings, tmp_path, "Test")
-
-
-def test_a_bad_file_is_found_in_every_block(tmp_path, recorded):
-    one = encode(recorded(BLOCK // 5 // 3))
-    (tmp_path / "Test" / "1").mkdir(parents=True)
-    for number in range(1, 9):
-        (tmp_path / "Test" / "1" / f"{number:05}.bin").write_bytes(one if number % 4 else one + bytes([0, 0, 0, 0, 1]))
-    recordings, skipped = open_recordings(tmp_path, "test", skip_bad=True)
-    assert [Path(error.path).name for error in skipped] == ["00004.bin", "00008.bin"]
-    assert recordings.number.tolist() == [1, 2, 3, 5, 6, 7]
-    assert all(np.array_equal(recording.time, recordings[0].time) for recording in recordings)
-
-
-def test_progress_counts_up_to_all_files(bad):
-    calls = []
-    open_recordings(bad, "train", skip_bad=True, progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (12, 12)
-
-
-def test_a_folder_that_cannot_be_written_to_keeps_the_recordings_in_memory(folder, tmp_path):
+def test_a_cache_that_cannot_be_written_to_is_an_error_that_names_its_setting(folder, tmp_path):
     (tmp_path / "file").touch()
-    for _ in range(2):
-        with pytest.warns(UserWarning, match=r"indexed in memory.*it is a file.*PHASED_CACHE"):
-            recordings, _ = open_recordings(folder, "train", cache=tmp_path / "file")
-        assert_same(recordings, folder)
-        recordings.address.zero_()
-
-
-def test_a_full_disk_is_an_error_that_leaves_nothing(folder):
+    with pytest.raises(OSError, match=r"cannot write to the folder '.*file': it is a file.* PHASED_CACHE sets its folder"):
+        open_recordings(folder, "train", cache=tmp_path / "file")
     with room_for(100), pytest.raises(OSError, match=r"cannot write .*File too large.*PHASED_CACHE sets its folder"):
         open_recordings(folder, "train")
-    assert list(cache_folder().iterdir()) == []
+    assert not list(cache_folder().glob("*.safetensors"))
     assert_same(open_recordings(folder, "train").recordings, folder)
-
-
-def test_an_interrupt_leaves_nothing(folder):
-    def stop(done, total):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        open_recordings(folder, "train", progress=stop)
-    assert list(cache_folder().iterdir()) == []
 
 
 def test_the_data_folder_is_not_written_to(folder):
@@ -352,7 +292,7 @@ def test_the_data_folder_is_not_written_to(folder):
 
 def test_real_recordings_have_the_statistics_of_the_data_set(nmnist):
     train, test = (open_recordings(nmnist, split).recordings for split in ("train", "test"))
-    everything = module.Recordings.concatenate([train, test])
+    everything = Recordings.concatenate([train, test])
     events = everything.offset.diff()
     last = everything.time[everything.offset[1:] - 1].double()
     assert len(everything) >= 950
@@ -364,18 +304,3 @@ def test_real_recordings_have_the_statistics_of_the_data_set(nmnist):
     for peak in (50_000, 155_000, 255_000):
         burst = ((everything.time - peak).abs() < 10_000).double().mean()
         assert burst > 20 / 307  # more than if events were spread evenly
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["folder", "archive"])
-def test_one_number_with_two_labels_is_refused(folder, tmp_path, packed):
-    again = folder / "Train" / "5" / "3.bin"
-    again.write_bytes((folder / "Train" / "3" / "00003.bin").read_bytes())
-    place = folder
-    if packed:
-        place = tmp_path / "packed"
-        place.mkdir()
-        with zipfile.ZipFile(place / "Train.zip", "w") as archive:
-            for file in sorted(folder.rglob("Train/*/*.bin")):
-                archive.write(file, file.relative_to(folder))
-    with pytest.raises(BadRecording, match=r"5/3\.bin': each MNIST number must be there once, got 3 in '.*3/00003\.bin' too"):
-        open_recordings(place, "train")

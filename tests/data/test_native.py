@@ -1,6 +1,5 @@
 """N-MNIST's own format: what is written is read, and every defect is an error with its byte."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from damaged import damaged, outcome
 from phased.data import BadRecording, Recording, Sensor, decode, encode, read_native
 
 pixels = st.integers(0, 33)
@@ -38,17 +36,6 @@ def test_encoding_and_decoding_gives_the_same_recording(recording):
     assert again.time.dtype == np.int64
 
 
-@given(recordings(), st.data())
-def test_a_damaged_file_gives_a_recording_or_an_error_with_its_byte(recording, data):
-    content = data.draw(damaged(encode(recording)))
-    found = outcome(lambda: decode(content, "damaged.bin"))
-    if isinstance(found, BadRecording):
-        assert found.path == "damaged.bin"
-        assert found.byte in range(0, len(content) + 1, 5)
-    else:
-        assert encode(found) == content
-
-
 GOOD = bytes([1, 2, 0, 0, 10])
 
 
@@ -73,14 +60,6 @@ def test_a_defect_is_named_with_file_and_byte(tmp_path, content, byte, message):
     assert str(caught.value).startswith(f"'{path}', byte {byte}: {message}")
     assert isinstance(caught.value, ValueError)
     assert (caught.value.path, caught.value.byte) == (str(path), byte)
-
-
-def test_what_is_not_a_file_is_an_error_and_does_not_block(tmp_path):
-    os.mkfifo(tmp_path / "pipe.bin")
-    for name, message in (("missing.bin", "No such file"), ("", "Is a directory|a folder"), ("pipe.bin", "got a pipe")):
-        with pytest.raises(BadRecording, match=message) as caught:
-            read_native(tmp_path / name)
-        assert caught.value.path == str(tmp_path / name)
 
 
 def test_a_larger_camera_in_the_same_format_is_read_with_its_size():

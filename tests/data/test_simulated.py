@@ -1,7 +1,6 @@
-"""Simulated recordings in the cache: the same whatever the workers, the number of images and the interruptions."""
+"""Simulated recordings in the cache: the same whatever the workers and the number of images."""
 
 import threading
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from digits import IMAGES, stand_in
-from disk import room_for
 from phased.data import BadFile, Recordings, cache_folder, camera, read_mnist, simulated, simulated_recordings
 from phased.data.camera import Camera
 from phased_lab.runs.progress import progress, shown
@@ -26,24 +24,16 @@ def folder(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Watched:
-    """The stand-in for the camera. It counts chunks by their first image, and can be stopped at one."""
+    """The stand-in for the camera. It counts chunks."""
 
     def __init__(self) -> None:
-        self.made: Counter[bytes] = Counter()
-        self.stop_at: int | None = None
+        self.chunks = 0
         self.lock = threading.Lock()
 
     def __call__(self, images: torch.Tensor, *rest: object) -> Recordings:
-        if len(images) > 1:  # one image: the key of the cache
-            with self.lock:
-                self.made[images[0].cpu().numpy().tobytes()] += 1
-                if self.stop_at is not None and len(self.made) > self.stop_at:
-                    raise KeyboardInterrupt
+        with self.lock:
+            self.chunks += len(images) > 1  # one image: the key of the cache
         return stand_in(images, *rest)
-
-    @property
-    def chunks(self) -> int:
-        return self.made.total()
 
 
 @pytest.fixture
@@ -93,38 +83,26 @@ def test_neither_workers_nor_later_images_change_a_recording(folder, tmp_path, w
     assert_same(made, everything[:images])
 
 
-def test_recordings_are_simulated_once_and_then_mapped(folder, watched):
-    first = simulated_recordings(folder, "train")
-    assert watched.chunks == ALL // CHUNK
-    again = simulated_recordings(folder, "train")
-    assert watched.chunks == ALL // CHUNK
-    assert_same(again, first)
-    (place,) = cache_folder().iterdir()
-    assert [path.suffix for path in place.iterdir()] == [".events"], "no lock, and no file of a chunk"
-    assert place.name.startswith("simulated-train-")
-
-
-def test_fewer_images_use_the_cache_of_more_and_more_images_extend_it(folder, watched, tmp_path):
+def test_recordings_are_simulated_once_and_fewer_are_the_first_ones(folder, watched):
     few = simulated_recordings(folder, "train", 6)
     assert watched.chunks == 2
-    assert_same(simulated_recordings(folder, "train", 8), simulated_recordings(folder, "train", 8, cache=tmp_path))
-    watched.made.clear()
     everything = simulated_recordings(folder, "train")
-    assert watched.chunks == ALL // CHUNK - 2
+    assert watched.chunks == 2 + ALL // CHUNK
     assert_same(everything[:6], few)
     assert_same(simulated_recordings(folder, "train", 6), few)
-    assert watched.chunks == ALL // CHUNK - 2
-    (place,) = cache_folder().iterdir()
-    assert len(list(place.iterdir())) == 1
+    assert_same(simulated_recordings(folder, "train"), everything)
+    assert watched.chunks == 2 + ALL // CHUNK
+    (file,) = cache_folder().glob("*.safetensors")
+    assert file.name.startswith("simulated-train-")
 
 
 def test_the_cache_knows_what_recordings_depend_on(folder, watched, monkeypatch):
     plain = simulated_recordings(folder, "train")
     assert len(simulated_recordings(folder, "test")) == IMAGES["t10k"]
     assert differs(simulated_recordings(folder, "train", seed=1), plain)
-    watched.made.clear()
+    before = watched.chunks
     simulated_recordings(folder, "train", camera=replace(Camera(), noise=0.1))
-    assert watched.chunks == ALL // CHUNK, "another camera"
+    assert watched.chunks == before + ALL // CHUNK, "another camera"
     monkeypatch.setattr(simulated, "simulate", lambda images, label, seed, *rest: stand_in(images, label, seed + 1))
     assert differs(simulated_recordings(folder, "train"), plain), "the camera's code was changed"
     monkeypatch.setattr(simulated, "simulate", watched)
@@ -134,25 +112,6 @@ def test_the_cache_knows_what_recordings_depend_on(folder, watched, monkeypatch)
     header = np.array([0x801, ALL], ">i4").tobytes()
     labels.with_suffix("").write_bytes(header + bytes([5] * ALL))
     assert set(simulated_recordings(folder, "train").label.tolist()) == {5}, "other files of MNIST"
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("stop_at", [0, 1, 4])
-def test_an_interrupted_call_is_continued_by_the_next(folder, watched, tmp_path, stop_at, workers):
-    watched.stop_at = stop_at
-    with pytest.raises(KeyboardInterrupt):
-        simulated_recordings(folder, "train", workers=workers)
-    kept = list(cache_folder().rglob("parts/*.events"))
-    assert len(kept) == stop_at
-    (place,) = cache_folder().iterdir()
-    for leftover in (place, place / "parts"):  # as a process leaves them that is killed
-        (leftover / ".phased-0123456789abcdef.part").write_bytes(b"some")
-    watched.made.clear()
-    watched.stop_at = None
-    made = simulated_recordings(folder, "train", workers=workers)
-    assert watched.chunks == ALL // CHUNK - stop_at
-    assert_same(made, simulated_recordings(folder, "train", cache=tmp_path))
-    assert [path.suffix for path in place.iterdir()] == [".events"]
 
 
 def test_ctrl_c_waits_for_begun_chunks_alone(folder, watched):
@@ -165,61 +124,11 @@ def test_ctrl_c_waits_for_begun_chunks_alone(folder, watched):
     assert 1 <= watched.chunks < ALL // CHUNK
 
 
-def test_a_damaged_file_is_made_again(folder, watched):
-    wanted = simulated_recordings(folder, "train").time.tolist()
-    (file,) = cache_folder().rglob("*.events")
-    data = file.read_bytes()
-    for damaged in (b"", data[:-1], data[: len(data) // 2], data[:-200] + bytes(200)):
-        file.unlink()  # not changed in place: it is mapped
-        file.write_bytes(damaged)
-        assert simulated_recordings(folder, "train").time.tolist() == wanted
-    assert watched.chunks == 5 * ALL // CHUNK
-
-
-def test_two_calls_at_once_simulate_once(folder, watched):
-    made: list[Recordings] = []
-    calls = [threading.Thread(target=lambda: made.append(simulated_recordings(folder, "train"))) for _ in range(4)]
-    for call in calls:
-        call.start()
-    for call in calls:
-        call.join()
-    assert len(made) == 4
-    for other in made[1:]:
-        assert_same(other, made[0])
-    assert set(watched.made.values()) == {1}
-
-
-def test_a_full_disk_is_an_error_that_names_the_setting_and_keeps_what_is_done(folder, watched):
-    simulated_recordings(folder, "train", 1)
-    (chunk,) = cache_folder().rglob("*.events")
-    watched.made.clear()
-    # Room for the file of each chunk, and not for all of them in one.
-    with (
-        room_for(2 * chunk.stat().st_size),
-        pytest.raises(OSError, match=r"cannot write .*File too large.*PHASED_CACHE sets its folder"),
-    ):
-        simulated_recordings(folder, "train")
-    assert watched.chunks == ALL // CHUNK - 1
-    assert len(simulated_recordings(folder, "train")) == ALL
-    assert watched.chunks == ALL // CHUNK - 1
-
-
-def test_a_cache_that_cannot_be_written_to_leaves_the_recordings_in_memory(folder, tmp_path):
-    wanted = simulated_recordings(folder, "train", 10)
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.warns(UserWarning, match=r"simulated in memory.*PHASED_CACHE"):
-        assert_same(simulated_recordings(folder, "train", 10, cache=tmp_path / "file"), wanted)
-
-
-def test_progress_counts_from_what_there_is_to_all(folder):
-    def counted(images: int) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        simulated_recordings(folder, "train", images, progress=lambda done, total: found.append((done, total)))
-        return found
-
-    assert counted(6) == [(0, 6), (4, 6), (6, 6)]
-    assert counted(6) == [], "they are in the cache"
-    assert counted(14) == [(8, 14), (12, 14), (14, 14)]
+def test_progress_counts_to_all(folder):
+    found: list[tuple[int, int]] = []
+    for _ in range(2):  # the second time they are in the cache
+        simulated_recordings(folder, "train", 6, progress=lambda done, total: found.append((done, total)))
+    assert found == [(0, 6), (4, 6), (6, 6)]
 
 
 def test_progress_reaches_a_command_that_shows_it():

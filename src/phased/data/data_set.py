@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
-from phased import files
-from phased.data import layout, store
+from phased.data import layout, ragged
 from phased.data.errors import BadRecording
-from phased.data.index import Progress, build, capacity
+from phased.data.index import Progress, build
 from phased.data.recordings import Recordings
 from phased.files import cache_folder
 
@@ -35,24 +32,23 @@ def open_recordings(
     """Open N-MNIST, from the folders or the archives in which it is distributed.
 
     The first call decodes all files into one file in the cache, 6 bytes an event. Later calls map it into memory, as long as
-    names, sizes and times of change of the files stay the same; otherwise it is made again.
+    names, sizes and times of change of the files stay the same; otherwise, or if a bit of it has changed, it is made again.
 
     Args:
         folder: the folder with `Train/<digit>/<MNIST number>.bin` and `Test/...`, or with `Train.zip` and `Test.zip`.
             `find_nmnist` finds it. Other files and folders in it are ignored.
         split: "train" or "test".
         skip_bad: leave files out that cannot be read; otherwise the first of them is raised.
-        cache: the folder for the index; by default PHASED_CACHE or the user's cache. If it cannot be written to, the recordings
-            are kept in memory, with a warning.
+        cache: the folder for the index; by default PHASED_CACHE or the user's cache.
         progress: called with the number of files that are done and the number of all, while they are decoded.
 
     Returns:
         The recordings, sorted by MNIST number, and the errors of the files that were left out.
 
     Raises:
-        BadRecording: a file is bad, or an archive has a name that leaves its folder.
+        BadRecording: a file is bad.
         FileNotFoundError: the folder has no such part.
-        OSError: the disk of the cache is full.
+        OSError: the cache cannot be written to.
 
     Example:
         >>> from tempfile import mkdtemp
@@ -65,36 +61,14 @@ def open_recordings(
         (tensor([16]), tensor([7]), array([10, 12]))
     """
     source = layout.find(Path(folder), split)
-    kept = Path(cache) if cache is not None else cache_folder()
-    place = kept / f"nmnist-{split}-{hashlib.sha256(os.fsencode(source.path.absolute())).hexdigest()[:16]}.events"
-    opened = store.load(place, source.key)
-    if opened is None:
-        opened = _indexed(source, place, skip_bad, progress)
-    if opened[1] and not skip_bad:
-        raise opened[1][0]
-    return Opened(*opened)
 
+    def make() -> ragged.Stored:
+        recordings, bad = build(source, skip_bad, progress)
+        return ragged.Stored(recordings.arrays, [(error.path, error.what, error.byte) for error in bad])
 
-def _indexed(
-    source: layout.Source, place: Path, skip_bad: bool, progress: Progress | None
-) -> tuple[Recordings, tuple[BadRecording, ...]]:
-    """Decode all files into the cache or, if that cannot be written to, into memory."""
-    members = source.members()
-    regions = store.Regions(capacity(members))
-    try:
-        files.writable(place.parent)
-    except OSError as error:
-        warnings.warn(f"the recordings are indexed in memory, and again next time: {error} Set PHASED_CACHE to it.", stacklevel=3)
-    else:
-        try:
-            with files.replacing(place) as file:
-                writer = store.Writer(file, regions)
-                writer.finish(build(source, members, writer, skip_bad, progress), source.key)
-        except OSError as error:
-            raise OSError(f"{error} It is the index of the recordings; PHASED_CACHE sets its folder.") from error
-        opened = store.load(place, source.key)
-        if opened is not None:
-            return opened
-    memory = mmap.mmap(-1, max(regions.size, 1))
-    index = build(source, members, store.Writer(memory, regions), skip_bad, progress)
-    return store.recordings(memory, regions, index), index.skipped
+    name = f"nmnist-{split}-{hashlib.sha256(os.fsencode(source.path.absolute())).hexdigest()[:16]}.safetensors"
+    stored = ragged.cached((Path(cache) if cache is not None else cache_folder()) / name, source.key, make)
+    skipped = tuple(BadRecording(*error) for error in stored.about)
+    if skipped and not skip_bad:
+        raise skipped[0]
+    return Opened(Recordings.of_arrays(stored.arrays), skipped)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
+import zipfile
+import zlib
+from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from pathlib import Path, PurePath, PurePosixPath
+from typing import NamedTuple
 
-from phased.data.archive import Archive
 from phased.data.errors import BadRecording
-from phased.data.regular import read_bytes
+from phased.data.regular import read_bytes, unreadable
 
 SPLITS = {"train": "Train", "test": "Test"}
 DIGITS = tuple("0123456789")
@@ -28,17 +29,73 @@ class Member(NamedTuple):
     size: int
 
 
-class Source(Protocol):
-    """One part of a data set, in a folder or an archive. `key` changes with its files; `members` are sorted by MNIST number."""
+class Source:
+    """One part of a data set, in a folder or in an archive, which is read without unpacking it. Other names are ignored.
 
-    path: Path
-    key: str
+    Attributes:
+        path: the folder or the archive.
+        part: "Train" or "Test".
+        key: changes with the files.
+    """
+
+    def __init__(self, path: Path, part: str) -> None:
+        self.path, self.part = path, part
+        if self._packed:
+            status = path.stat()
+            about: object = f"{path.name} {status.st_size} {status.st_mtime_ns}"
+        else:
+            self._files = [(file, *_size_and_time(file)) for digit in DIGITS for file in (path / digit).glob("*")]
+            about = sorted((file.parent.name, file.name, size, time) for file, size, time in self._files)
+        self.key = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()
+
+    @property
+    def _packed(self) -> bool:
+        return self.path.suffix == ".zip"
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self.path)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
+        except Exception as error:  # the table of contents is damaged, and zipfile does not say what it raises then
+            what = f"it must be a zip archive, got one that cannot be opened: {error}. Copy it again."
+            raise BadRecording(self.path, what) from error
 
     def members(self) -> list[Member]:
-        """All recordings."""
+        """All recordings, in the order of their MNIST numbers.
+
+        Each number must be there once: two labels for one digit cannot both be right.
+        """
+        if self._packed:
+            named = [(PurePosixPath(file.filename), file.file_size) for file in self._archive.infolist()]
+            found: list[tuple[PurePath, int]] = [each for each in named if str(each[0].parent.parent) in (".", self.part)]
+        else:
+            found = [(file.relative_to(self.path), size) for file, size, _ in self._files]
+        matched = [(NAME.fullmatch(file.name), file, size) for file, size in found if file.parent.name in DIGITS]
+        members = sorted(
+            Member(int(match[1]), int(file.parent.name), str(self.path / file), size) for match, file, size in matched if match
+        )
+        if not members:
+            what = f"it must have files {LAYOUT.format(part=self.part)}, got none."
+            raise BadRecording(self.path, f"{what} Pass the folder that contains '{self.part}' (--data).")
+        for one, other in pairwise(members):
+            if one.number == other.number:
+                what = f"each MNIST number must be there once, got {other.number} in '{one.path}' too. Remove the wrong file."
+                raise BadRecording(other.path, what)
+        return members
 
     def read(self, member: Member) -> bytes:
         """The bytes of one; `BadRecording` if it cannot be read."""
+        if not self._packed:
+            return read_bytes(member.path)
+        try:
+            return self._archive.read(PurePath(member.path).relative_to(self.path).as_posix())
+        except OSError as error:
+            raise unreadable(member.path, error) from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+            what = f"it must be a whole file, got one that cannot be unpacked: {error}. Copy it again."
+            raise BadRecording(member.path, what) from error
 
 
 def find(folder: Path, split: str) -> Source:
@@ -46,96 +103,19 @@ def find(folder: Path, split: str) -> Source:
     if split not in SPLITS:
         raise ValueError(f"split must be 'train' or 'test', got {split!r}.")
     part = SPLITS[split]
-    if (folder / part).is_dir():
-        return Folder(folder / part, part)
-    for archive in (folder / f"{part}.zip", folder / f"{split}.zip"):
-        if archive.is_file():
-            return Zipped(archive, part)
+    for path in (folder / part, folder / f"{part}.zip", folder / f"{split}.zip"):
+        if path.is_file() if path.suffix else path.is_dir():
+            return Source(path, part)
     raise FileNotFoundError(
         f"expected the folder '{part}' with files {LAYOUT.format(part=part)}, or the archive '{part}.zip', in '{folder}', got "
         f"neither. Pass the folder that contains it (--data)."
     )
 
 
-class Folder:
-    """A part of a data set in a folder. Names that are not of the layout are ignored."""
-
-    def __init__(self, path: Path, part: str) -> None:
-        self.path, self.part = path, part
-        self._files: list[tuple[str, str, int, int]] = []  # digit, name, size, time of change
-        for digit in DIGITS:
-            if (path / digit).is_dir():
-                with os.scandir(path / digit) as entries:
-                    for entry in entries:
-                        self._files.append((digit, entry.name, *_size_and_time(entry)))
-        self.key = hashlib.sha256(repr(sorted(self._files)).encode("utf-8", "surrogateescape")).hexdigest()
-
-    def members(self) -> list[Member]:
-        """All recordings."""
-        found = []
-        for digit, name, size, _ in self._files:
-            match = NAME.fullmatch(name)
-            if match:
-                found.append(Member(int(match[1]), int(digit), str(self.path / digit / name), size))
-        if not found:
-            raise _nothing(self.path, self.part)
-        return _by_number(found)
-
-    def read(self, member: Member) -> bytes:
-        """The bytes of one."""
-        return read_bytes(member.path)
-
-
-def _size_and_time(entry: os.DirEntry[str]) -> tuple[int, int]:
+def _size_and_time(file: Path) -> tuple[int, int]:
     """Size and time of change of a file; zeros for one that cannot be read, which is an error when it is."""
     try:
-        status = entry.stat()
+        status = file.stat()
     except OSError:
         return 0, 0
     return status.st_size, status.st_mtime_ns
-
-
-class Zipped:
-    """A part of a data set in an archive, read without unpacking it. Names that are not of the layout are ignored."""
-
-    def __init__(self, path: Path, part: str) -> None:
-        self.path, self.part = path, part
-        status = path.stat()
-        self.key = hashlib.sha256(f"{path.name} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()
-        self._archive: Archive | None = None
-
-    def members(self) -> list[Member]:
-        """All recordings."""
-        self._archive = Archive(self.path)
-        members = []
-        for name, size in self._archive.sizes.items():
-            *above, digit, file = name.split("/") if "/" in name else ("", "", name)
-            match = NAME.fullmatch(file)
-            if match and digit in DIGITS and above in ([], [self.part]):
-                members.append(Member(int(match[1]), int(digit), f"{self.path}/{name}", size))
-        if not members:
-            raise _nothing(self.path, self.part)
-        return _by_number(members)
-
-    def read(self, member: Member) -> bytes:
-        """The bytes of one."""
-        if self._archive is None:
-            self._archive = Archive(self.path)
-        return self._archive.read(member.path.removeprefix(f"{self.path}/"))
-
-
-def _by_number(members: list[Member]) -> list[Member]:
-    """The recordings in the order of their MNIST numbers, each number once: two labels for one digit cannot both be right."""
-    ordered = sorted(members)
-    for one, other in pairwise(ordered):
-        if one.number == other.number:
-            raise BadRecording(
-                other.path,
-                f"each MNIST number must be there once, got {other.number} in '{one.path}' too. Remove the wrong file.",
-            )
-    return ordered
-
-
-def _nothing(path: Path, part: str) -> BadRecording:
-    layout = LAYOUT.format(part=part)
-    return BadRecording(path, f"it must have files {layout}, got none. Pass the folder that contains '{part}' (--data).")

@@ -1,16 +1,21 @@
-"""Where data and its index lie."""
+"""Where data sets lie."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from phased.files import cache_folder, expanded
 
-NMNIST_FOLDERS = ("", "nmnist", "N-MNIST", "NMNIST")
-MNIST_FOLDERS = ("", "mnist", "MNIST/raw", "raw")
-NMNIST_FILES = ("Train", "Test", "Train.zip", "Test.zip", "train.zip", "test.zip")
-MNIST_FILES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
+NMNIST = (
+    "N-MNIST: folders Train/<digit>/<number>.bin and Test/..., or Train.zip and Test.zip",
+    "Download them from https://www.garrickorchard.com/datasets/n-mnist",
+)
+MNIST = (
+    "MNIST: train-images-idx3-ubyte.gz and the three other files",
+    "Download them, for example with torchvision.datasets.MNIST(folder, download=True)",
+)
 
 
 def find_nmnist(folder: Path | str | None = None) -> Path:
@@ -25,13 +30,8 @@ def find_nmnist(folder: Path | str | None = None) -> Path:
     Raises:
         FileNotFoundError: neither part is there.
     """
-    return _find(
-        folder,
-        NMNIST_FOLDERS,
-        NMNIST_FILES,
-        "N-MNIST: folders Train/<digit>/<number>.bin and Test/..., or Train.zip and Test.zip",
-        "Download them from https://www.garrickorchard.com/datasets/n-mnist",
-    )
+    parts = ("Train", "Test", "Train.zip", "Test.zip", "train.zip", "test.zip")
+    return find(*NMNIST, ("", "nmnist", "N-MNIST", "NMNIST"), parts, folder)
 
 
 def find_mnist(folder: Path | str | None = None) -> Path:
@@ -47,20 +47,27 @@ def find_mnist(folder: Path | str | None = None) -> Path:
     Raises:
         FileNotFoundError: the files are not there.
     """
-    return _find(
-        folder,
-        MNIST_FOLDERS,
-        tuple(name + suffix for name in MNIST_FILES for suffix in ("", ".gz")),
-        "MNIST: train-images-idx3-ubyte.gz and the three other files",
-        "Download them, for example with torchvision.datasets.MNIST(folder, download=True)",
-    )
+    images = ("train-images-idx3-ubyte*", "t10k-images-idx3-ubyte*")
+    return find(*MNIST, ("", "mnist", "MNIST/raw", "raw"), images, folder)
 
 
-def _find(folder: Path | str | None, inside: tuple[str, ...], files: tuple[str, ...], what: str, source: str) -> Path:
+def find(what: str, source: str, inside: Iterable[str], files: Iterable[str], folder: Path | str | None = None) -> Path:
+    """The first folder that has a file of a data set.
+
+    Args:
+        what: the data set and its files, for the error.
+        source: how to get it, for the error.
+        inside: folders in `folder` that may be it, "" for `folder` itself.
+        files: patterns of names; one match is enough.
+        folder: where to search; by default PHASED_DATA or, if that is not set, the cache.
+
+    Raises:
+        FileNotFoundError: no folder has one.
+    """
     named = os.environ.get("PHASED_DATA")
     base = expanded(folder) if folder is not None else expanded(named) if named else cache_folder()
     for place in (base / name for name in inside):
-        if any((place / file).exists() for file in files):
+        if any(next(place.glob(pattern), None) for pattern in files):
             return place
     origin = "the folder given" if folder is not None else "PHASED_DATA" if named else "the cache; PHASED_DATA is not set"
     names = ", ".join(repr(name) for name in inside if name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phased.data.ragged import Ragged
 from phased.data.recording import NMNIST, Recording, Sensor
 
 __all__ = ["NMNIST", "Recording", "Recordings", "Sensor"]
@@ -71,17 +72,29 @@ class Recordings(Sequence[Recording]):
         """These recordings in this order, copied; indices from 0."""
         chosen = indices if isinstance(indices, Tensor) else torch.tensor(list(indices), dtype=torch.int64)
         chosen = chosen.to(self.offset.device)
-        begin, length = self.offset[chosen], self.offset[chosen + 1] - self.offset[chosen]
-        offset = torch.cat([length.new_zeros(1), length.cumsum(0)])
-        event = torch.arange(int(offset[-1]), device=offset.device) + (begin - offset[:-1]).repeat_interleave(length)
-        return Recordings(self.address[event], self.time[event], offset, self.label[chosen], self.number[chosen], self.sensor)
+        return self._with(self.events.rows(chosen), self.label[chosen], self.number[chosen])
+
+    @property
+    def events(self) -> Ragged:
+        """The events of all recordings; nothing is copied."""
+        return Ragged({"address": self.address, "time": self.time}, self.offset)
+
+    @property
+    def arrays(self) -> dict[str, Tensor]:
+        """All tensors by their names; nothing is copied."""
+        return {name: getattr(self, name) for name in ("address", "time", "offset", "label", "number")}
 
     def to(self, device: torch.device | str) -> Recordings:
         """A copy on another device."""
-        address, time, offset, label, number = (
-            part.to(device) for part in (self.address, self.time, self.offset, self.label, self.number)
-        )
-        return Recordings(address, time, offset, label, number, self.sensor)
+        return self.of_arrays({name: array.to(device) for name, array in self.arrays.items()}, self.sensor)
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, Tensor], sensor: Sensor = NMNIST) -> Recordings:
+        """The recordings of tensors that `arrays` has returned; nothing is copied."""
+        return cls(arrays["address"], arrays["time"], arrays["offset"], arrays["label"], arrays["number"], sensor)
+
+    def _with(self, events: Ragged, label: Tensor, number: Tensor) -> Recordings:
+        return Recordings(events.arrays["address"], events.arrays["time"], events.offset, label, number, self.sensor)
 
     @classmethod
     def of(
@@ -126,10 +139,5 @@ class Recordings(Sequence[Recording]):
         """The recordings of several sets of one camera, on one device."""
         if len({part.sensor for part in parts}) != 1:
             raise ValueError("recordings must be of one camera, got none or several. Put each camera's in its own Recordings.")
-        ends = np.cumsum([0, *(len(part.address) for part in parts)])
-        offset = torch.cat([part.offset[:-1] + int(end) for part, end in zip(parts, ends[:-1], strict=True)])
-        offset = torch.cat([offset, offset.new_full((1,), int(ends[-1]))])
-        address, time, label, number = (
-            torch.cat([getattr(part, name) for part in parts]) for name in ("address", "time", "label", "number")
-        )
-        return cls(address, time, offset, label, number, parts[0].sensor)
+        label, number = (torch.cat([getattr(part, name) for part in parts]) for name in ("label", "number"))
+        return parts[0]._with(Ragged.joined([part.events for part in parts]), label, number)

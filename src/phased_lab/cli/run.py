@@ -70,6 +70,10 @@ def run(
 
     console, folder = Console(), out or Path("results")
     with plain_errors(RESUMES), plain_warnings(console):
+        prepare = next(each.prepare for each in catalogue.experiments().values() if name in catalogue.commands(each))
+        if prepare is not None:
+            with console.status("preparing data"):
+                prepare(options)
         runs = runs_of(name, scale, range(seeds), only, options)
         summary = train(console, runs, writable(folder), jobs, cluster, device)
     if summary.failed:

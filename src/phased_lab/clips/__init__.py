@@ -8,7 +8,7 @@ from phased_lab.clips.errors import BadClip
 from phased_lab.clips.face import Box, cropped, find_face
 from phased_lab.clips.flat import Clips, load_clips
 from phased_lab.clips.layout import find_grid
-from phased_lab.clips.preparation import Prepared, prepare
+from phased_lab.clips.preparation import Prepared, prepare, prepared
 from phased_lab.clips.splits import Split, split
 from phased_lab.clips.vocabulary import SLOTS, WORDS, contradiction, spelled
 
@@ -37,6 +37,7 @@ __all__ = [
     "mfcc",
     "prepare",
     "prepare_clip",
+    "prepared",
     "read_alignment",
     "spelled",
     "split",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phased.data.ragged import Ragged
 from phased_lab.clips import store
 from phased_lab.clips.cepstrum import RESOLUTIONS, differences
-from phased_lab.clips.errors import BadClip
-from phased_lab.clips.face import SIDE
-from phased_lab.clips.mosaic import unpacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +48,16 @@ class Clips:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def video(self) -> Ragged:
+        """The frames and their times; nothing is copied."""
+        return Ragged({"x": self.frames, "time": self.frame_time}, self.frame_offset)
+
+    @property
+    def sound(self) -> Ragged:
+        """The rows of sound and their times; nothing is copied."""
+        return Ragged({"x": self.audio, "time": self.audio_time}, self.audio_offset)
+
     def to(self, device: torch.device | str) -> Clips:
         """A copy on another device."""
         tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self) if field.name != "names"}
@@ -77,66 +85,53 @@ class Clips:
         return torch.tensor([place[name] for name in wanted], dtype=torch.int64)
 
 
-def load_clips(paths: Iterable[Path | str], names: Iterable[str] | None = None, rate: int = 100) -> Clips:
+def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int = 100) -> Clips:
     """Load prepared clips.
 
     Args:
-        paths: files of `prepare`, one a speaker.
-        names: the clips to load; by default all. Only their bytes are read.
+        folder: `Prepared.folder`.
+        names: the clips to load; by default all.
         rate: rows of MFCCs a second: 100, the paper's high resolution, or 25, its low resolution.
 
     Returns:
         The clips, sorted by name.
 
     Raises:
-        BadClip: a file is damaged.
-        FileNotFoundError: there is no such file.
-        KeyError: a clip is in none of the files.
-        ValueError: another rate.
+        BadClip: a file is missing or damaged.
+        FileNotFoundError: no clips are prepared there.
+        ValueError: another rate, or no names.
 
     Example:
-        >>> load_clips(["s1.safetensors"], rate=50)
+        >>> load_clips("clips", rate=50)
         Traceback (most recent call last):
         ValueError: rate must be 100 or 25 rows a second, got 50.
     """
     if rate not in RESOLUTIONS:
         raise ValueError(f"rate must be {' or '.join(map(str, RESOLUTIONS))} rows a second, got {rate}.")
-    wanted = None if names is None else set(names)
-    files = [Path(path) for path in paths]
-    shelves = [store.read(path, wanted) for path in files]
-    missing = sorted((wanted or set()).difference(*(shelf.names for shelf in shelves)))
-    if missing or not any(map(len, shelves)):
-        lacking = f"clip '{missing[0]}'" if missing else "a clip"
-        raise KeyError(f"{lacking} must be in one of the files {', '.join(map(str, files)) or '(none)'}. Prepare it first.")
-    return _unpacked(store.Shelf.joined([shelf for shelf in shelves if len(shelf)]), files, rate)
-
-
-def _unpacked(shelf: store.Shelf, files: Sequence[Path], rate: int) -> Clips:
-    arrays, resolution, name = shelf.arrays, RESOLUTIONS[rate], f"mfcc{rate}"
-    frame, image, sound = (arrays[f"{part}_offset"] for part in ("time", "image", name))
-    frames = np.empty((int(frame[-1]), SIDE, SIDE), np.uint8)
-    audio, times = [], []
-    for row, clip in enumerate(shelf.names):
-        try:
-            frames[frame[row] : frame[row + 1]] = unpacked(
-                arrays["image"][image[row] : image[row + 1]], int(frame[row + 1] - frame[row])
-            )
-        except ValueError as error:
-            where = ", ".join(map(str, files))
-            raise BadClip(where, f"clip '{clip}': {error} Delete the file, and prepare it again.") from error
-        values = arrays[name][sound[row] : sound[row + 1]].astype(np.float32)
-        audio.append(differences(values, resolution.width))
-        times.append((arrays[f"{name}_first"][row] + np.arange(len(values))) * np.float32(resolution.hop))
-    tensor = torch.from_numpy
+    ordered = sorted(set(store.read_list(Path(folder)).jump if names is None else names))
+    if not ordered:
+        raise ValueError("names must be at least one clip, got none.")
+    tensor, resolution = torch.from_numpy, RESOLUTIONS[rate]
+    video, sound, sentences, jumps = [], [], [], []
+    for name in ordered:
+        clip = store.read(Path(folder), name)
+        assert clip.sentence is not None
+        video.append(Ragged.one(frames=tensor(clip.frames), time=tensor(clip.time)))
+        rows, first = clip.mfcc[rate]
+        ends = ((first + np.arange(len(rows))) * np.float32(resolution.hop)).astype(np.float32)
+        sound.append(Ragged.one(rows=tensor(differences(rows, resolution.width)), time=tensor(ends)))
+        sentences.append(clip.sentence)
+        jumps.append(clip.jump)
+    seen, heard = Ragged.joined(video), Ragged.joined(sound)
     return Clips(
-        shelf.names,
-        tensor(frames),
-        tensor(arrays["time"].astype(np.float32)),
-        tensor(frame),
-        tensor(np.concatenate(audio)),
-        tensor(np.concatenate(times).astype(np.float32)),
-        tensor(sound),
-        tensor(arrays["words"].astype(np.int64)),
-        tensor(arrays["spans"].astype(np.float32)),
-        tensor(arrays["jump"].astype(np.float32)),
+        tuple(ordered),
+        seen.arrays["frames"],
+        seen.arrays["time"],
+        seen.offset,
+        heard.arrays["rows"],
+        heard.arrays["time"],
+        heard.offset,
+        tensor(np.stack([sentence.words for sentence in sentences])),
+        tensor(np.stack([sentence.spans for sentence in sentences])),
+        torch.tensor(jumps, dtype=torch.float32),
     )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from phased.files import cache_folder, expanded
+from phased.data import places
 
 FORMAT = 1  # changes with anything that changes a prepared clip
-VIDEO = {".mpg", ".mpeg", ".mkv", ".mp4", ".avi", ".mov", ".webm"}
+VIDEO = (".mpg", ".mpeg", ".mkv", ".mp4", ".avi", ".mov", ".webm")
 ALIGNMENTS = ("align", "alignments")  # names of folders that are no speakers
 FOLDERS = ("grid", "GRID", "")
+GRID = (
+    "GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align",
+    "Download it from https://zenodo.org/records/3625687",
+)
 
 
 @dataclass(frozen=True)
@@ -58,21 +61,12 @@ def find_grid(folder: Path | str | None = None) -> Path:
         >>> find_grid(data).name
         'grid'
     """
-    named = os.environ.get("PHASED_DATA")
-    base = expanded(folder) if folder is not None else expanded(named) if named else cache_folder()
-    for place in (base / name for name in FOLDERS):
-        if any(_videos(speaker) for speaker in _folders(place)):
-            return place
-    origin = "the folder given" if folder is not None else "PHASED_DATA" if named else "the cache; PHASED_DATA is not set"
-    raise FileNotFoundError(
-        f"expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in '{base}' ({origin}) or in its folder "
-        f"'grid'; got no clips. Download it from https://zenodo.org/records/3625687, and pass its folder (--data) or set "
-        f"PHASED_DATA to it."
-    )
+    clips = [f"*/**/*{each}" for suffix in VIDEO for each in (suffix, suffix.upper())]
+    return places.find(*GRID, FOLDERS, clips, folder)
 
 
-def sources(folder: Path, speakers: Iterable[str] | None = None) -> dict[str, list[Source]]:
-    """The clips of each speaker, sorted by name; all speakers that have clips by default."""
+def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]:
+    """The clips of some speakers, by default of all, sorted by speaker and sentence."""
     found = {path.name: videos for path in _folders(folder) if (videos := _videos(path))}
     chosen = list(found) if speakers is None else list(dict.fromkeys(speakers))
     missing = [speaker for speaker in chosen if speaker not in found]
@@ -81,7 +75,7 @@ def sources(folder: Path, speakers: Iterable[str] | None = None) -> dict[str, li
             f"expected clips in '{folder / (missing[0] if missing else '<speaker>')}', got none; speakers with clips there: "
             f"{', '.join(found) or 'none'}. Name one of them, or copy the clips there."
         )
-    return {speaker: [_source(folder, speaker, stem, path) for stem, path in found[speaker].items()] for speaker in chosen}
+    return [_source(folder, speaker, stem, path) for speaker in chosen for stem, path in found[speaker].items()]
 
 
 def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
@@ -92,8 +86,6 @@ def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
 
 
 def _folders(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
     return sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in ALIGNMENTS)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,41 +32,8 @@ def packed(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def unpacked(image: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
-    """The frames of `packed`; Pillow decodes the image where OpenCV is not installed.
-
-    Args:
-        image: the bytes of the image.
-        count: the number of frames.
-
-    Returns:
-        (count, 48, 48) uint8.
-
-    Raises:
-        ValueError: it is no image, or has fewer frames.
-    """
-    mosaic = _decoded(image)
-    if mosaic is None or mosaic.ndim != 2 or mosaic.shape[1] != COLUMNS * SIDE or mosaic.size < count * SIDE * SIDE:
-        raise ValueError(f"frames must be one image in WebP with {count} tiles, and are not.")
+    """The first `count` frames of an image that `packed` has made, (count, 48, 48) uint8."""
+    cv2 = module("cv2", "loading frames")
+    mosaic = np.asarray(cv2.imdecode(image, cv2.IMREAD_GRAYSCALE))
     rows = mosaic.shape[0] // SIDE
     return mosaic.reshape(rows, SIDE, COLUMNS, SIDE).swapaxes(1, 2).reshape(-1, SIDE, SIDE)[:count]
-
-
-def _decoded(image: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
-    try:
-        cv2: Any = module("cv2", "loading frames")
-    except ModuleNotFoundError as missing:
-        return _with_pillow(image, missing)
-    return np.asarray(cv2.imdecode(image, cv2.IMREAD_GRAYSCALE)) if len(image) else None
-
-
-def _with_pillow(image: NDArray[np.uint8], missing: ModuleNotFoundError) -> NDArray[np.uint8] | None:
-    try:
-        from io import BytesIO
-
-        from PIL import Image
-    except ModuleNotFoundError:
-        raise missing from None
-    try:
-        return np.asarray(Image.open(BytesIO(image.tobytes())).convert("L"))
-    except OSError:
-        return None

@@ -6,11 +6,11 @@ from importlib import import_module
 from types import ModuleType
 
 
-def module(name: str, what: str) -> ModuleType:
-    """Import a module of the extra `video`; the error says what needs it and how it is installed."""
+def module(name: str, what: str, extra: str = "video") -> ModuleType:
+    """Import a module of an extra; the error says what needs it and how it is installed."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{what} needs {name}, which is not installed. Install it with: pip install 'phased[video]'", name=name
+            f"{what} needs {name}, which is not installed. Install it with: pip install 'phased[{extra}]'", name=name
         ) from error

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-import shutil
-from collections.abc import Iterable
+import signal
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from functools import partial
+from multiprocessing import current_process
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from filelock import FileLock
 
 from phased import check, files
+from phased.data import places, ragged
 from phased.data.index import Progress
 from phased.files import cache_folder
-from phased.lock import locked
 from phased.machine import cores
 from phased_lab.clips import store
 from phased_lab.clips.clip import DAMAGED, prepare_clip
 from phased_lab.clips.errors import BadClip
-from phased_lab.clips.layout import Source, find_grid, sources
+from phased_lab.clips.layout import FOLDERS, Source, find_grid, sources
+from phased_lab.clips.needs import module
 from phased_lab.clips.vocabulary import WORDS, contradiction
-from phased_lab.clips.workers import check_guarded, in_processes
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Prepared(NamedTuple):
     """What `prepare` made.
 
     Attributes:
-        files: one file a speaker, for `load_clips`.
+        folder: where they are, for `load_clips`.
         names: of all prepared clips, `<speaker>/<sentence>`, sorted.
         skipped: the errors of the clips that were left out.
         contradictions: clips whose alignment has other words than their name spells. They are kept: the alignment says what was
@@ -36,7 +43,7 @@ class Prepared(NamedTuple):
         damaged: clips in which some pictures are damaged, though they decode. They are kept; `Clips.jump` finds them.
     """
 
-    files: tuple[Path, ...]
+    folder: Path
     names: tuple[str, ...]
     skipped: tuple[BadClip, ...]
     contradictions: tuple[str, ...]
@@ -53,9 +60,8 @@ def prepare(
 ) -> Prepared:
     """Prepare the clips of GRID: faces, MFCCs, words and their times.
 
-    Each clip is stored when it is done. An interrupted call is continued by the next one, and later calls prepare new and changed
-    clips alone. The clips of a speaker are one file of about 30 KB a clip, `<speaker>.safetensors`. Of two calls at once, one
-    waits for the other.
+    Each clip is stored when it is done, in a file of about 30 KB, `<speaker>/<sentence>.safetensors`. An interrupted call is
+    continued by the next one, and later calls prepare new and changed clips alone. Of two calls at once, one waits for the other.
 
     Args:
         folder: the folder with `<speaker>/<sentence>.mpg` or `.mkv` and `align/<speaker>/<sentence>.align`, or one with `grid`
@@ -68,13 +74,13 @@ def prepare(
         progress: called with the number of clips that are done and the number of all.
 
     Returns:
-        The files, the names of the clips in them, and the clips that were left out.
+        The folder, the names of the clips in it, and the clips that were left out.
 
     Raises:
         BadClip: all clips are bad or, without `skip_bad`, one is.
         FileNotFoundError: the folder has no clips, or none of a speaker.
         OSError: the disk is full; clips that are done remain.
-        ModuleNotFoundError: av or opencv is not installed.
+        ModuleNotFoundError: av or opencv is not installed; distributed, for several processes.
         RuntimeError: several processes, and no `if __name__ == "__main__":`.
 
     Example:
@@ -87,151 +93,138 @@ def prepare(
     check_guarded()
     found = find_grid(folder)
     clips = sources(found, speakers)
-    place = Path(out) if out is not None else cache_folder() / f"clips-{_digest(found)}"
+    place = Path(out) if out is not None else _place(found)
     files.writable(place)
-    count = Count(sum(map(len, clips.values())), progress)
-    skipped: list[BadClip] = []
-    made: list[tuple[Path, store.Shelf]] = []
-    for speaker, each in clips.items():
-        with locked(place / f"{speaker}.lock", wait=True):
-            work = Speaker(place / f"{speaker}{store.SUFFIX}", place / f"{speaker}.parts", each)
-            whole = work.prepared(workers, skip_bad, skipped, count)
-        if whole is not None:
-            made.append((work.file, whole))
-    if not made:
-        first = skipped[0]
-        raise BadClip(first.path, f"{first.what} All {len(skipped)} clips are bad; this is the first.", first.byte)
-    named = [(name, words) for _, whole in made for name, words in zip(whole.names, whole.arrays["words"], strict=True)]
-    differing = (contradiction(name, [WORDS[word] for word in words]) for name, words in named)
+    with FileLock(place / ".lock"):
+        waiting = [source for source in clips if _stored(place, source) is None]
+        skipped: list[BadClip] = []
+        done = len(clips) - len(waiting)
+        if progress is not None:
+            progress(done, len(clips))
+        with closing(in_processes(partial(_prepare, place), waiting, workers, _lost)) as results:
+            for error in results:
+                if error is not None:
+                    if not skip_bad:
+                        raise error
+                    skipped.append(error)
+                done += 1
+                if progress is not None:
+                    progress(done, len(clips))
+        stored = {source.name: each for source in clips if (each := _stored(place, source)) is not None}
+        if not stored:
+            first = skipped[0]
+            raise BadClip(first.path, f"{first.what} All {len(skipped)} clips are bad; this is the first.", first.byte)
+        jump = store.write_list(place, {name: each.about["jump"] for name, each in stored.items()}, _key(clips)).jump
+    differing = (contradiction(name, [WORDS[word] for word in each.arrays["words"]]) for name, each in stored.items())
     return Prepared(
-        tuple(path for path, _ in made),
-        tuple(sorted(name for name, _ in named)),
+        place,
+        tuple(jump),
         tuple(skipped),
         tuple(text for text in differing if text is not None),
         tuple(
-            f"{name}: two frames in a row differ by {jump:.0f} gray levels on average."
-            for _, whole in made
-            for name, jump in zip(whole.names, whole.arrays["jump"], strict=True)
-            if jump > DAMAGED
+            f"{name}: two frames in a row differ by {change:.0f} gray levels on average."
+            for name, change in jump.items()
+            if change > DAMAGED
         ),
     )
 
 
-@dataclass(eq=False)
-class Count:
-    """How many clips are done, of all speakers."""
+def prepared(folder: Path | str | None = None) -> Path | None:
+    """Find prepared clips; nothing is prepared.
 
-    total: int
-    progress: Progress | None
-    done: int = 0
+    Args:
+        folder: prepared clips, GRID, or a folder with one of them in `grid`; by default PHASED_DATA or, if that is not set, the
+            cache.
 
-    def add(self, clips: int) -> None:
-        """Report further clips."""
-        self.done += clips
-        if self.progress is not None:
-            self.progress(self.done, self.total)
+    Returns:
+        The folder for `load_clips`; None if there is GRID, and its clips are not all prepared, or others than there are now.
 
+    Raises:
+        FileNotFoundError: there is neither.
 
-@dataclass(frozen=True)
-class Speaker:
-    """The clips of a speaker: the file of all and, until that is written, a folder with a file for each clip that is done."""
-
-    file: Path
-    parts: Path
-    sources: list[Source]
-
-    def prepared(self, workers: int, skip_bad: bool, skipped: list[BadClip], count: Count) -> store.Shelf | None:
-        """All clips in one file; None if all are bad. Needs the lock."""
-        keys = {source.name: source.key for source in self.sources}
-        before = _read(self.file)
-        fresh = [] if before is None else [row for row, name in enumerate(before.names) if keys.get(name) == before.keys[row]]
-        kept = None if before is None or not fresh else before.subset(fresh)
-        have = set() if kept is None else set(kept.names)
-        left = [source for source in self.sources if source.name not in have]
-        count.add(len(have))
-        if left:
-            files.writable(self.parts)
-            files.remove_parts(self.parts)
-        done: list[store.Shelf] = []
-        waiting = []
-        for source in left:
-            part = _read(self.part(source))
-            if part is not None and part.keys == (keys[source.name],):
-                done.append(part)
-            else:
-                waiting.append(source)
-        if done:
-            count.add(len(done))
-        with closing(in_processes(Work(self.parts), waiting, workers, _lost)) as results:
-            for source, error in results:
-                if error is not None and not skip_bad:
-                    raise error
-                if error is None:
-                    done.append(store.read(self.part(source)))
-                else:
-                    skipped.append(error)
-                count.add(1)
-        return self.stored(before, kept, done)
-
-    def part(self, source: Source) -> Path:
-        """The file of one clip."""
-        return _part(self.parts, source)
-
-    def stored(self, before: store.Shelf | None, kept: store.Shelf | None, done: list[store.Shelf]) -> store.Shelf | None:
-        """Write the clips of the file that are still valid and those that are new into one file, and remove the others."""
-        shelves = [*([] if kept is None else [kept]), *done]
-        if not shelves:
-            return None
-        whole = store.Shelf.joined(shelves)
-        if done or before is None or len(before) != len(whole):
-            # Written in the speaker's own folder: another call may be writing the file of another speaker beside this one.
-            files.writable(self.parts)
-            written = self.parts / self.file.name
-            whole.write(written)
-            written.replace(self.file)
-            files.sync_folder(self.file.parent)
-        shutil.rmtree(self.parts, ignore_errors=True)
-        return whole
-
-
-@dataclass(frozen=True)
-class Work:
-    """Prepares one clip into the folder of a speaker; it is sent to the processes."""
-
-    parts: Path
-
-    def __call__(self, source: Source) -> tuple[Source, BadClip | None]:
-        """The clip, and why it is bad."""
-        try:
-            clip = prepare_clip(source.video, source.alignment)
-        except BadClip as error:
-            return source, error
-        except (ImportError, OSError):
-            raise
-        except Exception as error:  # one clip of thousands must not end the work on all others
-            what = f"it must be a clip that can be prepared, got {type(error).__name__}: {error}. Leave it out, and report it."
-            return source, BadClip(source.video, what)
-        store.Shelf.of(source.name, source.key, clip).write(_part(self.parts, source))
-        return source, None
-
-
-def _lost(source: Source) -> tuple[Source, BadClip | None]:
-    return source, BadClip(
-        source.video, "a clip must not end the process that decodes it, and did. Copy it again, or leave it out."
-    )
-
-
-def _part(parts: Path, source: Source) -> Path:
-    return parts / f"{source.name.rpartition('/')[2]}{store.SUFFIX}"
-
-
-def _read(path: Path) -> store.Shelf | None:
-    """The clips in a file; None if there is none, or a damaged one, which is made again."""
+    Example:
+        >>> prepared("no such folder")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
+    """
     try:
-        return store.read(path)
+        return places.find("prepared clips", "Prepare them", FOLDERS, (store.LIST,), folder)
+    except FileNotFoundError:
+        found = find_grid(folder)
+    try:
+        listed = store.read_list(_place(found))
     except (FileNotFoundError, BadClip):
         return None
+    return _place(found) if listed.key == _key(sources(found)) else None
 
 
-def _digest(folder: Path) -> str:
-    return hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]
+def in_processes(work: Callable[[T], R], items: Sequence[T], workers: int, lost: Callable[[T], R]) -> Generator[R, None, None]:
+    """Yield the results as they are done; that of an item whose process dies, as of a bug in a decoder, is `lost(item)`."""
+    if workers == 1 or len(items) < 2:
+        yield from map(work, items)
+        return
+    dask, distributed = (module(name, "using several processes", "lab") for name in ("dask", "distributed"))
+    options = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=min(workers, len(items)), **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.run(_begin)
+        futures = dict(zip(client.map(work, items, pure=False), items, strict=True))
+        died = []
+        for future in distributed.as_completed(futures):
+            if isinstance(future.exception(), distributed.KilledWorker):
+                died.append(futures[future])
+            else:
+                yield future.result()
+        for item in died:  # one at a time: others may have waited for the process that died
+            future = client.submit(work, item, pure=False)
+            yield lost(item) if isinstance(future.exception(), distributed.KilledWorker) else future.result()
+
+
+def check_guarded() -> None:
+    """An error in a process that is being started, and for that executes the caller's script once more."""
+    if getattr(current_process(), "_inheriting", False):
+        raise RuntimeError(
+            "several processes must be started by a script that can be imported, and this one cannot. Put the call under "
+            "`if __name__ == '__main__':`, or use workers=1."
+        )
+
+
+def _prepare(place: Path, source: Source) -> BadClip | None:
+    """Prepare and store one clip; why it is bad, if it is."""
+    try:
+        store.write(place, source.name, prepare_clip(source.video, source.alignment), source.key)
+    except BadClip as error:
+        return error
+    except (ImportError, OSError):
+        raise
+    except Exception as error:  # one clip of thousands must not end the work on all others
+        what = f"it must be a clip that can be prepared, got {type(error).__name__}: {error}. Leave it out, and report it."
+        return BadClip(source.video, what)
+    return None
+
+
+def _begin() -> None:
+    """Ctrl-C reaches all processes of a terminal, and only the first one handles it. OpenCV uses one core a process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    module("cv2", "preparing clips").setNumThreads(1)
+
+
+def _lost(source: Source) -> BadClip:
+    return BadClip(source.video, "a clip must not end the process that decodes it, and did. Copy it again, or leave it out.")
+
+
+def _stored(place: Path, source: Source) -> ragged.Stored | None:
+    return ragged.load(store.file_of(place, source.name), source.key)
+
+
+def _place(grid: Path) -> Path:
+    """Where the clips of a folder are prepared by default."""
+    return cache_folder() / f"clips-{hashlib.sha256(os.fsencode(grid.absolute())).hexdigest()[:16]}"
+
+
+def _key(clips: Sequence[Source]) -> str:
+    """Differs for other clips."""
+    return hashlib.sha256("".join(source.key for source in clips).encode()).hexdigest()[:32]

@@ -32,8 +32,7 @@ class Scaling:
     @classmethod
     def of(cls, clips: Clips, rows: Tensor) -> Scaling:
         """Measured on some clips; a coefficient that never varies is not divided."""
-        offset = clips.audio_offset.tolist()
-        audio = torch.cat([clips.audio[offset[row] : offset[row + 1]] for row in rows.tolist()]).double()
+        audio = clips.sound.rows(rows).arrays["x"].double()
         deviation = audio.std(0)
         return cls(audio.mean(0).float(), torch.where(deviation > 0, deviation, 1.0).float())
 

@@ -201,6 +201,8 @@ class Experiment:
     pack: Callable[[Record, Any, str], Packed] | None = None
     curves_of: Sequence[str] = ()  # studies whose learning curves are drawn beside those of the paper's figure
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
+    # Makes what the runs are listed from, if that takes long: `phased run` calls it with the options of the study.
+    prepare: Callable[[Mapping[str, str]], object] | None = None
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
     units: Callable[[Record], slice] = every_unit  # in figures of gates: not those that are open at every sample
 

@@ -3,16 +3,14 @@
 import os
 import threading
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import current_process, get_context
+from multiprocessing import current_process
 from pathlib import Path
 
 import pytest
 
 from disk import room_for
-from phased import files
 from phased.data import cache_folder
-from phased_lab.clips import BadClip, find_grid, load_clips, preparation, prepare, store, workers
+from phased_lab.clips import BadClip, find_grid, load_clips, preparation, prepare, prepared, store
 from phased_lab.clips.clip import prepare_clip
 
 COUNT = 5
@@ -40,37 +38,63 @@ def watched(monkeypatch) -> Watched:
     return watch
 
 
-def test_a_speaker_is_one_file_and_a_second_call_prepares_nothing(folder, watched):
+def test_a_clip_is_one_file_and_a_second_call_prepares_nothing(folder, watched):
+    assert prepared(folder) is None
     made = prepare(folder, workers=1)
-    assert [path.name for path in made.files] == ["s1.safetensors", "s2.safetensors"]
     assert (len(made.names), made.skipped, made.contradictions, made.damaged) == (COUNT, (), (), ())
     assert watched.made.total() == COUNT
     assert prepare(folder, workers=1) == made
     assert watched.made.total() == COUNT
     (place,) = cache_folder().iterdir()
-    assert sorted(path.name for path in place.iterdir()) == ["s1.safetensors", "s2.safetensors"], "no lock, and no parts"
+    assert place == made.folder == prepared(folder) == prepared(folder.parent)
+    files = sorted(str(path.relative_to(place).with_suffix("")) for path in place.glob("*/*"))
+    assert tuple(files) == made.names
+
+
+def test_clips_are_found_and_counted_without_being_prepared(folder, watched, tmp_path, monkeypatch):
+    made = prepare(folder, workers=1)
+    for place in (folder, made.folder):
+        monkeypatch.setenv("PHASED_DATA", str(place))
+        assert prepared() == made.folder
+    monkeypatch.delenv("PHASED_DATA")
+    monkeypatch.chdir(made.folder)
+    with pytest.raises(FileNotFoundError, match=r"expected GRID.*\(the cache; PHASED_DATA is not set\)"):
+        prepared()
+    model = tmp_path / "data" / "model.safetensors"
+    model.parent.mkdir()
+    model.touch()
+    with pytest.raises(FileNotFoundError, match="expected GRID"):
+        prepared(model.parent)
+    (folder / "s1" / "swwb1a.mkv").unlink()
+    assert prepared(folder) is None
+    (made.folder / "clips.json").write_text("damaged")
+    assert prepared(folder) is None
+    assert watched.made.total() == COUNT
 
 
 def test_speakers_can_be_chosen(folder, watched):
     assert prepare(folder.parent, workers=1, speakers=["s2"]).names == ("s2/bbaf3s",)
     assert watched.made.total() == 1
+    assert prepared(folder) is None, "not all of them"
     with pytest.raises(FileNotFoundError, match=r"s7', got none; speakers with clips there: s1, s2"):
         prepare(folder, workers=1, speakers=["s7"])
 
 
-@pytest.mark.parametrize("stop_at", [0, 1, 3, 4])
+@pytest.mark.parametrize("stop_at", [0, 3])
 def test_an_interrupted_call_is_continued_by_the_next(folder, watched, tmp_path, stop_at):
     watched.stop_at = stop_at
     with pytest.raises(KeyboardInterrupt):
         prepare(folder, tmp_path / "out", workers=1)
     watched.stop_at = None
-    made = prepare(folder, tmp_path / "out", workers=1)
+    found: list[tuple[int, int]] = []
+    made = prepare(folder, tmp_path / "out", workers=1, progress=lambda *done: found.append(done))
+    assert found == [(done, COUNT) for done in range(stop_at, COUNT + 1)]
     assert set(watched.made.values()) == {1}, "no clip is prepared twice"
     assert watched.made.total() == COUNT
-    assert load_clips(made.files).names == made.names
+    assert load_clips(made.folder).names == made.names
 
 
-def test_new_changed_and_removed_clips_alone_are_prepared_again(folder, watched, tmp_path, video, alignment):
+def test_new_changed_removed_and_damaged_clips_alone_are_prepared_again(folder, watched, tmp_path, video, alignment):
     prepare(folder, tmp_path / "out", workers=1)
     watched.made.clear()
     changed = folder / "s1" / "bbaf2n.mkv"
@@ -78,19 +102,13 @@ def test_new_changed_and_removed_clips_alone_are_prepared_again(folder, watched,
     video(folder / "s1" / "bgaa1n.mkv")
     alignment(folder / "align" / "s1" / "bgaa1n.align", "bin green at a one now")
     (folder / "s1" / "swwb1a.mkv").unlink()
+    damaged = tmp_path / "out" / "s2" / "bbaf3s.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
     made = prepare(folder, tmp_path / "out", workers=1)
-    assert watched.made == Counter({"bbaf2n": 1, "bgaa1n": 1})
+    assert watched.made == Counter({"bbaf2n": 1, "bgaa1n": 1, "bbaf3s": 1})
     assert "s1/bgaa1n" in made.names
     assert "s1/swwb1a" not in made.names
-    assert load_clips(made.files).names == made.names
-
-
-def test_a_damaged_file_of_clips_is_made_again(folder, watched, tmp_path):
-    made = prepare(folder, tmp_path / "out", workers=1)
-    made.files[0].write_bytes(made.files[0].read_bytes()[:-5])
-    assert prepare(folder, tmp_path / "out", workers=1) == made
-    assert watched.made["bbaf2n"] == 2
-    assert watched.made["bbaf3s"] == 1
+    assert load_clips(made.folder).names == made.names
 
 
 def test_bad_clips_are_named_and_left_out(folder, tmp_path, video):
@@ -100,8 +118,7 @@ def test_bad_clips_are_named_and_left_out(folder, tmp_path, video):
     (folder / "s1" / "prizzp.mkv").write_bytes(whole[: len(whole) // 2])
     video(folder / "s2" / "bbaf3s.mkv", sound=None)
     made = prepare(folder, tmp_path / "out", workers=1)
-    assert made.names == ("s1/swwb1a",)
-    assert [path.name for path in made.files] == ["s1.safetensors"]
+    assert made.names == load_clips(made.folder).names == ("s1/swwb1a",)
     reasons = {Path(error.path).name: str(error) for error in made.skipped}
     assert set(reasons) == {"bbaf2n.align", "lgbx9s.mkv", "prizzp.mkv", "bbaf3s.mkv"}
     assert "must exist" in reasons["bbaf2n.align"]
@@ -129,18 +146,19 @@ def test_only_bad_clips_are_an_error(folder, tmp_path):
 
 def test_a_folder_without_clips_is_named(tmp_path):
     for place in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FileNotFoundError, match=rf"expected GRID.*'{place}' \(the folder given\).*got no clips"):
-            prepare(place, tmp_path / "out")
+        for call in (lambda place: prepare(place, tmp_path / "out"), prepared):
+            with pytest.raises(FileNotFoundError, match=rf"expected GRID.*'{place}' \(the folder given\).*Download it"):
+                call(place)
 
 
 def test_other_layouts_of_grid_are_found(folder, tmp_path, monkeypatch):
     (folder / "align" / "s2").rename(folder / "s2" / "align")
     inner = folder / "s2" / "video" / "mpg_6000"
     inner.mkdir(parents=True)
-    (folder / "s2" / "bbaf3s.mkv").rename(inner / "bbaf3s.mkv")
+    (folder / "s2" / "bbaf3s.mkv").rename(inner / "bbaf3s.MKV")
     (folder / "s1" / "notes.txt").write_text("not a clip")
     monkeypatch.setenv("PHASED_DATA", str(folder.parent))
-    assert find_grid() == folder
+    assert find_grid() == find_grid(folder) == folder
     assert len(prepare(find_grid(), tmp_path / "out", workers=1).names) == COUNT
 
 
@@ -151,23 +169,9 @@ def test_an_alignment_that_contradicts_the_name_is_reported_and_kept(folder, tmp
     assert made.contradictions == ("s1/bbaf2n: its name spells 'blue', its alignment has 'red'.",)
 
 
-def test_progress_counts_from_what_there_is_to_all(folder, tmp_path):
-    found: list[tuple[int, int]] = []
-    prepare(folder, tmp_path / "out", ["s1"], workers=1, progress=lambda done, total: found.append((done, total)))
-    assert found == [(done, 4) for done in range(5)]
-    found.clear()
-    prepare(folder, tmp_path / "out", workers=1, progress=lambda done, total: found.append((done, total)))
-    assert found == [(4, 5), (4, 5), (5, 5)]
-
-
-def test_a_full_disk_is_an_error_and_what_is_done_remains(folder, watched, tmp_path):
-    prepare(folder, tmp_path / "size", ["s2"], workers=1)
-    one = (tmp_path / "size" / "s2.safetensors").stat().st_size
-    watched.made.clear()
-    with room_for(2 * one), pytest.raises(OSError, match=r"cannot write .*s1\.safetensors.*Make room"):
+def test_a_full_disk_is_an_error(folder, tmp_path):
+    with room_for(1000), pytest.raises(OSError, match=r"cannot write .*\.safetensors.*Make room"):
         prepare(folder, tmp_path / "out", workers=1)
-    assert len(prepare(folder, tmp_path / "out", workers=1).names) == COUNT
-    assert set(watched.made.values()) == {1}
 
 
 def test_two_calls_at_once_prepare_each_clip_once(folder, watched, tmp_path):
@@ -181,15 +185,6 @@ def test_two_calls_at_once_prepare_each_clip_once(folder, watched, tmp_path):
     assert set(watched.made.values()) == {1}
 
 
-def test_a_file_that_another_call_is_writing_for_another_speaker_is_left_alone(folder, watched, tmp_path):
-    place = tmp_path / "out"
-    place.mkdir()
-    with files.replacing(place / "s3.safetensors") as file:
-        prepare(folder, place, workers=1)
-        file.write(b"the clips of another speaker")
-    assert (place / "s3.safetensors").read_bytes() == b"the clips of another speaker"
-
-
 def test_processes_prepare_real_clips_and_a_bad_one_does_not_stop_them(grid, tmp_path):
     for name in ("bbaf2n", "bbaf4p"):
         place = tmp_path / "s1" / f"{name}.mkv"
@@ -200,39 +195,23 @@ def test_processes_prepare_real_clips_and_a_bad_one_does_not_stop_them(grid, tmp
     made = prepare(tmp_path, tmp_path / "out", workers=2)
     assert made.names == ("s1/bbaf2n", "s1/bbaf4p")
     assert len(made.skipped) == 1
-    assert made.files[0].stat().st_size < 2 * 40_000
-    clips = load_clips(made.files)
-    assert clips.frames.shape == (150, 48, 48)
-    assert store.read(made.files[0]).clip(0).jump < 5
+    assert all(path.stat().st_size < 40_000 for path in made.folder.glob("s1/*"))
+    assert load_clips(made.folder).frames.shape == (150, 48, 48)
+    assert store.read(made.folder, made.names[0]).jump < 5
 
 
-def forked(count: int, *begin: int) -> ProcessPoolExecutor:
-    """Processes that start at once; with a number, they end at once."""
-    return ProcessPoolExecutor(count, get_context("fork"), initializer=os._exit if begin else None, initargs=begin)
+def test_a_process_that_dies_costs_one_item():
+    pytest.importorskip("distributed")
 
+    def work(number: int) -> int:
+        import os
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_process_that_dies_costs_one_item(monkeypatch):
-    monkeypatch.setattr(workers, "_pool", forked)
-    results = sorted(workers.in_processes(abs_or_die, [-3, 0, 2, -4, 5, 6], 2, lambda item: -1))
-    assert results == [-1, 2, 3, 4, 5, 6]
+        return number if number else os._exit(1)
 
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_processes_that_cannot_start_are_an_error_with_the_cure(monkeypatch):
-    monkeypatch.setattr(workers, "_pool", lambda count: forked(count, 1))
-    with pytest.raises(RuntimeError, match=r"Put the call under `if __name__ == '__main__':`, or use workers=1"):
-        list(workers.in_processes(abs_or_die, [1, 2, 3], 2, lambda item: -1))
+    assert sorted(preparation.in_processes(work, [3, 0, 2, 5], 2, lambda item: -1)) == [-1, 2, 3, 5]
 
 
 def test_a_script_that_is_executed_by_its_own_processes_does_not_wait_for_its_lock(folder, monkeypatch):
     monkeypatch.setattr(current_process(), "_inheriting", True, raising=False)
-    with pytest.raises(RuntimeError, match="Put the call under"):
+    with pytest.raises(RuntimeError, match="Put the call under `if __name__ == '__main__':`, or use workers=1"):
         prepare(folder, workers=2)
-
-
-def abs_or_die(number: int) -> int:
-    """The absolute value; 0 ends the process."""
-    if number == 0:
-        os._exit(1)
-    return abs(number)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from phased_lab.paper.lipreading import runs
+from phased_lab.paper.lipreading import data, runs
 from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Clock, Experiment, Option, Packed, Printed, Row, Study, Words
 from phased_lab.runs.record import Record
 
@@ -27,6 +29,12 @@ def rows(condition: str, study: str = "", what: str = "") -> list[Row]:
         row = Row(f"words, {words}", heading, evaluation=sense, condition=condition, study=study)
         found += [row if study else replace(row, paper=paper), replace(row, label=f"sentences, {words}", quantity="whole")]
     return found
+
+
+def prepare(options: Mapping[str, str]) -> None:
+    """Prepare GRID's clips, if there are any: their number is among the settings of a run."""
+    with suppress(FileNotFoundError):
+        data.prepared_folder(options.get("data", ""))
 
 
 def packed(record: Record, state: Any, folder: str) -> Packed:
@@ -75,6 +83,7 @@ EXPERIMENT = Experiment(
     headings="resolution",
     charts=("loss", "learning", "gates"),
     curves_of=("lipreading-normalised",),
+    prepare=prepare,
     pack=packed,
     clock=clock,
     units=merged,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from torch import Tensor
 
-from phased.files import digest, expanded
-from phased_lab.clips import Clips, Split, find_grid, load_clips, prepare, split, store
+from phased.files import digest
+from phased_lab.clips import Clips, Split, find_grid, load_clips, prepare, prepared, split, store
 from phased_lab.clips.clip import DAMAGED
 from phased_lab.lipreader.inputs import Scaling
 from phased_lab.runs.progress import progress
-
-PLACES = ("", "grid", "GRID")  # folders in which prepared files are searched
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,7 @@ class Source:
     """Which clips, and at which rate.
 
     Args:
-        folder: GRID, or the files that `prepare` made of it; "" for PHASED_DATA.
+        folder: GRID, or the folder that `prepare` made of it; "" for PHASED_DATA.
         rate: rows of MFCCs a second, 100 or 25.
         seed: of the split into train and test.
         most: the number of clips, the first ones of every speaker by name; 0 for all.
@@ -46,47 +43,49 @@ class Loaded:
     scaling: Scaling
 
 
-def prepared_files(folder: str = "") -> list[Path]:
-    """Files with prepared clips; GRID's own clips are prepared first, if there are no such files."""
-    base = expanded(folder) if folder else expanded(os.environ.get("PHASED_DATA", "."))
-    for place in (base / name for name in PLACES):
-        files = sorted(place.glob(f"*{store.SUFFIX}")) if place.is_dir() else []
-        if files:
-            return files
-    found = find_grid(folder or None)
-    return list(prepare(found, progress=progress("preparing clips")).files)
+def prepared_folder(folder: str = "") -> Path:
+    """The folder with prepared clips; GRID's own clips are prepared first, if they are not."""
+    found = prepared(folder or None)
+    return found or prepare(find_grid(folder or None), progress=progress("preparing clips")).folder
 
 
 def load(source: Source) -> Loaded:
     """The clips of a source; they are read once per process."""
-    return _loaded(source, tuple(prepared_files(source.folder)))
+    return _loaded(source, prepared_folder(source.folder))
 
 
-@cache
-def _loaded(source: Source, files: tuple[Path, ...]) -> Loaded:
-    parts = divided(source, files)
-    clips = load_clips(files, (*parts.train, *parts.test), rate=source.rate)
+@lru_cache(maxsize=1)
+def _loaded(source: Source, folder: Path) -> Loaded:
+    parts = divided(source, folder)
+    clips = load_clips(folder, (*parts.train, *parts.test), rate=source.rate)
     train, test = clips.rows(parts.train), clips.rows(parts.test)
     return Loaded(clips, train, test, parts, Scaling.of(clips, train))
 
 
-def divided(source: Source, files: tuple[Path, ...]) -> Split:
+def divided(source: Source, folder: Path) -> Split:
     """The clips for training and for testing; damaged ones are in neither part."""
+    whole = [name for name, jump in store.read_list(folder).jump.items() if jump < DAMAGED]
+    speakers = sorted({name.partition("/")[0] for name in whole})
     names: list[str] = []
-    for number, path in enumerate(files):
-        whole = sorted(name for name, jump in store.jumps(path).items() if jump < DAMAGED)
-        names += whole[: source.most // len(files) + (number < source.most % len(files))] if source.most else whole
+    for number, speaker in enumerate(speakers):
+        own = [name for name in whole if name.startswith(f"{speaker}/")]
+        names += own[: source.most // len(speakers) + (number < source.most % len(speakers))] if source.most else own
     return split(names, source.seed)
 
 
 def there(source: Source) -> Split | None:
-    """The names of the clips for training and for testing; None where there are no clips, unless a folder was named."""
+    """The names of the clips for training and for testing; None where no clips are prepared. Nothing is prepared.
+
+    Raises:
+        FileNotFoundError: a folder was named that has neither prepared clips nor GRID.
+    """
     try:
-        return divided(source, tuple(prepared_files(source.folder)))
+        found = prepared(source.folder or None)
     except FileNotFoundError:
         if source.folder:
             raise
         return None
+    return divided(source, found) if found else None
 
 
 def identity(parts: Split) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from phased.data.ragged import Ragged
 from phased.fusion import Timeline
 from phased.learn.batch import Batch, Samples
 from phased.schedule import valid_steps
@@ -33,21 +35,21 @@ class Changes(NamedTuple):
     heard: Tensor | None = None
 
 
-class Shelves:
+class ClipBatches:
     """Clips on a device, and how many samples each has, on the CPU."""
 
     def __init__(self, clips: Clips, scaling: Scaling, device: torch.device) -> None:
         self.frames_of, self.rows_of = clips.frame_offset.diff(), clips.audio_offset.diff()
         self.steps_of = timeline_steps(clips)
         self.clips = clips.to(device)
-        self.audio = scaling(self.clips.audio)
+        self.clips = replace(self.clips, audio=scaling(self.clips.audio))
         self.device = device
 
     def batch(self, rows: Tensor, changes: Changes) -> Batch:
         """The clips `rows`, (B,) on the CPU; every step of their common timeline that is inside a word has this word as label."""
         clips, there = self.clips, rows.to(self.device, non_blocking=True)
-        video = ragged(clips.frames, clips.frame_time, clips.frame_offset, there, int(self.frames_of[rows].max()))
-        sound = ragged(self.audio, clips.audio_time, clips.audio_offset, there, int(self.rows_of[rows].max()))
+        video = samples_of(clips.video, there, int(self.frames_of[rows].max()))
+        sound = samples_of(clips.sound, there, int(self.rows_of[rows].max()))
         pictures = pictures_of(video.x, changes)
         heard = sound.x if changes.noise is None else sound.x + changes.noise(*sound.x.shape)
         if changes.heard is not None:
@@ -73,14 +75,10 @@ def timeline_steps(clips: Clips) -> Tensor:
     return torch.tensor(counts)
 
 
-def ragged(x: Tensor, time: Tensor, offset: Tensor, rows: Tensor, steps: int) -> Samples:
+def samples_of(clips: Ragged, rows: Tensor, steps: int) -> Samples:
     """The samples of some clips, padded with zeros to `steps` steps."""
-    begin, lengths = offset[rows], (offset[rows + 1] - offset[rows])
-    valid = valid_steps(steps, lengths)
-    place = torch.where(valid, begin + torch.arange(steps, device=rows.device).unsqueeze(1), 0)
-    padding = ~valid
-    values = x[place].masked_fill_(padding.view(*padding.shape, *[1] * (x.dim() - 1)), 0)
-    return Samples(values, time[place].masked_fill_(padding, 0.0), lengths)
+    lengths = clips.offset[rows + 1] - clips.offset[rows]
+    return Samples(clips.padded("x", rows, steps), clips.padded("time", rows, steps), lengths)
 
 
 def begun(samples: Samples, begin: Tensor) -> Samples:

@@ -68,9 +68,8 @@ def task_of(settings: Mapping[str, Any]) -> Sentences:
 
 def clips_named(task: Sentences, names: Iterable[str]) -> list[Clip]:
     """Prepared clips, by name."""
-    wanted = set(names)
-    shelves = [store.read(path, wanted) for path in data.prepared_files(task.folder)]
-    return [shelf.clip(row) for shelf in shelves for row in range(len(shelf))]
+    folder = data.prepared_folder(task.folder)
+    return [store.read(folder, name) for name in sorted(names)]
 
 
 def with_timing(reader: LipReader, timing: Timing) -> LipReader:

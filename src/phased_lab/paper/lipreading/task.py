@@ -16,7 +16,7 @@ from phased.learn.batch import SPLITS, Batch, Evaluation, Split, drawn_from
 from phased_lab.clips import WORDS
 from phased_lab.paper.lipreading import data
 from phased_lab.paper.lipreading.data import Loaded, Source
-from phased_lab.paper.lipreading.gather import Changes, Shelves
+from phased_lab.paper.lipreading.gather import Changes, ClipBatches
 
 Resolution = Literal["high", "low"]
 RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
@@ -126,9 +126,9 @@ class Placed:
         self.random = torch.Generator(device)
 
     @cached_property
-    def shelves(self) -> Shelves:
+    def batches(self) -> ClipBatches:
         """The clips on the device."""
-        return Shelves(self.loaded.clips, self.loaded.scaling, self.device)
+        return ClipBatches(self.loaded.clips, self.loaded.scaling, self.device)
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """Batch number `index` of an epoch of training, or of the test."""
@@ -139,10 +139,10 @@ class Placed:
         if begin + size > len(clips):
             raise ValueError(f"an epoch must have at most {len(clips)} clips, those of the task, got more.")
         if split == "test":
-            return self.shelves.batch(clips[begin : begin + size], self.present(size))
+            return self.batches.batch(clips[begin : begin + size], self.present(size))
         order = torch.randperm(len(clips), generator=torch.Generator().manual_seed(drawn_from(STREAM, seed, epoch)))
         self.random.manual_seed(drawn_from(STREAM, seed, epoch, index, size))
-        return self.shelves.batch(clips[order[begin : begin + size]], self.changes(size))
+        return self.batches.batch(clips[order[begin : begin + size]], self.changes(size))
 
     def present(self, size: int) -> Changes:
         """What is present in the test."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Literal, get_args
 
 import torch
@@ -22,6 +22,7 @@ Kind = Literal["simulated", "real"]
 CPU = torch.device("cpu")
 # The recordings of every run are the same: a run's own seed changes neither noise nor thresholds of the camera.
 CAMERA_SEED = {"train": 0, "test": 1}
+MOST_LOADED = 6  # sources in memory: those that one run trains and is tested on, real ones also on the CPU
 WORDS = {"train": "training", "test": "test"}
 
 
@@ -50,7 +51,7 @@ def load(source: Source, device: torch.device = CPU) -> Recordings:
     return _loaded(replace(source, folder=str(find(source.folder or None))), device)
 
 
-@cache
+@lru_cache(maxsize=MOST_LOADED)
 def _loaded(source: Source, device: torch.device) -> Recordings:
     if source.kind == "simulated":
         return simulated(source, device)

@@ -35,17 +35,13 @@ def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, ran
         random: draws which events are kept.
     """
     device = data.address.device
-    count = counts[rows]
-    total = int(count.sum())
-    rows, count, before = (part.to(device, non_blocking=True) for part in (rows, count, count.cumsum(0) - count))
-    owner = torch.repeat_interleave(count, output_size=total)  # the sequence of each event, 0 to B - 1
-    event = torch.arange(total, device=device) + (data.offset[rows] - before)[owner]
+    event, owner, before = data.events.places(rows.to(device, non_blocking=True), int(counts[rows].sum()))
     address, time = data.address[event].long(), data.time[event].double() / MICROSECONDS
-    kept = torch.ones(total, dtype=torch.bool, device=device)
+    kept = torch.ones(len(event), dtype=torch.bool, device=device)
     if isinstance(changes.keep, Tensor):
-        kept = torch.rand(total, generator=random, device=device, dtype=torch.float32) < changes.keep[owner]
+        kept = torch.rand(len(event), generator=random, device=device, dtype=torch.float32) < changes.keep[owner]
     elif changes.keep < 1.0:
-        kept = torch.rand(total, generator=random, device=device, dtype=torch.float32) < changes.keep
+        kept = torch.rand(len(event), generator=random, device=device, dtype=torch.float32) < changes.keep
     if any(change is not None for change in (changes.pixels, changes.turn, changes.bend)):
         address, inside = moved(address, owner, changes, data.sensor, random)
         kept &= inside

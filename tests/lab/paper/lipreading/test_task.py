@@ -8,7 +8,7 @@ import torch
 
 from phased.fusion import Timeline
 from phased_lab.lipreader.inputs import standardised
-from phased_lab.paper.lipreading import data, runs
+from phased_lab.paper.lipreading import EXPERIMENT, data, runs
 from phased_lab.paper.lipreading.data import Source
 from phased_lab.paper.lipreading.gather import Changes, labels, pictures_of
 from phased_lab.paper.lipreading.task import Sentences
@@ -175,6 +175,19 @@ def test_runs_can_be_listed_without_clips_and_say_what_is_missing_when_they_star
 def test_a_folder_that_is_named_and_has_no_clips_is_an_error_at_once(tmp_path):
     with pytest.raises(FileNotFoundError, match="expected GRID"):
         runs.runs("paper", range(1), data=str(tmp_path))
+
+
+def test_a_list_of_runs_prepares_no_clip_and_has_those_that_were_prepared(clips, tmp_path, monkeypatch):
+    (tmp_path / "grid" / "s1").mkdir(parents=True)
+    (tmp_path / "grid" / "s1" / "bbaf2n.mpg").touch()
+    monkeypatch.setenv("PHASED_DATA", str(tmp_path))
+    monkeypatch.setattr(data, "prepare", lambda *_, **__: pytest.fail("clips were prepared"))
+    for folder in ("", str(tmp_path)):
+        options = {"data": folder} if folder else {}
+        assert {run.task.clips for run in runs.runs("paper", range(1), **options)} == {(1603, 178)}
+    monkeypatch.setenv("PHASED_DATA", str(clips))
+    EXPERIMENT.prepare({})
+    assert {sum(run.task.clips) for run in runs.runs("paper", range(1))} == {23}
 
 
 def test_results_of_other_clips_are_not_taken_for_those_of_a_run(clips):

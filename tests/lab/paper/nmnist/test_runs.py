@@ -159,7 +159,7 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
 
 
 @pytest.mark.usefixtures("tiny_table")
-def test_a_command_that_was_stopped_while_it_simulates_is_continued(data_folder, tmp_path, monkeypatch):
+def test_a_command_that_was_stopped_while_it_simulates_can_be_called_again(data_folder, tmp_path, monkeypatch):
     """The result is that of a command that was not stopped."""
     arguments = ("run", "nmnist", "--scale", "quick", "--seeds", 1, "--device", "cpu", "--only", "*-phased-*", "--out")
     monkeypatch.setattr("phased.data.simulated.CHUNK", 5)
@@ -179,11 +179,9 @@ def test_a_command_that_was_stopped_while_it_simulates_is_continued(data_folder,
     result = CliRunner().invoke(app, [str(each) for each in (*arguments, tmp_path / "stopped")])
     assert result.exit_code == 130
     assert "stopped. Finished runs are kept" in result.output
-    before = len(list((tmp_path / "cache").rglob("parts/*.events")))
-    assert before >= 2
     chunks[:] = [0] * 3  # not stopped again
     call(*arguments, tmp_path / "stopped")
-    assert len(chunks) - 3 == -(-TRAIN // 5) - before + -(-TEST // 5)
+    assert len(chunks) - 3 == -(-TRAIN // 5) + -(-TEST // 5)
     whole, again = (read(tmp_path / name).records[0] for name in ("whole", "stopped"))
     assert (again.settings, again.evaluations) == (whole.settings, whole.evaluations)
     assert [epoch.loss for epoch in again.curve] == [epoch.loss for epoch in whole.curve]
