@@ -276,7 +276,7 @@ def test_a_missing_part_says_what_was_expected(tmp_path):
 
 def test_a_cache_that_cannot_be_written_to_is_an_error_that_names_its_setting(folder, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=r"cannot write to the folder '.*file': it is a file.* PHASED_CACHE sets its folder"):
+    with pytest.raises(OSError, match=r"cannot write to the folder '.*file': it is no folder.* PHASED_CACHE sets its folder"):
         open_recordings(folder, "train", cache=tmp_path / "file")
     with room_for(100), pytest.raises(OSError, match=r"cannot write .*File too large.*PHASED_CACHE sets its folder"):
         open_recordings(folder, "train")
