@@ -39,7 +39,7 @@ def nothing_may_run(monkeypatch):
     drawn = {name: replace(experiment, draw=ran) for name, experiment in catalogue.drawn().items()}
     assert {"gate", "memory", "schedule"} <= drawn.keys()
     monkeypatch.setattr(catalogue, "drawn", lambda: drawn)
-    monkeypatch.setattr("phased_lab.runs.workers.execute", ran)
+    monkeypatch.setattr("phased_lab.runs.sweep.connected", ran)
 
 
 def test_the_version_is_printed_and_nothing_else(call):
@@ -93,8 +93,8 @@ QUICKLY = {"fit": ("--epochs", "1"), "run": ("--seeds", "1", "--only", "*-phased
 
 
 @pytest.fixture
-def tiny(monkeypatch):
-    """The quick scale made one of a second."""
+def tiny(monkeypatch, in_process):
+    """The quick scale made one of a second, in this process."""
     quick = frequency.FIGURES["quick"]
     small = replace(quick, network=replace(quick.network, units=6), training=Training(epochs=2, train=64, test=32))
     monkeypatch.setitem(frequency.FIGURES, "quick", small)
@@ -249,7 +249,7 @@ def test_gather_names_what_it_leaves(call, tmp_path, result, put):
     (tmp_path / "broken.jsonl").write_text('{"experiment": "freq')
     told = call("gather", "--results", tmp_path)
     assert told.exit_code == 0
-    assert "broken.jsonl', line 1: skipped, it is cut off or not JSON. The file was not changed." in told.output
+    assert "broken.jsonl', line 1: skipped, it is not the record of a run (" in told.output
     assert f"{tmp_path / 'frequency.jsonl'}: 1" in told.output
     assert (tmp_path / "broken.jsonl").read_text() == '{"experiment": "freq'
 
@@ -372,48 +372,14 @@ def test_a_full_disk_fails_a_benchmark_without_a_traceback(call, tmp_path, monke
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "null",
-        '{"settings": [1, 2], "curve": [{}]}',
-        '{"settings": {}, "curve": []}',
-        "[" * 100_000,
-        "\udcff",
-        "9" * 5000,
-        "{}\n{}",
-        "folder",
-    ],
-)
-def test_what_is_no_result_is_named_and_left_as_it_is(call, tmp_path, text):
-    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
-    path = run.file(tmp_path)
-    if text == "folder":
-        path.mkdir(parents=True)
-    else:
-        path.parent.mkdir(parents=True)
-        path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    result = call(*ONE, tmp_path)
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit)
-    assert f"'{path}' should hold the result of a run, but does not: " in result.output
-    assert "Choose another folder, or move it away to run it again." in result.output
-    assert path.is_dir() or path.read_bytes() == text.encode("utf-8", "surrogateescape")
-
-
-@pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("odd", [{"curve": ["a", "b"]}, {"wall": "long"}])
-def test_a_result_with_odd_values_is_named(call, tmp_path, odd):
-    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
+def test_a_damaged_result_is_named_and_its_run_is_done_again(call, tmp_path):
     assert call(*ONE, tmp_path).exit_code == 0
-    path = run.file(tmp_path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | odd))
+    (path,) = tmp_path.rglob("*.jsonl")
+    path.write_text("null")
     result = call(*ONE, tmp_path)
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit)
-    assert f"'{path}' should hold the result of a run, but does not: it is not a record" in result.output
-    assert "Choose another folder, or move it away to run it again." in result.output
+    assert result.exit_code == 0, result.output
+    assert f"'{path}', line 1: skipped, it is not the record of a run" in result.output
+    assert json.loads(path.read_text())["name"] == path.stem
 
 
 @pytest.mark.usefixtures("tiny")

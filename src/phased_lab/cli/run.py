@@ -61,21 +61,19 @@ def run(
         draw(name, out or Path("out"), animate)
         return
     need("lightning", "lab")
-    if jobs > 1:
-        need("joblib", "lab")
-    if cluster is not None:
-        need("distributed", "lab")
-    from phased_lab.cli.train import train
-    from phased_lab.runs.sweep import runs_of
+    need("distributed", "lab")
+    from phased_lab.cli.train import bars, print_summary
+    from phased_lab.runs.sweep import runs_of, sweep
 
     console, folder = Console(), out or Path("results")
     with plain_errors(RESUMES), plain_warnings(console):
         prepare = next(each.prepare for each in catalogue.experiments().values() if name in catalogue.commands(each))
-        if prepare is not None:
-            with console.status("preparing data"):
+        with bars(console) as show:
+            if prepare is not None:
                 prepare(options)
-        runs = runs_of(name, scale, range(seeds), only, options)
-        summary = train(console, runs, writable(folder), jobs, cluster, device)
+            runs = runs_of(name, scale, range(seeds), only, options)
+            summary = sweep(runs, writable(folder), jobs, cluster, device, show)
+        print_summary(console, summary)
     if summary.failed:
         raise typer.Exit(1)
     console.print(f"To see the results: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)

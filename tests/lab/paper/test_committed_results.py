@@ -214,6 +214,6 @@ def test_the_best_network_of_ten_minutes_is_as_accurate_as_the_readme_says():
     assert [record.seed for record in (*taught, *settled)] == [0, 0]
     assert taught[0].wall <= 600
     assert taught[0].settings["leak"] == settled[0].settings["leak"] == 0.0
-    assert settled[0].settings["start"] == taught[0].name.removesuffix("-seed0")
+    assert settled[0].settings["start"] == taught[0].name.removesuffix("-seed0"), "of a study of an earlier version"
     assert taught[0].evaluations["rho 1"].test >= 0.992
     assert settled[0].evaluations["rho 1"].test >= 0.993

@@ -2,13 +2,11 @@
 
 import html
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +19,7 @@ import phased_lab.paper
 from phased.cli.app import app
 from phased_lab.report import markdown
 from phased_lab.report.groups import groups, main
-from phased_lab.runs import catalogue
+from phased_lab.runs import catalogue, sweep
 from phased_lab.runs.folder import read
 
 TOY = '''
@@ -170,14 +168,6 @@ def draw(folder):
 EXPERIMENT = Experiment(name="sketch", title="A sketch", about="a line, drawn", draw=draw)
 '''
 
-# The command in a process of its own, with one more place for experiments.
-DRIVER = """
-import sys
-import phased_lab.paper
-phased_lab.paper.__path__.append(sys.argv.pop(1))
-from phased.cli import main
-main()
-"""
 DRAWN = ("bars", "learning", "updates", "gates", "raster")
 PICTURES = {f"{key}-{kind}.{form}" for key in ("toy", "toy-quick") for kind in DRAWN for form in ("png", "svg")}
 
@@ -222,13 +212,14 @@ def fresh_command(patch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+def toy(tmp_path_factory: pytest.TempPathFactory, one_worker: Any) -> Iterator[SimpleNamespace]:
     """The toy, its command, and a folder with its results at both scales."""
     place, results = tmp_path_factory.mktemp("toy"), tmp_path_factory.mktemp("results")
     package(place, "toy", __init__=TOY, runs=RUNS)
     package(place, "sketch", __init__=SKETCH)
     with pytest.MonkeyPatch.context() as patch, experiments_in(place, patch):
         call = fresh_command(patch)
+        patch.setattr(sweep, "connected", lambda *_: nullcontext(one_worker))
         told = []
         for arguments in (("toy", "--scale", "quick"), ("toy", "--scale", "paper"), ("toy-wide",)):
             result = call("run", *arguments, "--seeds", 2, "--device", "cpu", "--out", results)
@@ -381,23 +372,6 @@ def test_what_is_only_drawn_has_its_command(toy, tmp_path):
     for expected in ("sketch  a line, drawn", "A line has two ends.", str(tmp_path / "new" / "sketch.txt")):
         assert expected in told.output
     assert (tmp_path / "new" / "sketch.txt").read_text() == "a line"
-
-
-def test_the_toy_runs_in_a_process_of_its_own(toy, tmp_path):
-    arguments = ["run", "toy", "--scale", "quick", "--seeds", "1", "--only", "*-even-average-*", "--device", "cpu"]
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(toy.place), *arguments, "--out", str(tmp_path)],
-        env={**os.environ, "COLUMNS": "400"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (there,) = tmp_path.rglob("*.jsonl")
-    here = json.loads((toy.results / "toy" / there.name).read_text())
-    assert [epoch["loss"] for epoch in json.loads(there.read_text())["curve"]] == pytest.approx(
-        [epoch["loss"] for epoch in here["curve"]]
-    )
 
 
 def test_the_other_experiments_are_as_they_were(toy):

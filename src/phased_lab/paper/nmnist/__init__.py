@@ -84,10 +84,11 @@ EXPERIMENT = Experiment(
         Study("nmnist-real", "the Phased LSTM trained on simulated and real recordings", runs.with_real, OPTIONS),
         Study("nmnist-best", "a larger Phased LSTM, trained on changed recordings", runs.best, OPTIONS),
         Study(
-            "nmnist-readout", "the larger Phased LSTM, with ReLUs that read its last and its mean output", runs.readout, OPTIONS
+            "nmnist-taught",
+            "a larger Phased LSTM, taught by a convolutional network that sees whole recordings",
+            runs.taught,
+            OPTIONS,
         ),
-        Study("nmnist-taught", "the same, taught by a convolutional network that sees whole recordings", runs.taught, OPTIONS),
-        Study("nmnist-settled", "the taught network, trained further on recordings hardly changed", runs.settled, OPTIONS),
     ),
     models=(CNN, BN_LSTM, PHASED),
     conditions={

@@ -15,7 +15,6 @@ from phased_lab.paper.nmnist.task import TRAINED, Digits, Trained
 from phased_lab.runs.run import Run, Scale, check_scale
 
 EPOCHS = 24
-SETTLED = 60 * 64  # recordings on which a network is trained further
 
 
 @dataclass(frozen=True)
@@ -42,16 +41,8 @@ class Table1:
     best_training: Training = field(
         default_factory=lambda: Training(epochs=42, batch=128, rate=4e-3, schedule="one-cycle", average=0.999)
     )
-    # The same size, for ten minutes: vectors of pixels are smooth at first, ReLUs read the mean output too, and long recordings
-    # are thinned, so that an epoch takes less time.
-    readout: DigitNetwork = field(
-        default_factory=lambda: DigitNetwork(units=256, ratio_on=0.1, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2)
-    )
-    readout_task: Digits = field(
-        default_factory=lambda: Digits(keep=0.85, spread=0.15, most=3500, shift=1, turn=10.0, stretch=0.1, bend=1.0, jitter=4.0)
-    )
     # Taught by a convolutional network that sees whole recordings, for ten minutes; units are open for longer, recordings have
-    # fewer events. Then trained a little further on recordings that are hardly changed: test recordings are not changed.
+    # fewer events.
     taught: DigitNetwork = field(
         default_factory=lambda: DigitNetwork(
             units=256, ratio_on=0.2, smooth=3.0, mean=True, hidden=256, forget=2.0, dropout=0.2, teacher=0.7
@@ -62,12 +53,6 @@ class Table1:
     )
     taught_training: Training = field(
         default_factory=lambda: Training(epochs=31, batch=128, rate=4e-3, schedule="one-cycle", average=0.999)
-    )
-    settled_task: Digits = field(
-        default_factory=lambda: Digits(keep=0.85, spread=0.15, most=3000, turn=3.0, stretch=0.03, bend=0.3, jitter=1.2)
-    )
-    settled_training: Training = field(
-        default_factory=lambda: Training(epochs=1, train=SETTLED, batch=64, rate=2e-4, schedule="one-cycle")
     )
 
 
@@ -84,13 +69,9 @@ QUICK = Table1(
     best=DigitNetwork(ratio_on=0.1),
     best_task=Digits(images=FEW, spread=0.25, shift=1, jitter=4.0),
     best_training=SHORT,
-    readout=DigitNetwork(ratio_on=0.1, smooth=3.0, mean=True, hidden=64),
-    readout_task=Digits(images=FEW, spread=0.25, most=3500, shift=1, jitter=4.0),
     taught=DigitNetwork(ratio_on=0.1, smooth=3.0, mean=True, hidden=64, teacher=0.7),
     taught_task=Digits(images=FEW, spread=0.25, most=2800, shift=1, jitter=4.0),
     taught_training=SHORT,
-    settled_task=Digits(images=FEW, spread=0.25, most=2800),
-    settled_training=Training(epochs=1, train=320, batch=16, rate=2e-4, schedule="one-cycle"),
 )
 TABLES: dict[str, Table1] = {"paper": PAPER, "quick": QUICK}
 
@@ -146,33 +127,12 @@ def best(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
     ]
 
 
-def readout(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
-    """The larger network with another readout, for ten minutes on a GPU."""
-    maker = Maker.of("nmnist-readout", scale, options)
-    table = maker.table
-    words = f"{table.readout.units} units and {table.readout.hidden} ReLUs"
-    return [maker.run(table.readout_task, table.readout, table.best_training, seed, words, "readout") for seed in seeds]
-
-
 def taught(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
     """The larger network taught by a convolutional one, for ten minutes on a GPU."""
     maker = Maker.of("nmnist-taught", scale, options)
     table = maker.table
     words = f"{table.taught.units} units, taught by a CNN"
     return [maker.run(table.taught_task, table.taught, table.taught_training, seed, words, "taught") for seed in seeds]
-
-
-def settled(scale: Scale, seeds: Iterable[int], **options: str) -> list[Run]:
-    """The taught networks of the same seeds, trained a little further without the teacher."""
-    maker = Maker.of("nmnist-settled", scale, options)
-    table = maker.table
-    words = f"{table.taught.units} units, taught, then settled"
-    made = []
-    for start in taught(scale, seeds, **options):
-        network, seed, few = replace(table.taught, teacher=0.0), start.training.seed, table.settled_training.train
-        run = maker.run(table.settled_task, network, table.settled_training, seed, words, "settled")
-        made.append(replace(run, training=replace(run.training, train=min(few, run.training.train)), start=start))
-    return made
 
 
 @dataclass(frozen=True)
