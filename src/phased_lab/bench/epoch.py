@@ -16,11 +16,11 @@ from phased.learn.loop import Training, adam, train_once
 from phased.learn.share import shares
 from phased.learn.step import Step
 from phased_lab.bench.measure import Timing
+from phased_lab.paper.nmnist import NETWORK, TASK, TRAINING
 from phased_lab.paper.nmnist.network import DigitNetwork
-from phased_lab.paper.nmnist.runs import TABLES
 from phased_lab.paper.nmnist.task import Digits
 
-PAPER = TABLES["paper"]
+BATCH = TRAINING.batch
 WARM_UP = 20  # batches
 
 
@@ -52,10 +52,10 @@ class Contestant:
 
 def contestants() -> dict[str, tuple[DigitNetwork, Digits]]:
     """The network of Table 1 on recordings as they are and on changed ones, and its peers on recordings as they are."""
-    network, whole = PAPER.unchanged, PAPER.unchanged_task
+    network, whole = DigitNetwork(), Digits()
     return {
         "Phased LSTM": (network, whole),
-        "Phased LSTM, recordings changed": (PAPER.network, PAPER.task),
+        "Phased LSTM, recordings changed": (NETWORK, TASK),
         "nn.LSTM": (replace(network, model="lstm"), whole),
         "BN-LSTM": (replace(network, model="bn-lstm"), whole),
     }
@@ -64,7 +64,7 @@ def contestants() -> dict[str, tuple[DigitNetwork, Digits]]:
 def measure(recordings: int, rounds: int, device: str) -> dict[str, Timing]:
     """Seconds of an epoch of so many simulated recordings; contestants take turns, after a warm-up of a few batches."""
     racing = {
-        name: Contestant(network, replace(task, images=(recordings, 1)), PAPER.training, device)
+        name: Contestant(network, replace(task, images=(recordings, 1)), TRAINING, device)
         for name, (network, task) in contestants().items()
     }
     seconds: dict[str, list[float]] = {name: [] for name in racing}

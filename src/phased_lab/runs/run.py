@@ -9,7 +9,7 @@ import shlex
 import time
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import torch
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Scale = Literal["paper", "quick"]
 SCALES: tuple[str, ...] = get_args(Scale)
+PARTS = ("task", "network", "training")
+T = TypeVar("T")
 
 
 class Configuration(Protocol):
@@ -90,6 +92,15 @@ class Run:
         options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in self.options.items())
         seeds = f"--seeds {self.training.seed + 1}"
         return f"phased run {self.study or self.experiment}{options} --scale {self.scale} {seeds} --only {self.name}"
+
+    def vary(self, **changes: Any) -> Run:
+        """The run with other settings: a dict for fields of task, network or training, a value for any field of its own."""
+        parts = {name for name in PARTS if isinstance(changes.get(name), dict)}
+        return replace(self, **changes | {name: replace(getattr(self, name), **changes[name]) for name in parts})
+
+    def pick(self, **by_scale: T) -> T:
+        """The value of its scale: `run.pick(paper=(1e-3, 0.0), quick=(0.0,))`."""
+        return by_scale[self.scale]
 
     def file(self, out: Path) -> Path:
         """The file with the run's record."""

@@ -75,7 +75,8 @@ def runs_of(
             raise ValueError(f"'{name}' must be run without the option '{option}', which it does not support. {others}")
         if study.options[option].values:
             check.choice(option, value, study.options[option].values)
-    runs = study.runs(scale, numbers, **(options or {}))
+    base = study.base(scale, options or {})
+    runs = [run for seed in numbers for run in study.runs(base.vary(training={"seed": seed}))]
     chosen = [run for run in runs if fnmatch(run.name, only)]
     if not chosen:
         names = [run.name for run in runs[:LISTED]] + ["..."] * (len(runs) > LISTED)

@@ -9,6 +9,7 @@ from phased_lab.runs import catalogue
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record, flat
 from phased_lab.runs.run import filled
+from phased_lab.runs.sweep import runs_of
 
 FOLDER = Path(__file__).parents[3] / "results"
 
@@ -46,7 +47,7 @@ def test_a_committed_record_has_the_settings_that_its_command_has_now(name, monk
     runs = {}
     for options in ({}, {"periods": "authors"}) if "periods" in study.options else ({},):
         try:
-            runs |= {run.name: run for run in study.runs("paper", range(5), **options)}
+            runs |= {run.name: run for run in runs_of(name, "paper", range(5), options=options)}
         except FileNotFoundError:
             pytest.skip("its runs are listed from its data alone")
     for record in committed:

@@ -12,14 +12,11 @@ import pytest
 
 # The command, with the quick scale of Figure 3 made tiny: three runs of a second or two.
 COMMAND = """
-from dataclasses import replace
 from phased.cli import main
-from phased_lab.paper.frequency import runs as frequency
-from phased.learn.loop import Training
+from phased_lab.paper.frequency import FREQUENCY
 
-quick = frequency.FIGURES["quick"]
-training = Training(epochs=40, train=64, test=32)
-frequency.FIGURES["quick"] = replace(quick, network=replace(quick.network, units=6), training=training)
+training = {"epochs": 40, "train": 64, "test": 32}
+FREQUENCY.scales["quick"] = FREQUENCY.scales["quick"].vary(network={"units": 6}, training=training)
 if __name__ == "__main__":
     main()
 """

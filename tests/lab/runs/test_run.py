@@ -14,12 +14,8 @@ import phased
 from phased.learn.batch import Placeable
 from phased.learn.loop import Trained, Training
 from phased.learn.store import Epoch
-from phased_lab.cli.options import spelled
-from phased_lab.paper.adding import runs as adding
 from phased_lab.paper.adding.task import Adding
-from phased_lab.paper.frequency import runs as frequency
 from phased_lab.paper.frequency.task import Sines
-from phased_lab.paper.superimposed import runs as superimposed
 from phased_lab.runs import catalogue
 from phased_lab.runs.network import NetworkConfig
 from phased_lab.runs.record import finite
@@ -38,9 +34,10 @@ def finished(run: Run, out: Path) -> bool:
 
 @pytest.mark.usefixtures("data_folder")
 def test_no_two_runs_share_a_name_and_every_name_is_fit_for_a_file():
-    runs = [run for name in STUDIES for scale in SCALES for run in STUDIES[name].runs(scale, range(3))]
+    runs = [run for name in STUDIES for scale in SCALES for run in runs_of(name, scale, range(3))]
+    authors = {"periods": "authors"}
     runs += [
-        run for make in (frequency.runs, superimposed.runs) for scale in SCALES for run in make(scale, [0], periods="authors")
+        run for name in ("frequency", "superimposed") for scale in SCALES for run in runs_of(name, scale, [0], options=authors)
     ]
     by_name: dict[str, Run] = {}
     for run in runs:
@@ -49,7 +46,7 @@ def test_no_two_runs_share_a_name_and_every_name_is_fit_for_a_file():
 
 
 def test_figure_3_is_three_models_under_three_conditions_with_and_without_a_leak():
-    runs = frequency.runs("paper", range(5))
+    runs = runs_of("frequency", "paper", range(5))
     assert len(runs) == 5 * 3 * (2 + 1 + 1)
     assert {run.condition for run in runs} == {"standard", "high", "asynchronous"}
     assert {run.network.leak for run in runs if run.network.model == "phased"} == {0.0, 1e-3}
@@ -62,14 +59,14 @@ def test_figure_3_is_three_models_under_three_conditions_with_and_without_a_leak
 
 
 def test_figure_4a_is_two_waves_at_random_times_for_300_epochs():
-    runs = superimposed.runs("paper", [0])
+    runs = runs_of("superimposed", "paper", [0])
     assert [run.network.model for run in runs] == ["phased", "phased", "bn-lstm", "lstm"]
     assert {run.task for run in runs} == {Sines("asynchronous", waves=2)}
     assert {run.training.epochs for run in runs} == {300}
 
 
 def test_figure_4b_is_four_ranges_of_periods_with_a_fixed_open_ratio():
-    runs = adding.runs("paper", [0])
+    runs = runs_of("adding", "paper", [0])
     assert {run.condition for run in runs} == {"exp(0,2)", "exp(2,4)", "exp(4,6)", "exp(6,8)"}
     for run in runs:
         assert run.condition == f"exp({run.network.period[0]:g},{run.network.period[1]:g})"
@@ -78,7 +75,7 @@ def test_figure_4b_is_four_ranges_of_periods_with_a_fixed_open_ratio():
 
 
 def test_the_study_of_sparsity_has_fixed_ratios_and_prices_at_leak_0():
-    runs = frequency.sparsity("paper", [0])
+    runs = runs_of("sparsity", "paper", [0])
     assert {run.network.ratio_on for run in runs if not run.network.learn_ratio_on} == {0.05, 0.1, 0.2}
     assert all(run.training.openness_cost > 0 for run in runs if run.network.learn_ratio_on)
     assert {run.network.leak for run in runs} == {0.0}
@@ -228,15 +225,15 @@ def test_a_name_is_fit_for_a_file_whatever_its_parts_are():
 @pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_run_is_finished_by_a_record_of_its_settings(name, tmp_path):
-    for run in STUDIES[name].runs("paper", [0]):
+    for run in runs_of(name, "paper", [0]):
         record_with(run, run.settings, tmp_path)
         assert finished(run, tmp_path)
 
 
 @pytest.mark.usefixtures("data_folder")
 def test_the_record_says_where_the_run_belongs():
-    for name, study in STUDIES.items():
-        for run in study.runs("paper", [3]):
+    for name in STUDIES:
+        for run in runs_of(name, "paper", [3]):
             made = describe(run, Trained([Epoch(1, 0.5, 0.5, 1.0, None)], 0), None, None, torch.device("cpu"))
             assert (made.study, made.variant, made.data) == (name, run.variant, run.data)
             assert made.command == f"phased run {name} --scale paper --seeds 4 --only {run.name}"
@@ -249,11 +246,11 @@ def test_the_command_of_a_run_with_an_option_makes_it_again(scale):
     for name, study in STUDIES.items():
         for option, about in study.options.items():
             for value in about.values:
-                for run in study.runs(scale, [0], **{option: value}):
+                for run in runs_of(name, scale, [0], options={option: value}):
                     words = run.command.split()
                     assert words[:3] == ["phased", "run", name]
                     given = dict(zip(words[3::2], words[4::2], strict=True))
-                    options = {key: given[spelled(key)] for key in study.options if spelled(key) in given}
+                    options = {key: given[f"--{key}"] for key in study.options if f"--{key}" in given}
                     (again,) = runs_of(name, given["--scale"], range(int(given["--seeds"])), given["--only"], options)
                     assert again == run
 
@@ -262,16 +259,19 @@ def test_what_json_has_no_number_for_is_null():
     assert finite({"a": [1.0, math.nan], "b": {"c": -math.inf}}) == {"a": [1.0, None], "b": {"c": None}}
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_an_unknown_scale_is_answered_with_those_there_are(name):
-    with pytest.raises(ValueError, match="scale must be one of 'paper', 'quick', got 'huge'"):
-        STUDIES[name].runs("huge", [0])
+def test_a_run_is_varied_in_its_own_fields_and_in_those_of_its_parts():
+    run = USUAL.vary(tag="other", options={"a": "b"}, task=SMALL, network={"units": 7}, training={"rate": 0.5, "seed": 3})
+    parts = {"network": replace(USUAL.network, units=7), "training": replace(USUAL.training, rate=0.5, seed=3)}
+    assert run == replace(USUAL, tag="other", options={"a": "b"}, task=SMALL, **parts)
+    assert USUAL.pick(paper=1, quick=2) == 2
+    with pytest.raises(TypeError, match="unexpected keyword argument 'unit'"):
+        USUAL.vary(network={"unit": 7})
 
 
 @pytest.mark.usefixtures("data_folder")
 def test_every_network_of_every_experiment_can_be_built_and_sees_its_task():
     for name in STUDIES:
-        for run in STUDIES[name].runs("paper", [0]):
+        for run in runs_of(name, "paper", [0]):
             if isinstance(run.task, Placeable):  # of data that is not here; tests of nmnist have a smaller one
                 continue
             small = replace(run, network=replace(run.network, units=3), training=Training())

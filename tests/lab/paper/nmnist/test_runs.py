@@ -17,7 +17,7 @@ from phased.cli.app import app
 from phased.data import BadRecording
 from phased.learn.loop import Training
 from phased_lab.cli.train import bars
-from phased_lab.paper.nmnist import runs
+from phased_lab.paper.nmnist import NMNIST
 from phased_lab.paper.nmnist.network import DigitNetwork
 from phased_lab.paper.nmnist.task import Digits, TestRecordings
 from phased_lab.runs.folder import read
@@ -29,7 +29,7 @@ TINY = Digits(images=(TRAIN, TEST))
 
 
 def test_table_1_is_three_networks_on_all_of_mnist():
-    found = runs.runs("paper", [0])
+    found = runs_of("nmnist", "paper", [0])
     assert [run.network.model for run in found] == ["cnn", "bn-lstm", "phased"]
     for run in found:
         assert (run.training.train, run.training.test, run.training.batch) == (60_000, 10_000, 128)
@@ -119,8 +119,9 @@ def test_real_recordings_for_the_test_alone_are_tested_on(data_folder):
 def tiny_table(data_folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: None) -> None:
     """A quick scale of a fraction of a second."""
     training = Training(epochs=2, batch=8, schedule="one-cycle", average=0.9, smoothing=0.1)
-    table = replace(runs.QUICK, models=("cnn", "bn-lstm", "phased"), task=TINY, training=training)
-    monkeypatch.setitem(runs.TABLES, "quick", replace(table, network=DigitNetwork(units=5), ratios=(0.1, 0.3)))
+    tiny = NMNIST.scales["quick"].vary(task=TINY, network=DigitNetwork(units=5), training=training)
+    monkeypatch.setitem(NMNIST.scales, "quick", tiny)
+    monkeypatch.setattr("phased_lab.paper.nmnist.models", lambda run: ("cnn", "bn-lstm", "phased"))
 
 
 def call(*arguments: object) -> str:
