@@ -366,7 +366,7 @@ def bench_epoch(console: Console, quick: bool) -> dict[str, Any]:
     console.print(rows)
     seconds = {name: asdict(timing) for name, timing in timings.items()}
     where = machine() | (cuda.gpu() if on_gpu else {})
-    return {"machine": where, "rounds": rounds, "recordings": recordings, "batch": epoch.BATCH, "epoch": seconds}
+    return {"machine": where, "rounds": rounds, "recordings": recordings, "batch": epoch.PAPER.training.batch, "epoch": seconds}
 
 
 @same_terms()

@@ -106,7 +106,7 @@ def with_parameters(function: Callable[..., None], more: dict[str, Any]) -> Call
     return function
 
 
-def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[Any, ...]) -> None:
+def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[int, str | None, str]) -> None:
     """Train the runs of a study that have no record yet, and print the results; exits with 1 if one failed."""
     for module in ("lightning", "distributed"):
         need(module, "lab")

@@ -79,10 +79,14 @@ def clock(record: Record) -> Clock:
 
 # The settings of Table 1. The paper gives neither the learning rate nor the number of epochs. 60,000 recordings are few: networks
 # learn them by heart unless every epoch changes them.
-TASK = Digits(shift=1, turn=10.0, stretch=0.1, jitter=4.0)
-NETWORK = DigitNetwork(forget=2.0, dropout=0.2)
-TRAINING = Training(epochs=24, batch=128, rate=5e-3, schedule="one-cycle", average=0.998)
-RUN = Run("nmnist", "simulated", "paper", TASK, NETWORK, TRAINING)
+RUN = Run(
+    "nmnist",
+    "simulated",
+    "paper",
+    Digits(shift=1, turn=10.0, stretch=0.1, jitter=4.0),
+    DigitNetwork(forget=2.0, dropout=0.2),
+    Training(epochs=24, batch=128, rate=5e-3, schedule="one-cycle", average=0.998),
+)
 # A few minutes on two cores: a thirtieth of the recordings.
 FEW = Digits(images=(2000, 500))
 QUICK = RUN.vary(scale="quick", task=FEW, training=Training(epochs=4, batch=16, rate=3e-3, schedule="one-cycle"))
