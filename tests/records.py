@@ -48,7 +48,6 @@ ENDS = {
     ("lipreading", "phased", "low"): (0.85, 18),
 }
 EVENTS = 4100.0  # of a recording
-ADDED_BY_SCHEMA_2 = ("schema", "study", "variant", "data")
 
 
 def made_up(
@@ -167,11 +166,6 @@ def place_of(experiment: str, model: str, settings: dict[str, Any]) -> tuple[str
     words += [f"period {settings['period']}"] if beyond["ranges"] else []
     words += ["peepholes"] if beyond["peepholes"] else []
     return study, ", ".join(filter(None, [*words, normal])), data
-
-
-def older(line: dict[str, Any]) -> dict[str, Any]:
-    """The same as schema 1 had it."""
-    return {key: value for key, value in line.items() if key not in ADDED_BY_SCHEMA_2}
 
 
 def write(folder: Path, *lines: dict[str, Any]) -> Path:

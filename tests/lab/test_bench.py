@@ -14,12 +14,10 @@ from phased.cli.app import app
 from phased.ops.core import MISSING
 from phased.ops.cpu import passes
 from phased_lab.bench import cpu, cuda, epoch, lipreading, measure, nmnist, onnx, stream, tables, tasks
-from phased_lab.paper.adding import runs as adding
-from phased_lab.paper.frequency import runs as frequency
 from phased_lab.paper.frequency.task import Sines
-from phased_lab.paper.superimposed import runs as superimposed
 from phased_lab.report.drawing.speedup import save_speedup
 from phased_lab.runs.network import NetworkConfig
+from phased_lab.runs.sweep import runs_of
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -120,8 +118,8 @@ def test_the_plain_loop_is_the_reference_and_the_others_are_not():
 
 
 def test_what_is_measured_is_what_the_experiments_train():
-    runs = {run.condition: run for run in (*frequency.runs("paper", [0]), *superimposed.runs("paper", [0]))}
-    runs |= {run.condition: run for run in adding.runs("paper", [0])}
+    runs = {run.condition: run for run in runs_of("frequency", "paper", [0])}
+    runs |= {run.condition: run for name in ("superimposed", "adding") for run in runs_of(name, "paper", [0])}
     names = ("standard", "high", "asynchronous", "superimposed", "exp(6,8)")
     for figure, name in zip(tasks.FIGURES, names, strict=True):
         run = runs[name]

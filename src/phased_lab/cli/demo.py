@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 from torch import Tensor
 
 from phased import Stream
@@ -23,13 +22,13 @@ from phased.data.native import encode
 from phased.files import check_output, write_whole
 from phased.layer import PhasedRNN
 from phased_lab import pumps
+from phased_lab.cli.train import bars, print_failed
 from phased_lab.report.html.demo import PAGE, Speed, label, save_page
 from phased_lab.runs import catalogue
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.descriptor import Demo, Events
 from phased_lab.runs.run import Run, trained
 from phased_lab.runs.sweep import Summary, sweep
-from phased_lab.runs.workers import Event
 
 EVENTS = 20_000
 JOBS = 2
@@ -43,9 +42,9 @@ def demo(console: Console, out: Path) -> Summary:
     shown = chosen()
     runs = shown.runs()
     console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
-    summary = train(console, runs, results)
-    for name, reason in summary.failed.items():
-        console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)
+    with bars(console) as show:
+        summary = sweep(runs, results, JOBS, show=show)
+    print_failed(console, summary)
     if summary.failed:
         return summary
     records = [summary.records[run.name] for run in runs]
@@ -70,22 +69,6 @@ def demo(console: Console, out: Path) -> Summary:
     ):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     return summary
-
-
-def train(console: Console, runs: Sequence[Run], results: Path) -> Summary:
-    """Train the networks that have no result yet, two at the same time, with one progress bar."""
-    with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("  training", total=sum(run.training.epochs for run in runs))
-        done = dict.fromkeys((run.name for run in runs), 0)
-
-        def watch(event: Event) -> None:
-            if event.epoch is not None:
-                done[event.run.name] = event.epoch.epoch
-            elif event.state == "skipped":
-                done[event.run.name] = event.run.training.epochs
-            progress.update(bar, completed=sum(done.values()))
-
-        return sweep(runs, results, JOBS, progress=watch)
 
 
 def one() -> Tensor:

@@ -13,7 +13,6 @@ from phased_lab.report import groups as grouping
 from phased_lab.report.groups import groups, learning, main, sections, spread
 from phased_lab.runs import catalogue
 from phased_lab.runs.sweep import runs_of
-from records import older
 from records import records as made
 
 
@@ -109,21 +108,6 @@ def test_records_with_two_values_of_a_new_setting_are_never_averaged_whatever_ol
 def test_settings_that_say_where_a_run_was_made_set_nothing_apart(result):
     (group,) = groups(made(result(device="cpu", seed=0), result(device="cuda", workers=3, seed=1)))
     assert group.label == "Phased LSTM, leak 0.001"
-
-
-def test_older_records_without_a_variant_are_one_group_for_each_setting(result):
-    lines = [result(seed=seed, leak=leak) for seed in range(2) for leak in (0.0, 0.001)]
-    lines += [result(seed=0, leak=0.0, openness_cost=0.1), result(model="lstm")]
-    found = groups(made(*map(older, lines)))
-    assert [group.study for group in found] == ["frequency"] * 4
-    assert [group.label for group in found] == [
-        "Phased LSTM, leak 0, openness cost 0",
-        "Phased LSTM, leak 0, openness cost 0.1",
-        "Phased LSTM, leak 0.001, openness cost 0",
-        "LSTM",
-    ]
-    assert [group.seeds for group in found] == [[0, 1], [0], [0, 1], [0]]
-    assert [group.data for group in found] == [""] * 4
 
 
 @pytest.mark.usefixtures("data_folder")

@@ -13,9 +13,9 @@ def illustrate() -> Illustration:
     from phased.classifier import Classifier
     from phased.pictures.confidence import draw_confidence
     from phased.pictures.style import styled
-    from phased_lab.paper.saccades import compute
+    from phased_lab.paper import saccades
 
-    shown, classifier = compute.run(), Classifier.load()
+    shown, classifier = saccades.run(), Classifier.load()
     answer, moments = classifier.classify(shown.recording), list(classifier.follow(shown.recording))
     with styled():
         figure = draw_confidence(shown.recording, moments, classifier.classes, answer, shown.origin)
