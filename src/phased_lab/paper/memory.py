@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
 from numpy.typing import NDArray
 
 from phased.cost import updates
 from phased.layer import PhasedLSTM
-from phased.pictures.annotate import end_labels
-from phased.pictures.style import INK, UNITS, WIDTH
 from phased_lab.paper.handmade import SATURATED, rows, silence
 from phased_lab.paper.trace import Array, State, cell_states
 from phased_lab.runs.descriptor import Figures, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,12 @@ def phased_from(lstm: torch.nn.LSTM, numbers: Equation11) -> PhasedLSTM:
 
 def draw_memory(decay: Decay) -> Figure:
     """Eq. 11: what is left of a memory over time, in an LSTM and behind three time gates."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
+
+    from phased.pictures.annotate import end_labels
+    from phased.pictures.style import INK, UNITS, WIDTH
+
     numbers = decay.numbers
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.subplots()

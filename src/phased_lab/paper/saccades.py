@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from phased.data.camera import simulate
@@ -17,10 +15,12 @@ from phased.data.mnist import SIDE, read_mnist
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recording import Recording
 from phased.data.saccades import displacement
-from phased.pictures.annotate import caption, panel
-from phased.pictures.style import INK, QUIET, UNITS, WIDTH
 from phased_lab.paper.trace import Array
 from phased_lab.runs.descriptor import Figures, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DIGIT = 8
 END = 315  # ms
@@ -85,11 +85,15 @@ def simulated(image: NDArray[np.uint8]) -> Recording:
 
 
 ENDS = (0, 105, 210, 315)  # ms: the digit rests between the saccades
-BRIGHTER, DARKER = UNITS[0], UNITS[1]
 
 
 def draw_saccades(shown: Shown) -> Figure:
     """The movement, the events summed at each pixel, and the events in space and time."""
+    from matplotlib.figure import Figure
+
+    from phased.pictures.annotate import caption
+    from phased.pictures.style import WIDTH
+
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     grid = figure.add_gridspec(1, 3, width_ratios=(1.0, 1.0, 1.7))
     _movement(figure.add_subplot(grid[0]), shown)
@@ -106,6 +110,9 @@ def draw_saccades(shown: Shown) -> Figure:
 
 def _movement(axes: Axes, shown: Shown) -> None:
     """The digit's path, one colour for each of three saccades, with an arrow in the middle of each."""
+    from phased.pictures.annotate import panel
+    from phased.pictures.style import UNITS
+
     for number, colour in enumerate(UNITS):
         part = slice(ENDS[number], ENDS[number + 1] + 1)
         x, y = shown.path[part].T
@@ -126,6 +133,8 @@ def _movement(axes: Axes, shown: Shown) -> None:
 
 
 def _frame(axes: Axes, shown: Shown) -> None:
+    from phased.pictures.annotate import panel
+
     axes.imshow(shown.frame, cmap="Greys", interpolation="nearest")
     axes.set_xlabel("x (pixels)")
     axes.set_xticks([0, 10, 20, 30])
@@ -135,8 +144,10 @@ def _frame(axes: Axes, shown: Shown) -> None:
 
 def _space_and_time(axes: Any, shown: Shown) -> None:
     """A dot for each event; time runs to the right, and the digit stands upright. `axes` is three-dimensional."""
+    from phased.pictures.style import INK, QUIET, UNITS
+
     events = shown.recording
-    for falls, colour in ((False, BRIGHTER), (True, DARKER)):
+    for falls, colour in ((False, UNITS[0]), (True, UNITS[1])):
         some = events.polarity == falls
         axes.scatter(
             events.time[some] / 1000,

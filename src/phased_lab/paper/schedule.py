@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from phased.gate import TimeGate
 from phased.init import LogUniform
-from phased.pictures.style import WIDTH
 from phased.schedule import schedule as open_events
 from phased_lab.paper.trace import Array
 from phased_lab.runs.descriptor import Figures, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ def run(numbers: Example | None = None) -> OpenEvents:
 
 def draw_schedule(events: OpenEvents) -> Figure:
     """A mark for each open event, darker with more openness; the blank rest is not computed."""
+    from matplotlib.figure import Figure
+
+    from phased.pictures.style import WIDTH
+
     numbers = events.numbers
     figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
     axes = figure.subplots()

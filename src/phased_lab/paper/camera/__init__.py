@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phased_lab.paper.camera import compare, figure
+from phased_lab.paper.camera import compare
 from phased_lab.runs.descriptor import Figures, drawing
 
 
@@ -13,6 +13,8 @@ from phased_lab.runs.descriptor import Figures, drawing
 )
 def camera() -> Figures:
     """Statistics of the recordings, and the events of one at each pixel."""
+    from phased_lab.paper.camera import figure
+
     found = compare.run()
     figures = {"camera": figure.draw_statistics(found), "camera-maps": figure.draw_maps(found)}
     return Figures(figures, figure.finding(found))

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from phased_lab.paper.gate import compute, moving
-from phased_lab.paper.gate.figure import draw_gate
 from phased_lab.runs.descriptor import Drawn, Figures, drawing
 
 
@@ -29,6 +28,8 @@ def animate(folder: Path) -> Drawn:
 )
 def gate() -> Figures:
     """Both halves of Figure 2."""
+    from phased_lab.paper.gate.figure import draw_gate
+
     traces = compute.run()
     changed = (np.diff(traces.ramp.cell, axis=0) != 0).mean()
     found = f"The cells followed the ramp at {changed:.1%} of the steps and did not change at all others."

@@ -123,7 +123,7 @@ def models(run: Run) -> tuple[str, ...]:
 
 LIPREADING = Experiment(
     name="lipreading",
-    number="Figure 6",
+    number="Fig. 6",
     title="Lip reading with two sensors of different rates",
     place=60,
     scales={"paper": RUN, "quick": QUICK},
