@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,25 @@ def unsynchronised() -> Any:
             torch.cuda.set_sync_debug_mode("default")
 
     return raising
+
+
+@pytest.fixture(scope="session")
+def one_worker() -> Iterator[Any]:
+    """A dask client whose cluster is one thread of this process."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, memory_limit=0, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps run in this process, one run after the other on one core, and no process is started."""
+    monkeypatch.setattr("phased_lab.runs.sweep.connected", lambda *_: nullcontext(request.getfixturevalue("one_worker")))
+    monkeypatch.setattr("phased_lab.runs.sweep.cores", lambda: 1)
 
 
 @pytest.fixture

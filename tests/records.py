@@ -90,11 +90,6 @@ def again(line: dict[str, Any], seed: int, epochs: int = 12, end: float | None =
     return made
 
 
-def older(line: dict[str, Any]) -> dict[str, Any]:
-    """The same as schema 1 had it."""
-    return {key: value for key, value in line.items() if key not in ADDED_BY_SCHEMA_2}
-
-
 def write(folder: Path, *lines: dict[str, Any]) -> Path:
     """Each record into a file of its own, as runs do."""
     for line in lines:

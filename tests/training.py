@@ -16,7 +16,6 @@ from phased import PhasedLSTM, updates
 from phased.cost import openness_cost
 from phased.learn.batch import Batch, Samples, Split, generator, padded
 from phased.learn.device import make_fabric
-from phased.learn.loader import Place, ahead
 from phased.learn.loop import Training
 from phased.learn.model import Model, Updates
 from phased.learn.readout import Readout
@@ -36,11 +35,6 @@ def tiny_run(task: Any = SMALL, model: Any = "phased", epochs: int = 3, seed: in
     leak = f"leak{network.get('leak', 1e-3):g}" if model == "phased" else ""
     training = Training(epochs=epochs, train=40, test=16, batch=8, seed=seed)
     return Run("tiny", "asynchronous", "quick", task, NetworkConfig(model=model, units=6, **network), training, tag=leak)
-
-
-def first_batch(seed: int, at: list[Place]) -> torch.Tensor:
-    """The input of a first batch, prefetched by a worker."""
-    return next(ahead(Sines(), seed, at, workers=1)).samples.x
 
 
 @dataclass(frozen=True)

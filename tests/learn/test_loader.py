@@ -2,12 +2,10 @@
 
 import pytest
 import torch
-from joblib import Parallel, delayed
 
 from phased.learn.batch import Batch
 from phased.learn.loader import Batches, Places, ahead, sizes
 from phased_lab.paper.frequency.task import Sines
-from training import first_batch
 
 
 def same(one: Batch, other: Batch) -> bool:
@@ -50,10 +48,3 @@ def test_the_global_random_numbers_are_left_alone():
     before = torch.get_rng_state()
     list(ahead(Sines(), 0, AT))
     assert torch.equal(before, torch.get_rng_state())
-
-
-def test_workers_run_ahead_in_joblibs_processes_too():
-    """torch cannot use the default start method of joblib's processes."""
-    here = [next(ahead(Sines(), seed, AT)).samples.x for seed in (0, 1)]
-    there = Parallel(n_jobs=2, backend="loky")(delayed(first_batch)(seed, AT) for seed in (0, 1))
-    assert all(torch.equal(a, b) for a, b in zip(here, there, strict=True))

@@ -76,7 +76,7 @@ def ahead(task: Task, seed: int, at: Sequence[Place], workers: int = 0) -> Itera
         batches,
         batch_size=None,
         num_workers=workers,
-        # Named explicitly: torch cannot use the default start method of joblib's processes.
+        # Named explicitly: the default start method of a process is that of its parent, which may be another one.
         multiprocessing_context="fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn",
         worker_init_fn=_one_thread,
         generator=torch.Generator(),  # otherwise the loader would draw from the global generator

@@ -19,11 +19,11 @@ from phased.learn.share import shares
 from phased.learn.step import Step
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import compare
+from phased_lab.paper.nmnist import RUN
 from phased_lab.paper.nmnist.network import DigitNetwork
-from phased_lab.paper.nmnist.runs import TABLES
 from phased_lab.paper.nmnist.task import Digits
 
-PAPER = TABLES["paper"]
+PAPER = RUN
 WARM_UP = 20  # batches
 
 
@@ -49,7 +49,7 @@ class Contestant:
 
 def networks() -> dict[str, tuple[DigitNetwork, Digits]]:
     """Return the network of Table 1, with original and changed recordings, and its peers with original recordings."""
-    network, whole = PAPER.unchanged, PAPER.unchanged_task
+    network, whole = DigitNetwork(), Digits()
     return {
         "Phased LSTM": (network, whole),
         "Phased LSTM, recordings changed": (PAPER.network, PAPER.task),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ from phased_lab import pumps
 from phased_lab.bench.measure import compare, same_terms
 from phased_lab.bench.peers import steps, whole
 from phased_lab.bench.stream import pushed, ran
-from phased_lab.cli.train import train
-from phased_lab.paper.saccades.compute import of_rings
+from phased_lab.cli.train import bars, print_failed
+from phased_lab.paper.saccades import of_rings
 from phased_lab.report.html.demo import LABELS, PAGE, save_page
 from phased_lab.runs import catalogue
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.descriptor import Demo, Events
+from phased_lab.runs.progress import Show
 from phased_lab.runs.run import Run, trained
-from phased_lab.runs.sweep import Summary
+from phased_lab.runs.sweep import Summary, sweep
 
 EVENTS = 20_000
 JOBS = 2
@@ -42,7 +44,9 @@ def demo(console: Console, out: Path) -> Summary:
     shown = chosen()
     runs = shown.runs()
     console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
-    summary = train(console, runs, results, JOBS, one=True)
+    with bars(console) as show:
+        summary = sweep(runs, results, JOBS, show=as_one(show, runs))
+    print_failed(console, summary)
     if summary.failed:
         return summary
     records = [summary.records[run.name] for run in runs]
@@ -68,6 +72,18 @@ def demo(console: Console, out: Path) -> Summary:
     ):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     return summary
+
+
+def as_one(show: Show, runs: Sequence[Run]) -> Show:
+    """Show the epochs of all runs as one thing that is being done."""
+    ended, total = {run.name: 0 for run in runs}, sum(run.training.epochs for run in runs)
+
+    def of_all(what: str, done: int, _: int, news: str = "", /) -> None:
+        if what in ended:
+            ended[what] = done
+            show("all epochs", sum(ended.values()), total, news)
+
+    return of_all
 
 
 def chosen() -> Demo:

@@ -1,98 +1,154 @@
-"""The command `phased run`."""
+"""The command `phased run`: a list of the experiments, and a command for each, with the options of its study alone."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
 from phased.cli.options import command, path
-from phased_lab.cli.options import name_first, options_help, parse_options
 from phased_lab.runs import catalogue
-from phased_lab.runs.run import check_scale
+from phased_lab.runs.descriptor import Drawn, Experiment, Study
+from phased_lab.tables import Table
 
-ABOUT = {name: about for experiment in catalogue.experiments().values() for name, about in catalogue.commands(experiment).items()}
-KNOWN = ", ".join(f"'{name}' ({about})" for name, about in ABOUT.items())
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {KNOWN}.", show_default=False)]
-Scale = Annotated[
-    str,
-    typer.Option(
-        "--scale",
-        help="paper, or quick: minutes on two cores. Applies, like the options below, to trained experiments only.",
-    ),
-]
+Scale = Annotated[str, typer.Option("--scale", help="paper, or quick: minutes on two cores.")]
 Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="Number of seeds: 0 to N - 1.")]
+Results = Annotated[Path, path("--out", metavar="DIR", help="The folder of the results.")]
+Pictures = Annotated[Path, path("--out", metavar="DIR", help="The folder to write to.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same time on this machine.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
-Animate = Annotated[bool, typer.Option("--animate", help="Write a moving picture (SVG) instead. 'gate' only.")]
-Into = Annotated[Path | None, path("--out", metavar="DIR", help="The folder to write to: results, or out for pictures.")]
+Animate = Annotated[bool, typer.Option("--animate", help="Write a moving picture (SVG) instead.")]
 
 
-@command(epilog=options_help(), context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def run(
-    context: typer.Context,
-    name: Name,
-    scale: Scale = "paper",
-    seeds: Seeds = 5,
-    out: Into = None,
-    jobs: Jobs = 1,
-    cluster: Cluster = None,
-    device: Device = "auto",
-    only: Only = "*",
-    animate: Animate = False,
-) -> None:
-    """Run an experiment of the paper: draw it, or train the runs that have no result yet."""
-    name, arguments = name_first(name, context.args, ABOUT)
-    if name not in ABOUT:
-        raise typer.BadParameter(f"there is no experiment '{name}'. Choose one of {KNOWN}.", param_hint="NAME")
-    with plain_errors():
-        check_scale(scale)
-    options = parse_options(name, arguments) if arguments else {}
-    if animate and (name not in catalogue.drawn() or catalogue.drawn()[name].animate is None):
-        raise typer.BadParameter(f"'{name}' has no moving picture. Leave out --animate.")
-    if name in catalogue.drawn():
-        draw(name, out or Path("out"), animate)
-        return
-    need("lightning", "lab")
-    if jobs > 1:
-        need("joblib", "lab")
-    if cluster is not None:
-        need("distributed", "lab")
-    from phased_lab.cli.train import train
-    from phased_lab.runs.sweep import runs_of
+class Experiments(TyperGroup):
+    """A command for each study and each drawing."""
 
-    console, folder = Console(), out or Path("results")
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return [*catalogue.drawn(), *catalogue.studies()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; an error with all names if there is none."""
+        if cmd_name in catalogue.studies():
+            return of_study(catalogue.studies()[cmd_name])
+        if cmd_name in catalogue.drawn():
+            return of_drawing(catalogue.drawn()[cmd_name])
+        known = ", ".join(map(repr, self.list_commands(ctx)))
+        raise typer.BadParameter(f"there is no experiment '{cmd_name}'. Choose one of {known}.", param_hint="NAME")
+
+
+app = typer.Typer(cls=Experiments, add_completion=False, pretty_exceptions_show_locals=False)
+
+
+@app.callback(invoke_without_command=True, subcommand_metavar="NAME [OPTIONS]")
+def listed(context: typer.Context) -> None:
+    """Run an experiment of the paper: draw it, or train the runs that have no result yet.
+
+    Without a name, the experiments are listed. `phased run NAME --help` shows the options of one.
+    """
+    if context.invoked_subcommand is None:
+        rows = [
+            (name, experiment.number if name == experiment.name else "", about)
+            for experiment in catalogue.experiments().values()
+            for name, about in catalogue.commands(experiment).items()
+        ]
+        ordered = sorted(rows, key=lambda row: not row[1])  # those of the paper first
+        table = Table(("name", "paper", "what it does"), ordered).to_rich()
+        for column in table.columns:
+            column.justify = "left"
+        Console().print(table)
+
+
+run = typer.main.get_command(app)
+
+
+def of_study(study: Study) -> Any:
+    """The command that trains the runs of a study; its own options follow those of all studies."""
+
+    def train(
+        scale: Scale = "paper",
+        seeds: Seeds = 5,
+        out: Results = Path("results"),
+        jobs: Jobs = 1,
+        cluster: Cluster = None,
+        device: Device = "auto",
+        only: Only = "*",
+        **options: str | None,
+    ) -> None:
+        given = {name: value for name, value in options.items() if value is not None}
+        sweep_study(study, (scale, range(seeds), only, given), out, (jobs, cluster, device))
+
+    own = {
+        name: Annotated[
+            str | None,
+            typer.Option(f"--{name.replace('_', '-')}", metavar="|".join(option.values) or "VALUE", help=option.about),
+        ]
+        for name, option in study.options.items()
+    }
+    return command(name=study.name, help=f"{study.about[0].upper()}{study.about[1:]}.")(with_parameters(train, own))
+
+
+def with_parameters(function: Callable[..., None], more: dict[str, Any]) -> Callable[..., None]:
+    """The function with named parameters, by their annotations, in place of its `**options`; their default is None."""
+    *common, _ = inspect.signature(function, eval_str=True).parameters.values()
+    own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in more.items()]
+    function.__signature__ = inspect.Signature([*common, *own])  # type: ignore[attr-defined]
+    function.__annotations__ = {each.name: each.annotation for each in (*common, *own)}
+    return function
+
+
+def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[int, str | None, str]) -> None:
+    """Train the runs of a study that have no record yet, and print the results; exits with 1 if one failed."""
+    for module in ("lightning", "distributed"):
+        need(module, "lab")
+    from phased_lab.cli.train import bars, print_summary
+    from phased_lab.runs.sweep import runs_of, sweep
+
+    console = Console()
     with plain_errors(RESUMES), plain_warnings(console):
-        prepare = next(each.prepare for each in catalogue.experiments().values() if name in catalogue.commands(each))
-        if prepare is not None:
-            with console.status("preparing data"):
-                prepare(options)
-        runs = runs_of(name, scale, range(seeds), only, options)
-        summary = train(console, runs, writable(folder), jobs, cluster, device)
+        with bars(console) as show:
+            if study.experiment.prepare is not None:
+                study.experiment.prepare(which[-1])
+            summary = sweep(runs_of(study.name, *which), writable(out), *where, show)
+        print_summary(console, summary)
     if summary.failed:
         raise typer.Exit(1)
-    console.print(f"To see the results: phased report --results {folder}", soft_wrap=True, markup=False, highlight=False)
+    console.print(f"To see the results: phased report --results {out}", soft_wrap=True, markup=False, highlight=False)
 
 
-def draw(name: str, out: Path, animate: bool) -> None:
+def of_drawing(experiment: Experiment) -> Any:
+    """The command that draws an experiment without training."""
+
+    about = experiment.about
+
+    def still(out: Pictures = Path("out")) -> None:
+        draw(experiment, experiment.draw, out)
+
+    def moving(out: Pictures = Path("out"), animate: Animate = False) -> None:
+        draw(experiment, experiment.animate if animate else experiment.draw, out)
+
+    return command(name=experiment.name, help=f"{about[0].upper()}{about[1:]}.")(moving if experiment.animate else still)
+
+
+def draw(experiment: Experiment, make: Callable[[Path], Drawn] | None, out: Path) -> None:
     """Compute an experiment without training; print its finding and the files it wrote."""
     need("matplotlib", "lab")
+    assert make is not None
+    console = Console()
     with plain_errors():
         folder = writable(out)
-    console = Console()
-    experiment = catalogue.drawn()[name]
-    make = experiment.animate if animate else experiment.draw
-    assert make is not None
-    with plain_errors(), console.status(f"{name}: computing"):
-        drawn = make(folder)
-    console.print(f"[bold]{name}[/]  {escape(experiment.about)}", highlight=False)
+        with console.status(f"{experiment.name}: computing"):
+            drawn = make(folder)
+    console.print(f"[bold]{experiment.name}[/]  {escape(experiment.about)}", highlight=False)
     console.print(drawn.finding, highlight=False, markup=False)
     for file in drawn.files:
         # Not wrapped, so that the path can be copied.

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from pathlib import Path
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from phased_lab.cli.table import table
-from phased_lab.runs.progress import shown
-from phased_lab.runs.run import Run
-from phased_lab.runs.sweep import Summary, sweep
-from phased_lab.runs.workers import Event
+from phased_lab.runs.progress import Show, shown
+from phased_lab.runs.sweep import Summary
 
 
-def train(
-    console: Console, runs: list[Run], out: Path, jobs: int, cluster: str | None = None, device: str = "auto", one: bool = False
-) -> Summary:
-    """Execute the runs that have no record: a progress bar for all, and unless `one` also bars of active runs and a table."""
+@contextmanager
+def bars(console: Console) -> Iterator[Show]:
+    """A progress bar for each thing that is being done. Within it, the progress of making data is shown too."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -27,41 +25,23 @@ def train(
         TimeRemainingColumn(),
         TextColumn("{task.fields[news]}", markup=False),
     )
+    tasks: dict[str, TaskID] = {}
+    turn = threading.Lock()  # workers' progress comes in a thread of its own
     with Progress(*columns, console=console, transient=True) as progress:
-        whole = progress.add_task("all epochs", total=sum(run.training.epochs for run in runs), news="")
-        bars: dict[str, TaskID] = {}
-        seen: Counter[str] = Counter()  # epochs
 
-        def watch(event: Event) -> None:
-            run = event.run
-            if event.epoch is not None:
-                if run.name not in bars:
-                    bars[run.name] = progress.add_task(run.name, total=run.training.epochs, news="", visible=not one)
-                news = f"loss {event.epoch.loss:.3f}, test {event.epoch.test:.3f}"
-                progress.update(bars[run.name], completed=event.epoch.epoch, news=news)
-                progress.advance(whole, event.epoch.epoch - seen[run.name])
-                seen[run.name] = event.epoch.epoch
-            elif event.state == "skipped":
-                progress.advance(whole, run.training.epochs - seen[run.name])
-            if event.state in {"skipped", "done", "failed"} and run.name in bars:
-                progress.remove_task(bars.pop(run.name))
+        def show(what: str, done: int, total: int, news: str = "", /) -> None:
+            with turn:
+                if what not in tasks:
+                    tasks[what] = progress.add_task(what, total=total, news="")
+                progress.update(tasks[what], completed=done, news=news)
+                if done >= total:
+                    progress.remove_task(tasks.pop(what))
 
-        loading: dict[str, TaskID] = {}
-
-        def show_loading(what: str, done: int, total: int) -> None:
-            if what not in loading:
-                loading[what] = progress.add_task(what, total=total, news="")
-            progress.update(loading[what], completed=done)
-            if done >= total:
-                progress.remove_task(loading.pop(what))
-
-        with shown(show_loading):
-            summary = sweep(runs, out, jobs, cluster, device, watch)
-    (failures if one else show)(console, summary)
-    return summary
+        with shown(show):
+            yield show
 
 
-def show(console: Console, summary: Summary) -> None:
+def print_summary(console: Console, summary: Summary) -> None:
     """Print the results, and the runs that failed."""
     rows = table("", "run", "test", "updates", "seconds")
     for run in (*summary.skipped, *summary.done):
@@ -71,10 +51,10 @@ def show(console: Console, summary: Summary) -> None:
     console.print(rows)
     if summary.skipped:
         console.print(f"Finished before, not run again: {len(summary.skipped)}.", highlight=False)
-    failures(console, summary)
+    print_failed(console, summary)
 
 
-def failures(console: Console, summary: Summary) -> None:
+def print_failed(console: Console, summary: Summary) -> None:
     """Print the runs that failed."""
     for name, reason in summary.failed.items():
         console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)

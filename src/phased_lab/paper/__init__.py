@@ -1,4 +1,5 @@
-"""The experiments: one folder for each figure, table or claim of the paper, and for each question beyond it.
+"""The experiments: a file or a folder for each figure, table or claim of the paper, and for each question beyond it.
 
-The descriptor of an experiment is EXPERIMENT in the folder's `__init__.py`; see `phased_lab.runs.descriptor`.
+Every `phased_lab.runs.descriptor.Experiment` in one of these modules is an experiment; its studies are functions that take a run
+and yield changed copies, `@EXPERIMENT.study`. What is only drawn is one function, `@drawing`.
 """

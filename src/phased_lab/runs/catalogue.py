@@ -1,8 +1,7 @@
-"""The list of experiments: each folder of `phased_lab.paper` with an EXPERIMENT. Adding a folder adds an experiment."""
+"""The list of experiments: those in the modules of `phased_lab.paper`. Adding a file or a folder adds its experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -10,53 +9,14 @@ from pkgutil import iter_modules
 from phased_lab.runs.descriptor import PHASED, Experiment, Study
 
 PLACE = "phased_lab.paper"
-COMMAND_OPTIONS = {"animate", "scale", "seeds", "out", "jobs", "cluster", "device", "only", "help"}  # of `phased run` itself
 
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """All descriptors by name, ordered by `place`."""
-    package = import_module(PLACE)
-    found = [
-        import_module(f"{PLACE}.{module.name}").EXPERIMENT
-        for module in iter_modules(package.__path__)
-        if module.ispkg and hasattr(import_module(f"{PLACE}.{module.name}"), "EXPERIMENT")
-    ]
-    for experiment in found:
-        check_descriptor(experiment)
-    names = [name for experiment in found for name in {experiment.name, *commands(experiment)}]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"names of experiments and studies must be different from each other, got {', '.join(twice)} twice.")
+    """All experiments by name, ordered by `place`."""
+    modules = [import_module(f"{PLACE}.{module.name}") for module in iter_modules(import_module(PLACE).__path__)]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Experiment)]
     return {experiment.name: experiment for experiment in sorted(found, key=lambda one: (one.place, one.name))}
-
-
-def check_descriptor(experiment: Experiment) -> None:
-    """A ValueError for a descriptor that could not be run or shown."""
-    problem = next(problems(experiment), None)
-    if problem is not None:
-        raise ValueError(f"the descriptor of the experiment '{experiment.name}' is wrong: {problem}.")
-
-
-def problems(experiment: Experiment) -> Iterator[str]:
-    """What is wrong with a descriptor."""
-    if bool(experiment.studies) == (experiment.draw is not None):
-        yield "it must have studies, which are trained, or `draw`, and not both"
-    studies = {study.name for study in experiment.studies}
-    named = {*experiment.updates_of, *(row.study for row in experiment.table if row.study)}
-    for name in sorted(named - studies):
-        yield f"it names a study '{name}' that it does not have"
-    for model, condition in experiment.claims:
-        if (model, condition) not in [(kind.name, each) for kind in experiment.models for each in experiment.conditions]:
-            yield f"it has a claim for '{model}' under '{condition}', which it does not list"
-    kinds = {kind.name for kind in experiment.models}
-    for name in sorted({name for row in experiment.table for name in row.paper} - kinds):
-        yield f"its table has a number for '{name}', a network that it does not list"
-    for name in sorted({row.condition for row in experiment.table if row.condition} - experiment.conditions.keys()):
-        yield f"its table has a row for the condition '{name}', which it does not list"
-    for option in {option for study in experiment.studies for option in study.options}:
-        if not option.isidentifier() or option in COMMAND_OPTIONS:
-            yield f"options must be Python names other than those of `phased run`, got '{option}'"
 
 
 def experiment(name: str) -> Experiment:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from phased import check
 
 if TYPE_CHECKING:
     from phased_lab.runs.record import Record
@@ -20,7 +18,6 @@ Array = NDArray[np.float64]
 Metric = Literal["accuracy", "error"]
 Quantity = Literal["metric", "whole", "updates"]
 ChartName = Literal["bars", "loss", "learning", "updates", "gates"]
-CHARTS: tuple[str, ...] = get_args(ChartName)
 SEEDS = 5  # behind each bar and curve of the paper's synthetic tasks
 
 
@@ -119,23 +116,44 @@ class Option:
     values: tuple[str, ...] = ()
 
 
+Chosen = Callable[["Run", Mapping[str, str]], "Run"]
+Runs = Callable[["Run"], Iterable["Run"]]
+
+
 @dataclass(frozen=True)
 class Study:
     """A set of runs that answers one question: `phased run <name>`.
 
-    `runs(scale, seeds, **options)` lists the runs. The study with the name of its experiment is the paper's figure.
+    `runs` takes the base run of a scale, with a seed, and yields changed copies of it. The study with the name of its experiment
+    is the paper's figure.
     """
 
     name: str
     about: str
-    runs: Callable[..., list[Run]]
-    options: Mapping[str, Option] = field(default_factory=dict)
+    runs: Runs
+    experiment: Experiment
+
+    @property
+    def options(self) -> Mapping[str, Option]:
+        """Its options."""
+        return self.experiment.options
+
+    def base(self, scale: str, options: Mapping[str, str]) -> Run:
+        """The run of a scale from which all others are made."""
+        return self.experiment.choose(self.experiment.scales[scale].vary(study=self.name, scale=scale), options)
 
 
 class Drawn(NamedTuple):
     """The files written by an experiment without training, and its finding in one sentence."""
 
     files: list[Path]
+    finding: str
+
+
+class Figures(NamedTuple):
+    """What an experiment without training draws: matplotlib figures by the names of their files, and its finding."""
+
+    figures: Mapping[str, Any]
     finding: str
 
 
@@ -175,7 +193,10 @@ class Experiment:
     number: str = ""  # of the figure or equation in the paper, "Fig. 3"; "" beyond the paper
     place: int = 100  # its order on the page and in lists, ascending
     about: str = ""  # a line for `phased run --help`; not used if there are studies
-    studies: Sequence[Study] = ()
+    scales: dict[str, Run] = field(default_factory=dict)  # the run from which the studies make theirs, by scale
+    options: Mapping[str, Option] = field(default_factory=dict)  # of the studies
+    choose: Chosen = lambda run, options: run  # the run of a scale with these options
+    studies: list[Study] = field(default_factory=list)  # in the order of their definition; see `study`
     draw: Callable[[Path], Drawn] | None = None
     animate: Callable[[Path], Drawn] | None = None  # a moving picture
     demo: Demo | None = None
@@ -206,14 +227,14 @@ class Experiment:
     clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
     units: Callable[[Record], slice] = every_unit  # in figures of gates: not those that are open at every sample
 
-    def __post_init__(self) -> None:
-        check.choice("metric", self.metric, ("accuracy", "error"))
-        for chart in self.charts:
-            check.choice("charts", chart, CHARTS)
-        if self.metric == "error" and {"bars", "updates"} & set(self.charts):
-            raise ValueError(f"charts of an error must be 'learning' and 'gates', got {', '.join(self.charts)}.")
-        if self.metric == "accuracy" and not 0 <= (self.chance or 0.0) <= 1:
-            raise ValueError(f"chance must be from 0 to 1, a part of one, got {self.chance:g}.")
+    def study(self, about: str) -> Callable[[Runs], Runs]:
+        """Make a study of this experiment of a function, with its name: `nmnist_real` is `phased run nmnist-real`."""
+
+        def add(runs: Runs) -> Runs:
+            self.studies.append(Study(runs.__name__.replace("_", "-"), about, runs, self))
+            return runs
+
+        return add
 
     @property
     def heading(self) -> str:
@@ -238,3 +259,20 @@ class Experiment:
         if not (self.number and self.studies):
             return []
         return [(kind.name, condition) for condition in self.conditions if condition not in self.beyond for kind in self.models]
+
+
+def drawing(title: str, **descriptor: Any) -> Callable[[Callable[[], Figures]], Experiment]:
+    """Make an experiment without training of the function that draws it, with its name; further arguments as of `Experiment`."""
+
+    def make(function: Callable[[], Figures]) -> Experiment:
+        def draw(folder: Path) -> Drawn:
+            from phased.pictures.save import save
+            from phased.pictures.style import styled
+
+            with styled():
+                figures, finding = function()
+                return Drawn([file for name, figure in figures.items() for file in save(figure, folder, name)], finding)
+
+        return Experiment(function.__name__, title, draw=draw, **descriptor)
+
+    return make

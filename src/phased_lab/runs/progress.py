@@ -1,20 +1,33 @@
-"""Progress of work on data that takes long, for a command that is far from the function which does it."""
+"""Progress of long work, such as training and making data, for a command that is far from the function which does it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
 from phased.data.index import Progress
 
-Show = Callable[[str, int, int], None]
+
+class Show(Protocol):
+    """Called with what is being done, how much of it is done, how much there is, and news of it in words."""
+
+    def __call__(self, what: str, done: int, total: int, news: str = "", /) -> None:
+        """Show it."""
+        ...
+
+
+def nothing(what: str, done: int, total: int, news: str = "", /) -> None:
+    """Show nothing."""
+
+
 _SHOW: ContextVar[Show | None] = ContextVar("show", default=None)
 
 
 @contextmanager
 def shown(show: Show) -> Iterator[None]:
-    """Within it, `show` is called with what is being done, how much of it is done, and how much there is."""
+    """Within it, `show` is called with the progress of what is done."""
     before = _SHOW.set(show)
     try:
         yield

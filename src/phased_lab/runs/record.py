@@ -11,21 +11,16 @@ from typing import Any, NamedTuple, TypeVar
 from phased.learn.store import Epoch, Score
 
 SCHEMA = 3
-"""The version of the format of records. Schema 1 has no study, variant, data and schema. Every older schema can be read."""
+"""The version of the format of records. Schema 2 can be read too."""
 
 WITHOUT_EVALUATIONS = 2
 """The schema of records without evaluations, which a version of phased that knows only schema 2 can read too."""
 
 LAST = 5  # a result is the mean over this many epochs: one test has 500 sequences, which gives an accuracy to half a percent only
 
-MADE = ("schema", "wall", "curve", "evaluations", "before", "after")  # fields that are not in JSON as they are in a record
 NAN = float("nan")
 EXACT = ("epoch", "sequences", "updates")  # numbers of epochs and scores that are read as they are
 T = TypeVar("T", Epoch, Score)
-
-
-class Malformed(ValueError):
-    """A line is not a record; the message says why."""
 
 
 class Gates(NamedTuple):
@@ -60,7 +55,7 @@ class Record:
     command: str
     before: Gates | None = None  # before training
     after: Gates | None = None  # after training
-    study: str = ""  # "" (schema 1) becomes the name of the experiment
+    study: str = ""  # "" becomes the name of the experiment
     variant: str = ""
     data: str = ""
     evaluations: Mapping[str, Score] = field(default_factory=dict)  # further tests of the trained network, by name
@@ -118,31 +113,23 @@ def known(point: Epoch | Score) -> dict[str, Any]:
 
 
 def parse(line: bytes | str) -> Record:
-    """Return the record in a line of JSON. Raises `Malformed` if it is none. Missing keys get their defaults."""
-    try:
-        found = json.loads(line)
-        if not isinstance(found, dict):
-            raise Malformed(f"it has {type(found).__name__}, expected an object")
-        schema = found.get("schema", 1)
-        if schema > SCHEMA:
-            raise Malformed(f"'schema' must be at most {SCHEMA}, got {schema}: it was written by a newer version. Upgrade phased")
-        plain = {each.name: found[each.name] for each in fields(Record) if each.name in found and each.name not in MADE}
-        before, after = _gates(found.get("gates"))
-        return Record(
-            **plain | {"schema": schema, "wall": _number(found["wall"])},
-            curve=tuple(_point(Epoch, point) for point in found["curve"]),
-            evaluations={name: _point(Score, score) for name, score in found.get("evaluations", {}).items()},
-            before=before,
-            after=after,
-        )
-    except Malformed:
-        raise
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Malformed("it is cut off or not JSON") from error
-    except KeyError as error:
-        raise Malformed(f"it has no {error}") from error
-    except (TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise Malformed(f"it is not a record ({error})") from error
+    """Return the record in a line of JSON. Unknown keys are ignored, and missing ones have their defaults.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: the line is no record.
+    """
+    found = json.loads(line)
+    if found["schema"] > SCHEMA:
+        raise ValueError(f"schema must be at most {SCHEMA}, got {found['schema']} of a newer version. Upgrade phased.")
+    before, after = _gates(found.get("gates"))
+    found |= {
+        "wall": _number(found["wall"]),
+        "curve": tuple(_point(Epoch, point) for point in found["curve"]),
+        "evaluations": {name: _point(Score, score) for name, score in found.get("evaluations", {}).items()},
+        "before": before,
+        "after": after,
+    }
+    return Record(**{each.name: found[each.name] for each in fields(Record) if each.name in found})
 
 
 def flat(settings: Any, prefix: str = "") -> dict[str, Any]:

@@ -7,13 +7,11 @@ import platform
 import re
 import shlex
 import time
-from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import torch
-from torch import Tensor
 
 import phased
 from phased import check, files
@@ -24,14 +22,15 @@ from phased.learn.loop import Progress, Trained, Training, fit
 from phased.learn.model import Model
 from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.machine import device_name, processor
-from phased_lab.runs.record import Gates, Malformed, Record, flat, parse
-from phased_lab.runs.taught import student_of
+from phased_lab.runs.record import Gates, Record, flat
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 Scale = Literal["paper", "quick"]
 SCALES: tuple[str, ...] = get_args(Scale)
+PARTS = ("task", "network", "training")
+T = TypeVar("T")
 
 
 class Configuration(Protocol):
@@ -67,7 +66,6 @@ class Run:
     condition_tag: str = ""  # the condition in file names, if it should differ from the condition
     data: str = ""
     options: dict[str, str] = field(default_factory=dict, hash=False)  # of `phased run`, to repeat the run
-    start: Run | None = None  # the run whose trained network this one begins with, in the same folder of results
 
     @property
     def name(self) -> str:
@@ -80,9 +78,7 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the run, as they are written to its record."""
-        # Without the seed, which is that of this run.
-        start = {} if self.start is None else {"start": self.start.name.replace(f"-seed{self.start.training.seed}", "")}
-        return settings_of(self.network, self.training, self.task) | start
+        return settings_of(self.network, self.training, self.task)
 
     @property
     def default_settings(self) -> dict[str, Any]:
@@ -96,6 +92,15 @@ class Run:
         options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in self.options.items())
         seeds = f"--seeds {self.training.seed + 1}"
         return f"phased run {self.study or self.experiment}{options} --scale {self.scale} {seeds} --only {self.name}"
+
+    def vary(self, **changes: Any) -> Run:
+        """The run with other settings: a dict for fields of task, network or training, a value for any field of its own."""
+        parts = {name for name in PARTS if isinstance(changes.get(name), dict)}
+        return replace(self, **changes | {name: replace(getattr(self, name), **changes[name]) for name in parts})
+
+    def pick(self, **by_scale: T) -> T:
+        """The value of its scale: `run.pick(paper=(1e-3, 0.0), quick=(0.0,))`."""
+        return by_scale[self.scale]
 
     def file(self, out: Path) -> Path:
         """The file with the run's record."""
@@ -152,8 +157,6 @@ def execute(
     """
     fabric = fabric or make_fabric(device)
     model = run.build()
-    if run.start is not None:  # also to resume: a checkpoint is recognised by the gates that the run began with
-        model.load_state_dict(student_of(trained_state(run.start, out)))
     before = gates(model)
     workers = int(fabric.device.type == "cuda") if workers is None else workers
     trained = fit(
@@ -219,29 +222,6 @@ def write(path: Path, record: Record) -> None:
     files.write_whole(path, record.line().encode())
 
 
-def read(path: Path) -> Record | None:
-    """The record in a file; None if there is no such file, NoRecord if its content is not a record."""
-    try:
-        return parse(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, Malformed) as error:
-        raise NoRecord(f"'{path}' should hold the result of a run, but does not: {error}. {CURE}") from error
-
-
-class NoRecord(ValueError):
-    """The file in the place of a record is not one."""
-
-
-def finished(run: Run, out: Path) -> Record | None:
-    """The record of a run, or None; a ValueError if its settings are others, NoRecord if its file is not a record."""
-    path = run.file(out)
-    record = read(path)
-    if record is not None:
-        compare(run, record, path)
-    return record
-
-
 def compare(run: Run, record: Record, path: Path) -> None:
     """A ValueError if the record is of another run of this name.
 
@@ -249,9 +229,8 @@ def compare(run: Run, record: Record, path: Path) -> None:
     """
     there = flat(filled(record.settings, run.default_settings))
     differences = {name: (there.get(name), here) for name, here in flat(run.settings).items() if there.get(name) != here}
-    if record.schema > 1:
-        places = {"study": (record.study, run.study or run.experiment), "variant": (record.variant, run.variant)}
-        differences |= {name: pair for name, pair in places.items() if pair[0] != pair[1]}
+    places = {"study": (record.study, run.study or run.experiment), "variant": (record.variant, run.variant)}
+    differences |= {name: pair for name, pair in places.items() if pair[0] != pair[1]}
     for name, (other, here) in differences.items():
         differs = f"{name} is {other!r} there, {here!r} here"
         raise ValueError(f"'{path}' has the result of '{run.name}' with other settings: {differs}. {CURE}")
@@ -271,36 +250,13 @@ CURE = "Choose another folder, or move it away to run it again."
 
 def trained(run: Run, out: Path) -> Model:
     """The network of a run from its last checkpoint, in eval mode."""
-    model = run.build()
-    model.load_state_dict(checkpoint_of(run, out)["model"])
-    return model.eval()
-
-
-def checkpoint_of(run: Run, out: Path) -> Mapping[str, Any]:
-    """The last checkpoint of a run."""
     state = load_checkpoint(run.folder(out) / CHECKPOINT)
     if state is None or "model" not in state:
         cure = f"Run it first: {run.command} --out {shlex.quote(str(out))}"
         raise FileNotFoundError(f"there is no checkpoint of '{run.name}' in '{out}'. {cure}")
-    return state
-
-
-def trained_state(run: Run, out: Path) -> Mapping[str, Tensor]:
-    """The state_dict of a run's network after its last epoch; a ValueError if it has not come so far, or had other settings."""
-    state = checkpoint_of(run, out)
-    done, of = len(state["curve"]), run.training.epochs
-    if done < of:
-        raise ValueError(
-            f"the checkpoint of '{run.name}' must be that of a finished run, got epoch {done} of {of}. Finish it first."
-        )
-    there = state["identity"]
-    for name, here in {"task": repr(run.task), **asdict(run.training)}.items():
-        if there.get(name, here) != here:
-            raise ValueError(
-                f"'{run.name}' must have the settings of this version: {name} is {there[name]!r} there, {here!r} here."
-            )
-    found: Mapping[str, Tensor] = state["model"]
-    return found
+    model = run.build()
+    model.load_state_dict(state["model"])
+    return model.eval()
 
 
 def check_scale(scale: str) -> None:

@@ -1,26 +1,40 @@
-"""Sweeps: many runs, on the cores of this machine by joblib or on a dask cluster. Finished runs are skipped."""
+"""Sweeps: runs without a record are executed by the workers of a dask cluster, by default one of this machine."""
 
 from __future__ import annotations
 
+import logging
+import threading
+import traceback
+import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from filelock import FileLock
 
 from phased import check, files
 from phased.learn.device import check_device
+from phased.learn.store import Epoch
 from phased.machine import cores
 from phased_lab.runs import catalogue
 from phased_lab.runs.folder import Reading, read_file
+from phased_lab.runs.progress import Show, nothing, shown
 from phased_lab.runs.record import Record
-from phased_lab.runs.run import SCALES, NoRecord, Run, compare, finished, write
-from phased_lab.runs.watch import watching
-from phased_lab.runs.workers import Event, Watch, Worker, carry_out, clear_mark
+from phased_lab.runs.run import SCALES, Run, compare, execute, write
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 MOST_SEEDS, LISTED = 10_000, 100
+ERROR, LOCK = "error.txt", "lock"
+# torch's number of threads and random state are per process, so a worker with several threads executes one run at a time.
+ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass
@@ -61,12 +75,21 @@ def runs_of(
             raise ValueError(f"'{name}' must be run without the option '{option}', which it does not support. {others}")
         if study.options[option].values:
             check.choice(option, value, study.options[option].values)
-    runs = study.runs(scale, numbers, **(options or {}))
+    base = study.base(scale, options or {})
+    runs = [run for seed in numbers for run in study.runs(base.vary(training={"seed": seed}))]
     chosen = [run for run in runs if fnmatch(run.name, only)]
     if not chosen:
         names = [run.name for run in runs[:LISTED]] + ["..."] * (len(runs) > LISTED)
         raise ValueError(f"only must match a run, got {only!r}. The runs are {', '.join(names)}.")
     return chosen
+
+
+class Order(NamedTuple):
+    """How a worker executes runs: the folder of the results, the device, and the number of threads, None for torch's own."""
+
+    out: Path
+    device: str
+    threads: int | None
 
 
 def sweep(
@@ -75,13 +98,21 @@ def sweep(
     jobs: int = 1,
     cluster: str | None = None,
     device: str = "auto",
-    progress: Watch | None = None,
+    show: Show = nothing,
 ) -> Summary:
-    """Run what has no record yet: `jobs` runs at a time on this machine, or on the dask cluster at this address.
+    """Run what has no record yet: `jobs` runs at a time on this machine, or one on each worker of a dask cluster.
 
-    A run that fails writes a traceback beside its checkpoint, and the other runs continue. A run also fails if its record's file
-    has other content, which is not changed. Runs that another sweep is executing come last, and are run only if they have no
-    record when that sweep ends. No run starts if the folder cannot be written to or has records with other settings.
+    A run that fails writes a traceback beside its checkpoint, and the other runs continue, also if its process is killed. A run
+    that another sweep is executing in this folder is waited for. No run starts if the folder cannot be written to or has records
+    with other settings.
+
+    Args:
+        runs: with different names.
+        out: the folder of the results.
+        jobs: processes on this machine; each has its share of the cores, and a GPU of its own if there are as many.
+        cluster: the address of a dask scheduler, instead.
+        device: "auto", "cpu", "cuda" or "cuda:1".
+        show: called with what is being done, how much of it is done, how much there is, and news of it in words.
     """
     check.size("jobs", jobs)
     if cluster is None:
@@ -89,66 +120,140 @@ def sweep(
     names = Counter(run.name for run in runs)
     if twice := [name for name, count in names.items() if count > 1]:
         raise ValueError(f"the names of runs must be different from each other, got {', '.join(twice)} twice. Use other tags.")
-    report = progress or (lambda event: None)
     for place in {run.file(out).parent for run in runs}:
         files.writable(place)
-    summary = Summary()
-    waiting: list[Run] = []
-    gathered = gathered_records(runs, out)
-    for run in runs:
-        try:
-            record = gathered.get(run.name) or finished(run, out)
-            (waiting if record is None else summary.skipped).append(run)
-            if record is not None:
-                summary.records[run.name] = record
-        except NoRecord as error:
-            summary.failed[run.name] = str(error)
-            report(Event(run, "failed", message=str(error)))
-    for run in summary.skipped:
-        report(Event(run, "skipped"))
-    for run in waiting:
-        clear_mark(run, out)  # of an earlier sweep, which must not be mistaken for one of this sweep
-    if not waiting:
-        return summary
-    here = jobs == 1 and cluster is None
-    threads = max(1, cores() // jobs) if jobs > 1 and not cluster else None
-    worker = Worker(out.resolve(), device, threads, watch=report if here else None)
-    news = nullcontext(report) if here else watching(waiting, out, report)
-    with news as report_end, closing(carry_out(waiting, worker, jobs, cluster)) as ends:
-        for run, state, record, reason in ends:
-            if state == "failed":
-                summary.failed[run.name] = reason
-            elif state == "skipped":
-                summary.skipped.append(run)
-            elif state == "done":
-                if record is not None and not run.file(out).exists():  # the worker does not share this folder
-                    write(run.file(out), record)
-                summary.done.append(run)
-            if record is not None:
-                summary.records[run.name] = record
-            report_end(Event(run, state, message=reason))
+    records = recorded(runs, out)
+    summary = Summary(skipped=[run for run in runs if run.name in records], records=records)
+    waiting = [run for run in runs if run.name not in records]
+    if waiting:
+        jobs = min(jobs, len(waiting))
+        # On another cluster the scheduler divides the runs, also among workers that come later.
+        at_once, threads = (len(waiting), None) if cluster else (jobs, max(1, cores() // jobs))
+        order = Order(out.resolve(), device, threads)
+        with connected(cluster, jobs) as client:
+            for number, (run, end) in enumerate(ends(client, waiting, order, at_once, show), len(records) + 1):
+                if isinstance(end, str):
+                    summary.failed[run.name] = end
+                else:
+                    if not run.file(out).exists():  # the worker does not share this folder
+                        write(run.file(out), end)
+                    summary.done.append(run)
+                    summary.records[run.name] = end
+                show(run.name, run.training.epochs, run.training.epochs, "")
+                show("all runs", number, len(runs), "")
     return summary
 
 
-def gathered_records(runs: Sequence[Run], out: Path) -> dict[str, Record]:
-    """The records of these runs in the files of their studies, by name; a ValueError if one has other settings."""
+def recorded(runs: Sequence[Run], out: Path) -> dict[str, Record]:
+    """The records of runs in their own files and in those of their studies, by name; a ValueError if one has other settings."""
     found: dict[str, Record] = {}
+    others: dict[str, ValueError] = {}
     wanted = {run.name: run for run in runs}
-    for path in {run.study_file(out) for run in runs}:
-        if not path.exists():
-            continue
+    for path in sorted({path for run in runs for path in (run.file(out), run.study_file(out)) if path.exists()}):
         reading = Reading([], [])
         read_file(path, reading)
-        others: dict[str, ValueError] = {}
         for record in reading.records:
             run = wanted.get(record.name)
-            if run is None or record.scale != run.scale:
-                continue
-            try:
-                compare(run, record, path)
-                found[record.name] = record
-            except ValueError as error:  # another record of the same name may have the right settings
-                others[record.name] = error
-        for name in others.keys() - found.keys():
-            raise others[name]
+            if run is not None and record.scale == run.scale:
+                try:
+                    compare(run, record, path)
+                    found[record.name] = record
+                except ValueError as error:  # another record of the same name may have the right settings
+                    others[record.name] = error
+    for name in others.keys() - found.keys():
+        raise others[name]
     return found
+
+
+@contextmanager
+def connected(address: str | None, jobs: int) -> Iterator[Client]:
+    """A client of the cluster at this address, or of one of this machine with as many processes as there are jobs."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    # A run is not repeated after its process was killed: it may have been the run. Loaders of batches are processes of workers.
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": False}
+    if address is not None:
+        try:
+            client = Client(address, timeout="20s")
+        except (OSError, ValueError) as error:
+            raise OSError(f"cannot reach a dask scheduler at '{address}': {error}. Start one with: dask scheduler") from error
+        with client:
+            yield client
+        return
+    quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
+    with (
+        dask.config.set(settings),
+        LocalCluster(n_workers=jobs, threads_per_worker=1, memory_limit=0, **quiet) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def ends(client: Client, runs: Sequence[Run], order: Order, at_once: int, show: Show) -> Iterator[tuple[Run, Record | str]]:
+    """Runs and their outcomes as they end. As many are submitted as there are workers, so that a killed one costs one run."""
+    from distributed import KilledWorker, as_completed
+
+    topic, left = f"phased-{uuid.uuid4()}", iter(runs)
+    client.subscribe_topic(topic, lambda event: show(*event[1]))
+    started = {}
+    done = as_completed()
+
+    def start() -> None:
+        run = next(left, None)
+        if run is not None:
+            future = client.submit(work, run, order, topic, pure=False)
+            started[future.key] = run
+            done.add(future)
+
+    for _ in range(at_once):
+        start()
+    for future in done:
+        lost = future.exception()
+        reason = "its process was killed" if isinstance(lost, KilledWorker) else f"{type(lost).__name__}: {lost}"
+        yield started[future.key], future.result() if lost is None else reason
+        start()
+    client.unsubscribe_topic(topic)
+
+
+def work(run: Run, order: Order, topic: str) -> Record | str:
+    """Execute a run on a worker, which reports progress under the topic; an error of the run is returned in words."""
+    from distributed import get_worker
+
+    worker, folder = get_worker(), run.folder(order.out)
+
+    def show(what: str, done: int, total: int, news: str = "") -> None:
+        worker.log_event(topic, (what, done, total, news))
+
+    def epoch(end: Epoch) -> None:
+        show(run.name, end.epoch, run.training.epochs, f"loss {end.loss:.3f}, test {end.test:.3f}")
+
+    with ONE_AT_A_TIME:
+        try:
+            with FileLock(files.writable(folder) / LOCK), shown(show):
+                record = recorded([run], order.out).get(run.name)  # if another sweep has finished it since this one started
+                if record is None:
+                    (folder / ERROR).unlink(missing_ok=True)
+                    if order.threads is not None:
+                        torch.set_num_threads(order.threads)
+                    record = execute(run, order.out, gpu_of(order.device, worker.name), epoch)
+            return record
+        except Exception as error:  # an error of any kind must not stop other runs
+            return report(folder, error)
+
+
+def report(folder: Path, error: Exception) -> str:
+    """Write the traceback of an error into the folder of its run, and return the error in words."""
+    words = f"{type(error).__name__}: {error}"
+    try:
+        files.write_whole(folder / ERROR, traceback.format_exc().encode())
+    except OSError:
+        return words
+    return f"{words} (traceback in '{folder / ERROR}')"
+
+
+def gpu_of(device: str, worker: object) -> str:
+    """The device of a worker: those of this machine are numbered and have a GPU each; others see the GPUs they were given."""
+    if device in {"auto", "cuda"} and isinstance(worker, int) and torch.cuda.is_available():
+        return f"cuda:{worker % torch.cuda.device_count()}"
+    return device

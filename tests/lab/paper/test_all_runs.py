@@ -45,7 +45,17 @@ def choices(name: str, recordings: Path) -> list[dict[str, str]]:
 
 def described(run: Run) -> str:
     """A line of the golden file."""
-    parts = run.experiment, run.study, run.condition, run.scale, run.network.model, run.variant, run.tag, run.data, run.settings
+    parts = (
+        run.experiment,
+        run.study or run.experiment,
+        run.condition,
+        run.scale,
+        run.network.model,
+        run.variant,
+        run.tag,
+        run.data,
+        run.settings,
+    )
     text = json.dumps((*parts, run.options, run.command), sort_keys=True)
     return f"{run.name} {sha256(text.encode()).hexdigest()[:16]}"
 

@@ -11,7 +11,7 @@ from digits import few_recordings
 from phased.data.camera import simulate
 from phased.data.recordings import Recording, Recordings
 from phased.data.saccades import EVERY, X, Y
-from phased_lab.paper.camera import EXPERIMENT, calibrate, compare, data
+from phased_lab.paper.camera import calibrate, camera, compare, data
 from phased_lab.paper.camera.compare import Comparison, Statistics
 
 mpl.use("agg")
@@ -79,7 +79,7 @@ def test_a_second_simulation_correlates_more_than_one_of_other_digits(bars):
 
 
 def test_the_experiment_draws_its_figures_with_the_numbers_it_found(data_folder, tmp_path):
-    drawn = EXPERIMENT.draw(tmp_path)
+    drawn = camera.draw(tmp_path)
     assert {file.name for file in drawn.files} == {
         f"{name}.{form}" for name in ("camera", "camera-maps") for form in ("png", "svg")
     }
@@ -103,7 +103,7 @@ def test_pairs_are_recordings_with_their_own_images_and_at_most_as_many_as_asked
 def test_without_real_recordings_the_error_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASED_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"expected N-MNIST.* got none of them. Download"):
-        EXPERIMENT.draw(tmp_path)
+        camera.draw(tmp_path)
     monkeypatch.setattr(sys, "argv", ["calibrate"])
     with pytest.raises(SystemExit) as ended:
         calibrate.main()

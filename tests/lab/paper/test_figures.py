@@ -5,13 +5,10 @@ import numpy as np
 import pytest
 
 from phased.pictures.style import UNITS
+from phased_lab.paper import memory, schedule
 from phased_lab.paper.gate import compute as gate
-from phased_lab.paper.gate import draw as save_gate
+from phased_lab.paper.gate import gate as figure_2
 from phased_lab.paper.gate.figure import draw_gate
-from phased_lab.paper.memory import compute as memory
-from phased_lab.paper.memory.figure import draw_memory
-from phased_lab.paper.schedule import compute as schedule
-from phased_lab.paper.schedule.figure import draw_schedule
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +40,7 @@ def test_figure_2_draws_the_cell_states_as_computed(ramp):
 
 
 def test_the_memory_figure_counts_each_units_updates(decay):
-    words = texts(draw_memory(decay))
+    words = texts(memory.draw_memory(decay))
     assert f"LSTM: {decay.numbers.steps} updates" in words
     for tau, n in zip(decay.numbers.period, decay.updates, strict=True):
         assert rf"$\tau$ = {tau:g} ms: {n} updates" in words
@@ -51,13 +48,13 @@ def test_the_memory_figure_counts_each_units_updates(decay):
 
 def test_drawing_leaves_matplotlibs_own_settings_alone(tmp_path):
     before = dict(mpl.rcParams)
-    save_gate(tmp_path)
+    figure_2.draw(tmp_path)
     assert dict(mpl.rcParams) == before
 
 
 def test_a_schedule_marks_its_open_events_and_nothing_else():
     result = schedule.run(schedule.Example(units=20, steps=60))
-    (axes,) = draw_schedule(result).axes
+    (axes,) = schedule.draw_schedule(result).axes
     (image,) = axes.images
     marked = np.argwhere(np.asarray(image.get_array()) > 0)
     assert {tuple(place) for place in marked} == set(zip(result.unit, result.step, strict=True))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from phased import PhasedLSTM, updates
-from phased_lab.paper.memory import compute as memory
+from phased_lab.paper import memory
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from phased_lab.paper.saccades import EXPERIMENT, compute
-from phased_lab.paper.saccades.figure import draw_saccades
+from phased_lab.paper import saccades
 
 mpl.use("agg")
 
@@ -21,35 +20,35 @@ def nowhere(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("nowhere")
 def test_without_data_two_rings_are_simulated_and_the_figure_says_so(tmp_path):
-    shown = compute.run()
+    shown = saccades.run()
     assert shown.origin == "simulated recording of two rings"
     assert 1000 < len(shown.recording) < 10_000
     assert shown.frame.sum() == len(shown.recording)
     assert shown.frame.shape == (34, 34)
-    words = "\n".join(text.get_text() for text in draw_saccades(shown).findobj(mpl.text.Text))
+    words = "\n".join(text.get_text() for text in saccades.draw_saccades(shown).findobj(mpl.text.Text))
     assert "Simulated recording of two rings" in " ".join(words.split())
-    drawn = EXPERIMENT.draw(tmp_path)
+    drawn = saccades.saccades.draw(tmp_path)
     assert {file.name for file in drawn.files} == {"saccades.png", "saccades.svg"}
     assert drawn.finding.startswith("Simulated recording of two rings: ")
 
 
 def test_a_real_recording_of_an_8_is_taken_where_there_is_one(data_folder):
-    shown = compute.run()
+    shown = saccades.run()
     assert shown.origin == "real recording number 9 of N-MNIST"
     assert len(shown.recording) == 28
     (data_folder / "nmnist").rename(data_folder / "elsewhere")
-    assert compute.run().origin == "simulated recording of image number 9 of MNIST"
+    assert saccades.run().origin == "simulated recording of image number 9 of MNIST"
 
 
 def test_real_recordings_without_an_8_are_not_needed(data_folder):
     shutil.rmtree(data_folder / "nmnist" / "Train" / "8")
-    assert compute.run().origin == "simulated recording of image number 9 of MNIST"
+    assert saccades.run().origin == "simulated recording of image number 9 of MNIST"
 
 
 @pytest.mark.usefixtures("nowhere")
 def test_the_figure_has_every_event_and_the_whole_path():
-    shown = compute.run()
-    figure = draw_saccades(shown)
+    shown = saccades.run()
+    figure = saccades.draw_saccades(shown)
     path, frame, space = figure.axes
     drawn = np.concatenate([line.get_xydata() for line in path.get_lines()])
     assert {tuple(place) for place in shown.path} == {tuple(place) for place in drawn}

@@ -14,47 +14,30 @@ import phased
 from phased.learn.batch import Placeable
 from phased.learn.loop import Trained, Training
 from phased.learn.store import Epoch
-from phased_lab.cli.options import spelled
-from phased_lab.paper.adding import runs as adding
 from phased_lab.paper.adding.task import Adding
-from phased_lab.paper.frequency import runs as frequency
 from phased_lab.paper.frequency.task import Sines
-from phased_lab.paper.superimposed import runs as superimposed
 from phased_lab.runs import catalogue
 from phased_lab.runs.network import NetworkConfig
-from phased_lab.runs.record import finite, parse
-from phased_lab.runs.run import Run, describe, finished, trained, write
-from phased_lab.runs.sweep import runs_of
+from phased_lab.runs.record import finite
+from phased_lab.runs.run import Run, describe, trained, write
+from phased_lab.runs.sweep import recorded, runs_of
 from training import SMALL, execute, tiny_run
 
 SCALES = ["paper", "quick"]
 STUDIES = catalogue.studies()
 
 
-@pytest.mark.usefixtures("data_folder")
-def test_names_are_readable_and_stay_the_same():
-    names = {run.name for name in STUDIES for scale in SCALES for run in STUDIES[name].runs(scale, [0])}
-    assert {
-        "frequency-asynchronous-phased-leak0.001-seed0",
-        "frequency-high-phased-leak0-seed0",
-        "frequency-standard-bn-lstm-seed0",
-        "frequency-asynchronous-lstm-seed0-quick",
-        "superimposed-superimposed-phased-leak0-seed0",
-        "adding-exp6to8-phased-leak0.001-seed0",
-        "frequency-asynchronous-phased-leak0-ratio0.05-seed0",
-        "frequency-asynchronous-phased-leak0-price0.1-seed0",
-        "frequency-standard-bn-lstm-term-seed0",
-        "nmnist-simulated-phased-seed0",
-        "nmnist-simulated-phased-ratio0.2-seed0",
-        "nmnist-both-phased-seed0",
-    } <= names
+def finished(run: Run, out: Path) -> bool:
+    """Whether a sweep would not run it again."""
+    return run.name in recorded([run], out)
 
 
 @pytest.mark.usefixtures("data_folder")
 def test_no_two_runs_share_a_name_and_every_name_is_fit_for_a_file():
-    runs = [run for name in STUDIES for scale in SCALES for run in STUDIES[name].runs(scale, range(3))]
+    runs = [run for name in STUDIES for scale in SCALES for run in runs_of(name, scale, range(3))]
+    authors = {"periods": "authors"}
     runs += [
-        run for make in (frequency.runs, superimposed.runs) for scale in SCALES for run in make(scale, [0], periods="authors")
+        run for name in ("frequency", "superimposed") for scale in SCALES for run in runs_of(name, scale, [0], options=authors)
     ]
     by_name: dict[str, Run] = {}
     for run in runs:
@@ -63,7 +46,7 @@ def test_no_two_runs_share_a_name_and_every_name_is_fit_for_a_file():
 
 
 def test_figure_3_is_three_models_under_three_conditions_with_and_without_a_leak():
-    runs = frequency.runs("paper", range(5))
+    runs = runs_of("frequency", "paper", range(5))
     assert len(runs) == 5 * 3 * (2 + 1 + 1)
     assert {run.condition for run in runs} == {"standard", "high", "asynchronous"}
     assert {run.network.leak for run in runs if run.network.model == "phased"} == {0.0, 1e-3}
@@ -75,23 +58,15 @@ def test_figure_3_is_three_models_under_three_conditions_with_and_without_a_leak
         assert (run.training.rate, run.training.clip) == (1e-3, 1.0)
 
 
-def test_the_authors_periods_are_an_option_that_names_itself():
-    (run, *_) = frequency.runs("paper", [0], periods="authors")
-    assert run.task.periods == "authors"
-    assert run.name == "frequency-standard-phased-leak0.001-authors-seed0"
-    (two, *_) = superimposed.runs("paper", [0], periods="authors")
-    assert two.task == Sines(waves=2, periods="authors", points=(100, 1000), duration=(1.0, 100.0))
-
-
 def test_figure_4a_is_two_waves_at_random_times_for_300_epochs():
-    runs = superimposed.runs("paper", [0])
+    runs = runs_of("superimposed", "paper", [0])
     assert [run.network.model for run in runs] == ["phased", "phased", "bn-lstm", "lstm"]
     assert {run.task for run in runs} == {Sines("asynchronous", waves=2)}
     assert {run.training.epochs for run in runs} == {300}
 
 
 def test_figure_4b_is_four_ranges_of_periods_with_a_fixed_open_ratio():
-    runs = adding.runs("paper", [0])
+    runs = runs_of("adding", "paper", [0])
     assert {run.condition for run in runs} == {"exp(0,2)", "exp(2,4)", "exp(4,6)", "exp(6,8)"}
     for run in runs:
         assert run.condition == f"exp({run.network.period[0]:g},{run.network.period[1]:g})"
@@ -100,7 +75,7 @@ def test_figure_4b_is_four_ranges_of_periods_with_a_fixed_open_ratio():
 
 
 def test_the_study_of_sparsity_has_fixed_ratios_and_prices_at_leak_0():
-    runs = frequency.sparsity("paper", [0])
+    runs = runs_of("sparsity", "paper", [0])
     assert {run.network.ratio_on for run in runs if not run.network.learn_ratio_on} == {0.05, 0.1, 0.2}
     assert all(run.training.openness_cost > 0 for run in runs if run.network.learn_ratio_on)
     assert {run.network.leak for run in runs} == {0.0}
@@ -123,15 +98,6 @@ def test_a_result_is_one_line_that_says_everything(tmp_path):
     assert line["machine"]["device"] == "cpu"
     assert line["command"] == f"phased run tiny --scale quick --seeds 1 --only {run.name}"
     assert {file.name for file in tmp_path.glob("tiny/*")} == {run.name, f"{run.name}.jsonl"}
-
-
-def test_the_report_reads_what_a_run_wrote(tmp_path):
-    for model in ("phased", "lstm"):
-        run = tiny_run(model=model)
-        line = execute(run, tmp_path)
-        result = parse(run.file(tmp_path).read_bytes())
-        assert result.test == line["curve"][-1]["test"]
-        assert (result.before is None) == (model == "lstm")
 
 
 def test_gates_are_told_before_and_after(tmp_path):
@@ -165,30 +131,6 @@ def test_a_trained_network_can_be_had_back(tmp_path):
     assert not torch.equal(model(batch), run.build().eval()(batch))
     with pytest.raises(FileNotFoundError, match=r"there is no checkpoint of 'tiny-asynchronous-phased-leak0.5-seed0-quick'"):
         trained(tiny_run(leak=0.5), tmp_path)
-
-
-def test_a_run_may_begin_with_the_network_of_another(tmp_path):
-    first = tiny_run()
-    further = replace(first, tag="further", training=replace(first.training, epochs=1, rate=1e-12), start=first)
-    with pytest.raises(FileNotFoundError, match=rf"no checkpoint of '{first.name}'.*Run it first: phased run tiny"):
-        execute(further, tmp_path)
-    execute(replace(first, training=replace(first.training, epochs=1)), tmp_path)
-    with pytest.raises(ValueError, match=r"got epoch 1 of 3\. Finish it first"):
-        execute(further, tmp_path)
-    first.file(tmp_path).unlink()
-    execute(first, tmp_path)
-    with pytest.raises(ValueError, match=r"rate is 0.001 there, 0.1 here"):
-        execute(replace(further, start=replace(first, training=replace(first.training, rate=0.1))), tmp_path)
-    record = execute(further, tmp_path)
-    assert record["settings"]["start"] == "tiny-asynchronous-phased-leak0.001-quick"
-    assert "start" not in json.loads(first.file(tmp_path).read_text())["settings"]
-    batch = SMALL.batch(0, "test", 3, 0, 8)
-    before, after = (trained(run, tmp_path)(batch) for run in (first, further))
-    torch.testing.assert_close(after, before)  # with a rate of almost 0
-    assert finished(further, tmp_path) is not None
-    assert execute(further, tmp_path)["curve"] == record["curve"], "resumed from its own checkpoint"
-    with pytest.raises(ValueError, match="start is"):
-        finished(replace(further, start=tiny_run(leak=0.5)), tmp_path)
 
 
 def test_a_run_is_finished_when_its_result_is_there_and_of_its_settings(tmp_path):
@@ -246,11 +188,11 @@ def test_a_setting_that_is_new_does_not_make_an_older_record_one_of_other_settin
     assert ("task", "length" if isinstance(task, Adding) else "points") in gone
     for path in gone:
         record_with(run, without(run.settings, *path), tmp_path)
-        assert finished(run, tmp_path) is not None, path
+        assert finished(run, tmp_path), path
     record_with(run, {"model": model, "task": {}}, tmp_path)
-    assert finished(run, tmp_path) is not None
+    assert finished(run, tmp_path)
     record_with(run, {}, tmp_path)
-    assert finished(run, tmp_path) is not None
+    assert finished(run, tmp_path)
 
 
 @pytest.mark.parametrize("path, changed", CHANGES.items(), ids=[" ".join(path) for path in CHANGES])
@@ -260,12 +202,12 @@ def test_a_new_setting_with_another_value_than_its_default_is_another_setting(tm
     with pytest.raises(ValueError, match=f"with other settings: {re.escape('.'.join(path))} is .* there, .* here"):
         finished(changed, tmp_path)
     record_with(changed, changed.settings, tmp_path)
-    assert finished(changed, tmp_path) is not None
+    assert finished(changed, tmp_path)
 
 
 def test_a_setting_that_is_no_more_makes_no_record_one_of_other_settings(tmp_path):
     record_with(USUAL, USUAL.settings | {"of old": 3}, tmp_path)
-    assert finished(USUAL, tmp_path) is not None
+    assert finished(USUAL, tmp_path)
 
 
 @pytest.mark.parametrize("other", [{"study": "another"}, {"variant": "another"}])
@@ -283,15 +225,15 @@ def test_a_name_is_fit_for_a_file_whatever_its_parts_are():
 @pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_run_is_finished_by_a_record_of_its_settings(name, tmp_path):
-    for run in STUDIES[name].runs("paper", [0]):
+    for run in runs_of(name, "paper", [0]):
         record_with(run, run.settings, tmp_path)
-        assert finished(run, tmp_path) is not None
+        assert finished(run, tmp_path)
 
 
 @pytest.mark.usefixtures("data_folder")
 def test_the_record_says_where_the_run_belongs():
-    for name, study in STUDIES.items():
-        for run in study.runs("paper", [3]):
+    for name in STUDIES:
+        for run in runs_of(name, "paper", [3]):
             made = describe(run, Trained([Epoch(1, 0.5, 0.5, 1.0, None)], 0), None, None, torch.device("cpu"))
             assert (made.study, made.variant, made.data) == (name, run.variant, run.data)
             assert made.command == f"phased run {name} --scale paper --seeds 4 --only {run.name}"
@@ -304,39 +246,32 @@ def test_the_command_of_a_run_with_an_option_makes_it_again(scale):
     for name, study in STUDIES.items():
         for option, about in study.options.items():
             for value in about.values:
-                for run in study.runs(scale, [0], **{option: value}):
+                for run in runs_of(name, scale, [0], options={option: value}):
                     words = run.command.split()
                     assert words[:3] == ["phased", "run", name]
                     given = dict(zip(words[3::2], words[4::2], strict=True))
-                    options = {key: given[spelled(key)] for key in study.options if spelled(key) in given}
+                    options = {key: given[f"--{key}"] for key in study.options if f"--{key}" in given}
                     (again,) = runs_of(name, given["--scale"], range(int(given["--seeds"])), given["--only"], options)
                     assert again == run
-
-
-@pytest.mark.parametrize("text", ["", '{"settings": {"ra', "[1, 2]", '{"something": "else"}', "\x00"])
-def test_a_file_in_the_place_of_a_result_is_not_overwritten(tmp_path, text):
-    run = tiny_run()
-    run.file(tmp_path).parent.mkdir(parents=True)
-    run.file(tmp_path).write_text(text)
-    with pytest.raises(ValueError, match=r"should hold the result of a run, but does not: .*. Choose another folder, or move it"):
-        finished(run, tmp_path)
-    assert run.file(tmp_path).read_text() == text
 
 
 def test_what_json_has_no_number_for_is_null():
     assert finite({"a": [1.0, math.nan], "b": {"c": -math.inf}}) == {"a": [1.0, None], "b": {"c": None}}
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_an_unknown_scale_is_answered_with_those_there_are(name):
-    with pytest.raises(ValueError, match="scale must be one of 'paper', 'quick', got 'huge'"):
-        STUDIES[name].runs("huge", [0])
+def test_a_run_is_varied_in_its_own_fields_and_in_those_of_its_parts():
+    run = USUAL.vary(tag="other", options={"a": "b"}, task=SMALL, network={"units": 7}, training={"rate": 0.5, "seed": 3})
+    parts = {"network": replace(USUAL.network, units=7), "training": replace(USUAL.training, rate=0.5, seed=3)}
+    assert run == replace(USUAL, tag="other", options={"a": "b"}, task=SMALL, **parts)
+    assert USUAL.pick(paper=1, quick=2) == 2
+    with pytest.raises(TypeError, match="unexpected keyword argument 'unit'"):
+        USUAL.vary(network={"unit": 7})
 
 
 @pytest.mark.usefixtures("data_folder")
 def test_every_network_of_every_experiment_can_be_built_and_sees_its_task():
     for name in STUDIES:
-        for run in STUDIES[name].runs("paper", [0]):
+        for run in runs_of(name, "paper", [0]):
             if isinstance(run.task, Placeable):  # of data that is not here; tests of nmnist have a smaller one
                 continue
             small = replace(run, network=replace(run.network, units=3), training=Training())

@@ -1,29 +1,20 @@
 """The event camera in software beside the real one: recordings of the same digits, compared."""
 
-from pathlib import Path
+from __future__ import annotations
 
-from phased_lab.runs.descriptor import Drawn, Experiment
-
-
-def draw(folder: Path) -> Drawn:
-    """Compare, and write `camera` and `camera-maps` as PNG and SVG. Imports are local because only this function needs them."""
-    from phased.pictures.save import save
-    from phased.pictures.style import styled
-    from phased_lab.paper.camera import compare, figure
-
-    found = compare.run()
-    with styled():
-        files = [
-            *save(figure.draw_statistics(found), folder, "camera"),
-            *save(figure.draw_maps(found), folder, "camera-maps"),
-        ]
-    return Drawn(files, figure.finding(found))
+from phased_lab.paper.camera import compare
+from phased_lab.runs.descriptor import Figures, drawing
 
 
-EXPERIMENT = Experiment(
-    name="camera",
-    title="The event camera in software",
+@drawing(
+    "The event camera in software",
     place=48,
     about="simulated recordings compared with real ones of the same digits; needs N-MNIST and MNIST",
-    draw=draw,
 )
+def camera() -> Figures:
+    """Statistics of the recordings, and the events of one at each pixel."""
+    from phased_lab.paper.camera import figure
+
+    found = compare.run()
+    figures = {"camera": figure.draw_statistics(found), "camera-maps": figure.draw_maps(found)}
+    return Figures(figures, figure.finding(found))

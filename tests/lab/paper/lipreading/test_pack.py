@@ -7,15 +7,15 @@ import torch
 
 from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased_lab.lipreader import LipReader
-from phased_lab.paper.lipreading import runs
 from phased_lab.paper.lipreading.pack import SILENCES
 from phased_lab.runs import catalogue
 from phased_lab.runs.run import execute
+from phased_lab.runs.sweep import runs_of
 
 
 def test_a_run_with_normalised_inputs_becomes_a_lip_reader_without(clips, tmp_path, monkeypatch):
     monkeypatch.setenv("PHASED_DATA", str(clips))
-    (run,) = runs.normalised("quick", range(1))
+    (run,) = runs_of("lipreading-normalised", "quick", [0])
     network = replace(run.network, units=(6, 6, 8, 8), periods=((20.0, 200.0), (100.0, 500.0)))
     run = replace(run, training=replace(run.training, epochs=1), network=network)
     record = execute(run, tmp_path, "cpu")
@@ -33,7 +33,7 @@ def test_a_run_with_normalised_inputs_becomes_a_lip_reader_without(clips, tmp_pa
 @pytest.mark.parametrize("model", ["phased", "lstm"])
 def test_a_run_becomes_a_lip_reader_with_scores_and_one_of_an_lstm_is_refused(clips, tmp_path, monkeypatch, model):
     monkeypatch.setenv("PHASED_DATA", str(clips))
-    run = next(run for run in runs.runs("quick", range(1)) if run.network.model == model)
+    run = next(run for run in runs_of("lipreading", "quick", [0]) if run.network.model == model)
     network = replace(run.network, units=(6, 6, 8, 8), periods=((20.0, 200.0), (100.0, 500.0)))
     run = replace(run, training=replace(run.training, epochs=1), network=network)
     record = execute(run, tmp_path, "cpu")

@@ -8,10 +8,11 @@ import torch
 
 from phased.fusion import Timeline
 from phased_lab.lipreader.inputs import standardised
-from phased_lab.paper.lipreading import EXPERIMENT, data, runs
+from phased_lab.paper.lipreading import LIPREADING, counted, data
 from phased_lab.paper.lipreading.data import Source
 from phased_lab.paper.lipreading.gather import Changes, labels, pictures_of
 from phased_lab.paper.lipreading.task import Sentences
+from phased_lab.runs.sweep import runs_of
 
 CPU = torch.device("cpu")
 
@@ -166,7 +167,7 @@ def test_other_clips_than_those_of_the_settings_are_refused(clips):
 
 def test_runs_can_be_listed_without_clips_and_say_what_is_missing_when_they_start(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASED_DATA", str(tmp_path))
-    made = runs.runs("paper", range(1))
+    made = runs_of("lipreading", "paper", range(1))
     assert [run.name for run in made][:2] == ["lipreading-high-phased-seed0", "lipreading-high-bn-lstm-seed0"]
     with pytest.raises(FileNotFoundError, match="expected GRID"):
         made[0].task.batch(0, "train", 1, 0, 1)
@@ -174,7 +175,7 @@ def test_runs_can_be_listed_without_clips_and_say_what_is_missing_when_they_star
 
 def test_a_folder_that_is_named_and_has_no_clips_is_an_error_at_once(tmp_path):
     with pytest.raises(FileNotFoundError, match="expected GRID"):
-        runs.runs("paper", range(1), data=str(tmp_path))
+        runs_of("lipreading", "paper", range(1), options={"data": str(tmp_path)})
 
 
 def test_a_list_of_runs_prepares_no_clip_and_has_those_that_were_prepared(clips, tmp_path, monkeypatch):
@@ -184,15 +185,15 @@ def test_a_list_of_runs_prepares_no_clip_and_has_those_that_were_prepared(clips,
     monkeypatch.setattr(data, "prepare", lambda *_, **__: pytest.fail("clips were prepared"))
     for folder in ("", str(tmp_path)):
         options = {"data": folder} if folder else {}
-        assert {run.task.clips for run in runs.runs("paper", range(1), **options)} == {(1603, 178)}
+        assert {run.task.clips for run in runs_of("lipreading", "paper", range(1), options=options)} == {(1603, 178)}
     monkeypatch.setenv("PHASED_DATA", str(clips))
-    EXPERIMENT.prepare({})
-    assert {sum(run.task.clips) for run in runs.runs("paper", range(1))} == {23}
+    LIPREADING.prepare({})
+    assert {sum(run.task.clips) for run in runs_of("lipreading", "paper", range(1))} == {23}
 
 
 def test_results_of_other_clips_are_not_taken_for_those_of_a_run(clips):
-    whole, again = (runs.counted(Sentences(folder=str(clips))) for _ in range(2))
-    other = runs.counted(Sentences(folder=str(clips), split=1))  # as many clips, other ones for the test
+    whole, again = (counted(Sentences(folder=str(clips))) for _ in range(2))
+    other = counted(Sentences(folder=str(clips), split=1))  # as many clips, other ones for the test
     assert whole.names == again.names != other.names
     assert whole.load().parts == again.load().parts
     with pytest.raises(ValueError, match="expected the clips of the run, by their names, got as many others"):
@@ -200,7 +201,7 @@ def test_results_of_other_clips_are_not_taken_for_those_of_a_run(clips):
 
 
 def test_runs_have_the_number_of_clips_that_there_are(clips):
-    made = runs.runs("paper", range(2), data=str(clips))
+    made = runs_of("lipreading", "paper", range(2), options={"data": str(clips)})
     assert {(run.task.clips, run.training.train, run.training.test) for run in made} == {((21, 2), 21, 2)}
-    assert len({run.name for run in made + runs.paper_settings("paper", range(2), data=str(clips))}) == 24
+    assert len({run.name for run in made + runs_of("lipreading-paper", "paper", range(2), options={"data": str(clips)})}) == 24
     assert all(str(clips) not in run.command for run in made)

@@ -12,17 +12,16 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
-from digits import IMAGES, REAL, stand_in
+from digits import IMAGES, REAL
 from phased.cli.app import app
 from phased.data import BadRecording
 from phased.learn.loop import Training
-from phased_lab.cli.train import train
-from phased_lab.paper.nmnist import data, runs
+from phased_lab.cli.train import bars
+from phased_lab.paper.nmnist import NMNIST
 from phased_lab.paper.nmnist.network import DigitNetwork
 from phased_lab.paper.nmnist.task import Digits, TestRecordings
 from phased_lab.runs.folder import read
-from phased_lab.runs.run import execute, trained
-from phased_lab.runs.sweep import runs_of
+from phased_lab.runs.sweep import runs_of, sweep
 
 CPU = torch.device("cpu")
 TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
@@ -30,7 +29,7 @@ TINY = Digits(images=(TRAIN, TEST))
 
 
 def test_table_1_is_three_networks_on_all_of_mnist():
-    found = runs.runs("paper", [0])
+    found = runs_of("nmnist", "paper", [0])
     assert [run.network.model for run in found] == ["cnn", "bn-lstm", "phased"]
     for run in found:
         assert (run.training.train, run.training.test, run.training.batch) == (60_000, 10_000, 128)
@@ -93,7 +92,7 @@ def test_damaged_files_are_an_error_or_left_out_and_counted(data_folder):
     assert {run.training.test for run in found} == {REAL["Test"] - 1}
 
 
-@pytest.mark.parametrize("study", ["nmnist", "nmnist-ratios", "nmnist-real", "nmnist-best", "nmnist-readout"])
+@pytest.mark.parametrize("study", ["nmnist", "nmnist-ratios", "nmnist-real", "nmnist-best", "nmnist-taught"])
 @pytest.mark.parametrize("archive", [False, True])
 def test_a_list_of_runs_reads_no_recording(data_folder, monkeypatch, study, archive):
     if archive:
@@ -117,11 +116,12 @@ def test_real_recordings_for_the_test_alone_are_tested_on(data_folder):
 
 
 @pytest.fixture
-def tiny_table(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny_table(data_folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: None) -> None:
     """A quick scale of a fraction of a second."""
     training = Training(epochs=2, batch=8, schedule="one-cycle", average=0.9, smoothing=0.1)
-    table = replace(runs.QUICK, models=("cnn", "bn-lstm", "phased"), task=TINY, training=training)
-    monkeypatch.setitem(runs.TABLES, "quick", replace(table, network=DigitNetwork(units=5), ratios=(0.1, 0.3)))
+    tiny = NMNIST.scales["quick"].vary(task=TINY, network=DigitNetwork(units=5), training=training)
+    monkeypatch.setitem(NMNIST.scales, "quick", tiny)
+    monkeypatch.setattr("phased_lab.paper.nmnist.models", lambda run: ("cnn", "bn-lstm", "phased"))
 
 
 def call(*arguments: object) -> str:
@@ -159,39 +159,11 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
 
 
 @pytest.mark.usefixtures("tiny_table")
-def test_a_command_that_was_stopped_while_it_simulates_can_be_called_again(data_folder, tmp_path, monkeypatch):
-    """The result is that of a command that was not stopped."""
-    arguments = ("run", "nmnist", "--scale", "quick", "--seeds", 1, "--device", "cpu", "--only", "*-phased-*", "--out")
-    monkeypatch.setattr("phased.data.simulated.CHUNK", 5)
-    call(*arguments, tmp_path / "whole")
-    data._loaded.cache_clear()
-    monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
-    chunks: list[int] = []
-
-    def stopped(images, *rest):
-        if len(images) > 1:  # one image: the key of the cache
-            chunks.append(len(images))
-            if len(chunks) == 3:
-                raise KeyboardInterrupt
-        return stand_in(images, *rest)
-
-    monkeypatch.setattr("phased.data.simulated.simulate", stopped)
-    result = CliRunner().invoke(app, [str(each) for each in (*arguments, tmp_path / "stopped")])
-    assert result.exit_code == 130
-    assert "stopped. Finished runs are kept" in result.output
-    chunks[:] = [0] * 3  # not stopped again
-    call(*arguments, tmp_path / "stopped")
-    assert len(chunks) - 3 == -(-TRAIN // 5) + -(-TEST // 5)
-    whole, again = (read(tmp_path / name).records[0] for name in ("whole", "stopped"))
-    assert (again.settings, again.evaluations) == (whole.settings, whole.evaluations)
-    assert [epoch.loss for epoch in again.curve] == [epoch.loss for epoch in whole.curve]
-
-
-@pytest.mark.usefixtures("tiny_table")
 def test_the_progress_of_simulating_and_reading_is_shown(data_folder, tmp_path):
     output = StringIO()
     console = Console(file=output, force_terminal=True, width=200)
-    train(console, runs_of("nmnist-real", "quick", [0]), tmp_path, 1, device="cpu")
+    with bars(console) as show:
+        sweep(runs_of("nmnist-real", "quick", [0]), tmp_path, device="cpu", show=show)
     for what in ("simulating training", "simulating test", "reading training"):
         assert f"{what} recordings" in output.getvalue()
 
@@ -209,33 +181,3 @@ def test_recordings_that_start_before_zero_are_trained_on():
     loss = DigitNetwork().build(task, seed=0)(batch).sum()
     loss.backward()
     assert loss.isfinite()
-
-
-@pytest.mark.parametrize("scale", ["paper", "quick"])
-def test_a_network_settles_after_it_was_taught(scale):
-    taught, settled = runs.taught(scale, [0, 1]), runs.settled(scale, [0, 1])
-    assert [run.start for run in settled] == taught
-    assert [run.training.seed for run in settled] == [0, 1]
-    for start, run in zip(taught, settled, strict=True):
-        assert (start.network.teacher, run.network.teacher) == (0.7, 0.0)
-        assert replace(run.network, teacher=0.7) == start.network
-        assert run.training.train < start.training.train
-        assert run.training.test == start.training.test
-        assert run.settings["start"] == start.name.replace(f"-seed{start.training.seed}", "")
-
-
-def test_a_student_goes_on_without_its_teacher(tmp_path, data_folder, monkeypatch):
-    """The two studies one after the other, on a few recordings."""
-    monkeypatch.setenv("PHASED_DATA", str(data_folder))
-    (settled,) = runs.settled("quick", [0])
-    few = Training(epochs=1, train=TRAIN, test=TEST, batch=8, rate=1e-12)
-    small = {"units": 8, "hidden": 6}
-    start = replace(settled.start, task=TINY, network=replace(settled.start.network, **small), training=few)
-    run = replace(settled, task=TINY, network=replace(settled.network, **small), training=few, start=start)
-    execute(start, tmp_path, "cpu")
-    record = execute(run, tmp_path, "cpu")
-    assert record.settings["start"] == run.settings["start"]
-    assert set(record.evaluations) >= {"rho 0.4", "rho 0.75", "rho 1"}
-    student, alone = trained(start, tmp_path).student, trained(run, tmp_path)
-    for one, other in zip(student.parameters(), alone.parameters(), strict=True):
-        torch.testing.assert_close(other, one)  # with a rate of almost 0

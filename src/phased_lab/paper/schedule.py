@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,8 +12,12 @@ from numpy.typing import NDArray
 
 from phased.gate import TimeGate
 from phased.init import LogUniform
-from phased.schedule import schedule
+from phased.schedule import schedule as open_events
 from phased_lab.paper.trace import Array
+from phased_lab.runs.descriptor import Figures, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -49,5 +54,32 @@ def run(numbers: Example | None = None) -> OpenEvents:
         shift = period * torch.rand(numbers.units, dtype=torch.float64)
         time = (2 * torch.rand(numbers.steps, 1, dtype=torch.float64)).cumsum(0)
     ratio_on = torch.full_like(period, numbers.ratio_on)
-    events = schedule(TimeGate(period, shift, ratio_on), time)
+    events = open_events(TimeGate(period, shift, ratio_on), time)
     return OpenEvents(numbers, events.rows().numpy(), events.unit.numpy(), events.openness.numpy())
+
+
+def draw_schedule(events: OpenEvents) -> Figure:
+    """A mark for each open event, darker with more openness; the blank rest is not computed."""
+    from matplotlib.figure import Figure
+
+    from phased.pictures.style import WIDTH
+
+    numbers = events.numbers
+    figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
+    axes = figure.subplots()
+    image = np.zeros((numbers.units, numbers.steps))
+    image[events.unit, events.step] = 0.35 + 0.65 * events.openness
+    axes.imshow(image, cmap="Reds", aspect="auto", origin="lower", interpolation="nearest", vmin=0.0, vmax=1.0)
+    axes.set_xlabel("step")
+    axes.set_ylabel("unit, from short to long period")
+    axes.set_title(f"{events.share:.1%} of {numbers.units} units x {numbers.steps} steps are open: only these are computed")
+    return figure
+
+
+@drawing("Schedule", place=22, about="the sparsity: which units are open at which steps, from the timestamps alone")
+def schedule() -> Figures:
+    """The open events of random gates at random times."""
+    events = run()
+    numbers = events.numbers
+    found = f"Of {numbers.units} units x {numbers.steps} steps, {len(events.unit)} are open: {events.share:.1%}."
+    return Figures({"schedule": draw_schedule(events)}, found)

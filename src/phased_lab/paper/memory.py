@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +14,10 @@ from phased.cost import updates
 from phased.layer import PhasedLSTM
 from phased_lab.paper.handmade import SATURATED, rows, silence
 from phased_lab.paper.trace import Array, State, cell_states
+from phased_lab.runs.descriptor import Figures, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -94,3 +99,70 @@ def phased_from(lstm: torch.nn.LSTM, numbers: Equation11) -> PhasedLSTM:
     shift = -numbers.ratio_on * period - 0.5
     rnn = PhasedLSTM.from_lstm(lstm, period=period, shift=shift, ratio_on=numbers.ratio_on)
     return rnn.eval()
+
+
+def draw_memory(decay: Decay) -> Figure:
+    """Eq. 11: what is left of a memory over time, in an LSTM and behind three time gates."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
+
+    from phased.pictures.annotate import end_labels
+    from phased.pictures.style import INK, UNITS, WIDTH
+
+    numbers = decay.numbers
+    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_xlim(1, numbers.steps)
+    axes.set_ylim(0.0, 1.04)
+    axes.plot(decay.time[1:], decay.lstm[1:], color=INK)
+    some = np.unique(np.geomspace(1, numbers.steps, 30).astype(int))
+    axes.plot(
+        decay.time[some],
+        decay.closed_form[some],
+        "o",
+        color=INK,
+        markersize=3.4,
+        markerfacecolor="white",
+        markeredgewidth=0.8,
+        clip_on=False,
+        zorder=3,
+    )
+    for c, colour in zip(decay.phased.T, UNITS, strict=True):
+        axes.plot(decay.time[1:], c[1:], color=colour)
+    ends = list(decay.phased[-1])
+    names = [rf"$\tau$ = {tau:g} ms: {n} updates" for tau, n in zip(numbers.period, decay.updates, strict=True)]
+    heading = rf"Phased LSTM, $r_{{on}}$ = {numbers.ratio_on:g}"
+    end_labels(axes, [*ends, max(ends) + 0.085], [*names, heading], [*UNITS, INK])
+    halfway = int(np.argmax(decay.lstm < 0.6))
+    axes.annotate(
+        f"LSTM: {numbers.steps} updates\n" rf"circles: $(1-\epsilon)^n$, $\epsilon$ = {numbers.forgotten:g}",
+        (decay.time[halfway], decay.lstm[halfway]),
+        xytext=(-12, -2),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        linespacing=1.6,
+    )
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.set_xlabel("time (ms), one step every millisecond")
+    axes.set_ylabel("memory left, $c_n / c_0$")
+    axes.set_title("A memory fades with every update, and a closed gate makes none")
+    return figure
+
+
+@drawing(
+    "Memory behind a closed gate",
+    number="Eq. 11",
+    place=21,
+    about="Eq. 11: memory kept by a closed gate against an LSTM's decay",
+)
+def memory() -> Figures:
+    """The decay of a memory, in an LSTM and behind three time gates."""
+    decay = run()
+    kept, counts = decay.phased[-1], decay.updates
+    return Figures(
+        {"memory": draw_memory(decay)},
+        f"After {decay.numbers.steps} steps the LSTM has {decay.lstm[-1]:.0e} of its memory left, the Phased LSTM's units "
+        f"{kept.min():.2f} to {kept.max():.2f}: they were open at {counts.min()} to {counts.max()} of the steps.",
+    )
