@@ -47,7 +47,7 @@ class Contestant:
         train_once(self.step, islice(made, batches), self.epochs, self.average)
 
 
-def networks() -> dict[str, tuple[DigitNetwork, Digits]]:
+def networks() -> dict[str, tuple[Any, Any]]:
     """Return the network of Table 1, with original and changed recordings, and its peers with original recordings."""
     network, whole = DigitNetwork(), Digits()
     return {
