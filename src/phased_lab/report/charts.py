@@ -39,7 +39,7 @@ def figures(section: Sequence[Group]) -> Iterator[Figure]:
         yield draw_updates(settings)
     gated = [group for group in shown if any(run.after is not None for run in group.records)]
     if "gates" in charts and gated:
-        # The last condition is the hardest in every experiment so far. Of its groups the first is shown at the beginning.
+        # The last condition is the hardest in every experiment so far. Its first group is the default choice.
         first = next(group for group in gated if group.condition == gated[-1].condition)
         yield draw_gates(gated, gated.index(first))
         yield draw_raster(first)
@@ -63,7 +63,8 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
     # The outer padding keeps a few bars narrow on a wide page.
     padded = alt.Scale(paddingInner=0.2, paddingOuter=max(0.2, 0.8 - 0.2 * len(conditions)))
     words = alt.Axis(labelAngle=0, labelExpr="split(datum.label, ', ')", ticks=False)
-    scale = alt.Scale(domain=[min(chance, *(seed["test"] for seed in seeds if np.isfinite(seed["test"]))) - 2, 102], nice=False)
+    lowest = min([chance, *(seed["test"] for seed in seeds if np.isfinite(seed["test"]))]) - 2
+    scale = alt.Scale(domain=[lowest, 102], nice=False)
     beside: Row = {
         "x": alt.X("condition:N", sort=conditions, title=None, axis=words, scale=padded),
         "xOffset": alt.XOffset("label:N", sort=labels, scale=alt.Scale(paddingInner=0.1)),
@@ -79,7 +80,10 @@ def draw_bars(groups: Sequence[Group]) -> Figure:
         level(chance, scale, alt.Chart(data([{"level": chance}]))),
         base.mark_bar().encode(y=mean, y2=alt.Y2Datum(chance), color=coloured(kinds, symbolType="square")).add_params(PICK),
         base.mark_tick(color=INK, thickness=2).encode(y="paper:Q").transform_filter("isValid(datum.paper)"),
-        base.mark_rule(color=INK, strokeWidth=1.2).encode(y="low:Q", y2="high:Q"),
+        base.mark_rule(color=INK, strokeWidth=1.2)
+        .transform_calculate(bottom=f"max(datum.low, {lowest})", top="min(datum.high, 102)")
+        .transform_filter("isValid(datum.high)")
+        .encode(y="bottom:Q", y2="top:Q"),
         alt.Chart(data(seeds))
         .mark_circle(size=16, color="white", stroke=INK, strokeWidth=0.7, opacity=1)
         .encode(y="test:Q", tooltip=["label:N", "condition:N", "seed:Q", alt.Tooltip("test:Q", title="%")], **beside),
@@ -213,7 +217,7 @@ def draw_updates(groups: Sequence[Group]) -> Figure:
 
 
 def draw_gates(groups: Sequence[Group], first: int) -> Figure:
-    """The periods of every unit of every seed before and after training, and its open ratio after, of the group chosen."""
+    """Periods and open ratios of every unit of every seed before and after training, with a choice of the group."""
     rows: list[Row] = []
     for index, group in enumerate(groups):
         for run in group.records:
@@ -270,8 +274,8 @@ def draw_raster(group: Group) -> Figure:
     raster = (
         alt.Chart(data(rows))
         .transform_filter("datum.w == when")
-        .transform_calculate(end=f"datum.t + {gap:g}", above="datum.u + 1")
-        .mark_rect(clip=True)
+        .transform_calculate(end=f"min(datum.t + {gap:g}, {clock.time[-1]})", above="datum.u + 1")
+        .mark_rect()
         .encode(
             x=over(clock),
             x2="end:Q",
@@ -293,7 +297,7 @@ def draw_raster(group: Group) -> Figure:
 
 
 def open_units(gates: Gates, clock: Clock) -> list[Row]:
-    """The open units u at every sample t, and how far they are open; keys of one letter keep the page small."""
+    """Return a row (time t, unit u, openness k) for every update. Keys of one letter keep the page small."""
     units = some_units(gates)
     shown = of_units(gates, units)
     k = openness(shown, clock.time)
@@ -333,7 +337,7 @@ PICK = alt.selection_point(name="pick", fields=["label"], bind="legend", toggle=
 
 
 def picked(shown: float = 1.0, faded: float = 0.15) -> Any:
-    """The opacity of marks whose label is picked in the legend, and of the others."""
+    """Return an opacity of `shown` for labels picked in the legend, and `faded` for the other labels."""
     return alt.when(PICK).then(alt.value(shown)).otherwise(alt.value(faded))
 
 

@@ -1,4 +1,4 @@
-"""What the report states beside the figures: pairs of runs with and without a leak, and missing runs with their commands."""
+"""Findings beside the figures: pairs of runs with and without a leak, and missing runs with their commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LeakPair(NamedTuple):
 
     @property
     def within_spread(self) -> bool | None:
-        """Whether the difference is at most the larger standard deviation; None if one of the groups has only one seed."""
+        """Whether the difference is at most the larger standard deviation, or None if a group has only one seed."""
         sides = self.without.test.deviation, self.leaking.test.deviation
         difference = self.without.test.mean - self.leaking.test.mean
         return None if sides[0] is None or sides[1] is None else abs(difference) <= max(sides[0], sides[1])
@@ -38,7 +38,7 @@ def leak_pairs(of: Sequence[Group]) -> list[LeakPair]:
 
 
 class Missing(NamedTuple):
-    """The runs that a figure of the paper still lacks at the paper's scale, and the command that runs them."""
+    """The missing runs of one figure at the paper's scale, with the command for these runs."""
 
     experiment: Experiment
     lacks: list[str]
@@ -60,10 +60,11 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
             if have < experiment.seeds
         ]
         if lacks:
+            lacks = lacks if any(best.values()) else ["no runs at the paper's scale"]
             found.append(Missing(experiment, lacks, command(experiment, folder)))
     return found
 
 
 def command(experiment: Experiment, folder: str = "results") -> str:
-    """The command for an experiment's missing runs at the paper's scale; finished runs are skipped."""
+    """Return the command for the missing runs of an experiment at the paper's scale. It skips finished runs."""
     return f"phased run {experiment.studies[0].name} --scale paper --seeds {experiment.seeds} --out {folder}"

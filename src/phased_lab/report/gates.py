@@ -1,4 +1,4 @@
-"""The openness of a trained network's units at sample times like those of its training data."""
+"""Openness of the units of a trained network at made-up sample times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def openness(gates: Gates, time: Array) -> Array:
 
 
 def is_open(gates: Gates, time: Array) -> NDArray[np.bool_]:
-    """Which units are updated at each time, (T, H), including those at phase 0, where the openness is 0."""
+    """Return a mask of the updated units at each time, (T, H). It includes units at phase 0 (openness 0)."""
     gate = _gate(gates)
     updated: NDArray[np.bool_] = (gate.phase(torch.from_numpy(time).unsqueeze(-1)) < gate.ratio_on).numpy()
     return updated
@@ -60,6 +60,6 @@ def three_units(gates: Gates) -> list[int]:
 
 
 def bends(time: Array, k: Array) -> tuple[Array, Array]:
-    """The points of a line at which its slope changes, and its ends; time and k are (T,)."""
+    """Return the ends of a line and the points with a change of slope. `time` and `k` are (T,)."""
     kept = np.r_[True, np.abs(np.diff(k, n=2)) > 1e-9, True]
     return time[kept], k[kept]

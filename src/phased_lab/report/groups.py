@@ -26,7 +26,7 @@ FEWEST_SETTINGS = 3
 
 @dataclass(frozen=True)
 class Spread:
-    """One number from several seeds. Seeds whose number is not finite are counted in `lost`, and left out of the mean."""
+    """One number from several seeds. The mean leaves out the `lost` seeds with nan or infinity."""
 
     values: tuple[float, ...]
     lost: int = 0
@@ -38,12 +38,12 @@ class Spread:
 
     @property
     def mean(self) -> float:
-        """The mean; nan without a seed."""
+        """The mean, or nan without a seed."""
         return float(np.mean(self.values)) if self.values else math.nan
 
     @property
     def deviation(self) -> float | None:
-        """The sample standard deviation (n - 1); None with fewer than two seeds."""
+        """The sample standard deviation (n - 1), or None with fewer than two seeds."""
         return float(np.std(self.values, ddof=1)) if self.n > 1 else None
 
     @property
@@ -58,7 +58,7 @@ class Spread:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Separate finite numbers from those that are not."""
+    """Separate finite numbers from nan and infinities."""
     every = list(values)
     finite = tuple(value for value in every if math.isfinite(value))
     return Spread(finite, lost=len(every) - len(finite))
@@ -75,7 +75,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed; `variant`, from their records, distinguishes them from other runs of the model."""
+    """Runs that differ only in their seed. `variant` distinguishes them from other runs of the model."""
 
     experiment: Experiment
     study: str
@@ -118,13 +118,8 @@ class Group:
 
     @property
     def gated(self) -> bool:
-        """Whether its network has time gates."""
+        """Whether the network uses time gates."""
         return any(record.updates is not None for record in self.records)
-
-    @property
-    def epochs(self) -> int:
-        """The largest number of epochs of its runs."""
-        return max(record.curve[-1].epoch for record in self.records)
 
     @property
     def test(self) -> Spread:
@@ -138,19 +133,19 @@ class Group:
 
     @property
     def updates(self) -> Spread:
-        """The share of open units among all units x steps, on the test set; 1 for a model without time gates."""
+        """The share of open units among all units x steps on the test set, or 1 for a model without time gates."""
         return spread(1.0 if record.updates is None else record.updates for record in self.records)
 
     @property
     def updates_words(self) -> str:
-        """The mean of `updates` as text; "-" for a network without steps."""
+        """The mean of `updates` as text, or "-" for a network without steps."""
         if not self.experiment.recurrent(self.model):
             return "-"
         return "every step" if self.records[0].updates is None else f"{100 * self.updates.mean:.1f} %"
 
     @property
     def claim(self) -> Claim | None:
-        """The paper's number for it."""
+        """The paper's number."""
         return self.experiment.claims.get((self.model, self.condition))
 
     @property
@@ -176,7 +171,7 @@ def place_of(record: Record) -> GroupKey:
 
 
 def groups(records: Iterable[Record]) -> list[Group]:
-    """Groups of records, ordered by experiment, condition and model; of repeated runs only the newest record counts."""
+    """Return groups of records, ordered by experiment, condition and model. Only the newest record of a repeated run counts."""
     newest = {(place_of(record), record.seed): record for record in sorted(records, key=lambda record: record.date)}
     members: defaultdict[GroupKey, list[Record]] = defaultdict(list)
     for place, seed in sorted(newest):
@@ -215,7 +210,7 @@ def _place(name: str, known: Sequence[str]) -> tuple[int, str]:
 
 
 def natural(text: str) -> list[tuple[int, float, str]]:
-    """A sort key that orders 'leak 0', 'leak 0.001', 'leak 0.01' by their numbers."""
+    """Return a sort key that compares numbers inside a text by value: 'r_on 0.05' before 'r_on 0.1'."""
     # The split has numbers at odd indices. str.isdigit would not do: '²' is a digit to Python, and float('²') fails.
     parts = enumerate(re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", text))
     return [(0, float(part), "") if place % 2 else (1, 0.0, part) for place, part in parts if part]
@@ -224,7 +219,7 @@ def natural(text: str) -> list[tuple[int, float, str]]:
 def main(of: Sequence[Group]) -> list[Group]:
     """The groups in the paper's figure: in each section the study with the name of its experiment, or all if it has no results.
 
-    Of each model only the variants with results under the most conditions, which a figure over all conditions can compare.
+    Each model is limited to the variants with results under the most conditions, so that a figure can compare conditions.
     """
     with_own = {group.section for group in of if group.study == group.experiment.name}
     of = [group for group in of if group.study == group.experiment.name or group.section not in with_own]
@@ -238,7 +233,7 @@ def main(of: Sequence[Group]) -> list[Group]:
 
 
 def learning(of: Sequence[Group]) -> list[Group]:
-    """The groups in charts of learning curves: those of the paper's figure, and those of `Experiment.curves_of`."""
+    """Return the groups of the paper's figure and of `Experiment.curves_of`, for charts of learning curves."""
     figure = main(of)
     return [group for group in of if group in figure or group.study in group.experiment.curves_of]
 
@@ -248,7 +243,7 @@ def _kind(group: Group) -> tuple[str, ...]:
 
 
 def compared(of: Sequence[Group]) -> list[Group]:
-    """The groups of one section in the chart of accuracy against updates; none if there are too few.
+    """Return the groups of one section for the chart of accuracy against updates, or [] for too few settings.
 
     They are the recurrent networks in the studies of `Experiment.updates_of`, under the condition with the most settings of
     gates; the last of several.

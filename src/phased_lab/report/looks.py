@@ -1,4 +1,4 @@
-"""Label, colour and dash of a group of runs, the same in every figure; and notes about groups."""
+"""Labels, colours and dashes of groups, the same in every figure, and notes about groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phased_lab.report import names
 from phased_lab.report.groups import Group, natural
 from phased_lab.runs.record import Record
 
-# Lengths of dashes and gaps, in pixels; the first is a solid line.
+# Lengths of dashes and gaps in pixels, a solid line first.
 DASHES: tuple[tuple[float, ...], ...] = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
 
 
@@ -23,7 +23,7 @@ class Look(NamedTuple):
 
 
 def colour(group: Group) -> str:
-    """The colour of a group's model: the same in every figure; its variants are shades of it."""
+    """Return the colour of a group's model, the same in every figure. Variants are shades of this colour."""
     own = next((kind.colour for kind in group.experiment.models if kind.name == group.model), None)
     if own is not None:
         return own
@@ -35,7 +35,7 @@ def colour(group: Group) -> str:
 def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
     """One look per group: a shade of its model's colour, and a dash, for each variant.
 
-    With `of_conditions`, where one figure has several conditions, each condition has a shade, and the labels name it.
+    With `of_conditions`, for one panel with several conditions, shades and labels are by condition instead.
     """
     several = len({group.model for group in groups}) > 1
     found = []
@@ -53,7 +53,7 @@ def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
 
 
 def seeds_note(groups: Sequence[Group]) -> str:
-    """The number of seeds, per group where it differs, and the runs that diverged."""
+    """Describe the number of seeds, its exceptions per group, and diverged runs."""
     counts = [len(group.records) for group in groups]
     usual = max(set(counts), key=counts.count)
     odd = [f"{full_name(group, groups)}: {len(group.records)}" for group in groups if len(group.records) != usual]
@@ -64,7 +64,7 @@ def seeds_note(groups: Sequence[Group]) -> str:
 
 
 def tests_words(groups: Sequence[Group]) -> str:
-    """The tests whose mean is a result (`Record.last`)."""
+    """Describe the tests that a result averages (`Record.last`)."""
     counts = {record.last for group in groups for record in group.records}
     return "the test after the last epoch" if counts == {1} else f"the tests of the last {max(counts)} epochs"
 

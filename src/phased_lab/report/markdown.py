@@ -11,9 +11,10 @@ from phased_lab.runs.folder import read
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """Tables of the runs at the paper's scale: of each section those in the figure, "beyond ..." the others; and "leak".
+    """Return the tables of the runs at the paper's scale by name.
 
-    Sections with a table of the paper have "table of ..." too, those with further tests "further tests of ...".
+    The names are "leak" and, for each section (key), "key" (runs in the figure), "beyond key" (other runs), "table of key" (rows
+    as in the paper) and "further tests of key".
     """
     at_scale = [group for group in groups(read(folder).records) if group.scale == "paper"]
     found = {"leak": leaks(at_scale)}

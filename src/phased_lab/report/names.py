@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-LONGEST_SLUG = 80  # characters; a file name with its suffix may have 255
+LONGEST_SLUG = 80  # characters (file names may have 255)
 
 
 def rounded(value: float) -> str:
-    """Three significant digits; no exponent below a million."""
+    """Three significant digits, without an exponent below a million."""
     return f"{value:.0f}" if 100 <= value < 1e6 else f"{value:.3g}"
 
 

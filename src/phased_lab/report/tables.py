@@ -1,4 +1,4 @@
-"""The tables of results, each made once: docs/results.md has them in Markdown, and the page shows them."""
+"""Tables of results, each built once for docs/results.md (Markdown) and for the page (HTML)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def results(shown: Sequence[Group], beside_paper: bool = True) -> Table:
 
 
 def paper_table(section: Sequence[Group]) -> Table | None:
-    """The table that the descriptor has, for the groups of one section; None if it has none, or if no group has its numbers.
+    """Return the table of the descriptor for one section, or None without a table or without numbers.
 
-    Each kind of network has a column, followed by one with the paper's numbers if there are any.
+    Each kind of network is a column, followed by a column with the paper's numbers if the paper gives any.
     """
     about, shown = section[0].experiment, main(section)
     kinds = [kind for kind in about.models if any(group.model == kind.name for group in shown)]
@@ -69,7 +69,7 @@ def paper_table(section: Sequence[Group]) -> Table | None:
 
 
 def further_tests(section: Sequence[Group]) -> Table | None:
-    """Every further test of every group; None if there is none."""
+    """Return every further test of every group, or None without further tests."""
     about = section[0].experiment
     tests = list(dict.fromkeys(name for group in section for record in group.records for name in record.evaluations))
     rows = []
@@ -106,7 +106,7 @@ def leaks(of: Sequence[Group]) -> Table:
 
 
 def costs(records: Sequence[Record]) -> Table:
-    """The time of runs over conditions and seeds, by experiment, model and device; a run made on two devices counts for both."""
+    """Time of runs over conditions and seeds, by experiment, model and device. A run made on two devices counts for both."""
     gathered: defaultdict[tuple[str, str], list[Record]] = defaultdict(list)
     for device in dict.fromkeys(record.device for record in records):
         for group in groups(record for record in records if record.device == device):
@@ -132,7 +132,7 @@ def runs(of: Iterable[Group]) -> Table:
 
 
 def number(row: Row, about: Experiment, record: Record) -> float:
-    """The number of a record in a row; nan if it has none."""
+    """Return the number of a record in a row, or nan if the record lacks it."""
     if not row.evaluation:
         points = {point.epoch: point.test for point in record.curve}
         return points.get(row.epoch or record.curve[-1].epoch, float("nan"))
@@ -149,12 +149,12 @@ def number(row: Row, about: Experiment, record: Record) -> float:
 
 
 def measured(values: Spread, metric: Metric, quantity: Quantity = "metric") -> str:
-    """Mean and standard deviation over seeds; "-" without a number."""
+    """Mean and standard deviation over seeds, or "-" without a number."""
     return printed(Printed(values.mean, values.deviation) if values.n else None, metric, quantity)
 
 
 def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric") -> str:
-    """A number and its deviation, if it has one."""
+    """Format a number with its deviation and unit, or "-" for None."""
     if number is None:
         return "-"
     above = "> " if number.above else ""
@@ -166,7 +166,7 @@ def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric
 
 
 def one(value: float, metric: Metric) -> str:
-    """An accuracy as percent, an error as it is; "-" if it is not finite."""
+    """Format an accuracy as percent, an error unchanged, and "-" for nan."""
     if not np.isfinite(value):
         return "-"
     return f"{_percent(value)} %" if metric == "accuracy" else _error(value)
@@ -204,5 +204,5 @@ def _belongs(group: Group, row: Row) -> bool:
 
 
 def _records(groups: Sequence[Group], model: str) -> list[Record]:
-    """The records of one network; of its variants those of the first."""
+    """Return the records of the first variant of a network."""
     return next((list(group.records) for group in groups if group.model == model), [])

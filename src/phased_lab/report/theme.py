@@ -15,10 +15,10 @@ import vl_convert
 from phased.files import write_whole
 from phased.pictures.style import INK, QUIET
 
-WIDTH = 700  # of the charts of a picture together, in pixels; the page sets its own
+WIDTH = 700  # of all panels of a picture, in pixels (the page sets the width in JavaScript)
 HEIGHT = 260
-SCALE = 2.2  # pixels of a PNG for each pixel of the chart
-DIGITS = 4  # significant digits of drawn numbers; few, to keep the page small
+SCALE = 2.0  # pixels of a PNG for each pixel of the chart
+DIGITS = 4  # significant digits of drawn numbers (more would enlarge the page)
 AXIS = 65  # pixels for the labels of a vertical axis
 
 
@@ -45,7 +45,7 @@ def theme() -> Any:
 
 
 class Figure(NamedTuple):
-    """A chart, its name in file names and URLs, and what is said above it."""
+    """A chart with its name in file names and URLs, its title and its note."""
 
     name: str
     title: str
@@ -54,14 +54,14 @@ class Figure(NamedTuple):
 
 
 def data(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows as the data of a chart: numbers with few digits, and None for those that are not finite."""
+    """Return rows as the data of a chart, with numbers rounded by `short`."""
     # Altair copies lists of rows whenever a chart is changed, and a frame never.
     fewer = [{name: short(v) if isinstance(v, float) else v for name, v in row.items()} for row in rows]
     return pl.DataFrame(fewer, infer_schema_length=None)
 
 
 def short(value: float) -> float | None:
-    """A number with few digits; None if it is not finite, because JSON has no nan."""
+    """Round to DIGITS significant digits. Return None for nan and infinities, which JSON cannot hold."""
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
@@ -71,7 +71,7 @@ def colours(kinds: Mapping[str, str], **legend: Any) -> alt.Color:
 
 
 def finished(chart: alt.TopLevelMixin, description: str, labels: Sequence[str] = (), renderer: str = "svg") -> alt.TopLevelMixin:
-    """The chart with as many columns of its legend as have room; on the page the width decides, by `usermeta.entry`."""
+    """Add the columns of the legend, and the width of a legend entry for the page (`usermeta.entry`)."""
     entry = 26 + round(5.6 * max(map(len, labels), default=0))  # pixels of an entry of the legend
     usermeta = {"entry": entry, "embedOptions": {"renderer": renderer, "actions": False}}
     made: Any = chart
@@ -94,5 +94,5 @@ def save(chart: alt.TopLevelMixin, folder: Path, name: str, title: str = "", not
 
 
 def version() -> str:
-    """The version of Vega-Lite in which Altair writes its charts, as vl-convert names it."""
+    """Return the Vega-Lite version of Altair in the form that vl-convert expects."""
     return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

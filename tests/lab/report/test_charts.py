@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -32,14 +33,23 @@ def of(found, key):
     return [group for group in found if group.key == key]
 
 
-def drawn(found, key, name):
-    """The specification of a chart, and its data sets as columns by the fields that they have."""
-    (figure,) = (figure for figure in figures(of(found, key)) if figure.name == name)
-    spec = figure.chart.to_dict()
-    columns = {}
-    for rows in spec["datasets"].values():
-        columns[frozenset(rows[0])] = {field: [row[field] for row in rows] for field in rows[0]}
-    return spec, columns
+@pytest.fixture(scope="module")
+def drawn(found):
+    """Draw a chart of a section: its note, its specification, and its data sets as columns by the fields that they have."""
+
+    @cache
+    def figures_of(key):
+        return {figure.name: figure for figure in figures(of(found, key))}
+
+    def draw(key, name):
+        figure = figures_of(key)[name]
+        spec = figure.chart.to_dict()
+        columns = {
+            frozenset(rows[0]): {field: [row[field] for row in rows] for field in rows[0]} for rows in spec["datasets"].values()
+        }
+        return figure.note, spec, columns
+
+    return draw
 
 
 def with_fields(columns, *fields):
@@ -48,9 +58,9 @@ def with_fields(columns, *fields):
     return found
 
 
-def test_a_bar_is_the_mean_and_the_deviation_of_its_seeds_and_every_seed_is_a_dot(found):
+def test_a_bar_is_the_mean_and_the_deviation_of_its_seeds_and_every_seed_is_a_dot(found, drawn):
     shown = main(of(found, "frequency"))
-    _, columns = drawn(found, "frequency", "bars")
+    _, _, columns = drawn("frequency", "bars")
     bars, dots = with_fields(columns, "mean"), with_fields(columns, "seed")
     tests = 100 * np.array([[record.test for record in group.records] for group in shown])
     np.testing.assert_allclose(bars["mean"], tests.mean(1), rtol=EXACT)
@@ -72,9 +82,9 @@ def test_a_bar_is_the_mean_and_the_deviation_of_its_seeds_and_every_seed_is_a_do
         ("lipreading", "loss", "test_loss", 1),
     ],
 )
-def test_a_line_is_the_mean_and_a_band_the_range_of_its_seeds_at_every_epoch(found, key, name, field, unit):
+def test_a_line_is_the_mean_and_a_band_the_range_of_its_seeds_at_every_epoch(found, key, name, field, unit, drawn):
     shown = learning(of(found, key))
-    spec, columns = drawn(found, key, name)
+    _, spec, columns = drawn(key, name)
     lines = with_fields(columns, "mean", "epoch")
     for column, over_seeds in (("mean", np.mean), ("low", np.min), ("high", np.max)):
         numbers = [[[getattr(point, field) for point in record.curve] for record in group.records] for group in shown]
@@ -86,18 +96,18 @@ def test_a_line_is_the_mean_and_a_band_the_range_of_its_seeds_at_every_epoch(fou
     assert list(dict.fromkeys(lines["label"])) == list(dict.fromkeys(labels))
 
 
-def test_an_error_is_drawn_on_a_logarithmic_axis_from_light_to_dark(found):
-    spec, _ = drawn(found, "adding", "learning")
+def test_an_error_is_drawn_on_a_logarithmic_axis_from_light_to_dark(found, drawn):
+    _, spec, _ = drawn("adding", "learning")
     assert '"type": "log"' in str(spec).replace("'", '"')
     tones = [look.colour for look in looks.looks(main(of(found, "adding")), of_conditions=True)[::2]]
     brightness = [sum(int(tone[place : place + 2], 16) for place in (1, 3, 5)) for tone in tones]
     assert all(one > other for one, other in pairwise(brightness))
 
 
-def test_accuracy_against_updates_has_a_point_for_each_setting_of_the_condition_with_most(found):
+def test_accuracy_against_updates_has_a_point_for_each_setting_of_the_condition_with_most(found, drawn):
     shown = compared(of(found, "frequency"))
     assert {group.condition for group in shown} == {"asynchronous"}
-    _, columns = drawn(found, "frequency", "updates")
+    _, _, columns = drawn("frequency", "updates")
     points, dots = with_fields(columns, "left"), with_fields(columns, "seed")
     updates = 100 * np.array([[1.0 if run.updates is None else run.updates for run in group.records] for group in shown])
     tests = 100 * np.array([[run.test for run in group.records] for group in shown])
@@ -108,9 +118,9 @@ def test_accuracy_against_updates_has_a_point_for_each_setting_of_the_condition_
     assert {"r_on 0.05 fixed, leak 0", "r_on learned from 0.05, leak 0, openness cost 0.1", "LSTM"} <= set(points["label"])
 
 
-def test_gates_show_every_unit_of_every_seed_of_the_group_chosen(found):
+def test_gates_show_every_unit_of_every_seed_of_the_group_chosen(found, drawn):
     shown = [group for group in main(of(found, "frequency")) if group.gated]
-    spec, columns = drawn(found, "frequency", "gates")
+    _, spec, columns = drawn("frequency", "gates")
     units = with_fields(columns, "opens")
     for index, group in enumerate(shown):
         chosen = np.array(units["group"]) == index
@@ -123,25 +133,24 @@ def test_gates_show_every_unit_of_every_seed_of_the_group_chosen(found):
     assert choice["bind"]["labels"][choice["value"]] == "Phased LSTM, leak 0, asynchronous"
 
 
-def test_a_raster_has_a_mark_for_every_update_and_says_what_its_clock_is(found):
+def test_a_raster_has_a_mark_for_every_update_and_says_what_its_clock_is(found, drawn):
     group = main(of(found, "adding"))[-2]
-    (figure,) = (figure for figure in figures(of(found, "adding")) if figure.name == "raster")
-    spec = figure.chart.to_dict()
-    marks = next(rows for rows in spec["datasets"].values() if "w" in rows[0])
+    note, _, columns = drawn("adding", "raster")
+    marks = with_fields(columns, "w")
     record = group.records[0]
     clock = group.experiment.clock(record)
     for when, gates in enumerate((record.before, record.after)):
         period, shift, ratio = (np.array(values) for values in gates)
         phase = np.mod((clock.time[:, None] - shift) / period, 1.0)
-        updates = sum(mark["w"] == when for mark in marks)
+        updates = marks["w"].count(when)
         assert abs(updates - int((phase < ratio).sum())) <= 2  # rounded the other way at the edge of a phase
-    assert "The clock is made for this chart: 500 steps" in figure.note
-    assert figure.note.endswith("% after.")
+    assert "The clock is made for this chart: 500 steps" in note
+    assert note.endswith("% after.")
 
 
-def test_a_name_of_the_legend_picks_its_marks(found):
+def test_a_name_of_the_legend_picks_its_marks(drawn):
     for key, name in (("frequency", "bars"), ("frequency", "learning"), ("frequency", "updates"), ("adding", "learning")):
-        spec, _ = drawn(found, key, name)
+        _, spec, _ = drawn(key, name)
         (pick,) = spec["params"]
         assert (pick["name"], pick["select"]["fields"], pick["bind"]) == ("pick", ["label"], "legend")
         assert "'param': 'pick'" in str(spec)

@@ -23,12 +23,12 @@ from phased_lab.tables import Table
 
 NAME = "report.html"
 CITATION = "D. Neil, M. Pfeiffer, S.-C. Liu: Phased LSTM. NIPS 2016, arXiv:1610.09513"
-SPEED = "speed"  # the section of benchmarks, whose pictures have their own names
+SPEED = "speed"  # the section of benchmarks (its pictures are named without the section)
 QUICK = "Fewer epochs than in the paper: a first look, not a reproduction. The paper's numbers are for the paper's scale."
 
 
 class Section(NamedTuple):
-    """One figure of the paper, or one question: its charts and tables in the order of the page."""
+    """Charts and tables of one figure of the paper, in the order of the page."""
 
     id: str
     title: str
@@ -82,7 +82,7 @@ def of_results(section: Sequence[Group]) -> Section:
 
 
 def render(shown: Sequence[Section], records: Sequence[Record], skipped: Sequence[str] = (), folder: str = "results") -> str:
-    """The page of these sections; `folder` is the output folder in its commands."""
+    """Return the page of these sections. Its commands name `folder` for their output."""
     found = groups(records)
     specs = {f"{section.id}-{part.name}": part.chart.to_dict() for section in shown for part in figures(section)}
     return filled(
