@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record, flat, parse
@@ -24,6 +25,8 @@ ADDED_BY_SCHEMA_2 = ("schema", "study", "variant", "data")
 @cache
 def templates() -> dict[tuple[str, ...], dict[str, Any]]:
     """The committed record of the first seed of every line and bar, those of the paper's figures first."""
+    if not COMMITTED.is_dir():
+        pytest.skip("source packages have no results")
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for file in sorted(COMMITTED.glob("*.jsonl")):
         for line in map(json.loads, file.read_text().splitlines()):

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 
 
 class Table(NamedTuple):
-    """Rows of text under a head; the first column names the row, and numbers are at the right of their columns."""
+    """Rows of text under a head. The first column names the row. Columns of numbers are right-aligned."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -19,7 +19,7 @@ class Table(NamedTuple):
     grouped: bool = False  # whether the first column is a heading of the rows that follow each other with it
 
     def markdown(self, literally: bool = False) -> str:
-        """For a page in Markdown; `literally` escapes what Markdown would take as its own in the rows."""
+        """Return the table in Markdown. `literally` escapes special characters of Markdown in the rows."""
         rows = [[*map(literal, row)] for row in self.rows] if literally else self.rows
         lines = ["".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (self.head, *rows)]
         return "\n".join([lines[0], "|" + "---|" * len(self.head), *lines[1:]])

@@ -13,6 +13,7 @@ SHOWN = {
     "physionet": 1,
     "online": 1,
     "reading": 1,
+    "startup": 1,
     "cpu": 1,
     "cpu-avx2": 1,
     "stream": 1,

@@ -60,6 +60,7 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
             if have < experiment.seeds
         ]
         if lacks:
+            lacks = lacks if any(best.values()) else ["no runs at the paper's scale"]
             found.append(Missing(experiment, lacks, command(experiment, folder)))
     return found
 

@@ -56,7 +56,7 @@ def test_the_page_begins_with_what_is_there_in_the_order_of_the_paper(report, wo
 def test_what_is_missing_stands_at_the_end_with_its_commands(result, words):
     text = words(page_of(result(scale="quick", epochs=2), skipped=["a file: skipped"]))
     assert text.index("a first look, not a reproduction") < text.index("Every run") < text.index("What is missing for")
-    assert "Phased LSTM, asynchronous: 0 of 5 seeds" in text
+    assert "Fig. 3: Frequency discrimination: no runs at the paper's scale. To run them: phased run frequency" in text
     assert text.index("What is missing for") < text.index("a file: skipped")
     empty = words(page_of())
     assert "There are no results yet." in empty
