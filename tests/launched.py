@@ -114,4 +114,4 @@ class Trace(Recorder):
     def words(self):
         """The lines, each as the kernel's name and a digest; and those since the last call are forgotten."""
         lines, self.lines = self.lines, []
-        return lines, [f"{line.partition(':')[0]}:{sha256(line.encode()).hexdigest()[:6]}" for line in lines]
+        return lines, [f"{line.partition(':')[0]}:{sha256(line.encode()).hexdigest()[:4]}" for line in lines]

@@ -1,6 +1,6 @@
 """The backends of the CPU give the bits that are written in `bits.json`, for every instruction set, with one thread.
 
-Bits differ between instruction sets, versions of torch and compilers, so each list says whose it is; where there is none, the test
+Bits differ between instruction sets, versions of torch and compilers, so each list says whose it is; where there is none, a test
 is skipped. After an intended change, write them again: `PHASED_WRITE_NETS=1 pytest tests/nets/test_bits.py`.
 """
 

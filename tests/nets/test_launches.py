@@ -73,7 +73,7 @@ def of_case(trace, options, rounds=()):
     case = Case(**{"steps": 9, "hidden": 7, "dtype": SINGLE, "ratio": (0.05, 0.2), **options})
     trace.name(case.leaves | {"time": case.time})
     few, many = ("both", "both", "both", ""), ("both", "both", "both", "both", "final", "output", "")
-    for to in rounds or (few if case.batch > 50 else many):
+    for to in rounds or (few if case.batch > 50 or case.hidden > 130 else many):
         if to:
             case.gradients("cuda", to)
         else:
