@@ -38,10 +38,15 @@ class Emulator(EmulatedSteps, EmulatedSums):
         layout = {"names": names, "formats": formats, "offsets": [0, 4, 8, 16], "itemsize": struct_bytes(size)["arrival"]}
         self.arrival = np.dtype(layout)
 
+    @staticmethod
+    def plain(name):
+        """A kernel's name without the way in which it keeps its weights."""
+        return re.sub(r"^(held|grouped|streamed|spread|small|wide)_", "", name)
+
     def launch(self, name, device, grid, block, arguments, shared=0, together=False):
         assert together == name.startswith("spread")
         self.name, self.together = name, together
-        name = re.sub(r"^(held|grouped|streamed|spread|small|wide)_", "", name)
+        name = self.plain(name)
         kinds = "".join("d" if isinstance(value, float) else "q" for value in arguments)
         assert kinds == "".join(kind for _, kind in parameters(name)), f"{name} was given {kinds}"
         self.grid = (grid, 1, 1) if isinstance(grid, int) else grid

@@ -1,11 +1,21 @@
-"""Running the examples of docstrings and documents."""
+"""Running the code of documents."""
 
-import doctest
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def run_example(name: str, text: str) -> None:
-    """Run the doctest examples in a text, of which there must be one; every failure is in the message."""
-    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
-    assert example.examples, f"{name} has no example"
-    report: list[str] = []
-    assert doctest.DocTestRunner(verbose=False).run(example, out=report.append).failed == 0, "".join(report)
+def run_page(page: Path, replaced: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Run the Python blocks of a page in order, with some words replaced; returns the names that they define."""
+    text, names = page.read_text(encoding="utf-8"), {"__name__": "__main__"}
+    for word, other in replaced.items():
+        text = text.replace(word, other)
+    assert len(BLOCK.findall(text)) == text.count("```python") > 0
+    for block in BLOCK.finditer(text):
+        code = "\n" * text.count("\n", 0, block.start() + 1) + block.group(1)  # a traceback then names the page's own line
+        exec(compile(code, str(page), "exec"), names)
+    return names

@@ -1,6 +1,5 @@
 """The classifier computes what its network computes, however the events come, and says what it cost."""
 
-import inspect
 import tracemalloc
 import warnings
 
@@ -9,26 +8,13 @@ import pytest
 import torch
 
 import phased
-from examples import run_example
 from phased import PhasedGRU, PhasedLSTM
-from phased.classifier import About, Classifier, EventEmbedding, Session
+from phased.classifier import About, Classifier, EventEmbedding
 from phased.classifier import session as sessions
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
 from phased_lab.runs.baselines import Baseline
 from recordings import network, recording
-
-OF_CLASSIFIER = ("load", "of", "save", "session", "classify", "follow")
-OF_SESSION = ("push", "run", "follow")
-DOCUMENTED = {"Classifier": Classifier, "Session": Session}
-DOCUMENTED |= {f"Classifier.{name}": getattr(Classifier, name) for name in OF_CLASSIFIER}
-DOCUMENTED |= {f"Session.{name}": getattr(Session, name) for name in OF_SESSION}
-
-
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_the_examples_run(name):
-    run_example(name, inspect.getdoc(DOCUMENTED[name]))
-
 
 READ = [{}, {"mean": True}, {"mean": True, "hidden": 7}]  # by the last layers
 

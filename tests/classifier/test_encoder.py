@@ -1,19 +1,12 @@
 """The embedding of events: one vector per pixel, and the polarity beside it."""
 
-import inspect
-
 import numpy as np
 import pytest
 import torch
 
-from examples import run_example
 from phased import PhasedLSTM, Stream
 from phased.classifier.encoder import EventEmbedding
 from phased.data.recordings import NMNIST
-
-
-def test_the_example_runs():
-    run_example("EventEmbedding", inspect.getdoc(EventEmbedding))
 
 
 def test_both_polarities_of_a_pixel_share_its_vector_and_differ_in_their_last_feature():

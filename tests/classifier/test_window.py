@@ -1,18 +1,11 @@
 """A window of a larger sensor."""
 
-import inspect
-
 import numpy as np
 import pytest
 
-from examples import run_example
 from phased.classifier import crop
 from phased.data.recordings import NMNIST, Sensor
 from recordings import recording
-
-
-def test_the_example_runs():
-    run_example("crop", inspect.getdoc(crop))
 
 
 def test_a_window_has_exactly_the_events_inside_it():

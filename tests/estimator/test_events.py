@@ -1,6 +1,5 @@
 """Events: sequences from arrays, their selection, and what is refused."""
 
-import inspect
 import pickle
 
 import numpy as np
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 
-from examples import run_example
 from phased.estimator import Events
 from tables import assert_same
 
@@ -24,11 +22,6 @@ def made(n: int = 5, seed: int = 0, variables: int = 3, statics: int = 2) -> Eve
     values = [random.normal(size=(len(time), variables)) for time in times]
     values = [np.where(random.random(each.shape) < 0.4, NAN, each) for each in values]
     return Events.of(times, values, ids=[f"p{i}" for i in range(n)], static=random.normal(size=(n, statics)), unit="h")
-
-
-@pytest.mark.parametrize("name", ["", "of", "read", "labels", "labelled", "describe", "dense"])
-def test_the_examples_run(name):
-    run_example(name, inspect.getdoc(getattr(Events, name) if name else Events))
 
 
 @given(st.data(), st.integers(0, 6))

@@ -1,11 +1,8 @@
 """What Events contain is described, and what may be wrong."""
 
-import inspect
-
 import numpy as np
 import pytest
 
-from examples import run_example
 from phased.estimator import Events
 from phased.estimator.sentinels import suspicious
 
@@ -55,10 +52,6 @@ def test_no_line_of_the_text_has_no_content():
 )
 def test_a_number_outside_of_the_rest_is_suspicious(values, found):
     assert [each[0] for each in suspicious(np.array(values, np.float64))] == found
-
-
-def test_the_example_of_sentinels_runs():
-    run_example("suspicious", inspect.getdoc(suspicious))
 
 
 def test_warnings_name_the_variable_and_the_cure():

@@ -6,20 +6,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from examples import run_page
 from phased_lab import clips
 
 GUIDE = Path(__file__).parents[3] / "docs" / "clips.md"
 
 
 def test_the_code_of_the_guide_runs(folder, tmp_path, monkeypatch, capsys):
-    (code,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    if not torch.cuda.is_available():
-        code = code.replace('"cuda"', '"cpu"')
     # Made-up clips have no face, and a double of the detector does not reach other processes.
     alone = clips.prepare
     monkeypatch.setattr(clips, "prepare", lambda *given, **named: alone(*given, workers=1, **named))
-    exec(compile(code.replace("path/to/data", str(folder.parent)), str(GUIDE), "exec"), {"__name__": "__main__"})
+    run_page(GUIDE, {"path/to/data": str(folder.parent)} | ({} if torch.cuda.is_available() else {'"cuda"': '"cpu"'}))
     printed = capsys.readouterr().out
     assert "5 of 5" in printed
     assert "5 clips\n" in printed

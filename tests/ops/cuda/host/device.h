@@ -1,11 +1,8 @@
-// A GPU's blocks on a CPU's threads: a thread for each of theirs, barriers, and exchanges between the lanes of a warp.
+// The words of device.h of the kernels, on one CPU thread: see host/grid.h.
 #pragma once
 
 #include <cmath>
 #include <cstring>
-#include <deque>
-#include <thread>
-#include <vector>
 
 namespace phased {
 
@@ -64,34 +61,12 @@ inline double of_high_word(unsigned word) {
 
 alignas(16) unsigned char shared[1 << 18];  // of the block that runs
 
-#ifdef COPIES_ARE_LATE  // as late as they may be: host/grid.h makes them when a thread waits for them
 inline void copy_ahead(void* to_shared, const void* from, int bytes) { copy_later(to_shared, from, bytes); }
 template <int Left>
 void wait_for_copies() {
   make_copies(Left);
 }
 inline void end_of_copies() { end_group(); }
-#else
-// Asynchronous copies are made as late as they may be: at the wait for them. Until then what they overwrite is NaN.
-struct Copy {
-  void* to;
-  const void* from;
-  int bytes;
-};
-static thread_local std::vector<Copy> issued;
-static thread_local std::deque<std::vector<Copy>> groups;
-
-inline void copy_ahead(void* to_shared, const void* from, int bytes) {
-  std::memset(to_shared, 0xff, bytes);
-  issued.push_back({to_shared, from, bytes});
-}
-inline void end_of_copies() { groups.push_back(std::move(issued)), issued.clear(); }
-template <int Left>
-void wait_for_copies() {
-  for (; groups.size() > Left; groups.pop_front())
-    for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
-}
-#endif
 inline void bring_near(const void*) {}
 
 // Numbers that blocks exchange: a thread that looks one up gives way, so that others write.
@@ -110,7 +85,6 @@ inline void publish(float* to, float number) { __atomic_store(to, &number, __ATO
 inline void publish_four(float* to, const float v[4]) {
   for (int i = 3; i >= 0; i--) publish(to + i, v[i]);
 }
-#ifdef COPIES_ARE_LATE
 inline float look_up(const float* from) {
   float number;
   __atomic_load(from, &number, __ATOMIC_RELAXED);
@@ -121,7 +95,6 @@ inline float look_up(const float* from) {
 inline void look_up_four(float to[4], const float* from) {
   for (int i = 0; i < 4; i++) to[i] = look_up(from + i);
 }
-#endif
 template <class T>
 T* fixed(T* in_shared) {
   return in_shared;
@@ -132,26 +105,13 @@ inline double loaded(double number) { return number; }
 
 template <int Threads>
 void barrier(int number) {
-  pthread_barrier_wait(teams + number);
+  team_meetings[number].wanted = Threads, team_meetings[number].wait();
 }
 
-// Runs a kernel block by block; before each, shared memory is NaN. A team has `team` threads.
+// Runs a kernel block by block; before each, shared memory is NaN.
 template <class Kernel>
-void run(int grid, int threads, int team, const Kernel& kernel) {
-  blockDim.x = threads;
-  for (int block = 0; block < grid; block++) {
-    std::memset(shared, 0xff, sizeof(shared));
-    pthread_barrier_init(&all, nullptr, threads);
-    for (int warp = 0; warp < threads / 32; warp++) pthread_barrier_init(warps + warp, nullptr, 32);
-    for (int number = 1; number <= threads / team && number < 16; number++) pthread_barrier_init(teams + number, nullptr, team);
-    std::vector<std::thread> started;
-    for (int i = 0; i < threads; i++)
-      started.emplace_back([&, i] {
-        threadIdx.x = i, blockIdx.x = block;
-        kernel();
-      });
-    for (auto& each : started) each.join();
-  }
+void run(int grid, int threads, const Kernel& kernel) {
+  run_grid({unsigned(grid), 1, 1}, threads, kernel, shared, sizeof(shared));
 }
 
 }  // namespace phased

@@ -1,10 +1,10 @@
-// A GPU's grid on one CPU thread, for kernels whose blocks are large: each of a block's threads is a context of its own. They run in
+// A GPU's grid on one CPU thread: each of a block's threads is a context of its own. They run in
 // turns, in an order that is drawn anew each time, and give way at barriers and exchanges: a missing barrier gives wrong numbers.
 // Included before a kernel's source. SHARED says what its variables in shared memory are: `static`, or nothing where all are extern.
 #pragma once
 
-#include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -27,38 +27,46 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
 struct Place3 {
   unsigned x = 0, y = 0, z = 0;
 };
 static Place3 threadIdx, blockIdx, blockDim, gridDim;
-static pthread_barrier_t all, warps[32], teams[16];  // for host/device.h
-
-struct Thread {
-  ucontext_t context;
-  std::vector<char> stack;
-  bool done;
-};
-static ucontext_t scheduler;
-static std::vector<Thread> threads;
-static unsigned running;  // its number
-
-inline void give_way() {
-  const unsigned own = running;
-  swapcontext(&threads[own].context, &scheduler);
-  running = own, threadIdx.x = own;
-}
 
 // Passed when all of its threads have come.
 struct Meeting {
   unsigned wanted = 0, come = 0, passed = 0;
 
-  void wait() {
-    const unsigned before = passed;
-    if (++come == wanted) come = 0, passed++;
-    while (passed == before) give_way();
-  }
+  inline void wait();
 };
-static Meeting block_meeting, warp_meetings[32];
+struct Thread {
+  ucontext_t context;  // where it begins
+  jmp_buf place;       // where it is; to jump there takes no call of the system, as swapcontext does
+  std::vector<char> stack;
+  const Meeting* meeting;  // that it waits for until this number has passed
+  unsigned passed;
+  bool begun, done;
+
+  bool waits() const { return meeting && meeting->passed == passed; }
+};
+static jmp_buf scheduler;
+static std::vector<Thread> threads;
+static unsigned running;  // its number
+
+inline void give_way() {
+  const unsigned own = running;
+  if (!_setjmp(threads[own].place)) _longjmp(scheduler, 1);
+  running = own, threadIdx.x = own;
+}
+void Meeting::wait() {
+  Thread& own = threads[running];
+  own.meeting = this, own.passed = passed;
+  if (++come == wanted) come = 0, passed++;
+  while (own.waits()) give_way();
+}
+static Meeting block_meeting, warp_meetings[32], team_meetings[16];
 static unsigned long long sent[32][32];
 
 inline void __syncthreads() { block_meeting.wait(); }
@@ -127,8 +135,8 @@ T atomicMax(T* to, T value) {
   return before;
 }
 
-// Asynchronous copies of each thread: at once, or as late as they may be, by turns. Either order may happen on a GPU.
-#define COPIES_ARE_LATE
+// Asynchronous copies of each thread: at once, or as late as they may be, by turns. Either order may happen on a GPU. Until then what
+// they overwrite is NaN.
 struct Copy {
   void* to;
   const void* from;
@@ -149,17 +157,25 @@ inline void make_copies(int left) {
 inline void end_group() { groups[threadIdx.x]++; }
 inline void copy_later(void* to, const void* from, int bytes) {
   if (reinterpret_cast<size_t>(to) % bytes || reinterpret_cast<size_t>(from) % bytes) std::printf("a copy is not aligned\n");
-  if (late) copies[threadIdx.x].push_back({to, from, bytes, groups[threadIdx.x]});
+  if (late) std::memset(to, 0xff, bytes), copies[threadIdx.x].push_back({to, from, bytes, groups[threadIdx.x]});
   else std::memcpy(to, from, bytes);
 }
 
-static std::mt19937 generator(1);
+static std::mt19937 generator(1), turns(1);
 static void (*start_of_thread)();
 
 inline void thread_entry() {
   start_of_thread();
   threads[running].done = true;
-  swapcontext(&threads[running].context, &scheduler);
+  _longjmp(scheduler, 1);
+}
+inline void go_on(unsigned number) {
+  Thread& own = threads[number];
+  running = number, threadIdx.x = number;
+  if (_setjmp(scheduler)) return;
+  if (own.begun) _longjmp(own.place, 1);
+  own.begun = true;
+  setcontext(&own.context);
 }
 
 // Runs the threads of the block that blockIdx names; before it, dynamic shared memory, if there is any, is NaN.
@@ -172,16 +188,14 @@ inline void run_block(unsigned count, unsigned char* memory, size_t bytes) {
     Thread& each = threads[i];
     getcontext(&each.context);
     each.context.uc_stack.ss_sp = each.stack.data(), each.context.uc_stack.ss_size = each.stack.size();
-    each.context.uc_link = nullptr, each.done = false;
+    each.context.uc_link = nullptr, each.meeting = nullptr, each.begun = each.done = false;
     makecontext(&each.context, thread_entry, 0);
-    order[i] = i;
+    order[i] = i, groups[i] = 0, copies[i].clear();
   }
   while (!order.empty()) {
-    std::shuffle(order.begin(), order.end(), generator);
-    for (const unsigned i : order) {
-      running = i, threadIdx.x = i;
-      swapcontext(&scheduler, &threads[i].context);
-    }
+    std::shuffle(order.begin(), order.end(), turns);
+    for (const unsigned i : order)
+      if (!threads[i].waits()) go_on(i);
     order.erase(std::remove_if(order.begin(), order.end(), [](unsigned i) { return threads[i].done; }), order.end());
   }
 }
@@ -211,7 +225,7 @@ void run_together(unsigned blocks, unsigned count, const Kernel& kernel, unsigne
   prepare({blocks, 1, 1}, count, kernel);
   for (unsigned block = 0; block < blocks; block++)
     if (!fork()) {
-      generator.seed(block), blockIdx = {block, 0, 0};
+      turns.seed(block), blockIdx = {block, 0, 0};
       run_block(count, memory, bytes);
       _exit(0);
     }

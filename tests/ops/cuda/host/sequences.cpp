@@ -1,8 +1,9 @@
 // A kernel of grouped_forward.cu, held_forward.cu (with PHASED_KIND 1), streamed_forward.cu (with 2), or those backwards (with
-// PHASED_WAY 1) on a CPU's threads, against plain loops. Arguments: units, sequences, steps, sequences of a block, units with weights
+// PHASED_WAY 1), against plain loops. Arguments: units, sequences, steps, sequences of a block, units with weights
 // in shared memory or, for other kernels than grouped ones, events of a sequence there, whether all that may be null is, and how many
 // events a step may have.
-#include "threads.h"
+#define SHARED
+#include "grid.h"
 
 #include <cmath>
 
@@ -94,12 +95,12 @@ int main(int, char** arguments) {
   }
   const Index counted[2] = {most, Index(events)};
   p.found = counted, p.least = Index(events) + 1, p.below = Index(events) + 2;  // another kernel's batch
-  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
+  run(grid, teams_of_block * kTeam, [&] { KERNEL(p); });
   for (Real number : to_products) wrong += !std::isnan(number);
   p.least = Index(events), p.below = Index(events) + 1;
-  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
+  run(grid, teams_of_block * kTeam, [&] { KERNEL(p); });
   const Numbers first_products = to_products;
-  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
+  run(grid, teams_of_block * kTeam, [&] { KERNEL(p); });
   for (size_t i = 0; i < first_products.size(); i++) wrong += first_products[i] != to_products[i];
 
   for (int b = 0; b < batch; b++) {
@@ -148,10 +149,10 @@ int main(int, char** arguments) {
   p.tape = tape.data(), p.found = found, p.room = Index(events) - null, p.ring = rows, p.most = most, p.largest = units;
   if (!null) p.initial_h = h0.data(), p.initial_c = Cell::has_c ? c0.data() : nullptr;
   p.least = Index(events) + 1, p.below = Index(events) + 2;  // another kernel's batch
-  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
+  run(grid, teams_of_block * kTeam, [&] { KERNEL(p); });
   for (Real number : output) wrong += !std::isnan(number);
   p.least = Index(events), p.below = Index(events) + 1;
-  run(grid, teams_of_block * kTeam, kTeam, [&] { KERNEL(p); });
+  run(grid, teams_of_block * kTeam, [&] { KERNEL(p); });
 
   for (int b = 0; b < batch; b++) {
     Numbers h(units, 0), c(units, 0);

@@ -1,5 +1,6 @@
-// The kernels of small.cu on a CPU's threads, against plain loops. Arguments: units, sequences, steps, sequences of a block.
-#include "threads.h"
+// The kernels of small.cu, against plain loops. Arguments: units, sequences, steps, sequences of a block.
+#define SHARED
+#include "grid.h"
 
 #include <cmath>
 
@@ -27,7 +28,7 @@ int main(int, char** arguments) {
   check_tape();
   const int units = std::atoi(arguments[1]), batch = std::atoi(arguments[2]), steps = std::atoi(arguments[3]),
             together = std::atoi(arguments[4]), pitch = (units + 3) / 4 * 4;
-  const int threads = (4 * units + 31) / 32 * 32, grid = (batch + together - 1) / together, others = kPeephole ? 4 : 1;
+  const int count = (4 * units + 31) / 32 * 32, grid = (batch + together - 1) / together, others = kPeephole ? 4 : 1;
   const size_t states = size_t(batch) * units, events = states * steps;
 
   Numbers weights(size_t(units) * 4 * pitch, 0);
@@ -51,7 +52,7 @@ int main(int, char** arguments) {
   p.batch = batch, p.steps = steps, p.units = units, p.pitch = pitch, p.lengths = lengths.data(), p.arrivals = arrivals.data();
   p.wh = weights.data(), p.peephole = peephole, p.initial_h = h0.data(), p.initial_c = c0.data(), p.output = output.data();
   p.final_h = final_h.data(), p.final_c = final_c.data(), p.tape = tape.data(), p.ring = together, p.most = units;
-  run(grid, threads, threads, [&] { small_dense_forward(p); });
+  run(grid, count, [&] { small_dense_forward(p); });
 
   Numbers records(kRecord * events, 0);
   for (int b = 0; b < batch; b++) {
@@ -100,7 +101,7 @@ int main(int, char** arguments) {
   q.output_batch = units, q.to_final_h = to_final_h.data(), q.to_final_c = to_final_c.data();
   q.to_products = to_products.data(), q.to_others = to_others.data(), q.to_h = to_h.data();
   q.to_c = Cell::has_c ? to_c.data() : nullptr, q.ring = together, q.most = units;
-  run(grid, threads, threads, [&] { small_dense_backward(q); });
+  run(grid, count, [&] { small_dense_backward(q); });
 
   for (int b = 0; b < batch; b++) {
     Numbers h(&to_final_h[b * units], &to_final_h[b * units] + units), c(units, 0);

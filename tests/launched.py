@@ -1,0 +1,117 @@
+"""Every launch of a kernel, as the driver is given it, with addresses as places in tensors. The kernels are in NumPy."""
+
+import ctypes
+import gc
+import struct
+from functools import cache, partial
+from hashlib import sha256
+
+import torch
+
+import signatures
+from emulator import Emulator
+from numpy_gpu import forget, replace_gpu
+from phased.ops.cuda import driver, stepwise
+from phased.ops.cuda.kernels import Buffers, Kernels
+from recorded_driver import Recorder, unpacked
+
+ADDRESSES = range(1 << 40, 1 << 47)
+
+
+@cache
+def parameters(name):
+    return signatures.parameters(Emulator.plain(name))
+
+
+class Replayed:
+    """A CUDA graph, without CUDA: its work is done again."""
+
+    def __init__(self, work):
+        self.replay = work
+
+
+class Stream:
+    cuda_stream = 0
+
+
+class Traced(Kernels):
+    """Kernels that were never compiled: `Kernels` packs and launches them, or the core does; their doubles run."""
+
+    def __init__(self, trace, emulator, key):
+        self._buffers = Buffers()
+        self.trace, self.emulator, self.key = trace, emulator, key
+
+    def handle(self, name, device, shared):
+        self.trace.handles.append((self, name))
+        return len(self.trace.handles) - 1 + (shared << 32)
+
+
+class Trace(Recorder):
+    """What the driver was asked for. `names`: of the tensors that a problem has, by their addresses."""
+
+    def __init__(self, patch):
+        super().__init__()
+        self.lines, self.handles, self.tensors, self.storages = [], [], [], []
+        replace_gpu(patch, partial(self.kernels, "common"), partial(self.kernels, "recurrence"))
+        forget(patch)
+        patch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 5, raising=False)
+        patch.setattr(driver, "functions", lambda: self.driver)
+        patch.setattr(driver, "launcher", lambda together: partial(self.start, together=together))
+        patch.setattr(torch.cuda, "current_stream", lambda device: Stream)
+        patch.setattr(stepwise, "record", Replayed)
+        patch.setattr(stepwise, "GRAPHS", stepwise.Graphs())
+        for name in ("mm", "bmm"):
+            patch.setattr(torch, name, partial(self.multiply, name, getattr(torch, name)))
+
+    def kernels(self, kind, device, cell, real, tape_dtype=None, source="", peephole=0, *sizes):
+        key = f"{kind} {cell} {real} {tape_dtype} {source} {peephole} {sizes}"
+        return Traced(self, Emulator(cell, real, peephole, tape_dtype), key)
+
+    def name(self, tensors):
+        """Call these tensors by their names."""
+        for name, tensor in tensors.items():
+            self.hold(tensor.untyped_storage(), name)
+
+    def hold(self, storage, name=None):
+        """Give a storage a name or the next number, and keep it, so that no other has its address."""
+        self.storages.append(storage)
+        self.tensors.append((storage.data_ptr(), storage.nbytes(), name or f"#{len(self.tensors)} of {storage.nbytes()} bytes"))
+
+    def place(self, value):
+        """A number, or an address as a place in a tensor."""
+        if isinstance(value, float) or value not in ADDRESSES:
+            return repr(value)
+        found = next((each for each in self.tensors if each[0] <= value <= each[0] + each[1]), None)
+        if found is None:
+            storages = [
+                tensor.untyped_storage() for tensor in gc.get_objects() if type(tensor) in (torch.Tensor, torch.nn.Parameter)
+            ]
+            self.hold(next(each for each in storages if each.data_ptr() <= value <= each.data_ptr() + each.nbytes()))
+            found = self.tensors[-1]
+        return f"{found[2]} + {value - found[0]}"
+
+    def start(self, kernel, x, y, z, block, _y, _z, shared, stream, pointers, packed=None, together=False):
+        traced, name = self.handles[kernel & (1 << 32) - 1]
+        named = parameters(name)
+        form = "".join(kind for _, kind in named)
+        if together:
+            data = ctypes.string_at(pointers[0], struct.calcsize(form))
+        else:
+            data = unpacked(packed if isinstance(packed, int) else ctypes.addressof(packed))
+        arguments = struct.unpack(form, data)
+        reports = named[-1][0] == "mark" and arguments[-1] > 0  # to a slot with a mark, which are this launch's alone
+        shown = [self.place(value) for value in (arguments[:-2] if reports else arguments)] + ["a slot", "a mark"] * reports
+        size = f"{x, y, z} of {block}, {shared} bytes{', together' * together}{', may share' * bool(kernel >> 32)}"
+        self.lines.append(f"{name}: {traced.key}: {size}, on {stream}: {', '.join(shown)}")
+        traced.emulator.launch(name, None, (x, y, z), block, arguments, shared, together)
+        return 0
+
+    def multiply(self, name, function, *tensors, out):
+        shown = [f"{tuple(t.shape)} {t.stride()} {t.dtype} {self.place(t.data_ptr())}" for t in (*tensors, out)]
+        self.lines.append(f"{name}: {', '.join(shown)}")
+        return function(*tensors, out=out)
+
+    def words(self):
+        """The lines, each as the kernel's name and a digest; and those since the last call are forgotten."""
+        lines, self.lines = self.lines, []
+        return lines, [f"{line.partition(':')[0]}:{sha256(line.encode()).hexdigest()[:4]}" for line in lines]
