@@ -250,7 +250,8 @@ def test_the_command_of_a_run_with_an_option_makes_it_again(scale):
                     words = run.command.split()
                     assert words[:3] == ["phased", "run", name]
                     given = dict(zip(words[3::2], words[4::2], strict=True))
-                    options = {key: given[f"--{key}"] for key in study.options if f"--{key}" in given}
+                    spelled = {key: f"--{key.replace('_', '-')}" for key in study.options}
+                    options = {key: given[word] for key, word in spelled.items() if word in given}
                     (again,) = runs_of(name, given["--scale"], range(int(given["--seeds"])), given["--only"], options)
                     assert again == run
 
