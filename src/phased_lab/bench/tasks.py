@@ -78,7 +78,7 @@ def changed(network: NetworkConfig, **numbers: Any) -> NetworkConfig:
 
 def build(figure: Figure, contestant: Contestant) -> Readout:
     """The network before training."""
-    model = contestant.network.build(figure.task, seed=0)
+    model: Readout = contestant.network.build(figure.task, seed=0)
     if contestant.plain and isinstance(model.rnn, PhasedRNN):
         model.rnn.backend = "reference"
     return model
