@@ -65,7 +65,7 @@ def networks(figure: Figure) -> dict[str, NetworkConfig]:
 
 def build(figure: Figure, name: str, network: NetworkConfig) -> Readout:
     """Build the network. The plain loop runs in PyTorch."""
-    model = network.build(figure.task, seed=0)
+    model: Readout = network.build(figure.task, seed=0)
     if name == PLAIN and isinstance(model.rnn, PhasedRNN):
         model.rnn.backend = "reference"
     return model

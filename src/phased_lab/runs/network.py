@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import nn
@@ -12,17 +13,44 @@ from torch import nn
 from phased import check
 from phased.init import LogUniform
 from phased.layer import PhasedLSTM
+from phased.learn.model import Model
 from phased.learn.readout import Readout
 from phased_lab.runs.baselines import Baseline, Normalised
 
 ModelName = Literal["phased", "lstm", "bn-lstm"]
 FirstWeights = Literal["torch", "normal"]
-MODELS: tuple[str, ...] = get_args(ModelName)
 FIRST_WEIGHTS: tuple[str, ...] = get_args(FirstWeights)
 
 
+class Network:
+    """Base of the frozen dataclasses that have the settings of an experiment's networks.
+
+    `applies` names the settings that each model has. The others keep their defaults, and are not in the record.
+    """
+
+    applies: ClassVar[Mapping[str, tuple[str, ...]]]
+    model: str
+
+    def __post_init__(self) -> None:
+        check.choice("model", self.model, list(self.applies))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that apply to this model, for the record."""
+        return {"model": self.model, **{name: getattr(self, name) for name in self.applies[self.model]}}
+
+    def build(self, task: Any, seed: int) -> Any:
+        """The network for a task, initialised from the seed; torch's random state is restored."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.network(task)
+
+    def network(self, task: Any) -> Model:
+        """The network for a task, with random weights."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class NetworkConfig:
+class NetworkConfig(Network):
     """A recurrent layer and a linear layer. Settings that do not apply to a model keep their defaults."""
 
     model: ModelName = "phased"
@@ -42,29 +70,27 @@ class NetworkConfig:
     # Initial weights. "normal" is the authors' choice: N(0, 0.1), and biases 0, except -0.1 for the input gate.
     weights: FirstWeights = "torch"
 
+    applies: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "phased": ("units", "weights", "period", "ratio_on", "learn_ratio_on", "leak", "peephole"),
+        "lstm": ("units", "weights", "time_unit"),
+        "bn-lstm": ("units", "weights", "time_unit", "normalise"),
+    }
+
     def __post_init__(self) -> None:
-        check.choice("model", self.model, MODELS)
+        super().__post_init__()
         check.choice("weights", self.weights, FIRST_WEIGHTS)
 
     def settings(self) -> dict[str, Any]:
-        """The settings that apply to this model, for the record."""
+        """The settings that apply to this model, for the record; periods in words."""
         low, high = self.period
-        gated = {name: getattr(self, name) for name in ("ratio_on", "learn_ratio_on", "leak", "peephole")}
-        own: dict[str, dict[str, Any]] = {
-            "phased": {"period": f"exp U({low:g}, {high:g})", **gated},
-            "lstm": {"time_unit": self.time_unit},
-            "bn-lstm": {"time_unit": self.time_unit, "normalise": self.normalise},
-        }
-        return {"model": self.model, "units": self.units, "weights": self.weights, **own[self.model]}
+        return {name: f"exp U({low:g}, {high:g})" if name == "period" else value for name, value in super().settings().items()}
 
-    def build(self, task: Any, seed: int) -> Readout:
-        """The network for a task's features and classes, initialised from the seed; torch's random state is restored."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            layer = self._layer(task.features)
-            model = Readout(layer, task.classes)
-            if self.weights == "normal":
-                draw_normal(layer.lstm if isinstance(layer, Baseline) else layer)
+    def network(self, task: Any) -> Readout:
+        """A recurrent layer and a linear layer, for a task's features and classes."""
+        layer = self._layer(task.features)
+        model = Readout(layer, task.classes)
+        if self.weights == "normal":
+            draw_normal(layer.lstm if isinstance(layer, Baseline) else layer)
         return model
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:

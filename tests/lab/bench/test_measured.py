@@ -13,9 +13,7 @@ from phased.ops.core import MISSING
 from phased.ops.cpu import passes
 from phased_lab.bench import epoch, estimators, measure, nmnist, peers, physionet, reading, stream, tasks
 from phased_lab.bench.work import TERMS, Work, steps
-from phased_lab.paper.adding import runs as adding
-from phased_lab.paper.frequency import runs as frequency
-from phased_lab.paper.superimposed import runs as superimposed
+from phased_lab.runs.sweep import runs_of
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -108,7 +106,7 @@ def test_the_plain_loop_is_the_reference_and_the_others_are_not():
 
 
 def test_what_is_measured_is_what_the_experiments_train():
-    runs = {run.condition: run for study in (frequency, superimposed, adding) for run in study.runs("paper", [0])}
+    runs = {run.condition: run for name in ("superimposed", "adding", "frequency") for run in runs_of(name, "paper", [0])}
     names = ("standard", "high", "asynchronous", "superimposed", "exp(6,8)")
     for figure, name in zip(tasks.FIGURES, names, strict=True):
         run = runs[name]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from phased import check
 from phased.cost import updates
 from phased.fusion import Fusion, Timeline, hold, open_at_samples
 from phased.init import Uniform
@@ -18,16 +17,16 @@ from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
 from phased_lab.lipreader.network import FEATURES, SOUND, Words, convolutions, phased_network
 from phased_lab.runs.baselines import Baseline, Normalised
+from phased_lab.runs.network import Network
 from phased_lab.runs.normalised import NormalisedInput
 
 ModelName = Literal["phased", "bn-lstm", "lstm"]
-MODELS: tuple[str, ...] = get_args(ModelName)
 SECOND = 1000.0  # ms; the baselines receive the time in seconds
 
 
 @dataclass(frozen=True)
-class LipNetwork:
-    """The settings of one of the three networks. Settings that do not apply to a model keep their defaults.
+class LipNetwork(Network):
+    """The settings of one of the three networks.
 
     Args:
         model: "phased", "lstm" or "bn-lstm".
@@ -53,33 +52,25 @@ class LipNetwork:
     layers_normalised: bool = False
     normalise: Normalised = "input"
 
-    def __post_init__(self) -> None:
-        check.choice("model", self.model, MODELS)
+    applies: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "phased": ("units", "normalised", "dropout", "periods", "ratio_on", "learn_ratio_on", "leak", "layers_normalised"),
+        "bn-lstm": ("units", "normalised", "dropout", "normalise"),
+        "lstm": ("units", "normalised", "dropout"),
+    }
 
-    def settings(self) -> dict[str, Any]:
-        """The settings that apply to this model, for the record."""
-        names = {
-            "phased": ("units", "normalised", "dropout", "periods", "ratio_on", "learn_ratio_on", "leak", "layers_normalised"),
-            "bn-lstm": ("units", "normalised", "dropout", "normalise"),
-            "lstm": ("units", "normalised", "dropout"),
-        }
-        return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
-
-    def build(self, task: Any, seed: int) -> Model:
-        """The network for a task's words, initialised from the seed; torch's random state is restored."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            video, audio, *merged = self.units
-            fusion = Fusion(
-                {"video": self.sensor(FEATURES, video), "audio": self.sensor(SOUND, audio)},
-                self.merged(video + audio, *merged),
-                {"video": convolutions(self.normalised)} if self.model == "phased" else {},
-                dropout=self.dropout,
-                encode_padding=True,
-            )
-            if self.model == "phased":
-                return (WordsNormalised if self.layers_normalised else Words)(fusion, task.classes, self.dropout)
-            return WordsByStep(fusion, convolutions(self.normalised), task.classes, self.dropout)
+    def network(self, task: Any) -> Model:
+        """The network for a task's words."""
+        video, audio, *merged = self.units
+        fusion = Fusion(
+            {"video": self.sensor(FEATURES, video), "audio": self.sensor(SOUND, audio)},
+            self.merged(video + audio, *merged),
+            {"video": convolutions(self.normalised)} if self.model == "phased" else {},
+            dropout=self.dropout,
+            encode_padding=True,
+        )
+        if self.model == "phased":
+            return (WordsNormalised if self.layers_normalised else Words)(fusion, task.classes, self.dropout)
+        return WordsByStep(fusion, convolutions(self.normalised), task.classes, self.dropout)
 
     def sensor(self, features: int, units: int) -> nn.Module:
         """The layer of a sensor."""

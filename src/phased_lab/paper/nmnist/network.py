@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from phased import check
 from phased.classifier.encoder import EventEmbedding
 from phased.data.recordings import NMNIST, Sensor
 from phased.layer import PhasedLSTM
@@ -18,15 +18,16 @@ from phased.learn.readout import Readout
 from phased.schedule import valid_steps
 from phased_lab.paper.nmnist.teacher import MovieNetwork
 from phased_lab.runs.baselines import Baseline, Normalised
+from phased_lab.runs.network import Network
 from phased_lab.runs.taught import Taught
 
 ModelName = Literal["phased", "bn-lstm", "lstm", "cnn"]
-MODELS: tuple[str, ...] = get_args(ModelName)
+EVENTS = ("units", "embedding", "smooth", "forget", "dropout", "mean", "hidden", "teacher")  # settings of networks on events
 
 
 @dataclass(frozen=True)
-class DigitNetwork:
-    """The settings of one of the three networks. Settings that do not apply to a model keep their defaults."""
+class DigitNetwork(Network):
+    """The settings of one of the three networks."""
 
     model: ModelName = "phased"
     # Of the recurrent networks.
@@ -46,38 +47,29 @@ class DigitNetwork:
     # Of the BN-LSTM, as in the other experiments.
     normalise: Normalised = "input"
 
-    def __post_init__(self) -> None:
-        check.choice("model", self.model, MODELS)
+    applies: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "phased": (*EVENTS, "layers", "period", "ratio_on", "leak"),
+        "bn-lstm": (*EVENTS, "normalise"),
+        "lstm": EVENTS,
+        "cnn": (),
+    }
 
-    def settings(self) -> dict[str, Any]:
-        """The settings that apply to this model, for the record."""
-        events = ("units", "embedding", "smooth", "forget", "dropout", "mean", "hidden", "teacher")
-        names = {
-            "phased": (*events, "layers", "period", "ratio_on", "leak"),
-            "bn-lstm": (*events, "normalise"),
-            "lstm": events,
-            "cnn": (),
-        }
-        return {"model": self.model, **{name: getattr(self, name) for name in names[self.model]}}
-
-    def build(self, task: Any, seed: int) -> Model:
-        """The network for a task's classes, initialised from the seed; torch's random state is restored."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            if self.model == "cnn":
-                return FrameNetwork(task.classes)
-            encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
-            layer = self._layer(encoder.features)
-            network = Readout(
-                layer,
-                task.classes,
-                encoder,
-                encode_padding=True,
-                dropout=self.dropout,
-                mean=self.mean,
-                hidden=self.hidden,
-            )
-            return Taught(network, MovieNetwork(task.classes), self.teacher) if self.teacher else network
+    def network(self, task: Any) -> Model:
+        """The network for a task's classes."""
+        if self.model == "cnn":
+            return FrameNetwork(task.classes)
+        encoder = EventEmbedding(NMNIST, self.embedding, self.smooth)
+        layer = self._layer(encoder.features)
+        network = Readout(
+            layer,
+            task.classes,
+            encoder,
+            encode_padding=True,
+            dropout=self.dropout,
+            mean=self.mean,
+            hidden=self.hidden,
+        )
+        return Taught(network, MovieNetwork(task.classes), self.teacher) if self.teacher else network
 
     def _layer(self, features: int) -> PhasedLSTM | Baseline:
         if self.model != "phased":

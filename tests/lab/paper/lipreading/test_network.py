@@ -8,7 +8,7 @@ import torch
 from phased import PhasedGRU, PhasedLSTM
 from phased.learn import Training, fit, make_fabric
 from phased.learn.batch import Batch, Samples
-from phased_lab.paper.lipreading.network import MODELS, LipNetwork, convolutions
+from phased_lab.paper.lipreading.network import LipNetwork, convolutions
 from phased_lab.paper.lipreading.task import Sentences
 from phased_lab.runs.normalised import NormalisedInput
 
@@ -91,7 +91,7 @@ def test_a_folded_layer_computes_what_the_normalised_one_does(cell):
 
 
 @pytest.mark.parametrize("resolution", ["high", "low"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", LipNetwork.applies)
 def test_every_network_names_a_word_at_every_step(task, model, resolution):
     task = replace(task, resolution=resolution)
     batch = task.batch(0, "test", 1, 0, 2)
@@ -106,7 +106,7 @@ def spoiled(samples: Samples, after: float) -> Samples:
     return samples._replace(x=torch.where(late, 9.0, samples.x))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", LipNetwork.applies)
 def test_an_output_depends_on_nothing_that_comes_later(task, model):
     batch = task.batch(0, "test", 1, 0, 2)
     network = replace(SMALL, model=model).build(task, 0).eval()
@@ -127,7 +127,7 @@ def test_updates_are_those_of_samples_and_open_gates(task):
     assert replace(SMALL, model="lstm").build(task, 0).updates(batch) is None
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", LipNetwork.applies)
 def test_words_of_made_up_clips_are_learned(task, model, tmp_path):
     task = replace(task, resolution="low", silent=0.0, blind=0.0)
     training = Training(epochs=18, batch=2, rate=2e-2, train=8, test=2)
