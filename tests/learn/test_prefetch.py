@@ -5,6 +5,7 @@ import torch
 
 from phased.learn.batch import Batch
 from phased.learn.prefetch import prefetched
+from phased.schedule import valid_steps
 
 
 def batches(device: str, count: int, sequences: int = 64):
@@ -17,7 +18,7 @@ def batches(device: str, count: int, sequences: int = 64):
         x = torch.rand(steps, sequences, 8, generator=random, device=device)
         time = torch.rand(steps, sequences, generator=random, device=device, dtype=torch.float64).cumsum(0)
         classes = torch.full((steps, sequences), n, device=device)
-        yield Batch.of(x, time, lengths, classes, classes == n, classes.clone())
+        yield Batch.of(x, time, lengths, classes, valid_steps(steps, lengths), classes.clone())
 
 
 def test_on_a_cpu_batches_are_passed_on():
