@@ -33,4 +33,4 @@ def _on_second_stream(batches: Iterator[Batch], device: torch.device) -> Iterato
 def _tensors(batch: Batch) -> Iterator[torch.Tensor]:
     for samples in batch.streams.values():
         yield from (tensor for tensor in samples if tensor.is_cuda)
-    yield from (tensor for tensor in (batch.y, batch.mask) if tensor is not None and tensor.is_cuda)
+    yield from (tensor for tensor in (batch.y, batch.mask, batch.segment) if tensor is not None and tensor.is_cuda)
