@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
 
-from contract import Case, device_of, each_backend, each_backend_and_reference, each_cell, each_leak
+from contract import Case, device_of, each_backend, each_backend_and_reference, each_backend_once, each_cell, each_leak
 from phased import PhasedGRU, PhasedLSTM, Stream, ops, updates
 from phased.cell import CELLS
 
@@ -45,11 +45,24 @@ MISFITS = {
 }
 
 
-@each_backend
-@each_leak
-@pytest.mark.parametrize("name", ["input", "h_0", "c_0", *WEIGHTS, *GATE])
+each_tensor = pytest.mark.parametrize("name", ["input", "h_0", "c_0", *WEIGHTS, *GATE])
+
+
+@each_tensor
 @pytest.mark.parametrize("misfit", MISFITS)
-def test_a_tensor_of_another_shape_dtype_or_device_raises(backend, leak, name, misfit):
+def test_a_tensor_of_another_shape_dtype_or_device_raises(name, misfit):
+    assert_refused("cpu", 0.0, name, misfit)
+
+
+@each_backend_once
+@each_leak
+@each_tensor
+def test_every_backend_refuses_what_does_not_fit(backend, leak, name):
+    assert_refused(backend, leak, name, "narrow")
+
+
+def assert_refused(backend, leak, name, misfit):
+    """By the recurrence, and by the operator itself, which a compiled graph calls."""
     case = Case(leak=leak, peephole=True, dtype=torch.float32)
     leaves = {key: leaf.detach() for key, leaf in case.on(backend).items()}
     leaves[name] = MISFITS[misfit](leaves[name])

@@ -1,4 +1,4 @@
-"""Kernels for GPUs that run on a CPU's threads, from the same source: what they compute, and the order of their barriers."""
+"""Kernels for GPUs that run on a CPU, from the same source: what they compute, and the order of their barriers."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ from phased.ops.cuda.constants import ROUNDS, macros, struct_bytes
 HOST = Path(__file__).parent / "host"
 SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ and POSIX barriers")
+pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ and contexts of POSIX")
 
 # Units, sequences, steps, features, where times begin: near and far from zero.
 SCHEDULES = ["1 3 5 1 0", "10 5 30 2 0", "33 4 50 5 1e9", "65 7 20 0 1e3", "110 4 97 9 3e5", "64 3 33 41 1e16", "130 3 70 1 1e13"]

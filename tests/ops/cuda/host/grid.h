@@ -194,8 +194,10 @@ inline void run_block(unsigned count, unsigned char* memory, size_t bytes) {
   }
   while (!order.empty()) {
     std::shuffle(order.begin(), order.end(), turns);
+    bool all_wait = true;
     for (const unsigned i : order)
-      if (!threads[i].waits()) go_on(i);
+      if (!threads[i].waits()) go_on(i), all_wait = false;
+    if (all_wait) std::puts("all threads wait"), std::fflush(stdout), _exit(1);
     order.erase(std::remove_if(order.begin(), order.end(), [](unsigned i) { return threads[i].done; }), order.end());
   }
 }
