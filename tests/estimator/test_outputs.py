@@ -8,19 +8,20 @@ import stat
 from contextlib import nullcontext
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import get_args, get_type_hints
 from unittest import mock
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from typer.models import ArgumentInfo, OptionInfo
+from typer.core import TyperArgument, TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from patients import patients
 from phased import PhasedLSTM, files
 from phased.classifier import Classifier
 from phased.cli.app import app
+from phased.cli.options import named, table_named
 from phased.data import encode
 from phased.estimator import PhasedClassifier
 from phased.estimator.store import finished
@@ -139,21 +140,31 @@ def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_l
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
+def commands(command, *names):
+    """Every command below this one with the names that call it."""
+    if isinstance(command, TyperGroup):
+        for name in command.list_commands(None):
+            yield from commands(command.get_command(None, name), *names, name)
+    else:
+        yield names, command
+
+
 def test_an_empty_name_is_refused_by_every_command_for_every_path():
-    commands = {command.callback.__name__: command.callback for command in app.registered_commands}
-    commands |= {entry.name: entry.load().callback for entry in entry_points(group="phased.commands")}
+    found = [
+        *commands(get_command(app)),
+        *(each for entry in entry_points(group="phased.commands") for each in commands(entry.load(), entry.name)),
+    ]
     tried = 0
-    for name, command in commands.items():
-        arguments = 0
-        for hint in get_type_hints(command, include_extras=True).values():
-            what, *about = get_args(hint) or (hint,)
-            if "Path" in str(what):
-                option = [about[0].default] if isinstance(about[0], OptionInfo) else ["x"] * arguments
-                result = call(name, *option, "")
-                assert (result.exit_code, "must have a name" in result.output) == (2, True), (name, option, result.output)
+    for names, command in found:
+        before = []
+        for parameter in command.params:
+            if parameter.type_descriptor.parameter_info.parser in (named, table_named):
+                option = [*before, ""] if isinstance(parameter, TyperArgument) else [parameter.opts[0], ""]
+                result = call(*names, *option)
+                assert (result.exit_code, "must have a name" in result.output) == (2, True), (names, option, result.output)
                 tried += 1
-            arguments += bool(about) and isinstance(about[0], ArgumentInfo)
-    assert tried >= 28
+            before += ["x"] * isinstance(parameter, TyperArgument)
+    assert tried >= 45
 
 
 @pytest.mark.parametrize(
