@@ -15,8 +15,7 @@ from phased.data.mnist import SIDE, read_mnist
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recording import Recording
 from phased.data.saccades import displacement
-from phased_lab.paper.trace import Array
-from phased_lab.runs.descriptor import Figures, drawing
+from phased_lab.runs.descriptor import Array, Figures, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phased.data.camera import simulate
 from phased.data.recordings import Recordings
 from phased_lab.paper.camera.data import Pairs, load
-from phased_lab.paper.trace import Array
+from phased_lab.runs.descriptor import Array
 
 MOST = 1000  # recordings that are compared
 

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from phased.pictures.annotate import caption, legend, panel, plain_logarithm
 from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
 from phased_lab.paper.camera.compare import EVERY, Comparison
-from phased_lab.paper.trace import Array
+from phased_lab.runs.descriptor import Array
 
 REAL, SIMULATED = INK, UNITS[0]
 INTERVALS = np.geomspace(0.5, 300.0, 52)  # ms: bins
