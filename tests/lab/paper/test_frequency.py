@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.waves import Sines
 from strategies import seeds
 
 CONDITIONS = ["standard", "high", "asynchronous"]
