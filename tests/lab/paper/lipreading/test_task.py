@@ -80,7 +80,7 @@ def test_an_epoch_visits_every_training_clip_once_in_an_order_of_its_own(task):
         seen.append(torch.cat([batch.y.sum(0) for batch in batches]))
     assert not torch.equal(*seen)
     assert torch.equal(*(sums.sort().values for sums in seen))
-    with pytest.raises(ValueError, match="an epoch must have at most 21 clips"):
+    with pytest.raises(ValueError, match="an epoch must have at most 21 sequences"):
         placed.batch(0, "train", 1, 2, 8)
 
 

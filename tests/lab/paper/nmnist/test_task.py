@@ -13,7 +13,7 @@ from phased.learn.batch import Batch
 from phased.learn.loader import sizes
 from phased_lab.paper.nmnist.gather import Changes, gather
 from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frames
-from phased_lab.paper.nmnist.task import Digits, Placed
+from phased_lab.paper.nmnist.task import Digits, RecordingsOnDevice
 from phased_lab.runs.baselines import Baseline
 
 CPU = torch.device("cpu")
@@ -21,7 +21,9 @@ TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
 TINY = Digits(images=(TRAIN, TEST))
 
 
-def epoch_of(task: Placed | Digits, total: int, batch: int, seed: int = 0, split="train", epoch: int = 1) -> list[Batch]:
+def epoch_of(
+    task: RecordingsOnDevice | Digits, total: int, batch: int, seed: int = 0, split="train", epoch: int = 1
+) -> list[Batch]:
     return [task.batch(seed, split, epoch, index, size) for index, size in enumerate(sizes(total, batch))]
 
 
@@ -32,7 +34,7 @@ def epoch_of(task: Placed | Digits, total: int, batch: int, seed: int = 0, split
 @pytest.mark.parametrize("batch", [24, 10, 7, 1])
 def test_an_epoch_visits_every_recording_once_in_an_order_of_its_own(batch):
     task = replace(TINY, keep=1.0).to(CPU, batch)
-    of_data = {tuple(events.tolist()) for events in (recording.address for recording in task.training.data)}
+    of_data = {tuple(events.tolist()) for events in (recording.address for recording in task.held["train"].recordings)}
     orders = []
     for seed, epoch in ((0, 1), (0, 2), (1, 1)):
         found = [
