@@ -12,7 +12,7 @@ from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch
 from phased.learn.loader import sizes
 from phased_lab.paper.nmnist.gather import Changes, gather
-from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frames
+from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frame
 from phased_lab.paper.nmnist.task import Digits, RecordingsOnDevice
 from phased_lab.runs.baselines import Baseline
 
@@ -222,7 +222,7 @@ def test_sizes_and_gates_are_the_papers():
 def test_a_frame_counts_the_events_of_both_polarities_at_each_pixel():
     data = few_recordings()
     samples = gather(data, torch.tensor([2, 0]), data.offset.diff(), Changes(1.0), torch.Generator())
-    found = frames(samples.x, samples.lengths)
+    found = frame(samples)
     for b, row in enumerate([2, 0]):
         recording = few_recordings()[row]
         wanted = np.zeros((34, 34))
