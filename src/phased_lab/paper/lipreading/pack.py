@@ -27,8 +27,10 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
     settings = record.settings
     if settings["model"] != "phased":
         raise ValueError(f"a lip reader must have Phased LSTM layers, got a run of '{settings['model']}'. Name another run.")
-    of_task = {name: tuple(value) if isinstance(value, list) else value for name, value in settings["task"].items()}
-    task = Sentences(**{name: value for name, value in of_task.items() if name != "name"} | {"folder": folder})
+    of_task: dict[str, Any] = {
+        name: tuple(x) if isinstance(x, list) else x for name, x in settings["task"].items() if name != "name"
+    }
+    task = Sentences(**of_task | {"folder": folder})
     loaded = task.load()
     spans = loaded.clips.spans[loaded.train].double().numpy()
     video, audio, merged, _ = settings["units"]
