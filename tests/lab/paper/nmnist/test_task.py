@@ -8,13 +8,17 @@ import torch
 
 from digits import IMAGES, REAL, column, few_recordings
 from phased.data.camera import Camera, identity
+from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
-from phased.learn.batch import Batch
+from phased.learn.batch import Batch, Samples
 from phased.learn.loader import sizes
 from phased_lab.paper.nmnist.gather import Changes, gather
 from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frame
+from phased_lab.paper.nmnist.pack import network
 from phased_lab.paper.nmnist.task import Digits, RecordingsOnDevice
+from phased_lab.paper.nmnist.teacher import PART, PARTS, movie
 from phased_lab.runs.baselines import Baseline
+from phased_lab.runs.taught import Taught
 
 CPU = torch.device("cpu")
 TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
@@ -37,9 +41,7 @@ def test_an_epoch_visits_every_recording_once_in_an_order_of_its_own(batch):
     of_data = {tuple(events.tolist()) for events in (recording.address for recording in task.held["train"].recordings)}
     orders = []
     for seed, epoch in ((0, 1), (0, 2), (1, 1)):
-        found = [
-            tuple(column[0] for column in column_list) for column_list in columns(epoch_of(task, TRAIN, batch, seed, epoch=epoch))
-        ]
+        found = [tuple(event[0] for event in events) for events in columns(epoch_of(task, TRAIN, batch, seed, epoch=epoch))]
         assert len(found) == TRAIN
         assert set(found) == of_data
         orders.append(found)
@@ -150,18 +152,11 @@ def test_settings_without_meaning_are_named(wrong, message):
 @pytest.mark.usefixtures("data_folder")
 def test_the_trained_network_is_tested_with_fewer_and_more_events_and_on_real_recordings():
     counts = {name: test.sequences for name, test in TINY.evaluations().items()}
-    real = REAL["Test"]
-    assert counts == {
-        "rho 0.4": TEST,
-        "rho 0.75": TEST,
-        "rho 1": TEST,
-        "real, rho 0.4": real,
-        "real, rho 0.75": real,
-        "real, rho 1": real,
-        "all real, rho 1": sum(REAL.values()),
-    }
+    simulated = {f"rho {keep}": TEST for keep in ("0.4", "0.75", "1")}
+    real = {f"real, {rho}": REAL["Test"] for rho in simulated}
+    assert counts == simulated | real | {"all real, rho 1": sum(REAL.values())}
     assert "all real, rho 1" not in replace(TINY, recordings="both").evaluations(), "they were trained on"
-    assert set(replace(TINY, recordings="real").evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
+    assert set(replace(TINY, recordings="real").evaluations()) == set(simulated)
 
 
 @pytest.mark.usefixtures("data_folder")
@@ -186,10 +181,12 @@ def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch
 
 
 @pytest.mark.usefixtures("data_folder")
-@pytest.mark.parametrize("model", ["phased", "bn-lstm", "cnn"])
-def test_every_network_answers_each_recording(model):
-    network = DigitNetwork(model=model).build(TINY, seed=0)
-    batch = TINY.batch(0, "train", 1, 0, 6)
+@pytest.mark.parametrize("model", DigitNetwork.applies)
+def test_every_network_is_trained_also_on_recordings_that_start_before_zero(model):
+    task = replace(TINY, jitter=50.0)
+    network = DigitNetwork(model=model).build(task, seed=0)
+    batch = task.batch(0, "train", 1, 0, 6)
+    assert batch.samples.time.min() < 0
     answer = network(batch)
     assert answer.shape == (6, 10)
     assert answer.isfinite().all()
@@ -228,3 +225,33 @@ def test_a_frame_counts_the_events_of_both_polarities_at_each_pixel():
         wanted = np.zeros((34, 34))
         np.add.at(wanted, (recording.y, recording.x), 1)
         assert (found[b, 0].numpy() == wanted).all()
+
+
+def test_a_frame_counts_the_events_of_a_part_and_a_polarity():
+    pixel = 3 * NMNIST.width + 5
+    address = torch.tensor([[2 * pixel, 0], [2 * pixel + 1, 2], [2 * pixel, 1]])
+    time = torch.tensor([[0.0, -3.0], [PART, 1e4], [0.5 * PART, 0.0]], dtype=torch.float64)
+    counted = movie(Samples(address, time, torch.tensor([3, 2])))
+    assert counted.shape == (2, 2 * PARTS, NMNIST.height, NMNIST.width)
+    assert counted[0].sum() == 3
+    assert counted[0, 0, 3, 5] == 2  # both events of polarity 0 in the first part
+    assert counted[0, 3, 3, 5] == 1  # one of polarity 1 in the second
+    assert counted[1].sum() == 2  # the third is padding
+    assert counted[1, 0, 0, 0] == 1  # before the recording began: in the first part
+    assert counted[1, 2 * (PARTS - 1), 0, 1] == 1  # long after its end: in the last
+
+
+def test_the_student_is_packed_without_its_teacher():
+    made = DigitNetwork(units=6, embedding=4, mean=True, hidden=5, teacher=0.9).build(Digits(), 0)
+    assert isinstance(made, Taught)
+    packed = network(made.state_dict())
+    expected = made.student.state_dict()
+    assert packed.state_dict().keys() == expected.keys()
+    for name, value in packed.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+    assert (packed.mean, packed.hidden.out_features) == (True, 5)
+
+
+def test_without_a_teacher_the_network_is_the_same():
+    alone, taught = (DigitNetwork(units=6, teacher=teacher).build(Digits(), 0) for teacher in (0.0, 0.9))
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), taught.student.parameters(), strict=True))
