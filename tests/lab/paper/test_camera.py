@@ -90,21 +90,18 @@ def test_pairs_are_recordings_with_their_own_images_and_at_most_as_many_as_asked
     assert len(data.load(4, ("test",), seed=0).images) == 4
 
 
-def test_without_real_recordings_the_error_says_how_to_get_them(tmp_path, monkeypatch):
-    monkeypatch.setenv("PHASED_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"expected N-MNIST.* got none of them. Download"):
-        camera.draw(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["calibrate"])
-    with pytest.raises(SystemExit) as ended:
-        calibrate.main()
-    assert ended.value.code == 2
-
-
-def test_without_a_split_the_other_is_taken_and_without_both_there_is_an_error(data_folder):
+def test_without_real_recordings_the_error_says_how_to_get_them(data_folder, monkeypatch):
     (data_folder / "nmnist" / "Test").rename(data_folder / "elsewhere")
     assert len(data.load(1000).images) == 10
     with pytest.raises(FileNotFoundError, match=r"expected real recordings in the test set.* got none.* Copy"):
         data.load(1000, ("test",))
+    monkeypatch.setenv("PHASED_DATA", str(data_folder / "elsewhere"))
+    with pytest.raises(FileNotFoundError, match=r"expected N-MNIST.* got none of them. Download"):
+        camera.draw(data_folder)
+    monkeypatch.setattr(sys, "argv", ["calibrate"])
+    with pytest.raises(SystemExit) as ended:
+        calibrate.main()
+    assert ended.value.code == 2
 
 
 def test_recordings_of_other_images_are_refused(data_folder):
