@@ -7,9 +7,7 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import numpy as np
 import pytest
-import torch
 
-from phased import PhasedLSTM, updates
 from phased.pictures.style import UNITS
 from phased_lab.paper import gate, memory, schedule
 from phased_lab.paper.gate import Ramp, Rhythm, moving
@@ -142,17 +140,6 @@ def test_updates_are_the_open_steps_and_the_figure_counts_them(decay):
     assert f"LSTM: {decay.numbers.steps} updates" in words
     for tau, n in zip(decay.numbers.period, decay.updates, strict=True):
         assert rf"$\tau$ = {tau:g} ms: {n} updates" in words
-
-
-def test_with_a_square_gate_the_decay_counts_the_open_updates_and_nothing_else():
-    forgotten, units = 0.01, 4
-    lstm = memory.forgetful_lstm(units, forgotten)
-    rnn = PhasedLSTM.from_lstm(lstm, period=torch.tensor([3.0, 10.0, 40.0, 1e6]), shift=-0.5, ratio_on=0.3, gate="square").eval()
-    time = torch.arange(500.0, dtype=torch.float64)
-    start = (torch.zeros(1, units, dtype=torch.float64), torch.ones(1, units, dtype=torch.float64))
-    _, (_, c) = rnn(torch.zeros(500, 1, dtype=torch.float64), time, start)
-    expected = (1 - forgotten) ** updates(rnn, time).to(torch.float64)
-    torch.testing.assert_close(c, expected, rtol=1e-9, atol=0.0)
 
 
 # The schedule
