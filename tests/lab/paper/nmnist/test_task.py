@@ -20,6 +20,7 @@ from phased_lab.paper.nmnist.teacher import PART, PARTS, movie
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.taught import Taught
 
+pytestmark = pytest.mark.usefixtures("data_folder")
 CPU = torch.device("cpu")
 TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
 TINY = Digits(images=(TRAIN, TEST))
@@ -34,7 +35,6 @@ def epoch_of(
 # Epochs
 
 
-@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("batch", [24, 10, 7, 1])
 def test_an_epoch_visits_every_recording_once_in_an_order_of_its_own(batch):
     task = replace(TINY, keep=1.0).to(CPU, batch)
@@ -54,7 +54,6 @@ def columns(batches: list[Batch]) -> list[list[tuple[int, float]]]:
     return [column(batch.samples, b) for batch in batches for b in range(batch.size)]
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_a_batch_depends_on_its_arguments_alone():
     task = replace(TINY, spread=0.2, shift=2, jitter=4.0)
     placed = task.to(CPU, 5)
@@ -66,7 +65,6 @@ def test_a_batch_depends_on_its_arguments_alone():
     assert columns([task.batch(0, "train", 1, 2, 5)]) == forwards[10:15], "also without a device"
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_the_test_is_always_the_same():
     task = TINY.to(CPU, 5)
     wanted = columns(epoch_of(task, TEST, 5, split="test"))
@@ -75,7 +73,6 @@ def test_the_test_is_always_the_same():
     assert labels.tolist() == [number % 10 for number in range(TEST)]
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_training_changes_recordings_and_the_test_does_not():
     task = replace(TINY, keep=1.0)
     changed = replace(task, spread=0.4, shift=3, jitter=5.0)
@@ -85,7 +82,6 @@ def test_training_changes_recordings_and_the_test_does_not():
     assert plain == moved
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_each_recording_has_its_own_probability_if_it_is_spread():
     placed = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8)
     keep = placed.changes(torch.full((1000,), 4000)).keep
@@ -95,7 +91,6 @@ def test_each_recording_has_its_own_probability_if_it_is_spread():
     assert keep.mean() == pytest.approx(0.7, abs=0.02)
 
 
-@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 def test_long_recordings_are_thinned_to_the_most_events(spread):
     placed = replace(TINY, keep=0.7, spread=spread, most=3000).to(CPU, 8)
@@ -107,7 +102,6 @@ def test_long_recordings_are_thinned_to_the_most_events(spread):
     assert "most=3000" in repr(placed.task)
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_both_kinds_are_mixed_and_real_recordings_are_visited_repeatedly():
     task = replace(TINY, recordings="both", share=0.55, keep=1.0)
     assert task.repeat == 3  # 3 x 10 recordings are 55 % of 24 + 3 x 10, as closely as whole numbers allow
@@ -123,7 +117,6 @@ def test_another_camera_is_another_setting():
     assert "camera=" in repr(Digits())
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_more_sequences_than_there_are_recordings_are_refused():
     with pytest.raises(ValueError, match=f"an epoch must have at most {TRAIN} sequences"):
         TINY.to(CPU, 16).batch(0, "train", 1, 2, 16)
@@ -149,7 +142,6 @@ def test_settings_without_meaning_are_named(wrong, message):
 # Further tests
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_the_trained_network_is_tested_with_fewer_and_more_events_and_on_real_recordings():
     counts = {name: test.sequences for name, test in TINY.evaluations().items()}
     simulated = {f"rho {keep}": TEST for keep in ("0.4", "0.75", "1")}
@@ -159,7 +151,6 @@ def test_the_trained_network_is_tested_with_fewer_and_more_events_and_on_real_re
     assert set(replace(TINY, recordings="real").evaluations()) == set(simulated)
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_real_recordings_are_tested_in_order():
     (test, count) = TINY.evaluations()["all real, rho 1"]
     batches = [test.to(CPU, 5).batch(0, "test", 0, index, size) for index, size in enumerate(sizes(count, 5))]
@@ -180,7 +171,6 @@ def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch
 # Networks
 
 
-@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("model", DigitNetwork.applies)
 def test_every_network_is_trained_also_on_recordings_that_start_before_zero(model):
     task = replace(TINY, jitter=50.0)
