@@ -19,7 +19,7 @@ import phased
 from phased import cli, ops
 from phased.cli.app import app
 from phased_lab.bench.benchmark import Benchmark, Case
-from phased_lab.paper import frequency
+from phased_lab.paper import waves
 from phased_lab.runs import catalogue, folder
 from phased_lab.runs.sweep import runs_of
 
@@ -95,9 +95,9 @@ QUICKLY = {"fit": ("--epochs", "1"), "run": ("--seeds", "1", "--only", "*-phased
 @pytest.fixture
 def tiny(monkeypatch, in_process):
     """The quick scale made one of a second, in this process."""
-    scales, training = frequency.FREQUENCY.scales, {"epochs": 2, "train": 64, "test": 32}
+    scales, training = waves.FREQUENCY.scales, {"epochs": 2, "train": 64, "test": 32}
     monkeypatch.setitem(scales, "quick", scales["quick"].vary(network={"units": 6}, training=training))
-    monkeypatch.setattr(frequency, "DEMO", {"network": {"units": 6, "leak": 0.0}, "training": training})
+    monkeypatch.setattr(waves, "DEMO", {"network": {"units": 6, "leak": 0.0}, "training": training})
     monkeypatch.setattr("phased_lab.cli.demo.EVENTS", 200)
 
 

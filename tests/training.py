@@ -20,7 +20,7 @@ from phased.learn.loop import Training
 from phased.learn.model import Model, Updates
 from phased.learn.readout import Readout
 from phased.learn.store import load_checkpoint
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.waves import Sines
 from phased_lab.runs import run as run_module
 from phased_lab.runs.network import NetworkConfig
 from phased_lab.runs.run import Run

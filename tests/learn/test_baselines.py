@@ -7,7 +7,7 @@ from torch import nn
 from phased import PhasedLSTM
 from phased.learn.batch import Batch
 from phased.learn.readout import Readout
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.baselines import Baseline, BatchNorm, moments
 
 NORMALISE = [None, "input", "term"]

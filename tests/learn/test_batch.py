@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from phased.learn.batch import Batch, Samples, padded
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.waves import Sines
 
 
 def stream(steps: int, size: int = 7, *features: int) -> Samples:

@@ -5,7 +5,7 @@ import torch
 
 from phased.learn.batch import Batch
 from phased.learn.loader import Batches, Places, ahead, sizes
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.waves import Sines
 
 
 def same(one: Batch, other: Batch) -> bool:

@@ -16,8 +16,8 @@ from phased.learn.device import make_fabric
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.metric import sum_of_losses
 from phased.learn.store import CHECKPOINT, LOG, Epoch, load_checkpoint
-from phased_lab.paper.adding.task import Adding
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.adding import Adding
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
 from phased_lab.runs.run import Run
 from training import (

@@ -11,7 +11,7 @@ from phased.learn.device import make_fabric
 from phased.learn.loop import fit
 from phased.learn.model import Model
 from phased.learn.readout import Readout
-from phased_lab.paper.adding.task import Adding
+from phased_lab.paper.adding import Adding
 from phased_lab.runs.network import NetworkConfig
 from training import (
     SHORT,

@@ -10,8 +10,8 @@ from phased import PhasedGRU, PhasedLSTM, updates
 from phased.cost import openness_cost
 from phased.learn.batch import Batch
 from phased.learn.readout import Readout
-from phased_lab.paper.adding.task import Adding
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.adding import Adding
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.network import NetworkConfig
 

@@ -15,7 +15,7 @@ from phased import files
 from phased.learn.device import make_fabric
 from phased.learn.loop import fit
 from phased.learn.store import CHECKPOINT, LOG, load_checkpoint
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
 from training import (
     SHORT,

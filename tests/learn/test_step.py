@@ -16,8 +16,8 @@ from phased.learn.batch import Samples
 from phased.learn.loop import adam, train_once
 from phased.learn.share import Share, shared
 from phased.learn.step import RecordedStep, Step, padded_steps, recordable
-from phased_lab.paper.adding.task import Adding
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.adding import Adding
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.run import records
 

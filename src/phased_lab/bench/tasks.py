@@ -16,8 +16,8 @@ from phased.learn.share import shared
 from phased.learn.step import WARM_UP, RecordedStep, Step
 from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark, each_case
 from phased_lab.bench.measure import compare, synchroniser
-from phased_lab.paper.adding.task import Adding
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.adding import Adding
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
 
 FIRST, PLAIN = f"leak 0, r_on {NetworkConfig().ratio_on:g}", "plain loop"

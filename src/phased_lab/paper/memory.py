@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from phased.cost import updates
 from phased.layer import PhasedLSTM
-from phased_lab.paper.handmade import SATURATED, rows, silence
-from phased_lab.paper.trace import Array, State, cell_states
-from phased_lab.runs.descriptor import Figures, drawing
+from phased_lab.paper.by_hand import SATURATED, cell_states, set_gates
+from phased_lab.runs.descriptor import Array, Figures, drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,9 +47,8 @@ class Decay:
     updates: NDArray[np.int64]
 
 
-def run(numbers: Equation11 | None = None) -> Decay:
+def run(numbers: Equation11) -> Decay:
     """The decay of a cell state of 1 in an LSTM and in a Phased LSTM with the same weights."""
-    numbers = numbers or Equation11()
     n = torch.arange(numbers.steps + 1, dtype=torch.float64)
     time, units = n[1:], len(numbers.period)
     lstm = forgetful_lstm(units, numbers.forgotten)
@@ -58,24 +56,13 @@ def run(numbers: Equation11 | None = None) -> Decay:
     nothing = torch.zeros(numbers.steps, 1, dtype=torch.float64)
     start = (torch.zeros(1, units, dtype=torch.float64), torch.ones(1, units, dtype=torch.float64))
 
-    def advance_lstm(j: int, state: State) -> State:
-        after: State
-        _, after = lstm(nothing[j : j + 1], state)
-        return after
-
-    def advance_phased(j: int, state: State) -> State:
-        after: State
-        _, after = rnn(nothing[j : j + 1], time[j : j + 1], state)
-        return after
-
-    (gate,) = rnn.gates()
     return Decay(
         numbers=numbers,
         time=n.numpy(),
-        lstm=cell_states(advance_lstm, start, numbers.steps)[:, 0],
+        lstm=cell_states(lstm, start, nothing)[:, 0],
         closed_form=(1 - numbers.forgotten) ** n.numpy(),
-        phased=cell_states(advance_phased, start, numbers.steps),
-        openness=gate(time).detach().numpy(),
+        phased=cell_states(rnn, start, nothing, time),
+        openness=rnn.gates()[0](time).detach().numpy(),
         updates=updates(rnn, time)[0].numpy(),
     )
 
@@ -83,12 +70,7 @@ def run(numbers: Equation11 | None = None) -> Decay:
 def forgetful_lstm(units: int, forgotten: float) -> torch.nn.LSTM:
     """An LSTM with i = 0 and f = 1 - epsilon for any input, the setting of Eq. 11."""
     lstm = torch.nn.LSTM(1, units, dtype=torch.float64)
-    silence(lstm)
-    of = rows(units)
-    with torch.no_grad():
-        bias = lstm.get_parameter("bias_ih_l0")
-        bias[of.i] = -SATURATED
-        bias[of.f] = math.log((1 - forgotten) / forgotten)
+    set_gates(lstm, i=-SATURATED, f=math.log((1 - forgotten) / forgotten), o=0.0)
     return lstm.eval()
 
 
@@ -159,7 +141,7 @@ def draw_memory(decay: Decay) -> Figure:
 )
 def memory() -> Figures:
     """The decay of a memory, in an LSTM and behind three time gates."""
-    decay = run()
+    decay = run(Equation11())
     kept, counts = decay.phased[-1], decay.updates
     return Figures(
         {"memory": draw_memory(decay)},

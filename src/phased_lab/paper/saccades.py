@@ -15,8 +15,7 @@ from phased.data.mnist import SIDE, read_mnist
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recording import Recording
 from phased.data.saccades import displacement
-from phased_lab.paper.trace import Array
-from phased_lab.runs.descriptor import Figures, drawing
+from phased_lab.runs.descriptor import Array, Figures, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,13 +90,16 @@ def draw_saccades(shown: Shown) -> Figure:
     """The movement, the events summed at each pixel, and the events in space and time."""
     from matplotlib.figure import Figure
 
-    from phased.pictures.annotate import caption
+    from phased.pictures.annotate import caption, panel
     from phased.pictures.style import WIDTH
 
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     grid = figure.add_gridspec(1, 3, width_ratios=(1.0, 1.0, 1.7))
     _movement(figure.add_subplot(grid[0]), shown)
-    _frame(figure.add_subplot(grid[1]), shown)
+    summed = figure.add_subplot(grid[1])
+    summed.imshow(shown.frame, cmap="Greys", interpolation="nearest")
+    summed.set(xlabel="x (pixels)", xticks=[0, 10, 20, 30], yticks=[0, 10, 20, 30])
+    panel(summed, "b", "Events summed")
     _space_and_time(figure.add_subplot(grid[2], projection="3d"), shown)
     caption(
         figure,
@@ -123,23 +125,8 @@ def _movement(axes: Axes, shown: Shown) -> None:
         away = np.array([x[fastest], y[fastest]]) - shown.path.mean(0)
         place = shown.path.mean(0) + away * (1 + 1.1 / np.hypot(*away))
         axes.annotate(str(number + 1), place, color=colour, ha="center", va="center", fontweight="bold")
-    axes.set_xlim(-4.6, 4.6)
-    axes.set_ylim(5.0, -4.2)
-    axes.set_xticks([-2, 0, 2])
-    axes.set_aspect("equal")
-    axes.set_xlabel("x (pixels)")
-    axes.set_ylabel("y (pixels)")
+    axes.set(xlim=(-4.6, 4.6), ylim=(5.0, -4.2), xticks=[-2, 0, 2], aspect="equal", xlabel="x (pixels)", ylabel="y (pixels)")
     panel(axes, "a", "Three saccades")
-
-
-def _frame(axes: Axes, shown: Shown) -> None:
-    from phased.pictures.annotate import panel
-
-    axes.imshow(shown.frame, cmap="Greys", interpolation="nearest")
-    axes.set_xlabel("x (pixels)")
-    axes.set_xticks([0, 10, 20, 30])
-    axes.set_yticks([0, 10, 20, 30])
-    panel(axes, "b", "Events summed")
 
 
 def _space_and_time(axes: Any, shown: Shown) -> None:
@@ -160,14 +147,10 @@ def _space_and_time(axes: Any, shown: Shown) -> None:
             rasterized=True,
         )
     width, height = events.sensor
-    axes.set_xlim(0, ENDS[-1])
-    axes.set_ylim(0, width)
-    axes.set_zlim(height, 0)
+    axes.set(xlim=(0, ENDS[-1]), ylim=(0, width), zlim=(height, 0))
+    axes.set(xticks=[0, 100, 200, 300], yticks=[0, 15, 30], zticks=[0, 15, 30])
     axes.set_box_aspect((2.4, 1.0, 1.0), zoom=1.55)
     axes.view_init(elev=16, azim=-48)
-    axes.set_xticks([0, 100, 200, 300])
-    axes.set_yticks([0, 15, 30])
-    axes.set_zticks([0, 15, 30])
     axes.tick_params(labelsize=6, pad=-2)
     axes.set_xlabel("time (ms)", labelpad=-4)
     axes.set_ylabel("x", labelpad=-8)

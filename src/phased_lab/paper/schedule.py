@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from phased.gate import TimeGate
 from phased.init import LogUniform
 from phased.schedule import schedule as open_events
-from phased_lab.paper.trace import Array
-from phased_lab.runs.descriptor import Figures, drawing
+from phased_lab.runs.descriptor import Array, Figures, drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,9 +44,8 @@ class OpenEvents:
         return len(self.unit) / (self.numbers.units * self.numbers.steps)
 
 
-def run(numbers: Example | None = None) -> OpenEvents:
+def run(numbers: Example) -> OpenEvents:
     """Draw random gates and timestamps, and compute the open events."""
-    numbers = numbers or Example()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(numbers.seed)
         period = LogUniform(math.e, math.e**6)(numbers.units).sort().values
@@ -79,7 +77,7 @@ def draw_schedule(events: OpenEvents) -> Figure:
 @drawing("Schedule", place=22, about="the sparsity: which units are open at which steps, from the timestamps alone")
 def schedule() -> Figures:
     """The open events of random gates at random times."""
-    events = run()
+    events = run(Example())
     numbers = events.numbers
     found = f"Of {numbers.units} units x {numbers.steps} steps, {len(events.unit)} are open: {events.share:.1%}."
     return Figures({"schedule": draw_schedule(events)}, found)

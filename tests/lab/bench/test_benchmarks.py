@@ -16,7 +16,7 @@ from phased_lab.bench import BENCHMARKS, cpu, cuda, epoch, lipreading, startup, 
 from phased_lab.bench.benchmark import Benchmark, Case, Sheet, contestants, load, read
 from phased_lab.bench.estimators import TASKS
 from phased_lab.bench.work import Work
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
 
 CELLS = {"phased LSTM", "nn.LSTM", "nn.GRU"}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from phased_lab.paper.adding.task import Adding
+from phased_lab.paper.adding import Adding
 from strategies import seeds
 
 

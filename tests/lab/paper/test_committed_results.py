@@ -1,5 +1,6 @@
 """What the committed runs of the paper's scale show: the claims of docs/paper.md that are learning results."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,20 @@ from phased_lab.runs.sweep import runs_of
 FOLDER = Path(__file__).parents[3] / "results"
 
 
+@cache
+def paper_scale() -> list[Record]:
+    return [record for record in read(FOLDER).records if record.scale == "paper"]
+
+
+def committed(study: str, model: str = "", condition: str = "") -> list[Record]:
+    """The records of a study; of one network, under one condition."""
+    found = [record for record in paper_scale() if (record.study or record.experiment) == study]
+    return [record for record in found if model in {"", record.model} and condition in {"", record.condition}]
+
+
 @pytest.fixture(scope="module")
 def found() -> list[Group]:
-    committed = [group for group in groups(read(FOLDER).records) if group.scale == "paper"]
-    return [group for group in committed if len(set(group.seeds)) == 5]
+    return [group for group in groups(paper_scale()) if len(set(group.seeds)) == 5]
 
 
 # The settings of the figures, to exclude the studies beyond them.
@@ -43,14 +54,13 @@ BY_DATA = {"task.names", "task.real", "train", "test"}  # settings that depend o
 def test_a_committed_record_has_the_settings_that_its_command_has_now(name, monkeypatch):
     monkeypatch.delenv("PHASED_DATA", raising=False)  # otherwise clips might be prepared
     study = catalogue.studies()[name]
-    committed = [r for r in read(FOLDER).records if r.scale == "paper" and (r.study or r.experiment) == name]
     runs = {}
     for options in ({}, {"periods": "authors"}) if "periods" in study.options else ({},):
         try:
             runs |= {run.name: run for run in runs_of(name, "paper", range(5), options=options)}
         except FileNotFoundError:
             pytest.skip("its runs are listed from its data alone")
-    for record in committed:
+    for record in committed(name):
         run = runs[record.name]
         there, here = flat(filled(record.settings, run.default_settings)), flat(run.settings)
         assert {key: value for key, value in here.items() if there.get(key) != value and key not in BY_DATA} == {}, record.name
@@ -123,7 +133,7 @@ def test_with_the_authors_weights_at_first_an_lstm_tells_their_waves_at_random_t
 
 def digits(study: str = "nmnist", model: str = "phased") -> list[dict[str, float]]:
     """The accuracies of a network's tests on digits, for each of three seeds, and that after the first epoch."""
-    records = [r for r in read(FOLDER).records if r.study == study and r.model == model and r.scale == "paper"]
+    records = committed(study, model)
     assert sorted(record.seed for record in records) == [0, 1, 2]
     return [{name: score.test for name, score in r.evaluations.items()} | {"first": r.curve[0].test} for r in records]
 
@@ -158,15 +168,13 @@ def test_real_digits_are_told_by_networks_that_saw_simulated_ones_alone_and_by_t
 
 
 def test_units_are_updated_at_one_event_in_twenty():
-    records = [r for r in read(FOLDER).records if r.study == "nmnist" and r.model == "phased" and r.scale == "paper"]
-    assert records
-    for record in records:
+    for record in committed("nmnist", "phased"):
         assert abs(record.evaluations["rho 0.75"].updates / 0.05 - 1) <= 0.02
 
 
 def words(condition: str, model: str = "phased", study: str = "lipreading") -> list[Record]:
     """The runs of lip reading at a resolution, of three seeds."""
-    found = [r for r in read(FOLDER).records if (r.study, r.condition, r.model, r.scale) == (study, condition, model, "paper")]
+    found = committed(study, model, condition)
     assert sorted(record.seed for record in found) == [0, 1, 2]
     return found
 
@@ -210,8 +218,7 @@ def test_sound_every_10_ms_is_heard_better():
 
 
 def test_the_best_network_of_ten_minutes_is_as_accurate_as_the_readme_says():
-    studies = ("nmnist-taught", "nmnist-settled")
-    taught, settled = ([r for r in read(FOLDER).records if r.study == study and r.scale == "paper"] for study in studies)
+    taught, settled = committed("nmnist-taught"), committed("nmnist-settled")
     assert [record.seed for record in (*taught, *settled)] == [0, 0]
     assert taught[0].wall <= 600
     assert taught[0].settings["leak"] == settled[0].settings["leak"] == 0.0

@@ -11,6 +11,7 @@ from torch import Tensor
 from phased import PhasedGRU, PhasedLSTM, updates
 from phased.cell import hold, propose_gru, propose_lstm
 from phased.gate import TimeGate, openness, phase
+from phased_lab.paper.by_hand import set_gates
 from strategies import BACKENDS, clocks, f64, periods, phases, ratios, times
 
 Vector = list[float]
@@ -230,38 +231,37 @@ def test_the_gru_layer_is_cho_et_al_behind_equation_10(bias, training, backend):
 def forgetful(gate: str, ratio_on: float, epsilon: float) -> PhasedLSTM:
     """Units that take nothing in, i = 0, and whose forget gate is f = 1 - epsilon: the setting of Eq. 11."""
     rnn = PhasedLSTM(1, 6, gate=gate, period=20.0, ratio_on=ratio_on, dtype=torch.float64).eval()
-    with torch.no_grad():
-        for name, parameter in rnn.named_parameters():
-            if name.startswith(("weight", "bias")):
-                parameter.zero_()
-        rnn.bias_ih_l0.copy_(f64([-1e4, math.log((1 - epsilon) / epsilon), 0.0, 0.0]).repeat_interleave(6))
+    set_gates(rnn, i=-1e4, f=math.log((1 - epsilon) / epsilon), o=0.0)
     return rnn
+
+
+def remembered(rnn: PhasedLSTM, t: Tensor, c_0: Tensor) -> Tensor:
+    """The memory c_0 after events at these times."""
+    _, (_, c_n) = rnn(torch.randn(len(t), 1, dtype=torch.float64), t, (torch.zeros_like(c_0), c_0))
+    return c_n.detach()
 
 
 def test_equation_11_an_lstm_forgets_with_every_step():
     rnn, epsilon, n = forgetful("square", 1.0, 0.01), 0.01, 200
     c_0 = torch.randn(1, 6, dtype=torch.float64)
-    _, (_, c_n) = rnn(torch.randn(n, 1, dtype=torch.float64), clocks(n, 1).squeeze(1), (torch.zeros_like(c_0), c_0))
-    equal(c_n.detach(), [[equation_11(epsilon, n, c) for c in c_0[0].tolist()]])
+    equal(remembered(rnn, clocks(n, 1).squeeze(1), c_0), [[equation_11(epsilon, n, c) for c in c_0[0].tolist()]])
 
 
 def test_equation_11_a_phased_lstm_forgets_only_with_its_updates():
     rnn, epsilon, n = forgetful("square", 0.1, 0.01), 0.01, 200
     c_0 = torch.randn(1, 6, dtype=torch.float64)
     t = clocks(n, 1).squeeze(1)
-    _, (_, c_n) = rnn(torch.randn(n, 1, dtype=torch.float64), t, (torch.zeros_like(c_0), c_0))
     counts = updates(rnn, t)[0].tolist()
     assert 0 < max(counts) < n / 4
-    equal(c_n.detach(), [[equation_11(epsilon, u, c) for u, c in zip(counts, c_0[0].tolist(), strict=True)]])
+    equal(remembered(rnn, t, c_0), [[equation_11(epsilon, u, c) for u, c in zip(counts, c_0[0].tolist(), strict=True)]])
 
 
 def test_equation_11_with_a_triangle_the_decay_is_weighed_by_the_openness():
     rnn, epsilon, n = forgetful("triangle", 0.2, 0.01), 0.01, 200
     c_0 = torch.randn(1, 6, dtype=torch.float64)
     t = clocks(n, 1).squeeze(1)
-    _, (_, c_n) = rnn(torch.randn(n, 1, dtype=torch.float64), t, (torch.zeros_like(c_0), c_0))
     kept = [math.prod(1 - epsilon * k for k in ks) for ks in zip(*(paper_gate(rnn, t_j, 0.0) for t_j in t.tolist()), strict=True)]
-    equal(c_n.detach(), [[share * c for share, c in zip(kept, c_0[0].tolist(), strict=True)]])
+    equal(remembered(rnn, t, c_0), [[share * c for share, c in zip(kept, c_0[0].tolist(), strict=True)]])
 
 
 def test_memory_is_perfect_while_the_gate_is_closed():
@@ -270,11 +270,10 @@ def test_memory_is_perfect_while_the_gate_is_closed():
     c_0 = torch.randn(1, 6, dtype=torch.float64)
     gate = TimeGate(rnn.period_l0, rnn.shift_l0, rnn.ratio_on_l0)
     t = torch.arange(4000, dtype=torch.float64) / 100
-    _, (_, c_before) = rnn(torch.randn(4000, 1, dtype=torch.float64), t, (torch.zeros_like(c_0), c_0))
+    c_before = remembered(rnn, t, c_0)
     asleep = (gate(t) == 0).all(0)
     assert not asleep.any()  # every unit opened within two periods
     for unit in range(6):
         closed = gate(t)[:, unit] == 0
         held = t[closed & (t > 20)]
-        _, (_, c_n) = rnn(torch.randn(len(held), 1, dtype=torch.float64), held, (torch.zeros_like(c_0), c_before.detach()))
-        assert c_n[0, unit] == c_before[0, unit]
+        assert remembered(rnn, held, c_before)[0, unit] == c_before[0, unit]

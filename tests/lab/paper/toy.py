@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ import torch
 from phased.learn import Batch, Model, Training
 from phased.learn.batch import generator, padded
 from phased_lab.runs.descriptor import Claim, Experiment, Figures, Kind, Option, Words, drawing
-from phased_lab.runs.network import NetworkConfig
+from phased_lab.runs.network import Network, NetworkConfig
 from phased_lab.runs.run import Run
 
 
@@ -48,19 +48,15 @@ class Average(Model):
 
 
 @dataclass(frozen=True)
-class AverageConfig:
+class AverageConfig(Network):
     """Its settings."""
 
     model: str = "average"
     units: int = 3
+    applies: ClassVar = {"average": ("units",)}
 
-    def settings(self) -> dict[str, Any]:
-        return {"model": self.model, "units": self.units}
-
-    def build(self, task: Any, seed: int) -> Average:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return Average(self.units)
+    def network(self, task: Any) -> Average:
+        return Average(self.units)
 
 
 def choose(run: Run, options: Mapping[str, str]) -> Run:

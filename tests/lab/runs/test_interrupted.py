@@ -13,7 +13,7 @@ import pytest
 # The command, with the quick scale of Figure 3 made tiny: three runs that last longer than a stop takes.
 COMMAND = """
 from phased.cli import main
-from phased_lab.paper.frequency import FREQUENCY
+from phased_lab.paper.waves import FREQUENCY
 
 training = {"epochs": 200, "train": 64, "test": 32}
 FREQUENCY.scales["quick"] = FREQUENCY.scales["quick"].vary(network={"units": 6}, training=training)

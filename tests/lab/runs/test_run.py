@@ -14,8 +14,8 @@ import phased
 from phased.learn.batch import Placeable
 from phased.learn.loop import Trained, Training
 from phased.learn.store import Epoch
-from phased_lab.paper.adding.task import Adding
-from phased_lab.paper.frequency.task import Sines
+from phased_lab.paper.adding import Adding
+from phased_lab.paper.waves import Sines
 from phased_lab.runs import catalogue
 from phased_lab.runs.network import NetworkConfig
 from phased_lab.runs.record import finite

@@ -12,9 +12,8 @@ from phased_lab.runs.descriptor import Figures, drawing
     about="simulated recordings compared with real ones of the same digits; needs N-MNIST and MNIST",
 )
 def camera() -> Figures:
-    """Statistics of the recordings, and the events of one at each pixel."""
-    from phased_lab.paper.camera import figure
+    """Statistics of the recordings."""
+    from phased_lab.paper.camera.figure import draw_camera
 
     found = compare.run()
-    figures = {"camera": figure.draw_statistics(found), "camera-maps": figure.draw_maps(found)}
-    return Figures(figures, figure.finding(found))
+    return Figures({"camera": draw_camera(found)}, found.finding)

@@ -23,7 +23,7 @@ from phased.data.camera import Camera
 from phased.data.recordings import NMNIST, Recordings
 from phased.data.saccades import END, EVERY, LEGS, X, Y
 from phased_lab.paper.camera.data import Pairs, load
-from phased_lab.paper.trace import Array
+from phased_lab.runs.descriptor import Array
 
 BINS = round(END / EVERY)  # in time, between the positions of the path
 SIDE = NMNIST.width  # the sensor is square

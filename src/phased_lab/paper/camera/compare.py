@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phased.data.camera import simulate
 from phased.data.recordings import Recordings
 from phased_lab.paper.camera.data import Pairs, load
-from phased_lab.paper.trace import Array
+from phased_lab.runs.descriptor import Array
 
 MOST = 1000  # recordings that are compared
 
@@ -112,16 +112,16 @@ class Comparison:
         real, simulated = (each.rate / each.rate.sum() for each in (self.real, self.simulated))
         return float(np.abs(real - simulated).sum() / 2)
 
-    @cached_property
-    def of_each_map(self) -> tuple[Array, Array]:
-        """The two correlations for the maps of each recording, (R,) each."""
-        return _of_rows(self.real.maps, self.simulated.maps), _of_rows(self.simulated.maps, self.again.maps)
-
-
-def _of_rows(one: NDArray[np.float32], other: NDArray[np.float32]) -> Array:
-    """Pearson's correlation of two arrays for each entry of their first dimension, (R, ...) -> (R,)."""
-    a, b = (x.reshape(len(x), -1) - x.reshape(len(x), -1).mean(1, keepdims=True) for x in (one, other))
-    return np.asarray((a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1)), dtype=np.float64)
+    @property
+    def finding(self) -> str:
+        """The comparison in one sentence."""
+        real, simulated = self.real, self.simulated
+        return (
+            f"{len(real.events)} recordings of the same digits: {simulated.events.mean():.0f} events simulated, "
+            f"{real.events.mean():.0f} real, correlation {self.of_events:.3f}; {simulated.falls.mean():.1%} and "
+            f"{real.falls.mean():.1%} of them where the light falls; last event at {simulated.last.mean():.1f} and "
+            f"{real.last.mean():.1f} ms; maps correlate {self.of_maps[0]:.3f}, those of two simulations {self.of_maps[1]:.3f}."
+        )
 
 
 def run(pairs: Pairs | None = None) -> Comparison:

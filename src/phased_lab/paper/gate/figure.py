@@ -8,22 +8,22 @@ from matplotlib.figure import Figure
 
 from phased.pictures.annotate import distance, drop_line, end_labels, panel
 from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
-from phased_lab.paper.gate.compute import Traces
-from phased_lab.paper.trace import Array
+from phased_lab.paper.gate import RampTrace, RhythmTrace
+from phased_lab.runs.descriptor import Array
 
 
-def draw_gate(traces: Traces) -> Figure:
+def draw_gate(rhythm: RhythmTrace, ramp: RampTrace) -> Figure:
     """Figure 2: (a) the openness of three gates, with tau, s and r_on; (b) input, openness and cell state over a ramp."""
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(1.0, 1.12), wspace=0.05)[0]
-    _draw_rhythm(left.subplots(), traces)
+    _draw_rhythm(left.subplots(), rhythm)
     x_axes, k_axes, c_axes = right.subplots(3, 1, sharex=True, height_ratios=(1.0, 1.5, 2.0))
-    _draw_ramp(x_axes, k_axes, c_axes, traces)
+    _draw_ramp(x_axes, k_axes, c_axes, ramp)
     return figure
 
 
-def _draw_rhythm(axes: Axes, traces: Traces) -> None:
-    numbers, rhythm = traces.numbers.rhythm, traces.rhythm
+def _draw_rhythm(axes: Axes, rhythm: RhythmTrace) -> None:
+    numbers = rhythm.numbers
     feet = _stack(axes, rhythm.time, rhythm.openness, spacing=1.7)
     tau, s, r_on = numbers.period[-1], numbers.shift[-1], numbers.ratio_on
     edges = (0.0, s, s + tau, s + tau + r_on * tau)
@@ -38,8 +38,8 @@ def _draw_rhythm(axes: Axes, traces: Traces) -> None:
     panel(axes, "a", "Each unit opens in its own rhythm")
 
 
-def _draw_ramp(x_axes: Axes, k_axes: Axes, c_axes: Axes, traces: Traces) -> None:
-    numbers, ramp = traces.numbers.ramp, traces.ramp
+def _draw_ramp(x_axes: Axes, k_axes: Axes, c_axes: Axes, ramp: RampTrace) -> None:
+    numbers = ramp.numbers
     x_axes.plot(ramp.time, ramp.ramp, color=INK)
     feet = _stack(k_axes, ramp.time, ramp.openness, spacing=1.35)
     c_axes.plot(ramp.time, ramp.ramp, color=FAINT, linewidth=2.6)

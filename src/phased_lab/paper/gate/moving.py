@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phased.layer import PhasedLSTM
 from phased.stream import Stream
-from phased_lab.paper.trace import Array
+from phased_lab.runs.descriptor import Array
 
 PERIODS = (10.0, 20.0, 40.0, 80.0, 160.0, 320.0)  # ms
 LOOP = PERIODS[-1]  # ms, a multiple of all periods: the picture repeats without a jump

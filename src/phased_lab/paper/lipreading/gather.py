@@ -1,9 +1,8 @@
-"""Batches of clips on a device, changed at random for training."""
+"""Batches of clips: their samples, the changes of training, and labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -12,10 +11,10 @@ from torch.nn import functional
 
 from phased.data.ragged import Ragged
 from phased.fusion import Timeline
-from phased.learn.batch import Batch, Samples
+from phased.learn.batch import Samples
 from phased.schedule import valid_steps
 from phased_lab.clips import Clips
-from phased_lab.lipreader.inputs import Scaling, standardised
+from phased_lab.lipreader.inputs import standardised
 
 
 class Changes(NamedTuple):
@@ -33,36 +32,6 @@ class Changes(NamedTuple):
     noise: Callable[..., Tensor] | None = None
     seen: Tensor | None = None
     heard: Tensor | None = None
-
-
-class ClipBatches:
-    """Clips on a device, and how many samples each has, on the CPU."""
-
-    def __init__(self, clips: Clips, scaling: Scaling, device: torch.device) -> None:
-        self.frames_of, self.rows_of = clips.frame_offset.diff(), clips.audio_offset.diff()
-        self.steps_of = timeline_steps(clips)
-        self.clips = clips.to(device)
-        self.clips = replace(self.clips, audio=scaling(self.clips.audio))
-        self.device = device
-
-    def batch(self, rows: Tensor, changes: Changes) -> Batch:
-        """The clips `rows`, (B,) on the CPU; every step of their common timeline that is inside a word has this word as label."""
-        clips, there = self.clips, rows.to(self.device, non_blocking=True)
-        video = samples_of(clips.video, there, int(self.frames_of[rows].max()))
-        sound = samples_of(clips.sound, there, int(self.rows_of[rows].max()))
-        pictures = pictures_of(video.x, changes)
-        heard = sound.x if changes.noise is None else sound.x + changes.noise(*sound.x.shape)
-        if changes.heard is not None:
-            heard = heard * changes.heard.view(1, -1, 1)
-        streams = {"video": video._replace(x=pictures), "audio": sound._replace(x=heard)}
-        spans = clips.spans[there]
-        if changes.begin is not None:
-            streams = {name: begun(samples, changes.begin) for name, samples in streams.items()}
-            spans = spans + changes.begin.view(-1, 1, 1)
-        clocks = {name: (samples.time, samples.lengths) for name, samples in streams.items()}
-        timeline = Timeline.of(clocks, steps=int(self.steps_of[rows].max()))
-        y, mask, segment = labels(timeline, clips.words[there], spans)
-        return Batch(streams, y, mask, segment)
 
 
 def timeline_steps(clips: Clips) -> Tensor:
@@ -100,6 +69,12 @@ def pictures_of(frames: Tensor, changes: Changes) -> Tensor:
     if changes.seen is not None:
         x = x * changes.seen.view(1, -1, 1, 1)
     return x.unsqueeze(2)
+
+
+def heard(sound: Tensor, changes: Changes) -> Tensor:
+    """The sound with its noise, and zero where it is not present."""
+    x = sound if changes.noise is None else sound + changes.noise(*sound.shape)
+    return x if changes.heard is None else x * changes.heard.view(1, -1, 1)
 
 
 def labels(timeline: Timeline, words: Tensor, spans: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from phased.cost import updates
-from phased.fusion import Fusion, Timeline, hold, open_at_samples
+from phased.fusion import Fusion, hold, open_at_samples
 from phased.init import Uniform
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
@@ -162,8 +162,7 @@ class WordsByStep(Words):
         pictures = streams["video"]
         features = self.convolutions(pictures.x.flatten(0, 1)).unflatten(0, pictures.x.shape[:2])
         streams["video"] = pictures._replace(x=features)
-        clocks = {name: (samples.time, samples.lengths) for name, samples in streams.items()}
-        timeline = Timeline.of(clocks, steps=len(batch.y))
+        timeline = self.fusion.timeline(streams, steps=len(batch.y))
         return {
             name: Samples(hold(samples.x, timeline.latest[name]), timeline.time, timeline.lengths)
             for name, samples in streams.items()

@@ -27,7 +27,10 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
     settings = record.settings
     if settings["model"] != "phased":
         raise ValueError(f"a lip reader must have Phased LSTM layers, got a run of '{settings['model']}'. Name another run.")
-    task = replace(task_of(settings["task"]), folder=folder)
+    of_task: dict[str, Any] = {
+        name: tuple(x) if isinstance(x, list) else x for name, x in settings["task"].items() if name != "name"
+    }
+    task = Sentences(**of_task | {"folder": folder})
     loaded = task.load()
     spans = loaded.clips.spans[loaded.train].double().numpy()
     video, audio, merged, _ = settings["units"]
@@ -43,8 +46,13 @@ def reader_of(record: Record, state: Mapping[str, Tensor], folder: str = "") -> 
         (video, audio, merged), 2, settings["normalised"], RATES[task.resolution], loaded.scaling, Timing.of(spans), about
     )
     reader = LipReader.of(config, parameters(settings, task, state))
-    reader = with_timing(reader, calibrated(reader, clips_named(task, loaded.parts.train[:CALIBRATED])))
-    return with_scores(reader, scores(reader, clips_named(task, loaded.parts.test)))
+    reader = with_settings(reader, timing=calibrated(reader, clips_named(task, loaded.parts.train[:CALIBRATED])))
+    return with_settings(reader, about=replace(about, scores=scores(reader, clips_named(task, loaded.parts.test))))
+
+
+def with_settings(reader: LipReader, **changes: Any) -> LipReader:
+    """The reader with these fields of its configuration."""
+    return LipReader(replace(reader.config, **changes), reader.network)
 
 
 def parameters(settings: Mapping[str, Any], task: Sentences, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -58,28 +66,10 @@ def parameters(settings: Mapping[str, Any], task: Sentences, state: Mapping[str,
     return folded
 
 
-def task_of(settings: Mapping[str, Any]) -> Sentences:
-    """The task of a record."""
-    found: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items() if name != "name"
-    }
-    return Sentences(**found)
-
-
 def clips_named(task: Sentences, names: Iterable[str]) -> list[Clip]:
     """Prepared clips, by name."""
     folder = data.prepared_folder(task.folder)
     return [store.read(folder, name) for name in sorted(names)]
-
-
-def with_timing(reader: LipReader, timing: Timing) -> LipReader:
-    """The reader with other times of words."""
-    return LipReader(replace(reader.config, timing=timing), reader.network)
-
-
-def with_scores(reader: LipReader, found: Mapping[str, float]) -> LipReader:
-    """The reader with its scores."""
-    return LipReader(replace(reader.config, about=replace(reader.config.about, scores=dict(found))), reader.network)
 
 
 def calibrated(reader: LipReader, clips: Sequence[Clip]) -> Timing:

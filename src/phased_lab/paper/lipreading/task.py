@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from phased import check
-from phased.learn.batch import SPLITS, Batch, Evaluation, Split, drawn_from
+from phased.fusion import Timeline
+from phased.learn.batch import Batch, Evaluation, Split
 from phased_lab.clips import WORDS
 from phased_lab.paper.lipreading import data
 from phased_lab.paper.lipreading.data import Loaded, Source
-from phased_lab.paper.lipreading.gather import Changes, ClipBatches
+from phased_lab.paper.lipreading.gather import Changes, begun, heard, labels, pictures_of, samples_of, timeline_steps
+from phased_lab.paper.on_device import Loadable, OnDevice
 
 Resolution = Literal["high", "low"]
 RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
@@ -28,7 +29,7 @@ GRID_CLIPS = (1603, 178)  # of the two speakers that the committed runs were tra
 
 
 @dataclass(frozen=True)
-class Sentences:
+class Sentences(Loadable):
     """Clips of spoken sentences: faces at 25 frames a second, and sound. The labels are of the steps inside words.
 
     An epoch visits every training clip once. In the test of every epoch there is video alone; further tests have sound alone,
@@ -103,46 +104,41 @@ class Sentences:
             )
         return loaded
 
-    def to(self, device: torch.device, size: int) -> Placed:
+    def to(self, device: torch.device, size: int) -> ClipsOnDevice:
         """The task with its clips on a device, for batches of `size` clips."""
-        return Placed(self, device, size)
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """A batch on the CPU; the batches before it have the same size."""
-        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+        return ClipsOnDevice(self, device, size)
 
     def evaluations(self) -> Mapping[str, Evaluation]:
         """Tests with video alone, with sound alone, and with both."""
         return {sense: Evaluation(replace(self, sense=sense), self.clips[1]) for sense in ("video", "audio", "both")}
 
 
-class Placed:
+class ClipsOnDevice(OnDevice):
     """`Sentences` on a device, with its clips."""
 
     def __init__(self, task: Sentences, device: torch.device, size: int) -> None:
-        self.task, self.size = task, size
-        self.loaded = task.load()
-        self.device = device
-        self.random = torch.Generator(device)
+        loaded = task.load()
+        super().__init__(STREAM, {"train": loaded.train, "test": loaded.test}, device, size)
+        clips = loaded.clips
+        self.task, self.frames, self.sounds = task, clips.frame_offset.diff(), clips.audio_offset.diff()
+        self.steps = timeline_steps(clips)
+        clips = clips.to(device)
+        self.clips = replace(clips, audio=loaded.scaling(clips.audio))
 
-    @cached_property
-    def batches(self) -> ClipBatches:
-        """The clips on the device."""
-        return ClipBatches(self.loaded.clips, self.loaded.scaling, self.device)
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """Batch number `index` of an epoch of training, or of the test."""
-        check.choice("split", split, SPLITS)
-        check.size("size", size)
-        clips = self.loaded.train if split == "train" else self.loaded.test
-        begin = index * self.size
-        if begin + size > len(clips):
-            raise ValueError(f"an epoch must have at most {len(clips)} clips, those of the task, got more.")
-        if split == "test":
-            return self.batches.batch(clips[begin : begin + size], self.present(size))
-        order = torch.randperm(len(clips), generator=torch.Generator().manual_seed(drawn_from(STREAM, seed, epoch)))
-        self.random.manual_seed(drawn_from(STREAM, seed, epoch, index, size))
-        return self.batches.batch(clips[order[begin : begin + size]], self.changes(size))
+    def gather(self, split: Split, rows: Tensor) -> Batch:
+        """These clips; every step of their common timeline that is inside a word has this word as label."""
+        changes = self.changes(len(rows)) if split == "train" else self.present(len(rows))
+        clips, there = self.clips, rows.to(self.device, non_blocking=True)
+        video = samples_of(clips.video, there, int(self.frames[rows].max()))
+        sound = samples_of(clips.sound, there, int(self.sounds[rows].max()))
+        streams = {"video": video._replace(x=pictures_of(video.x, changes)), "audio": sound._replace(x=heard(sound.x, changes))}
+        spans = clips.spans[there]
+        if changes.begin is not None:
+            streams = {name: begun(samples, changes.begin) for name, samples in streams.items()}
+            spans = spans + changes.begin.view(-1, 1, 1)
+        clocks = {name: (samples.time, samples.lengths) for name, samples in streams.items()}
+        timeline = Timeline.of(clocks, steps=int(self.steps[rows].max()))
+        return Batch(streams, *labels(timeline, clips.words[there], spans))
 
     def present(self, size: int) -> Changes:
         """What is present in the test."""
@@ -165,7 +161,7 @@ class Placed:
             drawn = torch.rand(size, dtype=torch.float64, generator=self.random, device=self.device)
             changes = changes._replace(begin=task.begin * drawn)
         if task.noise:
-            changes = changes._replace(noise=self.normal)
+            changes = changes._replace(noise=lambda *shape: task.noise * self.normal(*shape))
         return changes
 
     def placed(self, size: int) -> Tensor:
@@ -178,11 +174,3 @@ class Placed:
         across = torch.stack([zoom * (1 - 2 * mirrored), zero, moved[:, 0]], -1)
         down = torch.stack([zero, zoom, moved[:, 1]], -1)
         return torch.stack([across, down], 1)
-
-    def uniform(self, *shape: int) -> Tensor:
-        """Random numbers from -1 to 1."""
-        return 2 * torch.rand(shape, generator=self.random, device=self.device) - 1
-
-    def normal(self, *shape: int) -> Tensor:
-        """Random numbers with the standard deviation of the noise."""
-        return self.task.noise * torch.randn(shape, generator=self.random, device=self.device)

@@ -37,14 +37,6 @@ OPTIONS = {
     "recordings": Option("The recordings to train on.", TRAINED),
     "skip_bad": Option("Leave damaged files out.", ("yes", "no")),
 }
-# The paper's numbers, in the order of its columns.
-PRINTED = {
-    "first": ((0.7381, 0.035), (0.4087, 0.133), (0.9032, 0.023)),
-    "rho 0.75": ((0.9502, 0.003), (0.9693, 0.0012), (0.9728, 0.001)),
-    "rho 0.4": ((0.9067, 0.003), (0.9479, 0.0003), (0.9511, 0.002)),
-    "rho 1": ((0.9499, 0.003), (0.9655, 0.0063), (0.9727, 0.001)),
-}
-UPDATES = {"bn-lstm": Printed(3153), "phased": Printed(159, 2.8)}
 UNCHANGED = "trained on recordings as they are"
 DURATION, EVENTS = 315.0, 1000  # ms of a recording, and events in a figure of gates: more could not be distinguished
 
@@ -56,17 +48,22 @@ def packed(record: Record, state: Any, folder: str) -> Packed:
     return classifier_of(record, state)
 
 
-def printed(row: str) -> dict[str, Printed]:
-    """A row of the paper's table, by network."""
-    return {model: Printed(*numbers) for model, numbers in zip(("cnn", "bn-lstm", "phased"), PRINTED[row], strict=True)}
+def printed(*numbers: tuple[float, float]) -> dict[str, Printed]:
+    """A row of the paper's table, by network, in the order of its columns."""
+    return {model: Printed(*each) for model, each in zip(("cnn", "bn-lstm", "phased"), numbers, strict=True)}
 
 
 # The rows of the paper's table.
+FIRST = printed((0.7381, 0.035), (0.4087, 0.133), (0.9032, 0.023))
+TRAINED_AT = printed((0.9502, 0.003), (0.9693, 0.0012), (0.9728, 0.001))
+FEWER = printed((0.9067, 0.003), (0.9479, 0.0003), (0.9511, 0.002))
+MORE = printed((0.9499, 0.003), (0.9655, 0.0063), (0.9727, 0.001))
+UPDATES = {"bn-lstm": Printed(3153), "phased": Printed(159, 2.8)}
 PAPERS = (
-    Row("accuracy after epoch 1", epoch=1, paper=printed("first")),
-    Row("trained and tested at rho 0.75", evaluation="rho 0.75", paper=printed("rho 0.75")),
-    Row("tested at rho 0.4", evaluation="rho 0.4", paper=printed("rho 0.4")),
-    Row("tested at rho 1.0", evaluation="rho 1", paper=printed("rho 1")),
+    Row("accuracy after epoch 1", epoch=1, paper=FIRST),
+    Row("trained and tested at rho 0.75", evaluation="rho 0.75", paper=TRAINED_AT),
+    Row("tested at rho 0.4", evaluation="rho 0.4", paper=FEWER),
+    Row("tested at rho 1.0", evaluation="rho 1", paper=MORE),
     Row("updates per unit at rho 0.75", evaluation="rho 0.75", quantity="updates", paper=UPDATES),
 )
 

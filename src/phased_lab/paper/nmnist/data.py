@@ -79,17 +79,22 @@ def count(source: Source) -> int:
         return source.images
     if source.skip_bad:
         return len(load(source))
-    return len(layout.find(find_nmnist(source.folder or None), source.split).members())
+    return len(members(source.folder, source.split))
+
+
+def members(folder: str, split: Split) -> list[layout.Member]:
+    """The real recordings of a split: in the folder, or where PHASED_DATA has them."""
+    return layout.find(find_nmnist(folder or None), split).members()
 
 
 def identity(folder: str) -> str:
     """A digest of the names and sizes of the real recordings in a folder."""
-    found = []
     splits: tuple[Split, ...] = get_args(Split)
-    for split in splits:
-        if has_real(folder, split):
-            members = layout.find(find_nmnist(folder), split).members()
-            found.append([(member.number, member.label, member.size) for member in members])
+    found = [
+        [(member.number, member.label, member.size) for member in members(folder, split)]
+        for split in splits
+        if has_real(folder, split)
+    ]
     return digest(repr(found).encode()).decode()[:12]
 
 

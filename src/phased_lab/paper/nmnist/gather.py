@@ -37,11 +37,10 @@ def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, ran
     device = data.address.device
     event, owner, before = data.events.places(rows.to(device, non_blocking=True), int(counts[rows].sum()))
     address, time = data.address[event].long(), data.time[event].double() / MICROSECONDS
+    keep = changes.keep[owner] if isinstance(changes.keep, Tensor) else changes.keep
     kept = torch.ones(len(event), dtype=torch.bool, device=device)
-    if isinstance(changes.keep, Tensor):
-        kept = torch.rand(len(event), generator=random, device=device, dtype=torch.float32) < changes.keep[owner]
-    elif changes.keep < 1.0:
-        kept = torch.rand(len(event), generator=random, device=device, dtype=torch.float32) < changes.keep
+    if isinstance(keep, Tensor) or keep < 1.0:
+        kept = torch.rand(len(event), generator=random, device=device, dtype=torch.float32) < keep
     if any(change is not None for change in (changes.pixels, changes.turn, changes.bend)):
         address, inside = moved(address, owner, changes, data.sensor, random)
         kept &= inside

@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from phased.classifier.encoder import EventEmbedding
 from phased.data.recordings import NMNIST, Sensor
 from phased.layer import PhasedLSTM
-from phased.learn.batch import Batch
+from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model
 from phased.learn.readout import Readout
-from phased.schedule import valid_steps
-from phased_lab.paper.nmnist.teacher import MovieNetwork
+from phased_lab.paper.nmnist.teacher import MovieNetwork, counted
 from phased_lab.runs.baselines import Baseline, Normalised
 from phased_lab.runs.network import Network
 from phased_lab.runs.taught import Taught
@@ -137,16 +136,10 @@ class FrameNetwork(Model):
 
     def forward(self, batch: Batch) -> Tensor:
         """The output for each recording, (B, classes)."""
-        samples = batch.samples
-        answer: Tensor = self.layers(frames(samples.x, samples.lengths, self.sensor) / self.EVENTS)
+        answer: Tensor = self.layers(frame(batch.samples, self.sensor) / self.EVENTS)
         return answer
 
 
-def frames(address: Tensor, lengths: Tensor, sensor: Sensor = NMNIST) -> Tensor:
-    """The number of events of each pixel, (B, 1, height, width), from addresses (T, B) and the lengths (B,) of sequences."""
-    steps, sequences = address.shape
-    pixels = sensor.width * sensor.height
-    place = torch.arange(sequences, device=address.device) * pixels + (address >> 1)
-    counts = torch.zeros(sequences * pixels, device=address.device)
-    counts.scatter_add_(0, place.flatten(), valid_steps(steps, lengths).flatten().to(counts.dtype))
-    return counts.view(sequences, 1, sensor.height, sensor.width)
+def frame(samples: Samples, sensor: Sensor = NMNIST) -> Tensor:
+    """The number of events of each pixel, (B, 1, height, width)."""
+    return counted(samples, torch.arange(samples.x.shape[1], device=samples.x.device), 1, sensor)

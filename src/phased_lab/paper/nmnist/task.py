@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -15,10 +14,11 @@ from torch.nn import functional
 from phased import check
 from phased.data import Recordings
 from phased.data.camera import Camera, identity
-from phased.learn.batch import SPLITS, Batch, Evaluation, Split, drawn_from
+from phased.learn.batch import SPLITS, Batch, Evaluation, Split
 from phased_lab.paper.nmnist import data
 from phased_lab.paper.nmnist.data import Source
 from phased_lab.paper.nmnist.gather import Changes, gather
+from phased_lab.paper.on_device import Loadable, OnDevice
 
 Trained = Literal["simulated", "real", "both"]
 TRAINED: tuple[str, ...] = get_args(Trained)
@@ -29,7 +29,7 @@ STREAM = 0x313  # identifies this task's random numbers
 
 
 @dataclass(frozen=True)
-class Digits:
+class Digits(Loadable):
     """Recordings of digits, each event kept with probability `keep`; a sample is the address of an event, its time is in ms.
 
     An epoch visits every training recording once, in an order of its own. The test recordings and the events kept of them are
@@ -126,13 +126,10 @@ class Digits:
         """The number of training recordings that an epoch visits; files of real recordings are counted."""
         return sum(times * data.count(source) for source, times in self.training_sources())
 
-    def to(self, device: torch.device, size: int) -> Placed:
+    def to(self, device: torch.device, size: int) -> RecordingsOnDevice:
         """The task with its recordings on a device, for batches of `size` recordings."""
-        return Placed(self, device, size)
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """A batch on the CPU; the batches before it have the same size."""
-        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+        test = [(source, 1) for source in self.test().sources]
+        return RecordingsOnDevice(self, {"train": self.training_sources(), "test": test}, device, size)
 
     def evaluations(self) -> Mapping[str, Evaluation]:
         """Tests with fewer and with more events, and on real recordings, if there are any that were not trained on."""
@@ -146,7 +143,7 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class TestRecordings:
+class TestRecordings(Loadable):
     """All recordings of some sources in their order, with the same events kept in every call."""
 
     __test__ = False  # pytest would collect a class of this name
@@ -159,85 +156,50 @@ class TestRecordings:
         """The number of recordings."""
         return sum(map(data.count, self.sources))
 
-    def to(self, device: torch.device, size: int) -> PlacedTest:
+    def to(self, device: torch.device, size: int) -> RecordingsOnDevice:
         """The test with its recordings on a device, for batches of `size` recordings."""
-        return PlacedTest(self, device, size)
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """A batch on the CPU; the batches before it have the same size."""
-        return self.to(torch.device("cpu"), size).batch(seed, split, epoch, index, size)
+        return RecordingsOnDevice(self, {"test": [(source, 1) for source in self.sources]}, device, size)
 
 
-class Gathered:
-    """Recordings of several sources on a device, and the order in which an epoch visits them."""
+class Held(NamedTuple):
+    """The recordings of a split on a device; on the CPU the number of events of each, and its label."""
 
-    def __init__(self, sources: Sequence[tuple[Source, int]], device: torch.device) -> None:
-        parts = [data.load(source, device) for source, _ in sources]
-        self.data = parts[0] if len(parts) == 1 else Recordings.concatenate(parts)
-        begins = np.cumsum([0, *map(len, parts)])
-        visits = [np.arange(begins[n], begins[n + 1]) for n, (_, times) in enumerate(sources) for _ in range(times)]
-        # On the CPU, so that sizes of batches are known there.
-        self.visits = torch.from_numpy(np.concatenate(visits))
-        self.counts = self.data.offset.diff().cpu()
-        self.labels = self.data.label.cpu()
-
-    def rows(self, order: Tensor, index: int, size: int, whole: int) -> Tensor:
-        """The recordings of batch number `index` of an order, (size,); `whole` is the size of the batches before it."""
-        begin = index * whole
-        if begin + size > len(order):
-            raise ValueError(f"an epoch must have at most {len(order)} sequences, the recordings of the task, got more.")
-        return order[begin : begin + size]
-
-    def batch(self, rows: Tensor, changes: Changes, random: torch.Generator) -> Batch:
-        """These recordings, on their device."""
-        samples = gather(self.data, rows, self.counts, changes, random)
-        return Batch.of(*samples, y=self.labels[rows].to(samples.x.device, non_blocking=True))
+    recordings: Recordings
+    counts: Tensor
+    labels: Tensor
 
 
-class PlacedTest:
-    """`TestRecordings` on a device."""
+class RecordingsOnDevice(OnDevice):
+    """`Digits` or `TestRecordings` on a device; `sources` are those of each split, and how often an epoch visits each."""
 
-    def __init__(self, test: TestRecordings, device: torch.device, size: int) -> None:
-        self.test, self.size = test, size
-        self.gathered = Gathered([(source, 1) for source in test.sources], device)
-        self.random = torch.Generator(device)
+    def __init__(
+        self,
+        task: Digits | TestRecordings,
+        sources: Mapping[Split, Sequence[tuple[Source, int]]],
+        device: torch.device,
+        size: int,
+    ) -> None:
+        self.task: Any = task
+        self.held: dict[str, Held] = {}
+        rows: dict[str, Tensor] = {}
+        for split, of in sources.items():
+            parts = [data.load(source, device) for source, _ in of]
+            whole = parts[0] if len(parts) == 1 else Recordings.concatenate(parts)
+            self.held[split] = Held(whole, whole.offset.diff().cpu(), whole.label.cpu())
+            numbers = torch.split(torch.arange(len(whole)), [len(part) for part in parts])
+            rows[split] = torch.cat([own for own, (_, times) in zip(numbers, of, strict=True) for _ in range(times)])
+        super().__init__(STREAM, rows, device, size)
 
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """Batch number `index`, whatever the seed and the epoch."""
-        of = self.gathered
-        rows = of.rows(of.visits, index, size, self.size)
-        self.random.manual_seed(drawn_from(STREAM, SPLITS.index("test"), index, size))
-        return of.batch(rows, Changes(float(self.test.keep)), self.random)
+    def key(self, seed: int, split: Split, epoch: int) -> tuple[int, ...]:
+        """Those of a test are the same for every seed and in every epoch."""
+        return (0, seed, epoch) if split == "train" else (1,)
 
-
-class Placed:
-    """`Digits` on a device, with its recordings: loading them is no part of the first epoch."""
-
-    def __init__(self, task: Digits, device: torch.device, size: int) -> None:
-        self.task, self.device, self.size = task, device, size
-        self.training = Gathered(task.training_sources(), device)
-        self.test = task.test().to(device, size)
-        self.random = torch.Generator(device)
-        self._order: tuple[tuple[int, int], Tensor] | None = None
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        """Batch number `index` of an epoch of training, or of the test."""
-        check.choice("split", split, SPLITS)
-        check.size("size", size)
-        if split == "test":
-            return self.test.batch(seed, split, epoch, index, size)
-        of = self.training
-        rows = of.rows(self.order(seed, epoch), index, size, self.size)
-        self.random.manual_seed(drawn_from(STREAM, SPLITS.index("train"), seed, epoch, index, size))
-        return of.batch(rows, self.changes(of.counts[rows]), self.random)
-
-    def order(self, seed: int, epoch: int) -> Tensor:
-        """The recordings in the order of an epoch; that of the last call is kept."""
-        if self._order is None or self._order[0] != (seed, epoch):
-            random = torch.Generator().manual_seed(drawn_from(STREAM, seed, epoch))
-            shuffled = torch.randperm(len(self.training.visits), generator=random)
-            self._order = (seed, epoch), self.training.visits[shuffled]
-        return self._order[1]
+    def gather(self, split: Split, rows: Tensor) -> Batch:
+        """These recordings, changed if they are for training."""
+        recordings, counts, labels = self.held[split]
+        changes = self.changes(counts[rows]) if split == "train" else Changes(float(self.task.keep))
+        samples = gather(recordings, rows, counts, changes, self.random)
+        return Batch.of(*samples, y=labels[rows].to(self.device, non_blocking=True))
 
     def changes(self, counts: Tensor) -> Changes:
         """What is drawn for each training recording, given the numbers of their events, (B,)."""
@@ -260,16 +222,11 @@ class Placed:
         if task.bend:
             changes = changes._replace(bend=task.bend * self.smooth_field(size))
         if task.jitter:
-            normal = torch.randn(size, generator=self.random, device=self.device, dtype=torch.float64)
-            changes = changes._replace(delay=task.jitter * normal)
+            changes = changes._replace(delay=task.jitter * self.normal(size, dtype=torch.float64))
         return changes
 
     def smooth_field(self, size: int) -> Tensor:
         """Smooth random displacements of pixels, (size, 2, height, width): normal deviates on a coarse grid, interpolated."""
-        coarse = torch.randn(size, 2, KNOTS, KNOTS, generator=self.random, device=self.device, dtype=torch.float32)
-        sensor = self.training.data.sensor
-        return functional.interpolate(coarse, (sensor.height, sensor.width), mode="bicubic", align_corners=True)
-
-    def uniform(self, *shape: int) -> Tensor:
-        """Random numbers from -1 to 1."""
-        return 2 * torch.rand(shape, generator=self.random, device=self.device, dtype=torch.float32) - 1
+        width, height = self.held["train"].recordings.sensor
+        coarse = self.normal(size, 2, KNOTS, KNOTS)
+        return functional.interpolate(coarse, (height, width), mode="bicubic", align_corners=True)

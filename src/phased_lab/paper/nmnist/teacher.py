@@ -43,12 +43,18 @@ class MovieNetwork(Model):
 
 def movie(samples: Samples, sensor: Sensor = NMNIST) -> Tensor:
     """The number of events of each pixel, part of the recording and polarity, (B, 2 PARTS, height, width)."""
-    address, time, lengths = samples
-    steps, sequences = address.shape
-    pixels = sensor.width * sensor.height
-    part = (time / PART).long().clamp(0, PARTS - 1)
-    frame = (torch.arange(sequences, device=address.device) * PARTS + part) * 2 + (address & 1)
-    counts = torch.zeros(sequences * 2 * PARTS * pixels, device=address.device)
-    place = frame * pixels + (address >> 1)
-    counts.scatter_add_(0, place.flatten(), valid_steps(steps, lengths).flatten().to(counts.dtype))
-    return counts.view(sequences, 2 * PARTS, sensor.height, sensor.width)
+    sequence = torch.arange(samples.x.shape[1], device=samples.x.device)
+    part = (samples.time / PART).long().clamp(0, PARTS - 1)
+    return counted(samples, (sequence * PARTS + part) * 2 + (samples.x & 1), 2 * PARTS, sensor)
+
+
+def counted(samples: Samples, frame: Tensor, frames: int, sensor: Sensor = NMNIST) -> Tensor:
+    """The number of events of each pixel in `frames` frames of each recording, (B, frames, height, width).
+
+    `frame`, (T, B) or (B,), is the number of each event's frame among those of all recordings.
+    """
+    steps, sequences = samples.x.shape
+    counts = torch.zeros(sequences * frames * sensor.height * sensor.width, device=samples.x.device)
+    place = frame * sensor.height * sensor.width + (samples.x >> 1)
+    counts.scatter_add_(0, place.flatten(), valid_steps(steps, samples.lengths).flatten().to(counts.dtype))
+    return counts.view(sequences, frames, sensor.height, sensor.width)

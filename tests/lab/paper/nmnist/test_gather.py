@@ -54,23 +54,30 @@ def test_the_share_of_kept_events_is_the_probability():
     assert np.std(lengths) == pytest.approx((0.75 * 0.25 / 50) ** 0.5, rel=0.2)
 
 
-@pytest.mark.parametrize("dx, dy", [(0, 0), (5, 0), (0, -7), (-34, 0), (33, 33)])
-def test_a_shifted_recording_loses_the_events_that_leave_the_sensor_and_no_polarity(dx, dy):
-    samples = gathered([2], Changes(pixels=torch.tensor([[dx, dy]])))
-    recording = few_recordings()[2]
-    x, y = recording.x + dx, recording.y + dy
-    inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
-    wanted = (y * 34 + x) * 2 + recording.polarity
-    assert column(samples, 0) == list(zip(wanted[inside].tolist(), (recording.time / 1000)[inside].tolist(), strict=True))
+QUARTER = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]] * 2)  # x to the right becomes y down
+FIELD = torch.randint(-3, 4, (2, 34, 34), generator=torch.Generator().manual_seed(0)).float()
+MOVED = [(5, 0), (0, -7), (-34, 0), (33, 33)]
 
 
-def test_a_quarter_turn_moves_every_event_to_its_place():
-    quarter = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])  # x to the right becomes y down
-    made = [gathered([2], Changes(turn=quarter), seed) for seed in range(3)]
-    recording = few_recordings()[2]
-    wanted = (recording.x * 34 + (33 - recording.y)) * 2 + recording.polarity
-    for samples in made:  # whole pixels: there is nothing to round
-        assert column(samples, 0) == list(zip(wanted.tolist(), (recording.time / 1000).tolist(), strict=True))
+@pytest.mark.parametrize(
+    "changes, place",  # whole pixels: there is nothing to round
+    [
+        *((Changes(pixels=torch.tensor([to, to])), lambda x, y, to=to: (x + to[0], y + to[1])) for to in MOVED),
+        (Changes(turn=QUARTER), lambda x, y: (33 - y, x)),
+        (Changes(bend=torch.stack([FIELD] * 2)), lambda x, y: (x + FIELD[0, y, x].numpy(), y + FIELD[1, y, x].numpy())),
+        (Changes(delay=torch.tensor([-2.5, -2.5], dtype=torch.float64)), lambda x, y: (x, y)),
+    ],
+    ids=["right", "up", "out", "corner", "turned", "bent", "late"],
+)
+def test_changed_recordings_have_every_event_at_its_new_place_and_lose_those_that_leave_the_sensor(changes, place):
+    samples = gathered([2, 0], changes)
+    for b, row in enumerate([2, 0]):
+        recording = few_recordings()[row]
+        x, y = place(recording.x, recording.y)
+        inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
+        wanted = (y * 34 + x).astype(int) * 2 + recording.polarity
+        time = recording.time / 1000 + (0 if changes.delay is None else -2.5)
+        assert column(samples, b) == list(zip(wanted[inside].tolist(), time[inside].tolist(), strict=True))
 
 
 def test_a_stretched_recording_is_larger_in_the_mean_and_loses_what_leaves_the_sensor():
@@ -87,18 +94,6 @@ def test_a_stretched_recording_is_larger_in_the_mean_and_loses_what_leaves_the_s
     assert np.mean(places) == pytest.approx(stretched[inside].mean(), abs=0.3)
 
 
-def test_a_bent_recording_has_every_event_where_the_field_at_its_pixel_moves_it():
-    random = torch.Generator().manual_seed(0)
-    field = torch.randint(-3, 4, (2, 2, 34, 34), generator=random).float()  # whole pixels: there is nothing to round
-    samples = gathered([2, 0], Changes(bend=field))
-    for b, row in enumerate([2, 0]):
-        recording = few_recordings()[row]
-        x, y = (at + field[b, part, recording.y, recording.x].numpy() for part, at in enumerate((recording.x, recording.y)))
-        inside = (x >= 0) & (x < 34) & (y >= 0) & (y < 34)
-        wanted = (y * 34 + x).astype(int) * 2 + recording.polarity
-        assert column(samples, b) == list(zip(wanted[inside].tolist(), (recording.time / 1000)[inside].tolist(), strict=True))
-
-
 @pytest.mark.usefixtures("data_folder")
 def test_a_smooth_field_has_about_the_deviation_that_is_set_and_changes_little_from_pixel_to_pixel():
     placed = TINY.to(CPU, 4)
@@ -107,12 +102,6 @@ def test_a_smooth_field_has_about_the_deviation_that_is_set_and_changes_little_f
     assert field.shape == (200, 2, 34, 34)
     assert 0.6 < float(field.std()) < 1.1
     assert float(field.diff(dim=-1).abs().mean()) < 0.25 * float(field.abs().mean())
-
-
-def test_a_delay_moves_whole_recordings():
-    samples = gathered([0, 2], Changes(delay=torch.tensor([-2.5, 4.0], dtype=torch.float64)))
-    assert column(samples, 0) == [(address, time - 2.5) for address, time in events(0)]
-    assert column(samples, 1) == [(address, time + 4.0) for address, time in events(2)]
 
 
 def test_recordings_that_lose_every_event_are_empty_sequences():

@@ -3,7 +3,6 @@
 import json
 import shlex
 import shutil
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -26,16 +25,6 @@ from phased_lab.runs.sweep import runs_of, sweep
 CPU = torch.device("cpu")
 TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
 TINY = Digits(images=(TRAIN, TEST))
-
-
-def test_table_1_is_three_networks_on_all_of_mnist():
-    found = runs_of("nmnist", "paper", [0])
-    assert [run.network.model for run in found] == ["cnn", "bn-lstm", "phased"]
-    for run in found:
-        assert (run.training.train, run.training.test, run.training.batch) == (60_000, 10_000, 128)
-        assert (run.task.recordings, run.task.images) == ("simulated", (60_000, 10_000))
-        assert (run.task.keep, run.task.spread) == (0.75, 0.0)
-        assert run.name == f"nmnist-simulated-{run.network.model}-seed0"
 
 
 def test_settings_and_commands_have_no_paths(data_folder):
@@ -171,13 +160,3 @@ def test_the_progress_of_simulating_and_reading_is_shown(data_folder, tmp_path):
 def test_a_test_on_recordings_reads_as_its_settings():
     test = TestRecordings((TINY.source("simulated", "test"),), 0.4)
     assert "0x" not in repr(test)
-
-
-@pytest.mark.usefixtures("data_folder")
-def test_recordings_that_start_before_zero_are_trained_on():
-    task = replace(TINY, jitter=50.0)
-    batch = task.batch(0, "train", 1, 0, 8)
-    assert batch.samples.time.min() < 0
-    loss = DigitNetwork().build(task, seed=0)(batch).sum()
-    loss.backward()
-    assert loss.isfinite()

@@ -8,36 +8,40 @@ import torch
 
 from digits import IMAGES, REAL, column, few_recordings
 from phased.data.camera import Camera, identity
+from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
-from phased.learn.batch import Batch
+from phased.learn.batch import Batch, Samples
 from phased.learn.loader import sizes
 from phased_lab.paper.nmnist.gather import Changes, gather
-from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frames
-from phased_lab.paper.nmnist.task import Digits, Placed
+from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frame
+from phased_lab.paper.nmnist.pack import network
+from phased_lab.paper.nmnist.task import Digits, RecordingsOnDevice
+from phased_lab.paper.nmnist.teacher import PART, PARTS, movie
 from phased_lab.runs.baselines import Baseline
+from phased_lab.runs.taught import Taught
 
+pytestmark = pytest.mark.usefixtures("data_folder")
 CPU = torch.device("cpu")
 TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]
 TINY = Digits(images=(TRAIN, TEST))
 
 
-def epoch_of(task: Placed | Digits, total: int, batch: int, seed: int = 0, split="train", epoch: int = 1) -> list[Batch]:
+def epoch_of(
+    task: RecordingsOnDevice | Digits, total: int, batch: int, seed: int = 0, split="train", epoch: int = 1
+) -> list[Batch]:
     return [task.batch(seed, split, epoch, index, size) for index, size in enumerate(sizes(total, batch))]
 
 
 # Epochs
 
 
-@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("batch", [24, 10, 7, 1])
 def test_an_epoch_visits_every_recording_once_in_an_order_of_its_own(batch):
     task = replace(TINY, keep=1.0).to(CPU, batch)
-    of_data = {tuple(events.tolist()) for events in (recording.address for recording in task.training.data)}
+    of_data = {tuple(events.tolist()) for events in (recording.address for recording in task.held["train"].recordings)}
     orders = []
     for seed, epoch in ((0, 1), (0, 2), (1, 1)):
-        found = [
-            tuple(column[0] for column in column_list) for column_list in columns(epoch_of(task, TRAIN, batch, seed, epoch=epoch))
-        ]
+        found = [tuple(event[0] for event in events) for events in columns(epoch_of(task, TRAIN, batch, seed, epoch=epoch))]
         assert len(found) == TRAIN
         assert set(found) == of_data
         orders.append(found)
@@ -50,7 +54,6 @@ def columns(batches: list[Batch]) -> list[list[tuple[int, float]]]:
     return [column(batch.samples, b) for batch in batches for b in range(batch.size)]
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_a_batch_depends_on_its_arguments_alone():
     task = replace(TINY, spread=0.2, shift=2, jitter=4.0)
     placed = task.to(CPU, 5)
@@ -62,7 +65,6 @@ def test_a_batch_depends_on_its_arguments_alone():
     assert columns([task.batch(0, "train", 1, 2, 5)]) == forwards[10:15], "also without a device"
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_the_test_is_always_the_same():
     task = TINY.to(CPU, 5)
     wanted = columns(epoch_of(task, TEST, 5, split="test"))
@@ -71,7 +73,6 @@ def test_the_test_is_always_the_same():
     assert labels.tolist() == [number % 10 for number in range(TEST)]
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_training_changes_recordings_and_the_test_does_not():
     task = replace(TINY, keep=1.0)
     changed = replace(task, spread=0.4, shift=3, jitter=5.0)
@@ -81,7 +82,6 @@ def test_training_changes_recordings_and_the_test_does_not():
     assert plain == moved
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_each_recording_has_its_own_probability_if_it_is_spread():
     placed = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8)
     keep = placed.changes(torch.full((1000,), 4000)).keep
@@ -91,7 +91,6 @@ def test_each_recording_has_its_own_probability_if_it_is_spread():
     assert keep.mean() == pytest.approx(0.7, abs=0.02)
 
 
-@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 def test_long_recordings_are_thinned_to_the_most_events(spread):
     placed = replace(TINY, keep=0.7, spread=spread, most=3000).to(CPU, 8)
@@ -103,7 +102,6 @@ def test_long_recordings_are_thinned_to_the_most_events(spread):
     assert "most=3000" in repr(placed.task)
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_both_kinds_are_mixed_and_real_recordings_are_visited_repeatedly():
     task = replace(TINY, recordings="both", share=0.55, keep=1.0)
     assert task.repeat == 3  # 3 x 10 recordings are 55 % of 24 + 3 x 10, as closely as whole numbers allow
@@ -119,7 +117,6 @@ def test_another_camera_is_another_setting():
     assert "camera=" in repr(Digits())
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_more_sequences_than_there_are_recordings_are_refused():
     with pytest.raises(ValueError, match=f"an epoch must have at most {TRAIN} sequences"):
         TINY.to(CPU, 16).batch(0, "train", 1, 2, 16)
@@ -145,24 +142,15 @@ def test_settings_without_meaning_are_named(wrong, message):
 # Further tests
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_the_trained_network_is_tested_with_fewer_and_more_events_and_on_real_recordings():
     counts = {name: test.sequences for name, test in TINY.evaluations().items()}
-    real = REAL["Test"]
-    assert counts == {
-        "rho 0.4": TEST,
-        "rho 0.75": TEST,
-        "rho 1": TEST,
-        "real, rho 0.4": real,
-        "real, rho 0.75": real,
-        "real, rho 1": real,
-        "all real, rho 1": sum(REAL.values()),
-    }
+    simulated = {f"rho {keep}": TEST for keep in ("0.4", "0.75", "1")}
+    real = {f"real, {rho}": REAL["Test"] for rho in simulated}
+    assert counts == simulated | real | {"all real, rho 1": sum(REAL.values())}
     assert "all real, rho 1" not in replace(TINY, recordings="both").evaluations(), "they were trained on"
-    assert set(replace(TINY, recordings="real").evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
+    assert set(replace(TINY, recordings="real").evaluations()) == set(simulated)
 
 
-@pytest.mark.usefixtures("data_folder")
 def test_real_recordings_are_tested_in_order():
     (test, count) = TINY.evaluations()["all real, rho 1"]
     batches = [test.to(CPU, 5).batch(0, "test", 0, index, size) for index, size in enumerate(sizes(count, 5))]
@@ -183,11 +171,12 @@ def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch
 # Networks
 
 
-@pytest.mark.usefixtures("data_folder")
-@pytest.mark.parametrize("model", ["phased", "bn-lstm", "cnn"])
-def test_every_network_answers_each_recording(model):
-    network = DigitNetwork(model=model).build(TINY, seed=0)
-    batch = TINY.batch(0, "train", 1, 0, 6)
+@pytest.mark.parametrize("model", DigitNetwork.applies)
+def test_every_network_is_trained_also_on_recordings_that_start_before_zero(model):
+    task = replace(TINY, jitter=50.0)
+    network = DigitNetwork(model=model).build(task, seed=0)
+    batch = task.batch(0, "train", 1, 0, 6)
+    assert batch.samples.time.min() < 0
     answer = network(batch)
     assert answer.shape == (6, 10)
     assert answer.isfinite().all()
@@ -220,9 +209,39 @@ def test_sizes_and_gates_are_the_papers():
 def test_a_frame_counts_the_events_of_both_polarities_at_each_pixel():
     data = few_recordings()
     samples = gather(data, torch.tensor([2, 0]), data.offset.diff(), Changes(1.0), torch.Generator())
-    found = frames(samples.x, samples.lengths)
+    found = frame(samples)
     for b, row in enumerate([2, 0]):
         recording = few_recordings()[row]
         wanted = np.zeros((34, 34))
         np.add.at(wanted, (recording.y, recording.x), 1)
         assert (found[b, 0].numpy() == wanted).all()
+
+
+def test_a_frame_counts_the_events_of_a_part_and_a_polarity():
+    pixel = 3 * NMNIST.width + 5
+    address = torch.tensor([[2 * pixel, 0], [2 * pixel + 1, 2], [2 * pixel, 1]])
+    time = torch.tensor([[0.0, -3.0], [PART, 1e4], [0.5 * PART, 0.0]], dtype=torch.float64)
+    counted = movie(Samples(address, time, torch.tensor([3, 2])))
+    assert counted.shape == (2, 2 * PARTS, NMNIST.height, NMNIST.width)
+    assert counted[0].sum() == 3
+    assert counted[0, 0, 3, 5] == 2  # both events of polarity 0 in the first part
+    assert counted[0, 3, 3, 5] == 1  # one of polarity 1 in the second
+    assert counted[1].sum() == 2  # the third is padding
+    assert counted[1, 0, 0, 0] == 1  # before the recording began: in the first part
+    assert counted[1, 2 * (PARTS - 1), 0, 1] == 1  # long after its end: in the last
+
+
+def test_the_student_is_packed_without_its_teacher():
+    made = DigitNetwork(units=6, embedding=4, mean=True, hidden=5, teacher=0.9).build(Digits(), 0)
+    assert isinstance(made, Taught)
+    packed = network(made.state_dict())
+    expected = made.student.state_dict()
+    assert packed.state_dict().keys() == expected.keys()
+    for name, value in packed.state_dict().items():
+        assert torch.equal(value, expected[name]), name
+    assert (packed.mean, packed.hidden.out_features) == (True, 5)
+
+
+def test_without_a_teacher_the_network_is_the_same():
+    alone, taught = (DigitNetwork(units=6, teacher=teacher).build(Digits(), 0) for teacher in (0.0, 0.9))
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), taught.student.parameters(), strict=True))

@@ -1,18 +1,62 @@
-"""Figure 4b: the sum of two marked numbers of about 500, for four ranges of periods."""
+"""Figure 4b: of about 500 numbers two are marked, one early and one late; the label is their sum. Four ranges of periods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from phased import check
+from phased.learn.batch import Batch, Split, generator, padded
 from phased.learn.loop import Training
-from phased_lab.paper.adding.task import Adding
 from phased_lab.runs.descriptor import PHASED, Clock, Experiment, Words
 from phased_lab.runs.network import NetworkConfig
 from phased_lab.runs.record import Record
 from phased_lab.runs.run import Run
+
+STREAM = 0xADD  # identifies this task's random numbers
+
+
+@dataclass(frozen=True)
+class Adding:
+    """Numbers from U(-0.5, 0.5), one per step, the first at time 0; the features are the number and its mark, y is the sum."""
+
+    length: tuple[int, int] = (490, 510)  # shortest and longest, inclusive
+
+    def __post_init__(self) -> None:
+        for end in self.length:
+            check.size("length", end)
+        check.interval("length", *self.length)
+        if self.length[0] < 10:
+            raise ValueError(f"length must be at least 10, or the first tenth is empty, got {self.length[0]}.")
+
+    @property
+    def features(self) -> int:
+        """The number, and its mark: 1 if it is added, else 0."""
+        return 2
+
+    @property
+    def classes(self) -> None:
+        """None: a regression."""
+        return
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        """One mark in the first 10 % of each sequence, one in its last half."""
+        random = generator(STREAM, seed, split, epoch, index, size)
+        lengths = random.integers(*self.length, size=size, endpoint=True)
+        steps, sequences = lengths.max(), np.arange(size)
+        values = random.uniform(-0.5, 0.5, (steps, size))
+        early = random.integers(0, lengths // 10)
+        late = random.integers((lengths + 1) // 2, lengths)
+        marks = np.zeros((steps, size))
+        marks[early, sequences] = marks[late, sequences] = 1.0
+        # Summed after rounding to float32, as the network receives them, so that the label is exact.
+        y = (values.astype(np.float32) * marks).sum(0).astype(np.float32)
+        time = np.broadcast_to(np.arange(steps, dtype=np.float64)[:, None], (steps, size))
+        return padded(np.stack([values, marks], -1), time, lengths, y)
+
 
 STEPS = 500  # per sequence, if a record does not have it
 MOST_STEPS = 1000  # in a figure
@@ -46,10 +90,7 @@ ADDING = Experiment(
     place=42,
     scales={"paper": RUN, "quick": RUN.vary(scale="quick", training={"epochs": 20})},
     models=(PHASED,),
-    conditions={
-        f"exp({low:g},{high:g})": Words(f"period exp U({low:g}, {high:g})", f"period exp U({low:g}, {high:g})")
-        for low, high in RANGES
-    },
+    conditions={f"exp({low},{high})": Words(*[f"period exp U({low}, {high})"] * 2) for low, high in RANGES},
     metric="error",
     # The error of the best guess without either number, and with one of the two. Each number is uniform on (-0.5, 0.5), with
     # variance 1/12.
@@ -66,8 +107,8 @@ def adding(run: Run) -> Iterator[Run]:
     for low, high in run.pick(paper=RANGES, quick=(RANGES[0], RANGES[-1])):
         for leak in run.pick(paper=(1e-3, 0.0), quick=(0.0,)):
             yield run.vary(
-                condition=f"exp({low:g},{high:g})",
-                condition_tag=f"exp{low:g}to{high:g}",
+                condition=f"exp({low},{high})",
+                condition_tag=f"exp{low}to{high}",
                 network={"period": (low, high), "leak": leak},
                 variant=f"leak {leak:g}",
                 tag=f"leak{leak:g}",
