@@ -11,8 +11,8 @@ import torch
 
 from disk import room_for
 from phased.data import BadRecording, Recordings, cache_folder, open_recordings, read_native
-from phased.data import data_set as module
-from phased.data.index import LARGEST
+from phased.data import nmnist as module
+from phased.data.nmnist import LARGEST
 
 BAD = {
     "00002.bin": (b"", "empty file", 0),
@@ -26,13 +26,13 @@ BAD = {
 def builds(monkeypatch):
     """How often files were decoded."""
     calls = []
-    build = module.build
+    build = module.decoded
 
     def spy(*args):
         calls.append(args)
         return build(*args)
 
-    monkeypatch.setattr(module, "build", spy)
+    monkeypatch.setattr(module, "decoded", spy)
     return calls
 
 
@@ -88,7 +88,7 @@ def test_recordings_labels_and_numbers_are_those_of_the_files(folder, split, par
 
 def test_the_second_time_nothing_is_decoded_and_no_file_of_the_data_set_is_read(folder, builds, monkeypatch):
     first, _ = open_recordings(folder, "train")
-    monkeypatch.setattr("phased.data.layout.read_bytes", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr("phased.data.nmnist.read_bytes", lambda path: pytest.fail(f"{path} was read"))
     again, _ = open_recordings(folder, "train")
     assert len(builds) == 1
     for name, array in first.arrays.items():

@@ -15,8 +15,8 @@ import torch
 from phased import check
 from phased.data import ragged
 from phased.data.camera import Camera, identity, simulate
-from phased.data.index import Progress
 from phased.data.mnist import Mnist, read_mnist
+from phased.data.ragged import Progress
 from phased.data.recordings import Recordings
 from phased.files import cache_folder
 from phased.machine import cores

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from phased import check
 from phased.data.regular import size_of
+from phased.needs import module
 from phased_lab.clips.cepstrum import RATE
 from phased_lab.clips.errors import BadClip
-from phased_lab.clips.needs import module
 
 Sense = Literal["video", "audio", "both"]
 SENSES: tuple[Sense, ...] = get_args(Sense)
@@ -72,7 +72,7 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
         phased_lab.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     check.choice("sense", sense, SENSES)
-    av = module("av", f"decoding '{path}'")
+    av = module("av", f"decoding '{path}'", "video")
     size_of(path, BadClip)  # FFmpeg would wait for a pipe forever
     frames: list[NDArray[np.uint8]] = []
     times: list[float] = []
@@ -117,7 +117,7 @@ def resampled(audio: NDArray[np.float32], rate: int, to: int) -> NDArray[np.floa
     """
     if rate == to:
         return audio
-    av = module("av", "resampling sound")
+    av = module("av", "resampling sound", "video")
     frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(audio[None]), format="fltp", layout="mono")
     frame.sample_rate = rate
     resampler = av.AudioResampler(format="fltp", layout="mono", rate=to)

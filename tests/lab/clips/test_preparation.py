@@ -121,7 +121,7 @@ def test_bad_clips_are_named_and_left_out(folder, tmp_path, video):
     assert made.names == load_clips(made.folder).names == ("s1/swwb1a",)
     reasons = {Path(error.path).name: str(error) for error in made.skipped}
     assert set(reasons) == {"bbaf2n.align", "lgbx9s.mkv", "prizzp.mkv", "bbaf3s.mkv"}
-    assert "must exist" in reasons["bbaf2n.align"]
+    assert "No such file" in reasons["bbaf2n.align"]
     assert "must be a video file" in reasons["lgbx9s.mkv"]
     assert "until the last word ends, at 700 ms" in reasons["prizzp.mkv"]
     assert "must have sound" in reasons["bbaf3s.mkv"]
@@ -196,7 +196,7 @@ def test_processes_prepare_real_clips_and_a_bad_one_does_not_stop_them(grid, tmp
     assert made.names == ("s1/bbaf2n", "s1/bbaf4p")
     assert len(made.skipped) == 1
     assert all(path.stat().st_size < 40_000 for path in made.folder.glob("s1/*"))
-    assert load_clips(made.folder).frames.shape == (150, 48, 48)
+    assert load_clips(made.folder).video.arrays["x"].shape == (150, 48, 48)
     assert store.read(made.folder, made.names[0]).jump < 5
 
 

@@ -39,10 +39,11 @@ class ClipBatches:
     """Clips on a device, and how many samples each has, on the CPU."""
 
     def __init__(self, clips: Clips, scaling: Scaling, device: torch.device) -> None:
-        self.frames_of, self.rows_of = clips.frame_offset.diff(), clips.audio_offset.diff()
+        self.frames_of, self.rows_of = clips.video.offset.diff(), clips.sound.offset.diff()
         self.steps_of = timeline_steps(clips)
-        self.clips = clips.to(device)
-        self.clips = replace(self.clips, audio=scaling(self.clips.audio))
+        there = clips.to(device)
+        rows = there.sound.arrays | {"x": scaling(there.sound.arrays["x"])}
+        self.clips = replace(there, sound=Ragged(rows, there.sound.offset))
         self.device = device
 
     def batch(self, rows: Tensor, changes: Changes) -> Batch:
@@ -69,9 +70,8 @@ def timeline_steps(clips: Clips) -> Tensor:
     """The number of different times of frames and sound of each clip, (R,) int64."""
     counts = []
     for row in range(len(clips)):
-        frames = clips.frame_time[clips.frame_offset[row] : clips.frame_offset[row + 1]]
-        sound = clips.audio_time[clips.audio_offset[row] : clips.audio_offset[row + 1]]
-        counts.append(len(torch.unique(torch.cat([frames, sound]))))
+        times = [part.rows(torch.tensor([row])).arrays["time"] for part in (clips.video, clips.sound)]
+        counts.append(len(torch.unique(torch.cat(times))))
     return torch.tensor(counts)
 
 

@@ -9,8 +9,7 @@ from typing import Literal, get_args
 
 import torch
 
-from phased.data import layout
-from phased.data.data_set import open_recordings
+from phased.data.nmnist import open_recordings, source_in
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
 from phased.data.simulated import simulated_recordings
@@ -79,7 +78,7 @@ def count(source: Source) -> int:
         return source.images
     if source.skip_bad:
         return len(load(source))
-    return len(layout.find(find_nmnist(source.folder or None), source.split).members())
+    return len(source_in(find_nmnist(source.folder or None), source.split).members())
 
 
 def identity(folder: str) -> str:
@@ -88,7 +87,7 @@ def identity(folder: str) -> str:
     splits: tuple[Split, ...] = get_args(Split)
     for split in splits:
         if has_real(folder, split):
-            members = layout.find(find_nmnist(folder), split).members()
+            members = source_in(find_nmnist(folder), split).members()
             found.append([(member.number, member.label, member.size) for member in members])
     return digest(repr(found).encode()).decode()[:12]
 
@@ -96,7 +95,7 @@ def identity(folder: str) -> str:
 def has_real(folder: str = "", split: Split = "test") -> bool:
     """Whether there are real recordings of this split: in the folder, or where PHASED_DATA has them."""
     try:
-        layout.find(find_nmnist(folder or None), split)
+        source_in(find_nmnist(folder or None), split)
     except FileNotFoundError:
         return False
     return True
