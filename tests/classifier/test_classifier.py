@@ -11,6 +11,7 @@ import phased
 from phased import PhasedGRU, PhasedLSTM
 from phased.classifier import About, Classifier, EventEmbedding
 from phased.classifier import session as sessions
+from phased.classifier.network import sizes_in
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
 from phased_lab.runs.baselines import Baseline
@@ -243,3 +244,21 @@ def test_a_model_of_another_kind_is_refused(model, error, message):
 def test_classes_must_be_as_many_as_the_outputs():
     with pytest.raises(ValueError, match="classes must be 10 different names"):
         Classifier.of(network(), classes=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"layers": 2}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False, "outputs": 3}, {"mean": True, "hidden": 5}],
+)
+def test_sizes_follow_from_a_state_dict(options):
+    model = network(**options)
+    sizes = sizes_in(model.state_dict())
+    assert sizes == Classifier.of(model).config.sizes
+    assert sizes.shapes() == {name: tuple(value.shape) for name, value in model.state_dict().items()}
+
+
+def test_a_state_dict_of_another_network_is_refused():
+    with pytest.raises(ValueError, match=r"got one without 'encoder.pixel.weight'"):
+        sizes_in(torch.nn.Linear(3, 4).state_dict())
+    with pytest.raises(ValueError, match=r"must have 34 x 34 pixels, got 200 in all"):
+        sizes_in(network(sensor=(20, 10)).state_dict())
