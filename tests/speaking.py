@@ -62,12 +62,12 @@ def write_clips(folder: Path) -> Path:
 
 
 @cache
-def untrained() -> LipReader:
+def untrained(rate: int = 100) -> LipReader:
     """A lip reader with a small network, with parameters as they are stored."""
     spans = np.stack([made_up(seed).sentence.spans for seed in range(3)])
     scores, tested = {"words, video alone": 0.5}, ("s1/bbaf2n", "s3/lgbx9s")
     about = About("phased run lipreading", "Made-up clips.", scores, {"phased": "0.1.0"}, "2026-11-16", tested)
-    config = Config((6, 7, 8), 2, True, 100, Scaling(torch.zeros(39), torch.ones(39)), Timing.of(spans), about)
+    config = Config((6, 7, 8), 2, True, rate, Scaling(torch.zeros(39), torch.ones(39)), Timing.of(spans), about)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         network = phased_network(config.units, config.layers, len(WORDS), normalised=True)
