@@ -55,6 +55,7 @@ def test_a_defect_is_named_with_file_and_byte(tmp_path, content, byte, message):
     path.write_bytes(content)
     with pytest.raises(BadRecording) as caught:
         read_native(path)
+    assert isinstance(caught.value, ValueError)
     assert str(caught.value).startswith(f"'{path}', byte {byte}: {message}")
     assert (caught.value.path, caught.value.byte) == (str(path), byte)
 

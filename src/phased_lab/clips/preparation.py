@@ -98,18 +98,15 @@ def prepare(
     with FileLock(place / ".lock"):
         waiting = [source for source in clips if _stored(place, source) is None]
         skipped: list[BadClip] = []
-        done = len(clips) - len(waiting)
-        if progress is not None:
-            progress(done, len(clips))
+        report = progress or (lambda done, total: None)
+        report(len(clips) - len(waiting), len(clips))
         with closing(in_processes(partial(_prepare, place), waiting, workers, _lost)) as results:
-            for error in results:
+            for done, error in enumerate(results, len(clips) - len(waiting) + 1):
                 if error is not None:
                     if not skip_bad:
                         raise error
                     skipped.append(error)
-                done += 1
-                if progress is not None:
-                    progress(done, len(clips))
+                report(done, len(clips))
         stored = {source.name: each for source in clips if (each := _stored(place, source)) is not None}
         if not stored:
             first = skipped[0]
