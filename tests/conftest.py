@@ -151,7 +151,9 @@ def mnist() -> Path:
 
 @pytest.fixture(scope="session")
 def grid() -> Path:
-    """The folder with real clips."""
+    """The folder with real clips, which need PyAV and OpenCV."""
+    for name in ("av", "cv2"):
+        pytest.importorskip(name)
     from phased_lab.clips import find_grid
 
     return _real(find_grid)

@@ -24,15 +24,19 @@ def folder(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Watched:
-    """The stand-in for the camera. It counts chunks."""
+    """The stand-in for the camera. It counts chunks, and waits for `go` after the first one."""
 
     def __init__(self) -> None:
         self.chunks = 0
-        self.lock = threading.Lock()
+        self.lock, self.go = threading.Lock(), threading.Event()
+        self.go.set()
 
     def __call__(self, images: torch.Tensor, *rest: object) -> Recordings:
         with self.lock:
             self.chunks += len(images) > 1  # one image: the key of the cache
+            waits = self.chunks > 1
+        if waits:
+            assert self.go.wait(60)
         return stand_in(images, *rest)
 
 
@@ -115,8 +119,10 @@ def test_the_cache_knows_what_recordings_depend_on(folder, watched, monkeypatch)
 def test_ctrl_c_waits_for_begun_chunks_alone(folder, watched):
     def stop(done: int, total: int) -> None:
         if done:
+            watched.go.set()
             raise KeyboardInterrupt
 
+    watched.go.clear()
     with pytest.raises(KeyboardInterrupt):
         simulated_recordings(folder, "train", progress=stop, workers=1)
     assert 1 <= watched.chunks < ALL // CHUNK

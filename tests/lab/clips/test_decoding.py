@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from damaged import damaged, outcome
 from phased_lab.clips import BadClip, decode
 from videos import FRAMES, HEIGHT, WIDTH, write_video
 
@@ -81,33 +84,23 @@ def test_what_is_there_is_decoded_though_it_is_not_needed(tmp_path, sense):
         assert np.array_equal(one, other)
 
 
-def cut(content: bytes, number: int) -> bytes:
-    return content[: len(content) * (number % 10) // 10]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A clip that is whole."""
+    return write_video(tmp_path_factory.mktemp("whole") / "whole.mkv")
 
 
-def changed(content: bytes, number: int) -> bytes:
-    random = np.random.default_rng(number)
-    data = np.frombuffer(content, np.uint8).copy()
-    data[random.integers(0, len(data), 40)] = random.integers(0, 256, 40)
-    return data.tobytes()
-
-
-@pytest.mark.parametrize("damage", [cut, changed])
-def test_a_damaged_file_is_a_clip_or_a_named_error(tmp_path, damage):
-    content = write_video(tmp_path / "whole.mkv").read_bytes()
-    path = tmp_path / "damaged.mkv"
-
-    def outcome(number: int) -> str | None:
-        path.write_bytes(damage(content, number))
-        try:
-            clip = decode(path)
-        except BadClip as error:
-            return error.path
-        assert (np.diff(clip.time) > 0).all()
-        assert damage is changed or len(clip.frames) <= FRAMES
-        return None
-
-    assert {outcome(number) for number in range(20)} == {None, str(path)}
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_damaged_file_is_a_clip_or_a_named_error(whole, data):
+    path = whole.with_name("damaged.mkv")
+    path.write_bytes(data.draw(damaged(whole.read_bytes())))
+    found = outcome(lambda: decode(path))
+    if isinstance(found, BadClip):
+        assert found.path == str(path)
+    else:
+        assert (np.diff(found.time) > 0).all()
+        assert 2 <= len(found.frames) <= FRAMES
 
 
 def test_real_clips_have_75_frames_of_40_ms_and_3_s_of_sound(grid):

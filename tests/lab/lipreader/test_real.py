@@ -6,9 +6,6 @@ from phased_lab.clips import prepare_clip
 from phased_lab.lipreader import LipReader
 from phased_lab.lipreader.inputs import Sense
 
-pytest.importorskip("av")
-pytest.importorskip("cv2")
-
 TESTED = (
     "s1/bbaz6p s1/bgbu4p s1/briz7s s1/bwis8n s1/lgaz9a s1/lray7a s1/lriq6n s1/lwiy6n s1/pbii3a s1/pgby6p s1/prac9a "
     "s1/prwk1a s1/pwix1s s1/sbba9s s1/sbwu4n s1/srbb4n s1/sria9a s1/swbi5s s1/swwv9a s3/bbwm4p s3/brwg6p s3/bwwh3a "
