@@ -96,8 +96,8 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
                         raise BadClip(path, f"a clip must have at most {LONGEST:.0f} s, got more. Cut it into sentences.")
                     frames.append(frame.to_ndarray(format="gray"))
             sound.add(None)
-    except (av.FFmpegError, OSError) as error:
-        why = error.strerror or str(error)
+    except (av.FFmpegError, OSError, UnicodeDecodeError) as error:  # the last one of names in the container
+        why = getattr(error, "strerror", None) or str(error)
         raise BadClip(
             path, f"a clip must be a video file, which FFmpeg decodes to its end, got: {why}. Copy it again."
         ) from error

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from phased.data.ragged import Ragged
 from phased_lab.clips import store
-from phased_lab.clips.cepstrum import RESOLUTIONS, differences
+from phased_lab.clips.cepstrum import RESOLUTIONS
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +92,14 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     ordered = sorted(set(store.read_list(Path(folder)).jump if names is None else names))
     if not ordered:
         raise ValueError("names must be at least one clip, got none.")
-    tensor, resolution = torch.from_numpy, RESOLUTIONS[rate]
+    tensor = torch.from_numpy
     video, sound, sentences, jumps = [], [], [], []
     for name in ordered:
         clip = store.read(Path(folder), name)
         assert clip.sentence is not None
         video.append(Ragged.one(x=tensor(clip.frames), time=tensor(clip.time)))
-        rows, first = clip.mfcc[rate]
-        ends = ((first + np.arange(len(rows))) * np.float32(resolution.hop)).astype(np.float32)
-        sound.append(Ragged.one(x=tensor(differences(rows, resolution.width)), time=tensor(ends)))
+        rows, ends = clip.sound(rate)
+        sound.append(Ragged.one(x=tensor(rows), time=tensor(ends)))
         sentences.append(clip.sentence)
         jumps.append(clip.jump)
     words, spans = (tensor(np.stack(part)) for part in zip(*sentences, strict=True))

@@ -35,9 +35,15 @@ def letter(path):
     path.write_bytes(b"this is a letter\n" * 100)
 
 
+def no_text(path):
+    """A clip whose language is no text."""
+    path.write_bytes(write_video(path).read_bytes().replace(b"und", b"\x80nd"))
+
+
 NO_CLIPS = {  # how a file is made, and the error
     "a letter": (letter, "a.mkv': a clip must be a video file"),
     "an empty file": (Path.touch, "a.mkv': a clip must be a video file"),
+    "a language that is no text": (no_text, "a clip must be a video file.*'utf-8' codec"),
     "nothing": (lambda path: None, "No such file"),
     "a folder": (os.mkdir, "got a folder"),
     "a pipe": (os.mkfifo, "got a pipe"),  # which would block

@@ -1,8 +1,8 @@
 """Clips are prepared once, whatever is interrupted, missing or bad."""
 
 import os
-import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import current_process
 from pathlib import Path
 
@@ -174,13 +174,9 @@ def test_a_full_disk_is_an_error(folder, tmp_path):
 
 
 def test_two_calls_at_once_prepare_each_clip_once(folder, watched, tmp_path):
-    made = []
-    calls = [threading.Thread(target=lambda: made.append(prepare(folder, tmp_path / "out", workers=1))) for _ in range(3)]
-    for call in calls:
-        call.start()
-    for call in calls:
-        call.join()
-    assert made == [made[0]] * 3
+    with ThreadPoolExecutor(3) as pool:
+        first, *others = pool.map(lambda _: prepare(folder, tmp_path / "out", workers=1), range(3))
+    assert others == [first] * 2
     assert set(watched.made.values()) == {1}
 
 
