@@ -145,13 +145,8 @@ class _Sound:
             gap = 0.0 if part.time is None else part.time - (self.start + self.samples / self.rate)
             if (self.samples + len(mono)) / self.rate + max(gap, 0.0) > LONGEST:
                 raise BadClip(self.path, f"a clip must have at most {LONGEST:.0f} s of sound, got more. Cut it into sentences.")
-            if gap > GAP:
-                self._append(np.zeros(round(gap * self.rate), np.float32))
-            self._append(mono)
-
-    def _append(self, mono: NDArray[np.float32]) -> None:
-        self.parts.append(mono)
-        self.samples += len(mono)
+            self.parts.append(np.pad(mono, (round(gap * self.rate) if gap > GAP else 0, 0)))
+            self.samples += len(self.parts[-1])
 
 
 def _checked(
