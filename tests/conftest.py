@@ -1,8 +1,9 @@
 """What every test runs under."""
 
+import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -120,3 +121,39 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.setenv("PHASED_CACHE", str(folder / "cache"))
     monkeypatch.setattr("phased.data.simulated.simulate", stand_in)
     return folder
+
+
+def _real(find: Callable[[], Path]) -> Path:
+    """A folder in PHASED_DATA; the test is skipped if it is not there."""
+    if not os.environ.get("PHASED_DATA"):
+        pytest.skip("PHASED_DATA is not set: no real data")
+    try:
+        return find()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def nmnist() -> Path:
+    """The folder with real recordings."""
+    from phased.data import find_nmnist
+
+    return _real(find_nmnist)
+
+
+@pytest.fixture(scope="session")
+def mnist() -> Path:
+    """The folder with MNIST."""
+    from phased.data import find_mnist
+
+    return _real(find_mnist)
+
+
+@pytest.fixture(scope="session")
+def grid() -> Path:
+    """The folder with real clips, which need PyAV and OpenCV."""
+    for name in ("av", "cv2"):
+        pytest.importorskip(name)
+    from phased_lab.clips import find_grid
+
+    return _real(find_grid)

@@ -1,10 +1,13 @@
 """Files with bytes that were changed or cut off, and what reading them gives."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from phased.data import BadRecording, Recording
+from phased.data import BadFile
+
+T = TypeVar("T")
 
 
 @st.composite
@@ -19,9 +22,9 @@ def damaged(draw: st.DrawFn, content: bytes) -> bytes:
     return bytes(data)
 
 
-def outcome(read: Callable[[], Recording]) -> Recording | BadRecording:
-    """The recording, or the error that explains why there is none; any other error is raised."""
+def outcome(read: Callable[[], T]) -> T | BadFile:
+    """What was read, or the error that explains why it cannot be; any other error is raised."""
     try:
         return read()
-    except BadRecording as error:
+    except BadFile as error:
         return error

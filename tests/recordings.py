@@ -9,12 +9,19 @@ from phased.layer import PhasedRNN
 from phased.learn import Readout
 
 
-def recording(events: int = 500, seed: int = 0, sensor: Sensor = NMNIST, duration: int = 300_000) -> Recording:
+def recording(events: int = 500, seed: int = 0, sensor: Sensor = NMNIST, duration: int = 300_000, start: int = 0) -> Recording:
     """Events at random pixels and times, in microseconds."""
     random = np.random.default_rng(seed)
     x, y = (random.integers(side, size=events).astype(np.int16) for side in sensor)
-    time = np.sort(random.integers(duration, size=events)).astype(np.int64)
+    time = start + np.sort(random.integers(duration, size=events)).astype(np.int64)
     return Recording(x, y, random.random(events) < 0.5, time, sensor)
+
+
+def assert_equal(one: Recording, other: Recording) -> None:
+    """Both recordings have the same events of the same camera."""
+    assert one.sensor == other.sensor
+    for name in ("x", "y", "polarity", "time"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
 def network(

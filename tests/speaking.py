@@ -1,14 +1,18 @@
 """Made-up clips for tests: each word has a picture and a sound of its own."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from phased_lab.clips import SLOTS, WORDS, store
 from phased_lab.clips.alignment import Sentence
 from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
 from phased_lab.clips.clip import Clip
+from phased_lab.lipreader import About, Config, LipReader, Scaling, Timing
+from phased_lab.lipreader.network import phased_network
 
 FRAMES, STEP = 25, 40
 CLIPS = 12  # of each of two speakers
@@ -55,3 +59,16 @@ def write_clips(folder: Path) -> Path:
             jump[name] = clip.jump
     store.write_list(folder, jump)
     return folder
+
+
+@cache
+def untrained(rate: int = 100) -> LipReader:
+    """A lip reader with a small network, with parameters as they are stored."""
+    spans = np.stack([made_up(seed).sentence.spans for seed in range(3)])
+    scores, tested = {"words, video alone": 0.5}, ("s1/bbaf2n", "s3/lgbx9s")
+    about = About("phased run lipreading", "Made-up clips.", scores, {"phased": "0.1.0"}, "2026-11-16", tested)
+    config = Config((6, 7, 8), 2, True, rate, Scaling(torch.zeros(39), torch.ones(39)), Timing.of(spans), about)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = phased_network(config.units, config.layers, len(WORDS), normalised=True)
+    return LipReader.of(config, network.state_dict())

@@ -2,15 +2,18 @@
 
 import tracemalloc
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import phased
 from phased import PhasedGRU, PhasedLSTM
 from phased.classifier import About, Classifier, EventEmbedding
 from phased.classifier import session as sessions
+from phased.classifier.network import sizes_in
 from phased.data.recordings import Recording, Sensor
 from phased.learn import Batch, Readout
 from phased_lab.runs.baselines import Baseline
@@ -134,18 +137,6 @@ def test_the_updates_are_those_of_the_layer(layers):
     assert answer.seconds > 0
 
 
-def test_a_recording_without_events_is_refused():
-    with pytest.raises(ValueError, match="at least one event, got none"):
-        Classifier.of(network()).classify(recording(0))
-    with pytest.raises(ValueError, match="at least one event, got none"):
-        Classifier.of(network()).follow(recording(0))
-
-
-def test_another_sensor_is_refused_with_the_cure():
-    with pytest.raises(ValueError, match=r"must be of 34 x 34 pixels.*got 346 x 260\. Take a window"):
-        Classifier.of(network()).classify(recording(sensor=Sensor(346, 260)))
-
-
 def test_a_sensor_of_any_size_can_be_the_models():
     sensor = Sensor(20, 10)
     assert Classifier.of(network(sensor=sensor)).classify(recording(sensor=sensor)).events == 500
@@ -186,16 +177,17 @@ def test_a_run_takes_all_events_or_none(monkeypatch):
     assert np.array_equal(session.run(rest), classifier.classify(events).probabilities)
 
 
-def test_times_beyond_those_tested_are_answered_with_one_warning():
-    classifier = Classifier.of(network(), about=About(longest=340.0))
-    classifier.classify(recording())
+def test_times_beyond_those_tested_are_answered_with_one_warning_if_they_are_known():
+    tested, untested = (Classifier.of(network(), about=About(longest=longest)) for longest in (340.0, None))
     late = recording(duration=3_000_000)
-    session = classifier.session()
+    session = tested.session()
     with pytest.warns(UserWarning, match="go beyond 340 ms"):
         session.run(late.part(0, 400))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.push(0, 0, 0, 3_000_000)
+        tested.classify(recording())
+        assert untested.classify(late).events == 500
 
 
 def test_times_in_another_unit_are_answered_with_a_warning():
@@ -203,15 +195,11 @@ def test_times_in_another_unit_are_answered_with_a_warning():
         Classifier.of(network()).classify(recording(1000, duration=300))
 
 
-def test_without_a_tested_length_nothing_is_said_about_it():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert Classifier.of(network()).classify(recording(duration=10_000_000)).events == 500
-
-
-def test_the_networks_parameters_are_copied():
+def test_making_one_copies_the_parameters_and_draws_no_random_numbers():
     model, events = network(), recording()
+    state = torch.random.get_rng_state()
     classifier = Classifier.of(model)
+    assert torch.equal(torch.random.get_rng_state(), state)
     before = classifier.classify(events).probabilities
     with torch.no_grad():
         for value in model.parameters():
@@ -219,27 +207,44 @@ def test_the_networks_parameters_are_copied():
     assert np.array_equal(classifier.classify(events).probabilities, before)
 
 
-def test_making_one_draws_no_random_numbers():
-    model = network()
-    state = torch.random.get_rng_state()
-    Classifier.of(model)
-    assert torch.equal(torch.random.get_rng_state(), state)
+def classify(events: Recording):
+    return lambda: Classifier.of(network()).classify(events)
+
+
+def of(model: Callable[[], nn.Module], **options):
+    return lambda: Classifier.of(model(), **options)
+
+
+def embedded(layer: type[nn.Module], outputs: int | None):
+    return of(lambda: Readout(layer(41, 4), outputs, encoder=EventEmbedding()))
 
 
 @pytest.mark.parametrize(
-    "model, error, message",
+    "call, error, message",
     [
-        (lambda: PhasedLSTM(3, 4), TypeError, "must be a phased.learn.Readout, got PhasedLSTM"),
-        (lambda: Readout(PhasedLSTM(3, 4), 10), TypeError, "must have an EventEmbedding"),
-        (lambda: Readout(Baseline(41, 4), 10, encoder=EventEmbedding()), TypeError, "must have a PhasedLSTM or PhasedGRU"),
-        (lambda: Readout(PhasedLSTM(41, 4), None, encoder=EventEmbedding()), ValueError, "must classify whole sequences"),
+        (classify(recording(0)), ValueError, "at least one event, got none"),
+        (lambda: Classifier.of(network()).follow(recording(0)), ValueError, "at least one event, got none"),
+        (classify(recording(sensor=Sensor(346, 260))), ValueError, r"of 34 x 34 pixels.*got 346 x 260\. Take a window"),
+        (of(lambda: PhasedLSTM(3, 4)), TypeError, "must be a phased.learn.Readout, got PhasedLSTM"),
+        (of(lambda: Readout(PhasedLSTM(3, 4), 10)), TypeError, "must have an EventEmbedding"),
+        (embedded(Baseline, 10), TypeError, "must have a PhasedLSTM or PhasedGRU"),
+        (embedded(PhasedLSTM, None), ValueError, "must classify whole sequences"),
+        (of(network, classes=["a", "b"]), ValueError, "classes must be 10 different names"),
+        (lambda: sizes_in(nn.Linear(3, 4).state_dict()), ValueError, "got one without 'encoder.pixel.weight'"),
+        (lambda: sizes_in(network(sensor=Sensor(20, 10)).state_dict()), ValueError, "34 x 34 pixels, got 200 in all"),
     ],
 )
-def test_a_model_of_another_kind_is_refused(model, error, message):
+def test_what_cannot_be_classified_or_be_a_classifier_is_refused(call, error, message):
     with pytest.raises(error, match=message):
-        Classifier.of(model())
+        call()
 
 
-def test_classes_must_be_as_many_as_the_outputs():
-    with pytest.raises(ValueError, match="classes must be 10 different names"):
-        Classifier.of(network(), classes=["a", "b"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"layers": 2}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False, "outputs": 3}, {"mean": True, "hidden": 5}],
+)
+def test_sizes_follow_from_a_state_dict(options):
+    model = network(**options)
+    sizes = sizes_in(model.state_dict())
+    assert sizes == Classifier.of(model).config.sizes
+    assert sizes.shapes() == {name: tuple(value.shape) for name, value in model.state_dict().items()}

@@ -35,7 +35,12 @@ def intervals(recordings: Recordings) -> np.ndarray:
 
 
 def test_the_same_seed_gives_the_same_recordings_and_another_seed_others():
-    one, same, other = (simulate(digits(), seed=seed) for seed in (3, 3, 4))
+    one, other = (simulate(digits(), seed=seed) for seed in (3, 4))
+    torch.set_default_dtype(torch.float64)  # which changes no recording
+    try:
+        same = simulate(digits(), seed=3)
+    finally:
+        torch.set_default_dtype(torch.float32)
     assert torch.equal(one.address, same.address)
     assert torch.equal(one.time, same.time)
     assert len(one.address) != len(other.address) or not torch.equal(one.time, other.time)
@@ -184,16 +189,3 @@ def test_a_gpu_and_a_cpu_agree_except_for_their_noise():
     between, ceiling = (np.corrcoef(maps[0].ravel(), other.ravel())[0, 1] for other in (maps[1], again))
     assert between == pytest.approx(ceiling, abs=0.01)
     assert (there.address & 1).double().mean() == pytest.approx((here.address & 1).double().mean().item(), abs=0.01)
-
-
-def test_the_default_dtype_changes_no_recording():
-    digit = torch.zeros(1, 28, 28, dtype=torch.uint8)
-    digit[0, 4:24, 13:15] = 255
-    wanted = simulate(digit)
-    torch.set_default_dtype(torch.float64)
-    try:
-        found = simulate(digit)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert torch.equal(found.address, wanted.address)
-    assert torch.equal(found.time, wanted.time)

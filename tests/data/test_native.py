@@ -1,13 +1,12 @@
 """N-MNIST's own format: what is written is read, and every defect is an error with its byte."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.data import BadRecording, Recording, Sensor, decode, encode, read_native
+from recordings import assert_equal
 
 pixels = st.integers(0, 33)
 times = st.lists(st.integers(0, 2**23 - 1), min_size=1, max_size=40).map(sorted)
@@ -30,8 +29,7 @@ def test_an_event_is_x_y_polarity_and_time_in_40_bits_big_endian():
 @given(recordings())
 def test_encoding_and_decoding_gives_the_same_recording(recording):
     again = decode(encode(recording))
-    for name in ("x", "y", "polarity", "time"):
-        assert getattr(again, name).tolist() == getattr(recording, name).tolist()
+    assert_equal(again, recording)
     assert again.polarity.dtype == bool
     assert again.time.dtype == np.int64
 
@@ -57,8 +55,8 @@ def test_a_defect_is_named_with_file_and_byte(tmp_path, content, byte, message):
     path.write_bytes(content)
     with pytest.raises(BadRecording) as caught:
         read_native(path)
-    assert str(caught.value).startswith(f"'{path}', byte {byte}: {message}")
     assert isinstance(caught.value, ValueError)
+    assert str(caught.value).startswith(f"'{path}', byte {byte}: {message}")
     assert (caught.value.path, caught.value.byte) == (str(path), byte)
 
 
@@ -76,7 +74,7 @@ def test_what_the_format_cannot_hold_is_not_written(name, cure):
         encode(Recording(parts["x"], parts["y"], np.array([True]), parts["time"], Sensor(2**24, 2**24)))
 
 
-def test_every_real_recording_is_whole_and_sorted_and_lies_on_the_sensor(nmnist: Path):
+def test_every_real_recording_is_whole_and_sorted_and_lies_on_the_sensor(nmnist):
     files = sorted(nmnist.glob("T*/*/*.bin"))
     events = [len(read_native(file)) for file in files]
     assert len(files) >= 950

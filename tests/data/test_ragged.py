@@ -1,8 +1,8 @@
 """Sequences of different lengths in flat arrays, and the file that holds them: whole and unchanged, or made again."""
 
 import os
-import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -97,16 +97,10 @@ def test_two_calls_at_once_make_a_file_once(tmp_path):
         made.append(1)
         return Stored(ARRAYS, ABOUT)
 
-    found: list[Stored] = []
-    calls = [threading.Thread(target=lambda: found.append(ragged.cached(tmp_path / "new" / "a", "k", make))) for _ in range(4)]
-    for call in calls:
-        call.start()
-    for call in calls:
-        call.join()
+    with ThreadPoolExecutor(4) as pool:
+        for stored in pool.map(lambda _: ragged.cached(tmp_path / "new" / "a", "k", make), range(4)):
+            assert_written(stored)
     assert len(made) == 1
-    assert len(found) == 4
-    for stored in found:
-        assert_written(stored)
 
 
 def test_an_interrupt_leaves_the_file_as_it_was(tmp_path):

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from phased.data import BadRecording, Recording, Sensor, read
 from phased.data.read import READERS
+from recordings import assert_equal, recording
 from wrong import Wrong, table
 
 FIELDS = {"x": [3, 33, 0], "y": [0, 4, 33], "t": [5, 5, 9], "p": [1, 0, 1]}
+COLUMNS = {"x": "x", "y": "y", "t": "time", "p": "polarity"}
 integers = st.sampled_from(["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">i4", ">u2"])
 
 
@@ -27,48 +29,37 @@ def events(order="xytp", dtypes=None, **changed):
 
 @given(st.permutations("xytp"), st.fixed_dictionaries(dict.fromkeys("xyt", integers) | {"p": st.one_of(integers, st.just("?"))}))
 def test_fields_may_have_any_order_and_any_integers(order, dtypes):
-    recording = Recording.from_array(events(order, dtypes), sensor=(34, 34, 2))
-    for name, field in (("x", "x"), ("y", "y"), ("time", "t"), ("polarity", "p")):
-        assert getattr(recording, name).tolist() == FIELDS[field]
-    assert recording.sensor == Sensor(34, 34)
+    made = Recording.from_array(events(order, dtypes), sensor=(34, 34, 2))
+    for field, name in COLUMNS.items():
+        assert getattr(made, name).tolist() == FIELDS[field]
+    assert made.sensor == Sensor(34, 34)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e-3], ids=["seconds", "milliseconds"])
-def test_times_in_another_unit_are_read_with_a_warning(recorded, unit):
-    array = recorded(1000).to_array()
+def test_times_in_another_unit_are_read_with_a_warning(unit):
+    array = recording(1000).to_array()
     assert len(Recording.from_array(array)) == 1000
     array["t"] = (array["t"] * unit).astype(np.int64)
     with pytest.warns(UserWarning, match=r"1,000 events last \d+ us: .* Multiply seconds by 1e6"):
         Recording.from_array(array)
 
 
-def test_polarities_may_be_minus_one_and_one():
-    assert Recording.from_array(events(p=[-1, 1, -1])).polarity.tolist() == [False, True, False]
-    assert Recording.from_array(events(p=[-1, -1, -1])).polarity.tolist() == [False] * 3
-
-
-def test_an_array_of_a_recording_gives_the_recording(recorded):
-    before = recorded(200)
+def test_an_array_of_a_recording_gives_the_recording():
+    before = recording(200)
     array = before.to_array()
-    after = Recording.from_array(array, before.sensor)
     assert array.dtype.names == ("x", "y", "t", "p")
-    for name in ("x", "y", "polarity", "time"):
-        assert np.array_equal(getattr(after, name), getattr(before, name))
+    assert_equal(Recording.from_array(array, before.sensor), before)
 
 
 def test_a_recording_from_an_array_has_its_own_memory():
     array = events()
-    recording = Recording.from_array(array)
+    made = Recording.from_array(array)
     array["x"] = 7
-    assert recording.x.tolist() == FIELDS["x"]
+    assert made.x.tolist() == FIELDS["x"]
 
 
-def test_the_address_has_pixel_and_polarity():
-    assert Recording.from_array(events()).address.tolist() == [7, (4 * 34 + 33) * 2, 33 * 34 * 2 + 1]
-
-
-def test_a_part_has_its_events_and_shares_their_memory(recorded):
-    whole = recorded(20)
+def test_a_part_has_its_events_and_shares_their_memory():
+    whole = recording(20)
     part = whole.part(5, 12)
     assert np.array_equal(part.address, whole.address[5:12])
     assert np.array_equal(part.time, whole.time[5:12])
@@ -76,8 +67,8 @@ def test_a_part_has_its_events_and_shares_their_memory(recorded):
     assert len(whole.part(15, 99)) == 5
 
 
-def test_times_count_from_the_first_event_when_asked_to(recorded):
-    late = recorded(20, start=10**15)
+def test_times_count_from_the_first_event_when_asked_to():
+    late = recording(20, start=10**15)
     early = late.from_start()
     assert early.time[0] == 0
     assert np.array_equal(np.diff(early.time), np.diff(late.time))
@@ -100,7 +91,6 @@ BOTH = [  # of an array and of single columns: the field, its values, expected a
     ("t", [-5, 4, 9], "event 0: time must be from 0", "got -5"),
     ("p", [0, 1, 2], "event 2: p.* must be 0 or 1", "got 2"),
 ]
-COLUMNS = {"x": "x", "y": "y", "t": "time", "p": "polarity"}
 UNSIGNED = {"t": "u8"}
 FLOATS = "multiply seconds by 1e6"
 
@@ -144,41 +134,45 @@ def test_what_is_no_recording_is_refused_with_a_cure(wrong):
 
 
 @pytest.mark.parametrize("low", [0, -1])
-def test_polarities_of_integers_become_bits(low):
-    recording = _made(polarity=np.array([1, low, 1]), sensor=(34, 34))()
-    assert recording.polarity.dtype == np.bool_
-    assert recording.address.tolist() == [7, (4 * 34 + 33) * 2, 33 * 34 * 2 + 1]
-    assert recording.sensor == Sensor(34, 34)
+def test_polarities_of_integers_become_bits_of_the_address(low):
+    for made in (_made(polarity=np.array([1, low, 1]), sensor=(34, 34))(), Recording.from_array(events(p=[1, low, 1]))):
+        assert made.polarity.dtype == np.bool_
+        assert made.address.tolist() == [7, (4 * 34 + 33) * 2, 33 * 34 * 2 + 1]
+        assert made.sensor == Sensor(34, 34)
+    assert not Recording.from_array(events(p=[low] * 3)).polarity.any()
 
 
-def test_an_array_in_a_file_is_read_with_its_sensor(tmp_path, recorded):
-    recording = recorded(30, sensor=Sensor(640, 480))
-    np.save(tmp_path / "a.npy", recording.to_array())
-    again = read(tmp_path / "a.npy", sensor=(640, 480))
-    assert again.sensor == (640, 480)
-    assert np.array_equal(again.x, recording.x)
+def test_an_array_in_a_file_is_read_with_its_sensor(tmp_path):
+    large = recording(30, sensor=Sensor(640, 480))
+    np.save(tmp_path / "a.npy", large.to_array())
+    assert_equal(read(tmp_path / "a.npy", sensor=(640, 480)), large)
     with pytest.raises(BadRecording, match=r"a.npy': event 0: . must be from 0 to 33"):
         read(tmp_path / "a.npy")
 
 
-def test_pickles_in_array_files_are_not_loaded(tmp_path):
-    np.save(tmp_path / "objects.npy", np.array([print, None]), allow_pickle=True)
-    with pytest.raises(BadRecording, match="one that numpy cannot read"):
-        read(tmp_path / "objects.npy")
+def larger(path):
+    """A file that says it has a terabyte."""
+    changed = path.read_bytes().replace(b"(3,), }" + b" " * 12, b"(3000000000000,), }")
+    assert b"(3000000000000,), }" in changed
+    path.write_bytes(changed)
 
 
-def test_an_array_larger_than_its_file_allocates_nothing(tmp_path):
-    path = tmp_path / "large.npy"
-    np.save(path, events())
-    path.write_bytes(path.read_bytes().replace(b"(3,), }" + b" " * 11, b"(3000000000000,), }"[:18].ljust(18)))
-    with pytest.raises(BadRecording):
+@pytest.mark.parametrize(
+    "array, damage, message",
+    [
+        (np.array([print, None]), None, "one that numpy cannot read"),  # a pickle is not loaded
+        (events(), larger, "one that numpy cannot read"),  # nothing is allocated
+        (events()[:0], None, "must have events, got none"),
+    ],
+    ids=["objects", "larger than its file", "empty"],
+)
+def test_an_array_file_that_is_no_recording_is_an_error(tmp_path, array, damage, message):
+    path = tmp_path / "a.npy"
+    np.save(path, array, allow_pickle=True)
+    if damage:
+        damage(path)
+    with pytest.raises(BadRecording, match=message):
         read(path)
-
-
-def test_an_empty_array_in_a_file_is_an_error(tmp_path):
-    np.save(tmp_path / "empty.npy", events()[:0])
-    with pytest.raises(BadRecording, match="must have events, got none"):
-        read(tmp_path / "empty.npy")
 
 
 def test_an_unknown_suffix_lists_those_that_are_known():
@@ -187,7 +181,7 @@ def test_an_unknown_suffix_lists_those_that_are_known():
             read(name)
 
 
-def test_a_file_that_does_not_fit_into_memory_is_an_error(tmp_path, monkeypatch):
+def test_a_file_that_does_not_fit_into_memory_is_an_error(monkeypatch):
     monkeypatch.setitem(READERS, ".bin", Mock(side_effect=MemoryError))
     with pytest.raises(BadRecording, match=r"'a.bin': it must fit into memory, and does not"):
         read("a.bin")

@@ -1,8 +1,5 @@
 """A network of the paper's sizes on a real clip of GRID, where one is present: 25 frames and 100 rows of sound a second."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,10 +8,6 @@ from torch import nn
 from phased import Fusion, FusionStream, PhasedLSTM, Uniform, aligned, open_at_samples
 from phased_lab import clips
 
-DATA = Path(os.environ.get("PHASED_DATA", "nowhere")) / "grid"
-
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="PHASED_DATA has no real clips (grid)")
-
 
 def eyes():
     parts = [[nn.Conv2d(inputs, 16, 5), nn.MaxPool2d(2), nn.ReLU()] for inputs in (1, 16, 16)]
@@ -22,10 +15,8 @@ def eyes():
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-def test_a_stream_of_frames_and_sound_gives_what_the_network_gives_for_the_whole_clip(by_hand):
-    pytest.importorskip("av")
-    pytest.importorskip("cv2")
-    clip = clips.prepare_clip(next(DATA.glob("s*/*.mpg")))
+def test_a_stream_of_frames_and_sound_gives_what_the_network_gives_for_the_whole_clip(grid, by_hand):
+    clip = clips.prepare_clip(next(grid.glob("s*/*.mpg")))
     rows, first = clip.mfcc[100]
     frames = torch.from_numpy(clip.frames).unsqueeze(1).float() / 255, torch.from_numpy(clip.time).double()
     sound = torch.from_numpy(rows) / 100, 10.0 * torch.arange(first, first + len(rows), dtype=torch.float64)

@@ -3,18 +3,14 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from phased.cli.app import app
 from phased_lab.cli import lipread as command
-from phased_lab.clips import SLOTS, WORDS, BadClip, Clip
-from phased_lab.lipreader import Config, LipReader, Scaling, Timing
+from phased_lab.clips import SLOTS, BadClip, Clip
 from phased_lab.lipreader.inputs import Sense
-from phased_lab.lipreader.network import phased_network
-from speaking import made_up, shortened
+from speaking import made_up, shortened, untrained
 
 pytest.importorskip("cv2", reason="opencv is not installed: pip install 'phased[video]'")
 
@@ -23,11 +19,7 @@ pytest.importorskip("cv2", reason="opencv is not installed: pip install 'phased[
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an untrained lip reader."""
     folder = tmp_path_factory.mktemp("model")
-    spans = np.stack([made_up(seed).sentence.spans for seed in range(3)])
-    config = Config((6, 7, 8), 2, True, 25, Scaling(torch.zeros(39), torch.ones(39)), Timing.of(spans))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        LipReader.of(config, phased_network((6, 7, 8), 2, len(WORDS), normalised=True).state_dict()).save(folder)
+    untrained(25).save(folder)
     return folder
 
 

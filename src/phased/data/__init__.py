@@ -1,9 +1,9 @@
 """Readers for event files, and many recordings in flat arrays."""
 
-from phased.data.data_set import Opened, open_recordings
 from phased.data.errors import BadFile, BadRecording
 from phased.data.mnist import Mnist, read_mnist
 from phased.data.native import decode, encode, read_native
+from phased.data.nmnist import Opened, open_recordings
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.read import read
 from phased.data.recording import NMNIST, Recording, Sensor

@@ -17,6 +17,7 @@ import numpy as np
 from phased.data.errors import BadRecording
 from phased.data.recording import Recording, Sensor, first_defect, goes_back
 from phased.data.regular import read_bytes, size_of
+from phased.needs import module
 
 UNKNOWN = (0, 0)
 AGAIN = "The file is damaged or truncated: copy or record it again."
@@ -43,7 +44,7 @@ def read_with_faery(path: Path | str, sensor: Sequence[int] | None = None) -> Re
     path = Path(path)
     if size_of(path) == 0:
         raise BadRecording(path, "a recording must have events, got an empty file. Copy or record it again.", 0)
-    faery = _faery(path)
+    faery = module("faery", f"reading '{path}'", "events")
     try:
         size, events = _decoded(faery, path, UNKNOWN if sensor is None else tuple(Sensor.of(sensor)))
     except (BadRecording, MemoryError):
@@ -61,16 +62,6 @@ def read_with_faery(path: Path | str, sensor: Sequence[int] | None = None) -> Re
     if defect is not None:
         raise BadRecording(path, f"event {defect.event}: {defect.what}")
     return Recording(x.astype(np.int32), y.astype(np.int32), events["on"].astype(bool), time.astype(np.int64), size)
-
-
-def _faery(path: Path) -> ModuleType:
-    try:
-        import faery
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"reading '{path}' needs faery, which is not installed. Install it with: pip install 'phased[events]'", name="faery"
-        ) from error
-    return faery  # type: ignore[no-any-return]
 
 
 def _decoded(faery: ModuleType, path: Path, fallback: tuple[int, ...]) -> tuple[Sensor, Any]:

@@ -17,6 +17,7 @@ from torch import Tensor
 from phased import files
 
 DAMAGED = (SafetensorError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged file raises
+Progress = Callable[[int, int], None]  # how much of long work is done, and how much there is
 _CHECKED: set[tuple[str, int, int]] = set()  # path, size and time of change of the files that this process has checked
 
 
@@ -48,6 +49,10 @@ class Ragged(NamedTuple):
         lengths = torch.cat([part.offset.diff() for part in parts])
         arrays = {name: torch.cat([part.arrays[name] for part in parts]) for name in parts[0].arrays}
         return cls(arrays, torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]))
+
+    def to(self, device: torch.device | str) -> Ragged:
+        """A copy on another device."""
+        return Ragged({name: array.to(device) for name, array in self.arrays.items()}, self.offset.to(device))
 
     def places(self, which: Tensor, total: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Where the rows of some sequences are. With `total`, their number, nothing is read from the device.

@@ -6,11 +6,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from phased.data.arrays import read_npy
+import numpy as np
+
 from phased.data.camera_files import read_with_faery
 from phased.data.errors import BadRecording
 from phased.data.native import read_native
-from phased.data.recording import Recording
+from phased.data.recording import NMNIST, Recording
+from phased.data.regular import size_of
+
+
+def read_npy(path: Path | str, sensor: Sequence[int] = NMNIST) -> Recording:
+    """Read a structured array in an `.npy` file; `Recording.from_array` says which. The file does not contain the sensor."""
+    size_of(path)
+    try:
+        # Mapped: an array larger than its file is refused before memory is allocated; Python objects are refused always.
+        events = np.asarray(np.lib.format.open_memmap(path, mode="r"))
+    except Exception as error:  # the header is Python source, and numpy does not say what its parsers raise
+        said = " ".join(str(error).split())
+        what = f"it must be a whole .npy file, got one that numpy cannot read: {said}. Save it again."
+        raise BadRecording(path, what) from error
+    try:
+        recording = Recording.from_array(events, sensor)
+    except (TypeError, ValueError) as error:
+        raise BadRecording(path, str(error)) from error
+    if not len(recording):
+        raise BadRecording(path, "a recording must have events, got none. Save it again.")
+    return recording
+
 
 READERS: dict[str, Callable[..., Recording]] = {
     ".bin": read_native,

@@ -91,7 +91,7 @@ class Recordings(Sequence[Recording]):
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Tensor], sensor: Sensor = NMNIST) -> Recordings:
         """The recordings of tensors that `arrays` has returned; nothing is copied."""
-        return cls(arrays["address"], arrays["time"], arrays["offset"], arrays["label"], arrays["number"], sensor)
+        return cls(**arrays, sensor=sensor)
 
     def _with(self, events: Ragged, label: Tensor, number: Tensor) -> Recordings:
         return Recordings(events.arrays["address"], events.arrays["time"], events.offset, label, number, self.sensor)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,8 @@ import torch
 from phased import check
 from phased.data import ragged
 from phased.data.camera import Camera, identity, simulate
-from phased.data.index import Progress
-from phased.data.mnist import Mnist, read_mnist
+from phased.data.mnist import read_mnist
+from phased.data.ragged import Progress
 from phased.data.recordings import Recordings
 from phased.files import cache_folder
 from phased.machine import cores
@@ -73,20 +72,34 @@ def simulated_recordings(
         >>> recordings.label, len(recordings[0]) > 1000
         (tensor([7, 2]), True)
     """
-    digits = read_mnist(images_folder, split)
+    digits, camera = read_mnist(images_folder, split), camera or Camera()
     count = len(digits.images) if images is None else images
     check.size("images", count)
     if count > len(digits.images):
         raise ValueError(
             f"images must be at most {len(digits.images)}, the images of MNIST's {split} set in '{images_folder}', got {count}."
         )
-    scene = Scene(digits, camera or Camera(), seed)
+
+    def recorded(part: slice, seed: int, report: Callable[[int], None] | None = None) -> Recordings:
+        images, labels = (torch.from_numpy(each[part]) for each in digits)
+        return simulate(images.to(device), labels.long(), seed, camera, report)
+
+    def chunk(begin: int) -> Recordings:
+        """The recordings of the chunk that begins at an image. They depend on no other chunk."""
+        drawn = np.random.SeedSequence([seed, begin // CHUNK]).generate_state(1, np.uint64)[0]
+        made = recorded(slice(begin, begin + CHUNK), int(drawn >> np.uint64(1)))
+        return replace(made, number=made.number + begin)
+
     if torch.device(device).type != "cpu":
-        return scene.recorded(slice(count), seed, device, progress and (lambda done: progress(done, count)))
+        return recorded(slice(count), seed, progress and (lambda done: progress(done, count)))
+    key = hashlib.sha256(repr((FORMAT, torch.__version__, identity(camera), seed)).encode())
+    first = recorded(slice(1), seed)  # stands for the camera's code
+    for values in (*digits, first.address.numpy(), first.time.numpy()):
+        key.update(np.ascontiguousarray(values).data)
     stored = ragged.cached(
-        (Path(cache) if cache is not None else cache_folder()) / f"simulated-{split}-{scene.key[:16]}.safetensors",
-        scene.key,
-        lambda: ragged.Stored(scene.simulated(count, workers or cores(), progress).arrays, None),
+        (Path(cache) if cache is not None else cache_folder()) / f"simulated-{split}-{key.hexdigest()[:16]}.safetensors",
+        key.hexdigest(),
+        lambda: ragged.Stored(in_threads(chunk, count, workers or cores(), progress).arrays, None),
         lambda stored: len(stored.arrays["label"]) >= count,
     )
     found = Recordings.of_arrays(stored.arrays)
@@ -94,52 +107,22 @@ def simulated_recordings(
     return Recordings(found.address[:end], found.time[:end], found.offset[: count + 1], found.label[:count], found.number[:count])
 
 
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """The digits, the camera that records them, and the seed of its random numbers."""
+def in_threads(chunk: Callable[[int], Recordings], count: int, workers: int, progress: Progress | None) -> Recordings:
+    """The first `count` recordings, and the others of their last chunk.
 
-    digits: Mnist
-    camera: Camera
-    seed: int
-
-    def recorded(
-        self, part: slice, seed: int, device: torch.device | str = "cpu", progress: Callable[[int], None] | None = None
-    ) -> Recordings:
-        """The recordings of a part of the digits."""
-        images, labels = (torch.from_numpy(each[part]) for each in self.digits)
-        return simulate(images.to(device), labels.long(), seed, self.camera, progress)
-
-    def chunk(self, begin: int) -> Recordings:
-        """The recordings of the chunk that begins at an image. They depend on no other chunk."""
-        drawn = np.random.SeedSequence([self.seed, begin // CHUNK]).generate_state(1, np.uint64)[0]
-        made = self.recorded(slice(begin, begin + CHUNK), int(drawn >> np.uint64(1)))
-        return replace(made, number=made.number + begin)
-
-    @cached_property
-    def key(self) -> str:
-        """Differs for recordings that differ. The recording of the first digit stands for the camera's code."""
-        first = self.recorded(slice(1), self.seed)
-        key = hashlib.sha256(repr((FORMAT, torch.__version__, identity(self.camera), self.seed)).encode())
-        for values in (*self.digits, first.address.numpy(), first.time.numpy()):
-            key.update(np.ascontiguousarray(values).data)
-        return key.hexdigest()
-
-    def simulated(self, count: int, workers: int, progress: Progress | None) -> Recordings:
-        """The first `count` recordings, and the others of their last chunk.
-
-        Threads suffice, as torch computes without the lock of the interpreter. Each uses one core.
-        """
-        threads = torch.get_num_threads()
-        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
-        try:
-            chunks = [pool.submit(self.chunk, begin) for begin in range(0, count, CHUNK)]
+    Threads suffice, as torch computes without the lock of the interpreter. Each uses one core.
+    """
+    threads = torch.get_num_threads()
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        chunks = [pool.submit(chunk, begin) for begin in range(0, count, CHUNK)]
+        if progress is not None:
+            progress(0, count)
+        for done, made in enumerate(as_completed(chunks), 1):
+            made.result()
             if progress is not None:
-                progress(0, count)
-            for done, chunk in enumerate(as_completed(chunks), 1):
-                chunk.result()
-                if progress is not None:
-                    progress(min(done * CHUNK, count), count)
-            return Recordings.concatenate([chunk.result() for chunk in chunks])
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, only work that has begun is finished
-            torch.set_num_threads(threads)
+                progress(min(done * CHUNK, count), count)
+        return Recordings.concatenate([made.result() for made in chunks])
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, only work that has begun is finished
+        torch.set_num_threads(threads)

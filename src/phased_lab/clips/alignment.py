@@ -8,13 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.data.regular import size_of
+from phased.data.regular import read_bytes
 from phased_lab.clips.errors import BadClip
 from phased_lab.clips.vocabulary import SLOTS, WORD_ID
 
 UNITS_PER_MS = 25  # a unit is 1/25000 s: a frame of 40 ms has 1000
 PAUSES = {"sil", "sp"}
-LARGEST = 2**16  # bytes, a hundred times a real alignment
 
 
 class Sentence(NamedTuple):
@@ -71,15 +70,8 @@ def read_alignment(path: Path | str) -> Sentence:
 
 
 def _lines(path: Path) -> list[str]:
-    if path.exists():
-        size_of(path, BadClip)  # opening a pipe would wait forever
     try:
-        with path.open("rb") as file:
-            text = file.read(LARGEST).decode("ascii")
-    except FileNotFoundError:
-        raise BadClip(path, "the alignment of a clip must exist, and does not. Copy it, or leave the clip out.") from None
-    except OSError as error:
-        raise BadClip(path, f"it cannot be read: {error.strerror}. Make it readable.") from error
+        text = read_bytes(path, BadClip).decode("ascii")
     except UnicodeDecodeError as error:
         raise BadClip(path, "an alignment must be text in ASCII, and is not. Copy it again.", error.start) from None
     return [line for line in text.splitlines() if line.strip()]

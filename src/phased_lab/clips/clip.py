@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased_lab.clips.alignment import Sentence, read_alignment
-from phased_lab.clips.cepstrum import RATE, RESOLUTIONS, Mfcc, mfcc
+from phased_lab.clips.cepstrum import RATE, RESOLUTIONS, Mfcc, differences, mfcc
 from phased_lab.clips.decoding import Decoded, Sense, decode, resampled
 from phased_lab.clips.errors import BadClip
 from phased_lab.clips.face import SIDE, cropped, find_face
@@ -34,6 +34,12 @@ class Clip(NamedTuple):
     mfcc: dict[int, Mfcc]
     sentence: Sentence | None
     jump: float
+
+    def sound(self, rate: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """MFCCs and their differences, (M, 39), and the time of each row, the end of its window, (M,)."""
+        resolution, (values, first) = RESOLUTIONS[rate], self.mfcc[rate]
+        time = np.float32(resolution.hop) * np.arange(first, first + len(values), dtype=np.float32)
+        return differences(values, resolution.width), time
 
 
 def prepare_clip(path: Path | str, alignment: Path | str | None = None, sense: Sense = "both") -> Clip:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from phased import check
 from phased.data.regular import size_of
+from phased.needs import module
 from phased_lab.clips.cepstrum import RATE
 from phased_lab.clips.errors import BadClip
-from phased_lab.clips.needs import module
 
 Sense = Literal["video", "audio", "both"]
 SENSES: tuple[Sense, ...] = get_args(Sense)
@@ -72,7 +72,7 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
         phased_lab.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     check.choice("sense", sense, SENSES)
-    av = module("av", f"decoding '{path}'")
+    av = module("av", f"decoding '{path}'", "video")
     size_of(path, BadClip)  # FFmpeg would wait for a pipe forever
     frames: list[NDArray[np.uint8]] = []
     times: list[float] = []
@@ -96,8 +96,8 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
                         raise BadClip(path, f"a clip must have at most {LONGEST:.0f} s, got more. Cut it into sentences.")
                     frames.append(frame.to_ndarray(format="gray"))
             sound.add(None)
-    except (av.FFmpegError, OSError) as error:
-        why = error.strerror or str(error)
+    except (av.FFmpegError, OSError, UnicodeDecodeError) as error:  # the last one of names in the container
+        why = getattr(error, "strerror", None) or str(error)
         raise BadClip(
             path, f"a clip must be a video file, which FFmpeg decodes to its end, got: {why}. Copy it again."
         ) from error
@@ -117,7 +117,7 @@ def resampled(audio: NDArray[np.float32], rate: int, to: int) -> NDArray[np.floa
     """
     if rate == to:
         return audio
-    av = module("av", "resampling sound")
+    av = module("av", "resampling sound", "video")
     frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(audio[None]), format="fltp", layout="mono")
     frame.sample_rate = rate
     resampler = av.AudioResampler(format="fltp", layout="mono", rate=to)
@@ -145,13 +145,8 @@ class _Sound:
             gap = 0.0 if part.time is None else part.time - (self.start + self.samples / self.rate)
             if (self.samples + len(mono)) / self.rate + max(gap, 0.0) > LONGEST:
                 raise BadClip(self.path, f"a clip must have at most {LONGEST:.0f} s of sound, got more. Cut it into sentences.")
-            if gap > GAP:
-                self._append(np.zeros(round(gap * self.rate), np.float32))
-            self._append(mono)
-
-    def _append(self, mono: NDArray[np.float32]) -> None:
-        self.parts.append(mono)
-        self.samples += len(mono)
+            self.parts.append(np.pad(mono, (round(gap * self.rate) if gap > GAP else 0, 0)))
+            self.samples += len(self.parts[-1])
 
 
 def _checked(

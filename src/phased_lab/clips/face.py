@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased_lab.clips.needs import module
+from phased.needs import module
 
 SIDE = 48  # pixels of a prepared frame
 EVERY = 8  # frames: the detector takes most of the time
@@ -73,7 +73,7 @@ def cropped(frames: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
         >>> cropped(np.full((2, 288, 360), 7, np.uint8), Box(-10, 200, 100)).shape
         (2, 48, 48)
     """
-    cv2 = module("cv2", "scaling frames")
+    cv2 = module("cv2", "scaling frames", "video")
     side = max(round(box.side), 1)
     rows = np.clip(np.arange(side) + round(box.top), 0, frames.shape[1] - 1)
     columns = np.clip(np.arange(side) + round(box.left), 0, frames.shape[2] - 1)
@@ -85,7 +85,7 @@ def cropped(frames: NDArray[np.uint8], box: Box) -> NDArray[np.uint8]:
 @cache
 def _cascade() -> Any:
     """The detector, read once a process."""
-    cv2 = module("cv2", "finding faces")
+    cv2 = module("cv2", "finding faces", "video")
     if not hasattr(cv2, "CascadeClassifier"):
         raise ModuleNotFoundError(
             f"finding faces needs OpenCV 4, got {cv2.__version__}, which has no Haar cascades. Install it with: "

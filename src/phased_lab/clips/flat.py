@@ -12,51 +12,32 @@ from torch import Tensor
 
 from phased.data.ragged import Ragged
 from phased_lab.clips import store
-from phased_lab.clips.cepstrum import RESOLUTIONS, differences
+from phased_lab.clips.cepstrum import RESOLUTIONS
 
 
 @dataclass(frozen=True, eq=False)
 class Clips:
     """R clips in flat arrays, in memory or on a GPU. Times are in ms since a clip's first frame.
 
-    The frames of clip r are `frames[frame_offset[r] : frame_offset[r + 1]]`, and so on.
-
     Args:
         names: `<speaker>/<sentence>` of each clip.
-        frames: faces, (N, 48, 48) uint8.
-        frame_time: (N,) float32.
-        frame_offset: (R + 1,) int64, from 0 to N.
-        audio: 13 MFCCs, their first and their second differences, (M, 39) float32.
-        audio_time: the end of each window of sound, (M,) float32.
-        audio_offset: (R + 1,) int64, from 0 to M.
+        video: `x`, the faces, (N, 48, 48) uint8, and `time`, (N,) float32.
+        sound: `x`, 13 MFCCs, their first and their second differences, (M, 39) float32, and `time`, the end of each window, (M,)
+            float32.
         words: ids of the six words of each clip, (R, 6) int64; `WORDS` has the words.
         spans: when each word begins and ends, (R, 6, 2) float32.
         jump: the largest change between two frames, (R,) float32; above 10 gray levels the pictures are damaged.
     """
 
     names: tuple[str, ...]
-    frames: Tensor
-    frame_time: Tensor
-    frame_offset: Tensor
-    audio: Tensor
-    audio_time: Tensor
-    audio_offset: Tensor
+    video: Ragged
+    sound: Ragged
     words: Tensor
     spans: Tensor
     jump: Tensor
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def video(self) -> Ragged:
-        """The frames and their times; nothing is copied."""
-        return Ragged({"x": self.frames, "time": self.frame_time}, self.frame_offset)
-
-    @property
-    def sound(self) -> Ragged:
-        """The rows of sound and their times; nothing is copied."""
-        return Ragged({"x": self.audio, "time": self.audio_time}, self.audio_offset)
 
     def to(self, device: torch.device | str) -> Clips:
         """A copy on another device."""
@@ -111,27 +92,16 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
     ordered = sorted(set(store.read_list(Path(folder)).jump if names is None else names))
     if not ordered:
         raise ValueError("names must be at least one clip, got none.")
-    tensor, resolution = torch.from_numpy, RESOLUTIONS[rate]
+    tensor = torch.from_numpy
     video, sound, sentences, jumps = [], [], [], []
     for name in ordered:
         clip = store.read(Path(folder), name)
         assert clip.sentence is not None
-        video.append(Ragged.one(frames=tensor(clip.frames), time=tensor(clip.time)))
-        rows, first = clip.mfcc[rate]
-        ends = ((first + np.arange(len(rows))) * np.float32(resolution.hop)).astype(np.float32)
-        sound.append(Ragged.one(rows=tensor(differences(rows, resolution.width)), time=tensor(ends)))
+        video.append(Ragged.one(x=tensor(clip.frames), time=tensor(clip.time)))
+        rows, ends = clip.sound(rate)
+        sound.append(Ragged.one(x=tensor(rows), time=tensor(ends)))
         sentences.append(clip.sentence)
         jumps.append(clip.jump)
-    seen, heard = Ragged.joined(video), Ragged.joined(sound)
-    return Clips(
-        tuple(ordered),
-        seen.arrays["frames"],
-        seen.arrays["time"],
-        seen.offset,
-        heard.arrays["rows"],
-        heard.arrays["time"],
-        heard.offset,
-        tensor(np.stack([sentence.words for sentence in sentences])),
-        tensor(np.stack([sentence.spans for sentence in sentences])),
-        torch.tensor(jumps, dtype=torch.float32),
-    )
+    words, spans = (tensor(np.stack(part)) for part in zip(*sentences, strict=True))
+    jump = torch.tensor(jumps, dtype=torch.float32)
+    return Clips(tuple(ordered), Ragged.joined(video), Ragged.joined(sound), words, spans, jump)

@@ -17,14 +17,14 @@ from filelock import FileLock
 
 from phased import check, files
 from phased.data import places, ragged
-from phased.data.index import Progress
+from phased.data.ragged import Progress
 from phased.files import cache_folder
 from phased.machine import cores
+from phased.needs import module
 from phased_lab.clips import store
 from phased_lab.clips.clip import DAMAGED, prepare_clip
 from phased_lab.clips.errors import BadClip
 from phased_lab.clips.layout import FOLDERS, Source, find_grid, sources
-from phased_lab.clips.needs import module
 from phased_lab.clips.vocabulary import WORDS, contradiction
 
 T = TypeVar("T")
@@ -98,18 +98,15 @@ def prepare(
     with FileLock(place / ".lock"):
         waiting = [source for source in clips if _stored(place, source) is None]
         skipped: list[BadClip] = []
-        done = len(clips) - len(waiting)
-        if progress is not None:
-            progress(done, len(clips))
+        report = progress or (lambda done, total: None)
+        report(len(clips) - len(waiting), len(clips))
         with closing(in_processes(partial(_prepare, place), waiting, workers, _lost)) as results:
-            for error in results:
+            for done, error in enumerate(results, len(clips) - len(waiting) + 1):
                 if error is not None:
                     if not skip_bad:
                         raise error
                     skipped.append(error)
-                done += 1
-                if progress is not None:
-                    progress(done, len(clips))
+                report(done, len(clips))
         stored = {source.name: each for source in clips if (each := _stored(place, source)) is not None}
         if not stored:
             first = skipped[0]
@@ -209,7 +206,7 @@ def _prepare(place: Path, source: Source) -> BadClip | None:
 def _begin() -> None:
     """Ctrl-C reaches all processes of a terminal, and only the first one handles it. OpenCV uses one core a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    module("cv2", "preparing clips").setNumThreads(1)
+    module("cv2", "preparing clips", "video").setNumThreads(1)
 
 
 def _lost(source: Source) -> BadClip:

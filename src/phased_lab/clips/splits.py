@@ -1,16 +1,11 @@
-"""A random split of clips into train and test, which can be written down and repeated."""
+"""A random split of clips into train and test, which its seed repeats."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-
-from phased import files
-from phased.data.errors import BadFile
 
 
 class Split(NamedTuple):
@@ -19,41 +14,6 @@ class Split(NamedTuple):
     train: tuple[str, ...]
     test: tuple[str, ...]
     seed: int
-
-    def save(self, path: Path | str) -> None:
-        """Write the split down as JSON.
-
-        Args:
-            path: the file to write.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        text = json.dumps({"seed": self.seed, "test": self.test, "train": self.train}, indent=0)
-        files.write_whole(Path(path), text.encode())
-
-    @classmethod
-    def load(cls, path: Path | str) -> Split:
-        """Read a split that was written down.
-
-        Args:
-            path: a file of `save`.
-
-        Returns:
-            The split.
-
-        Raises:
-            BadFile: it is no such file, or a clip is in both parts.
-        """
-        try:
-            found = json.loads(Path(path).read_bytes())
-            made = cls(tuple(map(str, found["train"])), tuple(map(str, found["test"])), int(found["seed"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadFile(path, f"it must be JSON with 'train', 'test' and 'seed', and is not: {error}. Split again.") from error
-        both = set(made.train) & set(made.test)
-        if both:
-            raise BadFile(path, f"no clip may be in train and in test, got '{min(both)}' in both. Split again.")
-        return made
 
 
 def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:

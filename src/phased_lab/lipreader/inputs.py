@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from phased.learn.batch import Samples
-from phased_lab.clips import Clip, Clips, differences
-from phased_lab.clips.cepstrum import RESOLUTIONS
+from phased_lab.clips import Clip, Clips
 from phased_lab.clips.decoding import SENSES, Sense
 
 __all__ = ["SENSES", "Scaling", "Sense", "samples_of", "standardised"]
@@ -46,10 +45,9 @@ def samples_of(clip: Clip, rate: int, scaling: Scaling, sense: Sense = "both") -
 
     Pictures are (F, 1, 1, 48, 48), rows of sound (M, 1, 39), times (F, 1) and (M, 1) in ms.
     """
-    sound, resolution = clip.mfcc[rate], RESOLUTIONS[rate]
+    sound, heard = map(torch.from_numpy, clip.sound(rate))
     pictures = standardised(torch.from_numpy(clip.frames)).view(len(clip.frames), 1, 1, *clip.frames.shape[1:])
-    rows = scaling(torch.from_numpy(differences(sound.values, resolution.width))).unsqueeze(1)
-    heard = resolution.hop * (sound.first + torch.arange(len(rows), dtype=torch.float32))
+    rows = scaling(sound).unsqueeze(1)
     video = Samples(pictures, torch.from_numpy(clip.time).unsqueeze(1), torch.tensor([len(pictures)]))
     audio = Samples(rows, heard.unsqueeze(1), torch.tensor([len(rows)]))
     if sense == "video":

@@ -68,8 +68,7 @@ def _sound(axes: Axes, clip: Clip, rate: int) -> None:
 
 def _gates(axes: Axes, reader: LipReader, clip: Clip, time: np.ndarray) -> None:
     """Samples of the sensors, when all units of their layers are open, and the openness of units of the merged layers."""
-    sound = clip.mfcc[reader.config.rate]
-    heard = 1000.0 / reader.config.rate * (sound.first + np.arange(len(sound.values)))
+    _, heard = clip.sound(reader.config.rate)
     layers = reader.network.fusion.merged.gates()  # type: ignore[operator]
     bottom, labels = 0.0, []
     for number, gate in enumerate(layers, 1):

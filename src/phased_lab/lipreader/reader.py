@@ -13,7 +13,6 @@ from phased import check, files
 from phased.fusion import Fused
 from phased.learn.batch import Samples
 from phased_lab.clips import Clip
-from phased_lab.clips.cepstrum import RESOLUTIONS
 from phased_lab.clips.clip import DAMAGED
 from phased_lab.lipreader import store
 from phased_lab.lipreader.config import Config
@@ -123,9 +122,8 @@ make it again with `phased pack`.
             )
         if clip.sentence is not None:
             return None
-        shortest, sound = self.config.timing.shortest, clip.mfcc[self.config.rate]
-        seen = float(2 * clip.time[-1] - clip.time[-2])
-        heard = RESOLUTIONS[self.config.rate].hop * (sound.first + len(sound.values) - 1) if len(sound.values) else 0
+        shortest, (_, ends) = self.config.timing.shortest, clip.sound(self.config.rate)
+        seen, heard = float(2 * clip.time[-1] - clip.time[-2]), ends[-1] if len(ends) else 0
         for used, kind, end in (("video", "frames", seen), ("audio", "sound", heard)):
             if sense in (used, "both") and end < shortest:
                 return (

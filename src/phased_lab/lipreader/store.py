@@ -42,7 +42,7 @@ def read(folder: Path) -> tuple[Config, Words]:
     except Malformed as error:
         raise FORMAT.misconfigured(folder, error) from error
     with torch.device("meta"):  # sizes from a file: nothing is allocated before they are known to fit the parameters
-        expected = phased_network(config.units, config.layers, len(WORDS), config.normalised).state_dict()
+        expected = built(config).state_dict()
     FORMAT.check(folder, stored, {name: (tuple(value.shape), stored_dtype(name, value)) for name, value in expected.items()})
     network = built(config)
     network.load_state_dict({name: value.to(expected[name].dtype) for name, value in stored.state.items()})

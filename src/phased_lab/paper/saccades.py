@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from phased.data.camera import simulate
-from phased.data.data_set import open_recordings
 from phased.data.mnist import SIDE, read_mnist
+from phased.data.nmnist import open_recordings
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recording import Recording
 from phased.data.saccades import displacement

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from phased.data.index import Progress
+from phased.data.ragged import Progress
 
 
 class Show(Protocol):

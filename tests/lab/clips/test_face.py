@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from phased_lab.clips import BadClip, Box, cropped, decode, find_face, prepare_clip
 from phased_lab.clips import face as module
+from videos import write_alignment, write_video
 
 
 class Detector:
@@ -41,29 +42,27 @@ def test_the_crop_is_narrower_and_lower_than_the_detection(monkeypatch):
     assert 80 < top < 180 < top + side
 
 
-def test_a_clip_without_a_face_is_named(tmp_path, video, alignment):
+def test_a_clip_needs_a_face_except_for_its_sound(tmp_path):
+    files = write_video(tmp_path / "noise.mkv"), write_alignment(tmp_path / "noise.align")
     with pytest.raises(BadClip, match=r"noise.mkv': a clip must show a face"):
-        prepare_clip(video(tmp_path / "noise.mkv"), alignment(tmp_path / "noise.align"))
-
-
-def test_sound_alone_needs_no_face(tmp_path, video, alignment):
-    clip = prepare_clip(video(tmp_path / "noise.mkv"), alignment(tmp_path / "noise.align"), "audio")
+        prepare_clip(*files)
+    clip = prepare_clip(*files, "audio")
     assert clip.frames.shape == (24, 48, 48)
     assert not clip.frames.any()
     assert clip.mfcc[100].values.any()
 
 
-def test_video_alone_has_the_times_of_the_sound_that_is_missing(tmp_path, video, alignment, faces):
-    whole = prepare_clip(video(tmp_path / "whole.mkv"))
-    silent = prepare_clip(video(tmp_path / "silent.mkv", sound=None), alignment(tmp_path / "silent.align"), "video")
+def test_video_alone_has_the_times_of_the_sound_that_is_missing(tmp_path, faces):
+    whole = prepare_clip(write_video(tmp_path / "whole.mkv"))
+    silent = prepare_clip(write_video(tmp_path / "silent.mkv", sound=None), write_alignment(tmp_path / "silent.align"), "video")
     for rate, rows in silent.mfcc.items():
         assert rows.first == whole.mfcc[rate].first
         assert rows.values.shape == whole.mfcc[rate].values.shape
         assert not rows.values.any()
 
 
-def test_only_what_is_used_must_last_until_the_last_word(tmp_path, video, alignment, faces):
-    short, words = video(tmp_path / "short.mkv", sound=0.2), alignment(tmp_path / "short.align")
+def test_only_what_is_used_must_last_until_the_last_word(tmp_path, faces):
+    short, words = write_video(tmp_path / "short.mkv", sound=0.2), write_alignment(tmp_path / "short.align")
     assert prepare_clip(short, words, "video").sentence is not None
     for sense in ("audio", "both"):
         with pytest.raises(BadClip, match="sound must last until the last word ends"):

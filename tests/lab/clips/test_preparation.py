@@ -1,8 +1,8 @@
 """Clips are prepared once, whatever is interrupted, missing or bad."""
 
 import os
-import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import current_process
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from disk import room_for
 from phased.data import cache_folder
 from phased_lab.clips import BadClip, find_grid, load_clips, preparation, prepare, prepared, store
 from phased_lab.clips.clip import prepare_clip
+from videos import write_alignment, write_video
 
 COUNT = 5
 
@@ -94,13 +95,13 @@ def test_an_interrupted_call_is_continued_by_the_next(folder, watched, tmp_path,
     assert load_clips(made.folder).names == made.names
 
 
-def test_new_changed_removed_and_damaged_clips_alone_are_prepared_again(folder, watched, tmp_path, video, alignment):
+def test_new_changed_removed_and_damaged_clips_alone_are_prepared_again(folder, watched, tmp_path):
     prepare(folder, tmp_path / "out", workers=1)
     watched.made.clear()
     changed = folder / "s1" / "bbaf2n.mkv"
     os.utime(changed, ns=(0, changed.stat().st_mtime_ns + 10**9))
-    video(folder / "s1" / "bgaa1n.mkv")
-    alignment(folder / "align" / "s1" / "bgaa1n.align", "bin green at a one now")
+    write_video(folder / "s1" / "bgaa1n.mkv")
+    write_alignment(folder / "align" / "s1" / "bgaa1n.align", "bin green at a one now")
     (folder / "s1" / "swwb1a.mkv").unlink()
     damaged = tmp_path / "out" / "s2" / "bbaf3s.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
@@ -111,17 +112,17 @@ def test_new_changed_removed_and_damaged_clips_alone_are_prepared_again(folder, 
     assert load_clips(made.folder).names == made.names
 
 
-def test_bad_clips_are_named_and_left_out(folder, tmp_path, video):
+def test_bad_clips_are_named_and_left_out(folder, tmp_path):
     (folder / "align" / "s1" / "bbaf2n.align").unlink()
     (folder / "s1" / "lgbx9s.mkv").write_text("a letter")
     whole = (folder / "s1" / "prizzp.mkv").read_bytes()
     (folder / "s1" / "prizzp.mkv").write_bytes(whole[: len(whole) // 2])
-    video(folder / "s2" / "bbaf3s.mkv", sound=None)
+    write_video(folder / "s2" / "bbaf3s.mkv", sound=None)
     made = prepare(folder, tmp_path / "out", workers=1)
     assert made.names == load_clips(made.folder).names == ("s1/swwb1a",)
     reasons = {Path(error.path).name: str(error) for error in made.skipped}
     assert set(reasons) == {"bbaf2n.align", "lgbx9s.mkv", "prizzp.mkv", "bbaf3s.mkv"}
-    assert "must exist" in reasons["bbaf2n.align"]
+    assert "No such file" in reasons["bbaf2n.align"]
     assert "must be a video file" in reasons["lgbx9s.mkv"]
     assert "until the last word ends, at 700 ms" in reasons["prizzp.mkv"]
     assert "must have sound" in reasons["bbaf3s.mkv"]
@@ -136,19 +137,17 @@ def test_an_unexpected_error_costs_one_clip(folder, watched, tmp_path):
     assert "ZeroDivisionError: of a frame" in str(made.skipped[0])
 
 
-def test_only_bad_clips_are_an_error(folder, tmp_path):
+def test_only_bad_clips_and_no_clips_are_errors(folder, tmp_path):
     for path in folder.glob("align/*/*.align"):
         path.unlink()
     (folder / "align" / "s1").rmdir()
     with pytest.raises(BadClip, match=r"bbaf2n\.align.*All 5 clips are bad; this is the first"):
         prepare(folder, tmp_path / "out", workers=1)
-
-
-def test_a_folder_without_clips_is_named(tmp_path):
-    for place in (tmp_path, tmp_path / "none"):
+    for place in [tmp_path / "none"] * 2:
         for call in (lambda place: prepare(place, tmp_path / "out"), prepared):
             with pytest.raises(FileNotFoundError, match=rf"expected GRID.*'{place}' \(the folder given\).*Download it"):
                 call(place)
+        place.mkdir(exist_ok=True)
 
 
 def test_other_layouts_of_grid_are_found(folder, tmp_path, monkeypatch):
@@ -162,8 +161,8 @@ def test_other_layouts_of_grid_are_found(folder, tmp_path, monkeypatch):
     assert len(prepare(find_grid(), tmp_path / "out", workers=1).names) == COUNT
 
 
-def test_an_alignment_that_contradicts_the_name_is_reported_and_kept(folder, tmp_path, alignment):
-    alignment(folder / "align" / "s1" / "bbaf2n.align", "bin red at f two now")
+def test_an_alignment_that_contradicts_the_name_is_reported_and_kept(folder, tmp_path):
+    write_alignment(folder / "align" / "s1" / "bbaf2n.align", "bin red at f two now")
     made = prepare(folder, tmp_path / "out", workers=1)
     assert len(made.names) == COUNT
     assert made.contradictions == ("s1/bbaf2n: its name spells 'blue', its alignment has 'red'.",)
@@ -175,13 +174,9 @@ def test_a_full_disk_is_an_error(folder, tmp_path):
 
 
 def test_two_calls_at_once_prepare_each_clip_once(folder, watched, tmp_path):
-    made = []
-    calls = [threading.Thread(target=lambda: made.append(prepare(folder, tmp_path / "out", workers=1))) for _ in range(3)]
-    for call in calls:
-        call.start()
-    for call in calls:
-        call.join()
-    assert made == [made[0]] * 3
+    with ThreadPoolExecutor(3) as pool:
+        first, *others = pool.map(lambda _: prepare(folder, tmp_path / "out", workers=1), range(3))
+    assert others == [first] * 2
     assert set(watched.made.values()) == {1}
 
 
@@ -196,7 +191,7 @@ def test_processes_prepare_real_clips_and_a_bad_one_does_not_stop_them(grid, tmp
     assert made.names == ("s1/bbaf2n", "s1/bbaf4p")
     assert len(made.skipped) == 1
     assert all(path.stat().st_size < 40_000 for path in made.folder.glob("s1/*"))
-    assert load_clips(made.folder).frames.shape == (150, 48, 48)
+    assert load_clips(made.folder).video.arrays["x"].shape == (150, 48, 48)
     assert store.read(made.folder, made.names[0]).jump < 5
 
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from phased_lab.clips import BadClip, differences, load_clips, prepare, prepare_clip, store
-from phased_lab.clips.mosaic import packed, unpacked
 
 
 @pytest.fixture
@@ -19,40 +18,32 @@ def test_frames_survive_the_mosaic(count):
     phase = np.random.default_rng(0).uniform(0, 6, (count, 1, 1))
     y, x = np.mgrid[:48, :48] / 15
     frames = (128 + 60 * np.sin(x + phase) * np.cos(y - phase)).astype(np.uint8)  # without noise, which WebP keeps well
-    image = packed(frames)
+    image = store.packed(frames)
     assert len(image) < frames.size / 2
-    back = unpacked(image, count)
+    back = store.unpacked(image, count)
     assert back.shape == frames.shape
     assert np.abs(back.astype(int) - frames).mean() < 6
 
 
-def test_loaded_clips_are_the_prepared_ones(folder, made):
-    clips = load_clips(made.folder)
+@pytest.mark.parametrize("rate, hop, width", [(100, 10, 5), (25, 40, 3)])
+def test_loaded_clips_are_the_prepared_ones(folder, made, rate, hop, width):
+    clips = load_clips(made.folder, rate=rate).to("cpu")
     assert clips.names == made.names
     for row, name in enumerate(clips.names):
         speaker, sentence = name.split("/")
         clip = prepare_clip(folder / speaker / f"{sentence}.mkv", folder / "align" / speaker / f"{sentence}.align")
-        begin, end = clips.frame_offset[row : row + 2].tolist()
-        assert clips.frame_time[begin:end].tolist() == clip.time.tolist()
-        assert (clips.frames[begin:end].float() - torch.from_numpy(clip.frames).float()).abs().mean() < 8
-        assert (store.read(made.folder, name).frames == clips.frames[begin:end].numpy()).all()
-        begin, end = clips.audio_offset[row : row + 2].tolist()
-        wanted = differences(clip.mfcc[100].values.astype(np.float16).astype(np.float32))
-        assert (clips.audio[begin:end].numpy() == wanted).all()
-        assert clips.audio_time[begin:end].tolist() == [10 * (clip.mfcc[100].first + m) for m in range(len(wanted))]
+        video, sound = (part.rows(torch.tensor([row])).arrays for part in (clips.video, clips.sound))
+        assert video["time"].tolist() == clip.time.tolist()
+        assert (video["x"].float() - torch.from_numpy(clip.frames).float()).abs().mean() < 8
+        assert (store.read(made.folder, name).frames == video["x"].numpy()).all()
+        values, first = clip.mfcc[rate]
+        wanted = differences(values.astype(np.float16).astype(np.float32), width)
+        assert (sound["x"].numpy() == wanted).all()
+        assert sound["time"].tolist() == [hop * (first + m) for m in range(len(wanted))]
         assert clip.sentence is not None
         assert clips.words[row].tolist() == clip.sentence.words.tolist()
         assert clips.spans[row].tolist() == clip.sentence.spans.tolist()
         assert clips.jump[row] == pytest.approx(clip.jump)
-
-
-def test_the_coarse_resolution_has_a_row_every_40_ms(made):
-    clips = load_clips(made.folder, rate=25)
-    assert clips.audio.shape[1] == 39
-    begin, end = clips.audio_offset[:2].tolist()
-    assert clips.audio_time[begin:end].diff().unique().tolist() == [40]
-    with pytest.raises(ValueError, match="rate must be 100 or 25"):
-        load_clips(made.folder, rate=50)
 
 
 def test_single_clips_are_read_without_the_others(made):
@@ -60,14 +51,14 @@ def test_single_clips_are_read_without_the_others(made):
     store.file_of(made.folder, made.names[1]).unlink()
     some = load_clips(made.folder, [made.names[2], made.names[0]])
     assert some.names == (made.names[0], made.names[2])
-    begin, end = every.frame_offset[2:4].tolist()
-    assert (some.frames[int(some.frame_offset[1]) :] == every.frames[begin:end]).all()
     assert every.rows(some.names).tolist() == [0, 2]
+    assert torch.equal(some.video.arrays["x"], every.video.rows(torch.tensor([0, 2])).arrays["x"])
     with pytest.raises(KeyError, match="s9/none"):
         every.rows(["s9/none"])
     with pytest.raises(ValueError, match="at least one clip"):
         load_clips(made.folder, [])
-    assert every.to("cpu").names == every.names
+    with pytest.raises(ValueError, match="rate must be 100 or 25"):
+        load_clips(made.folder, rate=50)
 
 
 def test_missing_and_damaged_files_are_named(made, tmp_path):

@@ -1,18 +1,11 @@
 """The shipped model on real clips of GRID that it was not trained on, where they are present."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from phased_lab.clips import prepare_clip
 from phased_lab.lipreader import LipReader
 from phased_lab.lipreader.inputs import Sense
 
-pytest.importorskip("av")
-pytest.importorskip("cv2")
-
-DATA = Path(os.environ.get("PHASED_DATA", "nowhere")) / "grid"
 TESTED = (
     "s1/bbaz6p s1/bgbu4p s1/briz7s s1/bwis8n s1/lgaz9a s1/lray7a s1/lriq6n s1/lwiy6n s1/pbii3a s1/pgby6p s1/prac9a "
     "s1/prwk1a s1/pwix1s s1/sbba9s s1/sbwu4n s1/srbb4n s1/sria9a s1/swbi5s s1/swwv9a s3/bbwm4p s3/brwg6p s3/bwwh3a "
@@ -20,14 +13,12 @@ TESTED = (
     "s3/srit8p s3/swbi2n s3/swwi8p "
 )
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="PHASED_DATA has no clips of GRID (grid)")
-
 
 @pytest.fixture(scope="module")
-def clips():
+def clips(grid):
     """Some of the test clips, with the times of their words."""
-    files = [next(DATA.glob(f"{name}.*")) for name in TESTED.split()]
-    return [prepare_clip(file, DATA / "align" / file.parent.name / f"{file.stem}.align") for file in files]
+    files = [next(grid.glob(f"{name}.*")) for name in TESTED.split()]
+    return [prepare_clip(file, grid / "align" / file.parent.name / f"{file.stem}.align") for file in files]
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["times known", "times found"])

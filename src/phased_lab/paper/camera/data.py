@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased.data.data_set import open_recordings
 from phased.data.mnist import read_mnist
+from phased.data.nmnist import open_recordings
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
 

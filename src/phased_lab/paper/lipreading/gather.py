@@ -38,9 +38,8 @@ def timeline_steps(clips: Clips) -> Tensor:
     """The number of different times of frames and sound of each clip, (R,) int64."""
     counts = []
     for row in range(len(clips)):
-        frames = clips.frame_time[clips.frame_offset[row] : clips.frame_offset[row + 1]]
-        sound = clips.audio_time[clips.audio_offset[row] : clips.audio_offset[row + 1]]
-        counts.append(len(torch.unique(torch.cat([frames, sound]))))
+        times = [part.rows(torch.tensor([row])).arrays["time"] for part in (clips.video, clips.sound)]
+        counts.append(len(torch.unique(torch.cat(times))))
     return torch.tensor(counts)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from phased import check
+from phased.data.ragged import Ragged
 from phased.fusion import Timeline
 from phased.learn.batch import Batch, Evaluation, Split
 from phased_lab.clips import WORDS
@@ -120,10 +121,11 @@ class ClipsOnDevice(OnDevice):
         loaded = task.load()
         super().__init__(STREAM, {"train": loaded.train, "test": loaded.test}, device, size)
         clips = loaded.clips
-        self.task, self.frames, self.sounds = task, clips.frame_offset.diff(), clips.audio_offset.diff()
+        self.task, self.frames, self.sounds = task, clips.video.offset.diff(), clips.sound.offset.diff()
         self.steps = timeline_steps(clips)
-        clips = clips.to(device)
-        self.clips = replace(clips, audio=loaded.scaling(clips.audio))
+        there = clips.to(device)
+        rows = there.sound.arrays | {"x": loaded.scaling(there.sound.arrays["x"])}
+        self.clips = replace(there, sound=Ragged(rows, there.sound.offset))
 
     def gather(self, split: Split, rows: Tensor) -> Batch:
         """These clips; every step of their common timeline that is inside a word has this word as label."""

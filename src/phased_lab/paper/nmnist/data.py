@@ -9,8 +9,7 @@ from typing import Literal, get_args
 
 import torch
 
-from phased.data import layout
-from phased.data.data_set import open_recordings
+from phased.data.nmnist import Member, open_recordings, source_in
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recordings import Recordings
 from phased.data.simulated import simulated_recordings
@@ -82,9 +81,9 @@ def count(source: Source) -> int:
     return len(members(source.folder, source.split))
 
 
-def members(folder: str, split: Split) -> list[layout.Member]:
+def members(folder: str, split: Split) -> list[Member]:
     """The real recordings of a split: in the folder, or where PHASED_DATA has them."""
-    return layout.find(find_nmnist(folder or None), split).members()
+    return source_in(find_nmnist(folder or None), split).members()
 
 
 def identity(folder: str) -> str:
@@ -101,7 +100,7 @@ def identity(folder: str) -> str:
 def has_real(folder: str = "", split: Split = "test") -> bool:
     """Whether there are real recordings of this split: in the folder, or where PHASED_DATA has them."""
     try:
-        layout.find(find_nmnist(folder or None), split)
+        source_in(find_nmnist(folder or None), split)
     except FileNotFoundError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Modules that only the preparation of clips needs, imported when it starts."""
+"""Modules of extras, imported when they are first used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 
 
-def module(name: str, what: str, extra: str = "video") -> ModuleType:
+def module(name: str, what: str, extra: str) -> ModuleType:
     """Import a module of an extra; the error says what needs it and how it is installed."""
     try:
         return import_module(name)

@@ -1,24 +1,24 @@
-"""A data set: indexed once, mapped from then on, made again if it or its files change; bad files are named or skipped."""
+"""N-MNIST: indexed once, mapped from then on, made again if it or its files change; bad files are named or skipped."""
 
 import os
 import shutil
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from disk import room_for
 from phased.data import BadRecording, Recordings, cache_folder, open_recordings, read_native
-from phased.data import data_set as module
-from phased.data.index import LARGEST
+from phased.data import nmnist as module
+from recordings import assert_equal
 
+EVENT = bytes([1, 2, 0, 0, 10])
 BAD = {
     "00002.bin": (b"", "empty file", 0),
-    "00004.bin": (bytes([1, 2, 0, 0, 10, 1]), "truncated", 5),
-    "00005.bin": (bytes([1, 2, 0, 0, 10, 1, 40, 0, 0, 10]), "y must be", 5),
-    "00006.bin": (bytes([1, 2, 0, 0, 10, 1, 4, 0, 0, 9]), "must not go back", 5),
+    "00004.bin": (EVENT + bytes([1]), "truncated", 5),
+    "00005.bin": (EVENT + bytes([1, 40, 0, 0, 10]), "y must be", 5),
+    "00006.bin": (EVENT + bytes([1, 4, 0, 0, 9]), "must not go back", 5),
 }
 
 
@@ -26,13 +26,13 @@ BAD = {
 def builds(monkeypatch):
     """How often files were decoded."""
     calls = []
-    build = module.build
+    decoded = module.decoded
 
     def spy(*args):
         calls.append(args)
-        return build(*args)
+        return decoded(*args)
 
-    monkeypatch.setattr(module, "build", spy)
+    monkeypatch.setattr(module, "decoded", spy)
     return calls
 
 
@@ -44,21 +44,23 @@ def bad(folder):
     return folder
 
 
+def packed(folder: Path, archive: Path, prefix: str = "Train/") -> Path:
+    """The training set in an archive; its folder."""
+    archive.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted(folder.glob("Train/**/*")):
+            file.write(path, prefix + str(path.relative_to(folder / "Train")))
+    return archive.parent
+
+
 @pytest.fixture(params=["folder", "archive"])
 def place(request, folder, tmp_path):
     """The maker of a data set with a further file, in a folder or packed."""
 
     def make(name: str, size: int, content: bytes = b"") -> Path:
-        path = folder / name
-        path.write_bytes(content)
-        os.truncate(path, size)
-        if request.param == "folder":
-            return folder
-        (tmp_path / "packed").mkdir()
-        with zipfile.ZipFile(tmp_path / "packed" / "Train.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-            for file in folder.glob("Train/*/*.bin"):
-                archive.write(file, file.relative_to(folder))
-        return tmp_path / "packed"
+        (folder / name).write_bytes(content)
+        os.truncate(folder / name, size)
+        return folder if request.param == "folder" else packed(folder, tmp_path / "packed" / "Train.zip")
 
     return make
 
@@ -70,25 +72,32 @@ def index_file() -> Path:
 
 def assert_same(recordings, folder, part="Train"):
     """The recordings are those in the files."""
-    assert len(recordings) == len(list(folder.glob(f"{part}/*/*.bin")))
+    assert len(recordings) == len(list(folder.glob(f"{part}/[0-9]/[0-9]*.bin")))
     for recording, label, number in zip(recordings, recordings.label.tolist(), recordings.number.tolist(), strict=True):
-        file = read_native(folder / part / str(label) / f"{number:05}.bin")
-        for name in ("x", "y", "polarity", "time"):
-            assert np.array_equal(getattr(recording, name), getattr(file, name))
+        assert_equal(recording, read_native(folder / part / str(label) / f"{number:05}.bin"))
 
 
 @pytest.mark.parametrize("split, part, count", [("train", "Train", 12), ("test", "Test", 5)])
-def test_recordings_labels_and_numbers_are_those_of_the_files(folder, split, part, count):
-    recordings, skipped = open_recordings(folder, split)
-    assert recordings.number.tolist() == list(range(1, count + 1))
-    assert recordings.label.tolist() == [number % 10 for number in range(1, count + 1)]
-    assert skipped == ()
-    assert_same(recordings, folder, part)
+def test_recordings_labels_and_numbers_are_those_of_the_files(folder, tmp_path, split, part, count):
+    for name in ("notes.txt", "0/readme.txt", "0/._00010.bin", "10/00001.bin", "x/00001.bin"):  # other names are ignored
+        (folder / part / name).parent.mkdir(exist_ok=True)
+        (folder / part / name).write_text("other")
+    (tmp_path / "linked" / part).mkdir(parents=True)
+    for digit in (folder / part).iterdir():
+        (tmp_path / "linked" / part / digit.name).symlink_to(digit)
+    before = {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]}
+    for place in (folder, tmp_path / "linked"):
+        recordings, skipped = open_recordings(place, split)
+        assert recordings.number.tolist() == list(range(1, count + 1))
+        assert recordings.label.tolist() == [number % 10 for number in range(1, count + 1)]
+        assert skipped == ()
+        assert_same(recordings, folder, part)
+    assert {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]} == before
 
 
 def test_the_second_time_nothing_is_decoded_and_no_file_of_the_data_set_is_read(folder, builds, monkeypatch):
     first, _ = open_recordings(folder, "train")
-    monkeypatch.setattr("phased.data.layout.read_bytes", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr(module, "read_bytes", lambda path: pytest.fail(f"{path} was read"))
     again, _ = open_recordings(folder, "train")
     assert len(builds) == 1
     for name, array in first.arrays.items():
@@ -123,20 +132,21 @@ def _grow(file):
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-@pytest.mark.parametrize("change", [_touch, _grow, Path.unlink, lambda file: file.rename(file.with_name("00033.bin"))])
-def test_files_that_change_are_decoded_again(folder, builds, change):
+def _rename(file):
+    file.rename(file.with_name("00033.bin"))
+
+
+def _damage_index(_):
+    index_file().write_bytes(index_file().read_bytes()[:-100])
+
+
+@pytest.mark.parametrize("change", [_touch, _grow, Path.unlink, _rename, _damage_index])
+def test_after_a_change_of_the_files_or_the_index_files_are_decoded_again(folder, builds, change):
     open_recordings(folder, "train")
     change(folder / "Train" / "3" / "00003.bin")
     assert_same(open_recordings(folder, "train").recordings, folder)
     assert len(builds) == 2
     index_file()
-
-
-def test_a_damaged_index_is_made_again(folder, builds):
-    open_recordings(folder, "train")
-    index_file().write_bytes(index_file().read_bytes()[:-100])
-    assert_same(open_recordings(folder, "train").recordings, folder)
-    assert len(builds) == 2
 
 
 def test_data_sets_of_two_folders_do_not_share_an_index(folder, tmp_path, builds):
@@ -146,40 +156,25 @@ def test_data_sets_of_two_folders_do_not_share_an_index(folder, tmp_path, builds
     assert len(builds) == 2
 
 
-@pytest.mark.parametrize("name", ["Train.zip", "train.zip"])
-@pytest.mark.parametrize("prefix", ["Train/", ""])
+@pytest.mark.parametrize("name, prefix", [("Train.zip", "Train/"), ("Train.zip", ""), ("train.zip", "Train/")])
 def test_an_archive_has_the_recordings_of_its_folder(folder, tmp_path, builds, name, prefix):
-    with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(folder.glob("Train/**/*")):
-            archive.write(file, prefix + str(file.relative_to(folder / "Train")))
+    packed(folder, tmp_path / name, prefix)
     for _ in range(2):
         assert_same(open_recordings(tmp_path, "train").recordings, folder)
     assert len(builds) == 1
+    os.utime(tmp_path / name, ns=(1, 1))
+    assert_same(open_recordings(tmp_path, "train").recordings, folder)
+    assert len(builds) == 2
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["nmnist"]
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"", "it must be a zip archive"),
-        (b"no archive", "it must be a zip archive"),
-        (b"PK\5\6" + bytes(18 * 3), r"it must (be a zip archive|have files)"),
-    ],
-)
-def test_what_is_not_an_archive_is_an_error(tmp_path, content, message):
-    (tmp_path / "Train.zip").write_bytes(content)
-    with pytest.raises(BadRecording, match=f"Train.zip': {message}"):
-        open_recordings(tmp_path, "train")
-
-
 def test_bad_and_damaged_files_in_an_archive_are_named(tmp_path):
-    event = bytes([1, 2, 0, 0, 10])
     path = tmp_path / "Train.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("Train/0/00001.bin", event)
+        archive.writestr("Train/0/00001.bin", EVENT)
         archive.writestr("Train/0/00002.bin", b"\1\2\3")
-        archive.writestr("Train/0/00003.bin", event * 10)
-    path.write_bytes(path.read_bytes().replace(event * 10, event[::-1] * 10, 1))
+        archive.writestr("Train/0/00003.bin", EVENT * 10)
+    path.write_bytes(path.read_bytes().replace(EVENT * 10, EVENT[::-1] * 10, 1))
     with pytest.raises(BadRecording, match=r"Train.zip/Train/0/00002.bin', byte 0: each event must have 5 bytes"):
         open_recordings(tmp_path, "train")
     recordings, skipped = open_recordings(tmp_path, "train", skip_bad=True)
@@ -187,26 +182,25 @@ def test_bad_and_damaged_files_in_an_archive_are_named(tmp_path):
     assert "Train/0/00003.bin': it must be a whole file, got one that cannot be unpacked: Bad CRC" in str(skipped[1])
 
 
-def test_the_first_bad_file_is_an_error(bad):
-    with pytest.raises(BadRecording, match=r"2/00002.bin', byte 0: a recording must have events, got an empty file"):
-        open_recordings(bad, "train")
-    assert not list(cache_folder().glob("*.safetensors"))
-
-
 @pytest.mark.parametrize("again", [False, True], ids=["decoded", "mapped"])
-def test_bad_files_are_skipped_and_named(bad, builds, again):
+def test_bad_files_are_errors_or_skipped_and_named(bad, builds, again):
+    first = r"2/00002.bin', byte 0: a recording must have events, got an empty file"
     if again:
         open_recordings(bad, "train", skip_bad=True)
+    else:
+        with pytest.raises(BadRecording, match=first):
+            open_recordings(bad, "train")
+        assert not list(cache_folder().glob("*.safetensors"))
     calls = []
     recordings, skipped = open_recordings(bad, "train", skip_bad=True, progress=lambda *done: calls.append(done))
     assert again or calls == [(done, 12) for done in range(1, 13)]
-    assert len(builds) == 1
+    assert len(builds) == 2 - again
     assert recordings.number.tolist() == [1, 3, 7, 8, 9, 10, 11, 12]
     assert [Path(error.path).name for error in skipped] == list(BAD)
     assert [error.byte for error in skipped] == [byte for _, _, byte in BAD.values()]
     for error, (_, message, _) in zip(skipped, BAD.values(), strict=True):
         assert message in error.what
-    with pytest.raises(BadRecording, match=r"00002.bin"):
+    with pytest.raises(BadRecording, match=first):
         open_recordings(bad, "train")
     for name in BAD:
         (bad / "Train" / name[4] / name).unlink()
@@ -223,10 +217,10 @@ def test_files_that_cannot_be_read_are_skipped_too(folder):
 
 
 def test_a_file_that_no_camera_of_nmnist_made_is_not_read_into_memory(place, folder):
-    packed = place("Train/3/00099.bin", LARGEST + 1)
+    data = place("Train/3/00099.bin", module.LARGEST + 1)
     with pytest.raises(BadRecording, match=r"00099.bin': a recording must have at most 16,777,216 bytes, got 16,777,217"):
-        open_recordings(packed, "train")
-    recordings, skipped = open_recordings(packed, "train", skip_bad=True)
+        open_recordings(data, "train")
+    recordings, skipped = open_recordings(data, "train", skip_bad=True)
     assert index_file().stat().st_size < 100_000
     assert [Path(error.path).name for error in skipped] == ["00099.bin"]
     (folder / "Train/3/00099.bin").unlink()
@@ -234,42 +228,27 @@ def test_a_file_that_no_camera_of_nmnist_made_is_not_read_into_memory(place, fol
 
 
 def test_one_number_with_two_labels_is_refused(place):
-    packed = place("Train/5/3.bin", 5, bytes([1, 2, 0, 0, 10]))
+    data = place("Train/5/3.bin", 5, EVENT)
     with pytest.raises(BadRecording, match=r"5/3\.bin': each MNIST number must be there once, got 3 in '.*3/00003\.bin' too"):
-        open_recordings(packed, "train")
+        open_recordings(data, "train")
 
 
-def test_folders_may_be_links(folder, tmp_path):
-    (tmp_path / "linked" / "Test").mkdir(parents=True)
-    (tmp_path / "linked" / "Train").symlink_to(folder / "Train")
-    for digit in (folder / "Test").iterdir():
-        (tmp_path / "linked" / "Test" / digit.name).symlink_to(digit)
-    for split, part in (("train", "Train"), ("test", "Test")):
-        assert_same(open_recordings(tmp_path / "linked", split).recordings, folder, part)
-
-
-def test_if_all_files_are_bad_it_is_an_error(tmp_path):
-    (tmp_path / "Train" / "0").mkdir(parents=True)
-    (tmp_path / "Train" / "0" / "00001.bin").touch()
-    with pytest.raises(BadRecording, match="All 1 recordings are bad"):
+@pytest.mark.parametrize(
+    "name, content, error, message",
+    [
+        ("Train.zip", b"", BadRecording, "Train.zip': it must be a zip archive"),
+        ("Train.zip", b"no archive", BadRecording, "Train.zip': it must be a zip archive"),
+        ("Train.zip", b"PK\5\6" + bytes(18 * 3), BadRecording, r"Train.zip': it must (be a zip archive|have files)"),
+        ("Train/0/00001.bin", b"", BadRecording, "All 1 recordings are bad"),
+        ("Train/0/none", b"", BadRecording, r"it must have files Train/<digit 0 to 9>/<MNIST number>.bin, got none"),
+        ("none", b"", FileNotFoundError, r"expected the folder 'Train' with files Train/<digit 0 to 9>/<MNIST number>.bin, or"),
+    ],
+)
+def test_what_is_no_data_set_is_an_error(tmp_path, name, content, error, message):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(error, match=message):
         open_recordings(tmp_path, "train", skip_bad=True)
-
-
-def test_other_names_are_ignored(folder):
-    for name in ("Train/notes.txt", "Train/0/readme.txt", "Train/0/._00010.bin", "Train/10/00001.bin", "Train/x/00001.bin"):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("other")
-    assert open_recordings(folder, "train").recordings.number.tolist() == list(range(1, 13))
-
-
-def test_a_missing_part_says_what_was_expected(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"expected the folder 'Test' with files Test/<digit 0 to 9>/<MNIST number>.bin, or"
-    ):
-        open_recordings(tmp_path, "test")
-    (tmp_path / "Test").mkdir()
-    with pytest.raises(BadRecording, match=r"it must have files Test/<digit 0 to 9>/<MNIST number>.bin, got none"):
-        open_recordings(tmp_path, "test")
     with pytest.raises(ValueError, match="split must be 'train' or 'test', got 'Train'"):
         open_recordings(tmp_path, "Train")
 
@@ -282,12 +261,6 @@ def test_a_cache_that_cannot_be_written_to_is_an_error_that_names_its_setting(fo
         open_recordings(folder, "train")
     assert not list(cache_folder().glob("*.safetensors"))
     assert_same(open_recordings(folder, "train").recordings, folder)
-
-
-def test_the_data_folder_is_not_written_to(folder):
-    before = {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]}
-    open_recordings(folder, "train")
-    assert {path: path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")]} == before
 
 
 def test_real_recordings_have_the_statistics_of_the_data_set(nmnist):

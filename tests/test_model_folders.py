@@ -1,0 +1,283 @@
+"""Folders of classifiers and lip readers: what is written is what is read, and every defect is an error that names the file."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from phased import PhasedGRU, classifier
+from phased.classifier import BadModel, Classifier, Score
+from phased.classifier import card as classifier_card
+from phased.classifier.store import SHIPPED as CLASSIFIER
+from phased.model_folder import digest
+from phased.parameters import in_force
+from phased_lab.lipreader import LipReader
+from phased_lab.lipreader import card as reader_card
+from phased_lab.lipreader.store import SHIPPED as READER
+from recordings import network, recording
+from speaking import made_up, untrained
+
+ABOUT = classifier.About(
+    command="phased run nmnist --seeds 1",
+    data="Simulated recordings.",
+    scores=(Score(0.97, 100, "N-MNIST, Test", False), Score(0.985, 10_000, "test set", True)),
+    longest=340.0,
+    date="2026-01-31",
+)
+
+
+class Kind(NamedTuple):
+    """A kind of model: how one is made and loaded, what it answers, and the texts of its card."""
+
+    make: Callable[[], Any]
+    load: Callable[..., Any]
+    answer: Callable[[Any], np.ndarray]
+    texts: tuple[str, ...]
+    shipped: Path
+    card: Callable[[Any], str]
+
+
+KINDS = {
+    "classifier": Kind(
+        lambda: Classifier.of(network(), about=ABOUT),
+        Classifier.load,
+        lambda model: model.classify(recording()).probabilities,
+        ("phased run nmnist --seeds 1", "Simulated recordings.", "34 x 34", "340 ms", "CC BY-SA 4.0", "2026-01-31"),
+        CLASSIFIER,
+        classifier_card.card,
+    ),
+    "lip reader": Kind(
+        untrained,
+        LipReader.load,
+        lambda model: model.follow(made_up(5)).outputs,
+        (
+            *("phased run lipreading", "Made-up clips.", "| words, video alone | 50.0 % |", "0.1.0"),
+            "On 2 clips that were not used in training; `tested` in `config.json` has their names:",
+        ),
+        READER,
+        reader_card.card,
+    ),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """One of the kinds."""
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def folder(kind: Kind, tmp_path: Path) -> Path:
+    """The folder of a small model."""
+    kind.make().save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def reconfigure(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_saved_model_answers_as_before_and_loading_draws_no_random_numbers(kind, tmp_path):
+    made = kind.make()
+    made.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "config.json", "model.safetensors"]
+    state = torch.random.get_rng_state()
+    loaded = kind.load(tmp_path)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert np.array_equal(kind.answer(loaded), kind.answer(made))
+    assert loaded.config.fields() == made.config.fields()
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(dict(sorted(json.loads(path.read_text()).items()))))
+    assert kind.load(tmp_path).config.fields() == made.config.fields(), "in another layout"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"layers": 2, "gate": "square"}, {"cell": PhasedGRU}, {"peephole": True}, {"bias": False}, {"mean": True, "hidden": 5}],
+)
+def test_classifiers_of_every_network_answer_as_before(options, tmp_path):
+    made = Classifier.of(network(**options), classes=list("abcdefghij"), about=ABOUT)
+    made.save(tmp_path)
+    loaded = Classifier.load(tmp_path)
+    assert np.array_equal(loaded.classify(recording()).probabilities, made.classify(recording()).probabilities)
+    assert loaded.config == made.config
+    assert loaded.classes == tuple("abcdefghij")
+
+
+def moved_classifier() -> Classifier:
+    model = network()
+    with torch.no_grad():
+        model.rnn.ratio_on_l0.fill_(1.4)
+        model.rnn.period_l0[0] = -3.0
+    made = Classifier.of(model, about=ABOUT)
+    assert model.rnn.ratio_on_l0.min() == 1.4  # the network itself is left alone
+    return made
+
+
+def moved_reader() -> LipReader:
+    state = {name: value.clone() for name, value in untrained().network.state_dict().items()}
+    state["fusion.merged.ratio_on_l0"][:] = 1.4
+    state["fusion.merged.period_l1"][0] = -3.0
+    return LipReader.of(untrained().config, state)
+
+
+@pytest.mark.parametrize("name, make", [("classifier", moved_classifier), ("lip reader", moved_reader)])
+def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_used(name, make, tmp_path):
+    kind, moved = KINDS[name], make()
+    moved.save(tmp_path)
+    assert np.array_equal(kind.answer(kind.load(tmp_path)), kind.answer(moved))
+    state = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert max(value.max() for name, value in state.items() if ".ratio_on_l" in name) == 1
+    assert min(value.min() for name, value in state.items() if ".period_l" in name) > 0
+    for dtype in (torch.float32, torch.float16):  # of a state_dict from elsewhere
+        assert in_force({"rnn.period_l0": torch.ones(2, dtype=dtype)})["rnn.period_l0"].tolist() == [1, 1]
+
+
+def test_a_lip_reader_stores_weights_in_half_precision_and_gates_as_they_are(tmp_path):
+    untrained().save(tmp_path)
+    stored, state = safetensors.torch.load_file(tmp_path / "model.safetensors"), untrained().network.state_dict()
+    for name, dtype in (("fusion.merged.weight_hh_l0", torch.float16), ("fusion.merged.period_l0", torch.float64)):
+        assert stored[name].dtype == dtype
+        assert torch.equal(stored[name].to(state[name].dtype), state[name])
+
+
+def test_the_card_says_what_a_reader_needs(kind, folder):
+    text = (folder / "README.md").read_text()
+    assert [part for part in kind.texts if part not in text] == []
+    assert max(map(len, text.splitlines())) <= 140
+
+
+def test_the_card_of_a_classifier_keeps_real_and_simulated_scores_apart(tmp_path):
+    KINDS["classifier"].make().save(tmp_path)
+    real, simulated = (tmp_path / "README.md").read_text().partition("| Simulated from images")[::2]
+    assert "| N-MNIST, Test | 100 | 97.00% |" in real
+    assert "| test set | 10,000 | 98.50% |" in simulated
+
+
+def test_a_missing_folder_is_named(kind, tmp_path):
+    with pytest.raises(BadModel, match=r"there is no folder '.*nowhere' with a model"):
+        kind.load(tmp_path / "nowhere")
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]
+
+
+CHANGED = "the SHA-256 of both files must be that in 'config.json'"
+NO_CONFIG = "config.json' is not the configuration of a model"
+FILES: list[tuple[str, Callable[[bytes], bytes | None], str]] = [  # the file, what becomes of it, the error
+    ("model.safetensors", lambda data: None, r"has no file '.*model.safetensors'.*phased pack"),
+    *(
+        ("model.safetensors", lambda data, kept=kept: data[:kept], r"model.safetensors' is cut off, damaged or no safetensors")
+        for kept in (0, 4, 100, -1)
+    ),
+    ("model.safetensors", flipped, CHANGED),
+    *(("config.json", lambda data, text=text: text, NO_CONFIG) for text in (b"", b"{", b"[]", b"null", b"[" * 100_000, b"\xff")),
+]
+
+
+@pytest.mark.parametrize("name, change, message", FILES)
+def test_a_missing_or_damaged_file_is_named(kind, folder, name, change, message):
+    content = change((folder / name).read_bytes())
+    (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
+    with pytest.raises(BadModel, match=message):
+        kind.load(folder)
+
+
+BOTH: list[tuple[dict[str, Any], str]] = [
+    ({"format": "another"}, f"{NO_CONFIG}: its 'format' must be 'phased "),
+    ({"version": 2}, f"{NO_CONFIG}: .*'version' must be 1, got 2. Upgrade phased"),
+    ({"version": "1"}, f"{NO_CONFIG}: .*'version' must be of type int, got str"),
+]
+CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "classifier": [
+        ({"gate": "square"}, CHANGED),
+        ({"sensor": [17, 68]}, CHANGED),
+        ({"classes": list("9876543210")}, CHANGED),
+        ({"scores": []}, CHANGED),
+        ({"time_unit": "s"}, f"{NO_CONFIG}: .*'time_unit' must be 'ms', got 's'"),
+        ({"units": 10**9}, f"{NO_CONFIG}: .*'units' must be from 1 to 65536, got 1000000000"),
+        ({"units": True}, f"{NO_CONFIG}: .*'units' must be of type int, got bool"),
+        ({"units": 13}, r"'rnn.weight_ih_l0' must be torch.float32 of shape \(52, 7\), got .* \(48, 7\)"),
+        ({"hidden": -1}, f"{NO_CONFIG}: .*'hidden' must be from 1 to 65536, got -1"),
+        ({"hidden": 1.5}, f"{NO_CONFIG}: .*'hidden' must be of type int, got float"),
+        ({"sensor": [34]}, f"{NO_CONFIG}: .*'sensor' must be width and height"),
+        ({"cell": "rnn"}, f"{NO_CONFIG}: .*'cell' must be one of"),
+        ({"gate": "round"}, f"{NO_CONFIG}: .*'gate' must be one of"),
+        ({"classes": ["0"] * 10}, f"{NO_CONFIG}: .*'classes' must be at least two different names"),
+        ({"classes": [0, 1]}, f"{NO_CONFIG}: .*'classes' must be of type str"),
+        ({"scores": [{"accuracy": 2}]}, f"{NO_CONFIG}: .*it must have a 'recordings'"),
+        ({"longest": -1}, f"{NO_CONFIG}: .*'longest' must be a number from 0"),
+    ],
+    "lip reader": [
+        ({"units": [6, 7, 9]}, r"of shape \(36, 13\), got .* \(32, 13\)"),
+        ({"units": [6, 7, 65_536]}, "of shape"),  # 70 GB
+        ({"units": [6, 7, 10**9]}, f"{NO_CONFIG}: .*from 1 to 65536"),
+        ({"rate": 50}, f"{NO_CONFIG}: .*'rate' must be 100 or 25, got 50"),
+        ({"silence": -9.0}, CHANGED),
+        ({"scores": []}, f"{NO_CONFIG}: a field is missing or wrong"),
+        ({"begin": [300.0, 0.0]}, f"{NO_CONFIG}: .*standard deviation must be positive"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name, changes, message", [(name, *row) for name, rows in CONFIGURATIONS.items() for row in BOTH + rows])
+def test_a_changed_configuration_is_refused(name, changes, message, tmp_path):
+    KINDS[name].make().save(tmp_path)
+    reconfigure(tmp_path, **changes)
+    with pytest.raises(BadModel, match=message):
+        KINDS[name].load(tmp_path)
+
+
+def replaced(
+    name: str, make: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]:
+    return lambda state: state | {name: make(state[name])}
+
+
+def poked(value):
+    return lambda tensor: tensor.flatten().index_fill(0, torch.tensor([3]), value).view(tensor.shape)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda state: {key: value for key, value in state.items() if key != "linear.bias"}, "'linear.bias' is missing"),
+        (lambda state: state | {"extra": torch.zeros(1)}, "'extra' is not one of them"),
+        (
+            replaced("rnn.weight_hh_l0", lambda w: w[:, 1:].contiguous()),
+            r"'rnn.weight_hh_l0' must be .* \(48, 12\), got .*\(48, 11\)",
+        ),
+        (replaced("linear.weight", torch.Tensor.double), "'linear.weight' must be torch.float32.*got torch.float64"),
+        (replaced("encoder.pixel.weight", poked(math.nan)), "'encoder.pixel.weight' must be finite"),
+        (replaced("rnn.period_l0", poked(-1.0)), "'rnn.period_l0' is out of range: period must be positive"),
+        (replaced("rnn.ratio_on_l0", poked(1.5)), r"'rnn.ratio_on_l0' is out of range: ratio_on must be in \(0, 1\]"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_named_even_if_the_digest_fits(change, message, tmp_path):
+    KINDS["classifier"].make().save(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(safetensors.torch.save(change(safetensors.torch.load_file(path))))
+    reconfigure(tmp_path, sha256=digest(json.loads((tmp_path / "config.json").read_text()), path.read_bytes()))
+    with pytest.raises(BadModel, match=f"does not have the parameters of this model: {message}"):
+        Classifier.load(tmp_path)
+
+
+def test_the_model_that_comes_with_the_package_is_small_and_has_its_card(kind):
+    shipped = kind.load()
+    assert (kind.shipped / "model.safetensors").stat().st_size < 3e6
+    assert (kind.shipped / "README.md").read_text() == kind.card(shipped.config)
+    assert np.isfinite(kind.answer(shipped)).all()
+
+
+def test_the_scores_of_the_models_that_come_with_the_package():
+    assert Classifier.load().classes == tuple("0123456789")
+    assert any(not score.simulated for score in Classifier.load().config.about.scores)
+    assert LipReader.load().config.about.scores["words, video alone, times of words known"] > 0.85
