@@ -214,6 +214,11 @@ def test_further_tests_are_made_once_with_the_trained_network(train):
 # Averages, smoothing, and interruptions
 
 
+def interrupt(epoch, stop):
+    if epoch.epoch == stop:
+        raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     "task, network, options",
     [
@@ -225,17 +230,12 @@ def test_further_tests_are_made_once_with_the_trained_network(train):
 )
 def test_a_training_that_was_interrupted_ends_with_the_unbroken_trainings_bits(train, task, network, options):
     def trained(folder, *stops):
-        for stop in (*stops, 0):
-
-            def progress(epoch, stop=stop):
-                if epoch.epoch == stop:
-                    raise KeyboardInterrupt
-
+        for stop in stops:
             torch.manual_seed(0)
-            try:
-                return train(folder, task, network(), progress=progress, **options())
-            except KeyboardInterrupt:
-                assert stop
+            with pytest.raises(KeyboardInterrupt):
+                train(folder, task, network(), progress=lambda epoch, stop=stop: interrupt(epoch, stop), **options())
+        torch.manual_seed(0)
+        return train(folder, task, network(), **options())
 
     (whole, one), (resumed, other) = trained("whole"), trained("broken", 1, 3)
     assert (whole.resumed, resumed.resumed) == (0, 3)

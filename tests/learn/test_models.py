@@ -17,6 +17,7 @@ from training import SMALL, STEPS, EveryStep, Signs, TwoClocks, TwoSensors, asse
 
 SIGNS = Signs()
 WAVES = Sines(periods="authors", points=(20, 30), duration=(20.0, 30.0))
+WAKEFUL = NetworkConfig(units=32, leak=0.0, ratio_on=0.3, period=(1.0, 2.0))
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,13 @@ def embedded() -> Readout:
 @pytest.mark.parametrize(
     "task, network, options, falls_to, test",
     [
-        (WAVES, lambda: NetworkConfig(units=32, leak=0.0, ratio_on=0.3, period=(1.0, 2.0)), {"epochs": 12, "train": 640}, 0.85, 0.6),
+        (
+            WAVES,
+            lambda: NetworkConfig(units=32, leak=0.0, ratio_on=0.3, period=(1.0, 2.0)),
+            {"epochs": 12, "train": 640},
+            0.85,
+            0.6,
+        ),
         (SIGNS, lambda: EveryStep(units=12), {"epochs": 6}, 0.7, 0.85),
         (TwoSensors(), TwoClocks, {"epochs": 8, "openness_cost": 0.01}, 0.7, 0.85),
         (Words(), embedded, {"epochs": 4}, 0.8, 0.0),
