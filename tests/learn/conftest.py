@@ -7,7 +7,6 @@ from phased.learn.loop import Training, fit
 from phased_lab.runs.network import NetworkConfig
 from training import SHORT, SMALL
 
-
 NETWORK = NetworkConfig(units=5)
 
 
