@@ -7,6 +7,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from layers import states
 from phased import PhasedGRU, PhasedLSTM, Stream
 from phased.init import LogUniform
 from strategies import clocks
@@ -39,10 +40,6 @@ def push_all(stream: Stream, x: Tensor, times: Any) -> Tensor:
 
 def events(count: int = 40, dtype: torch.dtype = torch.float64, start: float = 0.0) -> tuple[Tensor, Tensor]:
     return torch.randn(count, 3, dtype=dtype), clocks(count, 1, start=start).squeeze(1)
-
-
-def states(value: Any) -> tuple[Tensor, ...]:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
 
 
 def snapshot(stream: Stream) -> tuple[Any, ...]:

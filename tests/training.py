@@ -152,15 +152,6 @@ def train_as_machine(number: int, port: int, device: str, runs: list[Run], out: 
 
 
 @dataclass(frozen=True)
-class Slow(Sines):
-    """Its batches take time: an epoch of a tiny run a tenth of a second."""
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        time.sleep(0.014)
-        return super().batch(seed, split, epoch, index, size)
-
-
-@dataclass(frozen=True)
 class Signs:
     """Is each sample positive? Some steps have a label; the others have `poison` as their label."""
 
