@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from phased.data import Recording, Recordings, encode
+from phased.data import Recordings, encode
 from phased.data.camera import Camera
 from phased.learn.batch import Samples
+from recordings import recording
 
 IMAGES = {"train": 24, "t10k": 12}
 REAL = {"Train": 10, "Test": 6}
@@ -30,20 +31,13 @@ def write_data(folder: Path) -> Path:
         for number in range(count):
             place = folder / "nmnist" / split / str(number % 10)
             place.mkdir(parents=True, exist_ok=True)
-            (place / f"{number + 1:05d}.bin").write_bytes(encode(some_events(random, 20 + number)))
+            (place / f"{number + 1:05d}.bin").write_bytes(encode(recording(20 + number, number)))
     return folder
-
-
-def some_events(random: np.random.Generator, count: int) -> Recording:
-    """A recording of random events over 300 ms."""
-    x, y = random.integers(0, 34, (2, count))
-    return Recording(x, y, random.random(count) < 0.5, np.sort(random.integers(0, 300_000, count)))
 
 
 def few_recordings(lengths: tuple[int, ...] = (30, 1, 50, 42, 17)) -> Recordings:
     """Recordings of random events with these numbers of events."""
-    random = np.random.default_rng(1)
-    return Recordings.of([some_events(random, length) for length in lengths], range(len(lengths)))
+    return Recordings.of([recording(length, seed) for seed, length in enumerate(lengths)], range(len(lengths)))
 
 
 def stand_in(
@@ -56,7 +50,7 @@ def stand_in(
     """In place of the camera: about 30 events for each image."""
     random = np.random.default_rng(seed)
     lengths = random.integers(20, 40, len(images))
-    return Recordings.of([some_events(random, int(length)) for length in lengths], label.tolist()).to(images.device)
+    return Recordings.of([recording(int(length), seed + n) for n, length in enumerate(lengths)], label.tolist()).to(images.device)
 
 
 def column(samples: Samples, b: int) -> list[tuple[int, float]]:

@@ -218,10 +218,11 @@ def test_the_message_of_the_design_is_the_message_given():
 
 
 @pytest.mark.parametrize(
-    "cured", [T[:, 0].unsqueeze(-1).expand(6, 4), T[..., None].squeeze(-1), T.T.T, T.float(), T.long(), T.int()]
+    "time",
+    [T[:, 0].unsqueeze(-1).expand(6, 4), T[..., None].squeeze(-1), T.T.T, T.float(), T.int(), 0 * T, 0 * T.long()],
 )
-def test_the_cures_cure(cured):
-    lstm(X, cured)
+def test_the_cures_cure_and_times_may_stand_still(time):
+    lstm(X, time)
 
 
 def test_under_autocast_whole_numbers_are_still_no_input():
@@ -244,11 +245,6 @@ def test_times_may_go_backwards_when_checking_is_switched_off(make):
     output, _ = rnn(X, T.flip(0))
     assert output.isfinite().all()
     assert make(3, 5).check_time is True  # the switch is the layer's own
-
-
-def test_times_may_stand_still():
-    lstm(X, torch.zeros(6, 4))
-    lstm(X, torch.zeros(6, 4, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("filler", [NAN, INF, -INF, -1e9])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from layers import each_direction, each_layer
+from layers import Doubled, each_direction, each_layer
 from phased import LogUniform, PhasedLSTM, never_open, updates, wake
 from strategies import clocks, f64, ragged, seeds
 
@@ -77,13 +77,6 @@ def test_microseconds_since_1970_wake_units_too():
 
 
 def test_parametrised_shifts_are_set_through_their_parametrisation():
-    class Doubled(nn.Module):
-        def forward(self, value):
-            return 2 * value
-
-        def right_inverse(self, value):
-            return value / 2
-
     rnn = PhasedLSTM(1, 3, period=1000.0, shift=500.0)
     nn.utils.parametrize.register_parametrization(rnn, "shift_l0", Doubled())
     assert wake(rnn, torch.arange(10)) == 3

@@ -244,7 +244,7 @@ def test_a_gates_hand_made_gradients_are_what_autograd_finds(seed, alpha, shape)
 def test_gradcheck_away_from_the_corners(shape, alpha, start):
     period, ratio = f64([3.0, 7.3, 11.9, 23.1]), f64([0.3, 0.6, 0.9, 1.0])
     shift = f64([0.5, -2.0, 30.0, 100.0])
-    t = start + 40 * torch.rand(200, dtype=torch.float64)
+    t = start + 40 * torch.rand(60, dtype=torch.float64)
     here = TimeGate(period, shift, ratio).phase(t.unsqueeze(-1))
     corners = torch.stack([torch.zeros(4), ratio / 2, ratio])
     far = (apart(here.unsqueeze(0), corners.unsqueeze(1)) > 0.01).all(0).all(-1)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from layers import each_direction, each_layer
+from layers import Doubled, each_direction, each_layer
 from phased import PhasedGRU, PhasedLSTM, parameter_groups
 
 
@@ -40,15 +40,8 @@ def test_every_parameter_is_in_one_group_once():
 
 
 def test_gates_computed_by_a_parametrisation_are_gates():
-    class Exponential(nn.Module):
-        def forward(self, value):
-            return value.exp()
-
-        def right_inverse(self, value):
-            return value.log()
-
     rnn = weight_norm(PhasedLSTM(3, 5), "weight_hh_l0")
-    nn.utils.parametrize.register_parametrization(rnn, "period_l0", Exponential())
+    nn.utils.parametrize.register_parametrization(rnn, "period_l0", Doubled())
     groups = parameter_groups(rnn, gate_lr=0.5)
     assert {tuple(value.shape) for value in groups[-1]["params"]} == {(5,)}
     assert len(groups[-1]["params"]) == 3

@@ -32,7 +32,7 @@ def test_what_is_saved_comes_back_and_torch_reads_it_too(path):
 def test_a_flipped_bit_anywhere_is_found(path):
     whole = path.read_bytes()
     draw = random.Random(0)
-    flips = [8 * byte + draw.randrange(8) for byte in range(len(whole))]
+    flips = [8 * byte + draw.randrange(8) for byte in range(0, len(whole), 8)]
     flips += range(8 * (len(whole) - 100), 8 * len(whole))  # all bits of the digest
     for flip in flips:
         damaged = bytearray(whole)

@@ -63,18 +63,18 @@ def graphs(monkeypatch):
     return made
 
 
-def steps(kind, device="cpu", dropout=0.0, units=8, **settings):
+def steps(kind, device="cpu", dropout=0.0, units=8, network=Readout, **settings):
     """A small network on waves, and its training step."""
     fabric, training = make_fabric(device), Training(batch=4, rate=1e-2, **settings)
     torch.manual_seed(0)
-    model = Readout(PhasedLSTM(1, units, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
+    model = network(PhasedLSTM(1, units, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
     optimizer = adam(list(model.parameters()), training.rate, fabric.device)
     return kind.of(model, optimizer, training, fabric), model
 
 
-def batches(fabric, count=12, task=None, sizes=(4,)):
+def batches(fabric, count=12, sizes=(4,)):
     """Batches on the device."""
-    task = task or Sines(condition="asynchronous", points=(10, 60))
+    task = Sines(condition="asynchronous", points=(10, 60))
     return [shared(task.batch(0, "train", 1, i, sizes[i % len(sizes)]), fabric) for i in range(count)]
 
 
@@ -153,25 +153,19 @@ def test_only_the_graphs_of_the_last_sizes_are_kept(graphs, monkeypatch):
 
 def test_a_parameter_without_a_gradient_keeps_none_of_an_earlier_step(graphs):
     class Sometimes(Readout):
-        """Multiplies by a factor in batches of four sequences alone."""
-
-        def __init__(self):
-            super().__init__(PhasedLSTM(1, 4), classes=2)
-            self.factor = torch.nn.Parameter(torch.ones(()))
+        """Has a bias that acts in batches of four sequences alone."""
 
         def forward(self, batch):
-            answer = super().forward(batch)
-            return answer * self.factor if batch.size == 4 else answer
+            self.linear.bias.requires_grad_(batch.size == 4)
+            return super().forward(batch)
 
-    fabric, training = make_fabric("cpu"), Training(batch=4)
-    model = Sometimes()
-    step = RecordedStep.of(model, adam(list(model.parameters()), 1e-3, fabric.device), training, fabric)
-    four, three = batches(fabric, 2, sizes=(4, 3))
+    step, model = steps(RecordedStep, network=Sometimes)
+    four, three = batches(step.fabric, 2, sizes=(4, 3))
     for _ in range(4):
         step(four)
-        assert model.factor.grad is not None
+        assert model.linear.bias.grad is not None
         step(three)
-        assert model.factor.grad is None
+        assert model.linear.bias.grad is None
     assert len(graphs) == 2
 
 
@@ -325,10 +319,8 @@ def test_a_step_that_reads_values_cannot_be_recorded_and_says_so(monkeypatch):
             answer = super().forward(batch)
             return answer * float(answer.sum() != 0)
 
-    fabric, training = make_fabric("cuda"), Training(batch=4)
-    model = Reader(PhasedLSTM(1, 8), classes=2)
-    step = RecordedStep.of(model, adam(list(model.parameters()), 1e-3, fabric.device), training, fabric)
-    (share,) = batches(fabric, 1)
+    step, _ = steps(RecordedStep, "cuda", network=Reader)
+    (share,) = batches(step.fabric, 1)
     train_once(step, iter([share]))
     with pytest.raises(RuntimeError, match=r"cannot be recorded as a CUDA graph.*Use recorded=False"):
         train_once(step, iter([share]))
