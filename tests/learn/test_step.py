@@ -45,10 +45,12 @@ def graphs(monkeypatch):
         recorded = run(self, share)
 
         def again():
+            before = [parameter.grad for parameter, _ in recorded.gradients]
             recorded.losses.copy_(Step.__call__(self, share))
-            for parameter, gradient in recorded.gradients:
+            for (parameter, gradient), kept in zip(recorded.gradients, before, strict=True):
                 if gradient is not None:
                     gradient.copy_(parameter.grad)
+                parameter.grad = kept  # a replay does not touch what Python refers to
 
         recorded.graph.again = again
         made.append(recorded.graph)
