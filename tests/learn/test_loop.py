@@ -243,12 +243,14 @@ def test_a_training_that_was_interrupted_ends_with_the_unbroken_trainings_bits(t
     assert_same_weights(one, other)
 
 
-def test_the_averaged_network_is_kept_and_returned(tmp_path, train):
-    _, model = train(**RICH)
-    state = load_checkpoint(tmp_path / CHECKPOINT)
+def test_the_averaged_network_is_kept_and_returned_beside_the_one_that_is_trained(tmp_path, train):
+    model, without = train("average", **RICH)[1], train("plain", **RICH | {"average": 0.0})[1]
+    state = load_checkpoint(tmp_path / "average" / CHECKPOINT)
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in state["model"].items())
-    learned = [p for p in model.parameters() if p.requires_grad]
-    assert not any(torch.equal(p, value) for p, value in zip(learned, state["average"]["values"], strict=True))
+    learned = ([p for p in network.parameters() if p.requires_grad] for network in (model, without))
+    for averaged, trained, value in zip(*learned, state["average"]["values"], strict=True):
+        assert torch.equal(value, trained)
+        assert not torch.equal(value, averaged)
 
 
 def test_smoothing_raises_the_loss_of_a_certain_network():
