@@ -49,3 +49,9 @@ def snapshot(stream: Stream) -> tuple[Any, ...]:
 def assert_unchanged(stream: Stream, before: tuple[Any, ...]) -> None:
     assert stream.time == before[0]
     assert all(torch.equal(a, b) for a, b in zip(states(stream.state), before[1:], strict=True))
+
+
+def assert_runs(sent: list[tuple[Stream, Tensor]]) -> None:
+    """Each stream gives the outputs that came with it, for three events of ones."""
+    for stream, want in sent:
+        torch.testing.assert_close(stream.run(torch.ones(3, 2), [1, 2, 3]), want)
