@@ -39,21 +39,6 @@ def test_two_swaps_restore_every_bit():
         assert_same_weights(model, wanted)
 
 
-def test_what_is_loaded_goes_on_as_if_never_saved():
-    model = torch.nn.Linear(3, 2)
-    one = Average(model, 0.99)
-    for _ in range(3):
-        one.update()
-    other = Average(torch.nn.Linear(3, 2), 0.99)
-    other.load(one.state())
-    other.learned = one.learned
-    with torch.no_grad():
-        model.weight.add_(1.0)
-    for average in (one, other):
-        average.update()
-    assert all(torch.equal(a, b) for a, b in zip(one.values, other.values, strict=True))
-
-
 def test_statistics_of_a_batch_normalisation_are_averaged_with_the_parameters():
     model = BatchNorm(2)
     average = Average(model, 0.5)

@@ -9,7 +9,7 @@ from phased import PhasedLSTM
 from phased.learn.batch import Batch
 from phased.learn.readout import Readout
 from phased_lab.paper.frequency.task import Sines
-from phased_lab.runs.baselines import Baseline, BatchNorm, moments
+from phased_lab.runs.baselines import Baseline, BatchNorm
 
 NORMALISE = [None, "input", "term"]
 BATCH = Sines().batch(0, "train", 1, 0, 8)
@@ -71,14 +71,6 @@ def test_the_time_feature_can_be_in_another_unit():
     other.load_state_dict(model.state_dict())
     x, time, lengths = BATCH.samples
     torch.testing.assert_close(model(x, time, lengths), other(x, time / 100, lengths), rtol=0, atol=0)
-
-
-def test_moments_are_those_of_the_real_steps():
-    count, mean, covariance = moments(with_time(BATCH), BATCH.samples.lengths)
-    real = real_steps(BATCH).double()
-    assert count == len(real)
-    torch.testing.assert_close(mean, real.mean(0))
-    torch.testing.assert_close(covariance, torch.cov(real.T, correction=0))
 
 
 def test_normalising_the_input_is_torchs_batch_norm_over_the_real_steps():

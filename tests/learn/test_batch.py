@@ -16,9 +16,9 @@ def stream(steps: int, size: int = 7, *features: int) -> Samples:
 
 
 def two_streams(size: int = 7) -> Batch:
-    """Two sensors, each with its own times, and a label per step of one of them."""
-    y = torch.randint(5, (9, size))
-    return Batch({"ears": stream(9, size, 3), "eyes": stream(4, size, 1, 2, 2)}, y, torch.rand(9, size) < 0.5)
+    """Two sensors, each with its own times, and a label and a segment per step of one of them."""
+    y, segment = torch.randint(5, (2, 9, size))
+    return Batch({"ears": stream(9, size, 3), "eyes": stream(4, size, 1, 2, 2)}, y, torch.rand(9, size) < 0.5, segment)
 
 
 each_batch = pytest.mark.parametrize(
@@ -39,16 +39,16 @@ def test_shares_together_have_every_sequence_once(batch, world):
             x, time, lengths = batch.streams[name]
             torch.testing.assert_close(tuple(samples), (x[:, mine], time[:, mine], lengths[mine]), rtol=0, atol=0)
         assert torch.equal(share.y, batch.y[..., mine])
-        assert (share.mask is None) == (batch.mask is None)
-        assert batch.mask is None or torch.equal(share.mask, batch.mask[:, mine])
+        for part, whole in ((share.mask, batch.mask), (share.segment, batch.segment)):
+            assert part is whole is None or torch.equal(part, whole[:, mine])
 
 
 @each_batch
 def test_to_moves_everything(batch):
     there = batch.to("meta")
-    tensors = [tensor for samples in there.streams.values() for tensor in samples] + [there.y]
+    tensors = [tensor for samples in there.streams.values() for tensor in samples]
+    tensors += [there.y] if batch.mask is None else [there.y, there.mask, there.segment]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
-    assert there.mask is batch.mask is None or there.mask.device.type == "meta"
     for name, samples in batch.streams.items():
         assert [tensor.shape for tensor in there.streams[name]] == [tensor.shape for tensor in samples]
     assert batch.y.device.type == "cpu"
@@ -115,6 +115,11 @@ WRONG = {
     "a mask of numbers": (
         lambda: Batch.of(X, T, L, T, torch.ones(3, 7)),
         "mask must be bool, True where a label counts, got torch.float32.",
+    ),
+    "segments of sequences": (lambda: Batch.of(X, T, L, L, segment=L), "segment is for classes per step"),
+    "other segments": (
+        lambda: Batch.of(X, T, L, T.long(), T.bool(), T[1:].long()),
+        "segment must be int64 with the shape of y, (3, 7), got torch.int64, (2, 7).",
     ),
     "labels of padding": (
         lambda: Batch.of(X, T, torch.tensor([3, 3, 3, 2, 3, 3, 3]), T, torch.ones(3, 7, dtype=torch.bool)),
