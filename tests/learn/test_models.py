@@ -41,7 +41,7 @@ def embedded() -> Readout:
         (
             WAVES,
             lambda: NetworkConfig(units=32, leak=0.0, ratio_on=0.3, period=(1.0, 2.0)),
-            {"epochs": 12, "train": 640},
+            {"epochs": 12, "train": 640, "batch": 32},
             0.85,
             0.6,
         ),
