@@ -112,22 +112,18 @@ VALUES = [
             ("a law without tensors", lambda n: [0.5] * n, TypeError, "be a number, a law or a tensor", "list"),
         ]
     ),
-    *(
-        Wrong(
-            f"{name}={value}",
-            lstm_with(num_layers=layers, **{name: value}),
-            ValueError,
-            f"{name} as a list must {each}",
-            got,
-            cure,
-        )
-        for each, layers, got, cure, values in [
-            ("have one entry for each of the 1 layers", 1, "got 4", "Pass a tensor", dict.fromkeys(GATES, [0.5] * 4)),
-            ("have one entry for each of the 3 layers", 3, "got 2", r"\. [A-Z]", dict.fromkeys(GATES, (0.5, 0.5))),
-            ("have one entry for each of the 3 layers", 3, "got 2", r"\. [A-Z]", {"learn_period": [True, False]}),
-        ]
-        for name, value in values.items()
-    ),
+]
+LISTS = [
+    Wrong(
+        f"{name}={value}", lstm_with(num_layers=layers, **{name: value}), ValueError, f"{name} as a list must have {entries}", got
+    )
+    for layers, value, got, names in [
+        (1, [0.5] * 4, "got 4.*Pass a tensor", GATES),
+        (3, (0.5, 0.5), "got 2", GATES),
+        (3, [True, False], "got 2", ["learn_period"]),
+    ]
+    for entries in [f"one entry for each of the {layers} layers"]
+    for name in names
 ]
 LAWS = [
     Wrong("Uniform(2, 1)", lambda: Uniform(2, 1), ValueError, "Uniform needs low <= high", "got low=2 and high=1", "Swap"),
@@ -144,7 +140,7 @@ LAWS = [
 ]
 
 
-@table(SIZES + FLAGS + SHARES + WORDS + RANGES + VALUES)
+@table(SIZES + FLAGS + SHARES + WORDS + RANGES + VALUES + LISTS)
 def test_a_layer_with_a_wrong_option_is_not_made(wrong):
     wrong.assert_says_so()
 
