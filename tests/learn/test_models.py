@@ -36,29 +36,23 @@ def embedded() -> Readout:
 
 
 @pytest.mark.parametrize(
-    "task, network, options, falls_to, test",
+    "task, network, options, precision, falls_to, test",
     [
-        (
-            WAVES,
-            lambda: NetworkConfig(units=32, leak=0.0, ratio_on=0.3, period=(1.0, 2.0)),
-            {"epochs": 12, "train": 640, "batch": 32},
-            0.85,
-            0.6,
-        ),
-        (SIGNS, lambda: EveryStep(units=12), {"epochs": 6}, 0.7, 0.85),
-        (TwoSensors(), TwoClocks, {"epochs": 8, "openness_cost": 0.01}, 0.7, 0.85),
-        (Words(), embedded, {"epochs": 4}, 0.8, 0.0),
-        (Words(), embedded, {"epochs": 4, "fabric": "bf16-mixed"}, 0.8, 0.0),
+        (WAVES, lambda: WAKEFUL, {"epochs": 12, "train": 640, "batch": 32, "rate": 1e-2}, "32-true", 0.85, 0.6),
+        (SIGNS, lambda: EveryStep(units=12), {"epochs": 6}, "32-true", 0.7, 0.85),
+        (TwoSensors(), TwoClocks, {"epochs": 8, "openness_cost": 0.01}, "32-true", 0.7, 0.85),
+        (Words(), embedded, {"epochs": 4}, "32-true", 0.8, 0.0),
+        (Words(), embedded, {"epochs": 4}, "bf16-mixed", 0.8, 0.0),
     ],
     ids=["waves", "labels per step", "two streams with their own clocks", "encoder", "encoder in bfloat16"],
 )
-def test_it_learns(train, task, network, options, falls_to, test):
+def test_it_learns(train, task, network, options, precision, falls_to, test):
     torch.manual_seed(0)
-    options = options | ({"fabric": make_fabric("cpu", precision=options["fabric"])} if "fabric" in options else {})
-    trained, model = train(task=task, network=network(), settings=replace(STEPS, rate=1e-2 if task is WAVES else 2e-2), **options)
+    fabric = make_fabric("cpu", precision=precision)
+    trained, model = train(task=task, network=network(), settings=STEPS, fabric=fabric, **options)
     assert trained.curve[-1].loss < falls_to * trained.curve[0].loss
     assert trained.curve[-1].test > test
-    if task == Words():
+    if network is embedded:
         torch.manual_seed(0)
         assert not torch.equal(model.encoder.weight, embedded().encoder.weight)
 
