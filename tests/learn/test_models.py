@@ -1,6 +1,6 @@
 """Which models, streams and labels the training loop trains, and which it refuses."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
