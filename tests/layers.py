@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from phased import PhasedGRU, PhasedLSTM
 from phased.gate import TimeGate
@@ -19,6 +19,16 @@ EXACT: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-11}
 def states(value: Any) -> tuple[Tensor, ...]:
     """(h, c) or (h,), however the layer returns it."""
     return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+class Doubled(nn.Module):
+    """A parametrisation: the value is twice what is stored."""
+
+    def forward(self, stored: Tensor) -> Tensor:
+        return 2 * stored
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        return value / 2
 
 
 def as_hx(values: tuple[Tensor, ...]) -> Any:

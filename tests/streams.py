@@ -7,6 +7,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from layers import states
 from phased import PhasedGRU, PhasedLSTM, Stream
 from phased.init import LogUniform
 from strategies import clocks
@@ -41,10 +42,6 @@ def events(count: int = 40, dtype: torch.dtype = torch.float64, start: float = 0
     return torch.randn(count, 3, dtype=dtype), clocks(count, 1, start=start).squeeze(1)
 
 
-def states(value: Any) -> tuple[Tensor, ...]:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
-
-
 def snapshot(stream: Stream) -> tuple[Any, ...]:
     return stream.time, *(s.clone() for s in states(stream.state))
 
@@ -52,3 +49,9 @@ def snapshot(stream: Stream) -> tuple[Any, ...]:
 def assert_unchanged(stream: Stream, before: tuple[Any, ...]) -> None:
     assert stream.time == before[0]
     assert all(torch.equal(a, b) for a, b in zip(states(stream.state), before[1:], strict=True))
+
+
+def assert_runs(sent: list[tuple[Stream, Tensor]]) -> None:
+    """Each stream gives the outputs that came with it, for three events of ones."""
+    for stream, want in sent:
+        torch.testing.assert_close(stream.run(torch.ones(3, 2), [1, 2, 3]), want)

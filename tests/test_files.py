@@ -4,7 +4,6 @@ import os
 import re
 import stat
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,31 +14,14 @@ from phased import files
 from phased.files import Damaged, remove_parts, seal, unseal, writable, write_whole
 
 
-@contextmanager
-def umask(mask):
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
-def test_a_full_disk_leaves_the_old_file_and_no_other_and_names_it(tmp_path):
+@pytest.mark.parametrize("old, left", [(b"old", "the one before it is intact. Make room"), (None, "there was none before it")])
+def test_a_full_disk_leaves_the_old_file_and_no_other_and_names_it(tmp_path, old, left):
     path = tmp_path / "result"
-    write_whole(path, b"old")
-    with (
-        room_for(1000),
-        pytest.raises(OSError, match=rf"cannot write '{path}': File too large; the one before it is intact. Make room"),
-    ):
+    if old:
+        write_whole(path, old)
+    with room_for(1000), pytest.raises(OSError, match=rf"cannot write '{path}': File too large; {left}"):
         write_whole(path, bytes(100_000))
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_without_an_old_file_a_full_disk_leaves_nothing(tmp_path):
-    with room_for(1000), pytest.raises(OSError, match="File too large; there was none before it"):
-        write_whole(tmp_path / "result", bytes(100_000))
-    assert list(tmp_path.iterdir()) == []
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == ({path: old} if old else {})
 
 
 def test_an_interrupted_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
@@ -51,26 +33,22 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_other(tmp_path, monkeyp
     monkeypatch.setattr(files.os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_whole(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == {path: b"old"}
 
 
 @pytest.mark.parametrize("mask, expected", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_a_file_has_the_permissions_that_the_umask_leaves(tmp_path, mask, expected):
-    with umask(mask):
+    before = os.umask(mask)
+    try:
         write_whole(tmp_path / "result", b"new")
+    finally:
+        os.umask(before)
     assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == expected
 
 
 def test_every_write_has_a_name_aside_of_its_own(tmp_path, monkeypatch):
     names = []
-    replace = Path.replace
-
-    def spy(part, path):
-        names.append(part.name)
-        return replace(part, path)
-
-    monkeypatch.setattr(Path, "replace", spy)
+    monkeypatch.setattr(Path, "replace", lambda part, path, replace=Path.replace: names.append(part.name) or replace(part, path))
     for _ in range(20):
         write_whole(tmp_path / "result", b"new")
     assert len(set(names)) == 20

@@ -33,22 +33,14 @@ def test_periods_reach_from_two_median_gaps_to_the_median_span():
     assert fitted(HOURS)["period"] == LogUniform(1.0, 47.0)
 
 
-def test_lists_padded_batches_and_single_sequences_give_the_same_settings():
+def test_every_form_of_the_same_times_gives_the_same_settings():
     batch, lengths = padded(HOURS)
-    assert fitted(batch, lengths) == fitted(HOURS)
-    assert fitted(batch.T, lengths, batch_first=True) == fitted(HOURS)
+    assert fitted(batch, lengths) == fitted(batch.T, lengths, batch_first=True) == fitted(HOURS)
     assert fitted([entry.tolist() for entry in HOURS]) == fitted(tuple(entry.numpy() for entry in HOURS)) == fitted(HOURS)
-    assert fitted(HOURS[0]) == fitted(HOURS[0].tolist()) == fitted(HOURS[:1]) == fitted(HOURS[0].unsqueeze(1))
-
-
-def test_arrays_that_cannot_be_written_are_read():
-    fixed = HOURS[0].numpy().copy()
+    one, fixed = HOURS[0], HOURS[0].numpy().copy()
     fixed.flags.writeable = False
-    assert fitted([fixed]) == fitted(fixed) == fitted(HOURS[0])
-
-
-def test_a_list_of_numbers_in_tensors_is_one_sequence():
-    assert fitted(list(HOURS[0])) == fitted(HOURS[0])
+    for form in (one.tolist(), [one], one.unsqueeze(1), list(one), fixed, [fixed]):
+        assert fitted(form) == fitted(one)
 
 
 @given(st.floats(1e-6, 1e6), st.floats(0, 1e6))
@@ -112,48 +104,38 @@ def test_long_sequences_are_thinned_and_give_the_ratio_of_the_whole():
     assert fitted([torch.arange(1000)] * 300)["ratio_on"] == 0.05
 
 
-@pytest.mark.parametrize(
-    "time", [torch.zeros(5, 3), [torch.tensor([4.0])] * 7, [torch.tensor([])], torch.zeros(0, 4), torch.full((9,), 3)], ids=str
-)
-def test_times_without_a_gap_fit_no_period(time):
-    with pytest.raises(
-        ValueError, match=r"a sequence with two steps at different times, got .* and none\. .* set period= by hand"
-    ):
-        fitted(time)
+NO_GAP = r"a sequence with two steps at different times, got .* and none\. .* set period= by hand"
+DATES = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[s]")
 
 
 @pytest.mark.parametrize(
-    "time, message",
+    "call, error, message",
     [
-        ([[0.0, 1.0], [0.0, float("nan"), 2.0]], r"time must be finite, got nan at step 1 of sequence 1"),
-        ([[0.0, 1.0], [5.0], [3.0, 4.0, 1.0]], r"must not go backwards, got 1.0 after 4.0 at step 2 of sequence 2"),
-        ([[0.0, 1.0], [[1.0, 2.0]]], r"time of sequence 1 must have shape \(steps,\), got \(1, 2\)"),
-        (torch.zeros(2, 3, 4), r"time must be a list of arrays, or have shape \(steps, batch\)"),
-        (torch.tensor([1.7e9 + 10 * n for n in range(50)]), r"time must tell its steps apart"),
-        ([[-1.7e308, 0.0, 1.7e308]], r"time must span at most 1e\+300, got a median span of inf"),
+        *(
+            (lambda time=time: fitted(time), ValueError, NO_GAP)
+            for time in (torch.zeros(5, 3), [torch.tensor([4.0])] * 7, [torch.tensor([])], torch.zeros(0, 4), torch.full((9,), 3))
+        ),
+        (lambda: fitted([[0, 1], [0, float("nan"), 2]]), ValueError, r"time must be finite, got nan at step 1 of sequence 1"),
+        (
+            lambda: fitted([[0, 1], [5], [3.0, 4, 1]]),
+            ValueError,
+            "must not go backwards, got 1.0 after 4.0 at step 2 of sequence 2",
+        ),
+        (lambda: fitted([[0.0, 1.0], [[1.0, 2.0]]]), ValueError, r"time of sequence 1 must have shape \(steps,\), got \(1, 2\)"),
+        (lambda: fitted(torch.zeros(2, 3, 4)), ValueError, r"time must be a list of arrays, or have shape \(steps, batch\)"),
+        (lambda: fitted(torch.tensor([1.7e9 + 10 * n for n in range(50)])), ValueError, "time must tell its steps apart"),
+        (lambda: fitted([[-1.7e308, 0.0, 1.7e308]]), ValueError, r"time must span at most 1e\+300, got a median span of inf"),
+        (lambda: fitted(torch.arange(10).expand(3, 10) - torch.arange(3).unsqueeze(1)), ValueError, "batch_first=True"),
+        (lambda: fitted(HOURS, ratio_on=0.0), ValueError, r"ratio_on must be in \(0, 1\], got 0"),
+        (lambda: fitted(HOURS, [1, 2, 3]), ValueError, "lengths must be None for a list"),
+        (lambda: fitted(HOURS[0], [1]), ValueError, r"Pass time\[:length\]"),
+        (lambda: fitted(DATES), TypeError, "time must be real numbers"),
+        (lambda: fitted([[1.0, 2.0], ["a", "b"]]), TypeError, "time of sequence 1 must be real numbers"),
     ],
 )
-def test_times_that_are_no_clock_are_refused_with_their_place(time, message):
-    with pytest.raises(ValueError, match=message):
-        fitted(time)
-
-
-def test_a_batch_in_the_other_order_is_named():
-    with pytest.raises(ValueError, match="batch_first=True"):
-        fitted(torch.arange(10).expand(3, 10) - torch.arange(3).unsqueeze(1))
-
-
-def test_other_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match=r"ratio_on must be in \(0, 1\], got 0"):
-        fitted(HOURS, ratio_on=0.0)
-    with pytest.raises(ValueError, match="lengths must be None for a list"):
-        fitted(HOURS, [1, 2, 3])
-    with pytest.raises(ValueError, match=r"Pass time\[:length\]"):
-        fitted(HOURS[0], [1])
-    with pytest.raises(TypeError, match="time must be real numbers"):
-        fitted(np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[s]"))
-    with pytest.raises(TypeError, match="time of sequence 1 must be real numbers"):
-        fitted([[1.0, 2.0], ["a", "b"]])
+def test_times_that_fit_nothing_and_other_wrong_arguments_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_float32_times_on_the_grid_of_their_dtype_are_data_if_sequences_start_anew():

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from phased.gate import SHAPES, TimeGate, bounded, openness, phase, slopes
-from strategies import apart, f64, periods, phases, ratios, seeds, times
+from strategies import apart, f64, phases, ratios, seeds, times
 
 shapes = st.sampled_from(SHAPES)
 leaks = st.sampled_from([0.0, 0.001, 0.3])
@@ -49,26 +49,22 @@ def test_the_phase_is_always_in_zero_to_one_and_one_is_not_in_it(t, tau, s):
 
 
 @given(seeds)
-def test_the_phase_is_in_zero_to_one_for_whole_tensors_too(seed):
+def test_phases_of_a_whole_tensor_are_those_of_its_numbers(seed):
     """Vectorised code takes other paths than one number does."""
     draw = torch.Generator().manual_seed(seed)
     t = torch.randn(67, dtype=torch.float64, generator=draw) * 10 ** (20 * torch.rand(67, dtype=torch.float64, generator=draw))
     tau = 10 ** (12 * torch.rand(67, dtype=torch.float64, generator=draw) - 6)
     s = torch.randn(67, dtype=torch.float64, generator=draw) * tau
-    phi = phase(t, tau, s)
-    assert phi.dtype == torch.float64
-    assert ((phi >= 0) & (phi < 1)).all()
-    alone = torch.stack([phase(a, b, c) for a, b, c in zip(t, tau, s, strict=True)])
-    assert (apart(phi, alone) < 1e-12).all()
-
-
-@given(st.floats(UNIX - 1e6, UNIX + 1e6), st.floats(-10, 10))
-@example(UNIX + 0.1, 0.0)
-def test_unix_seconds_with_a_period_of_a_second_are_exact(t, s):
-    assert cycles_off(phase(f64(t), f64(1.0), f64(s)), exact_phase(t, 1.0, s)) < 1e-6
+    for now in (t, UNIX * 10**6 + (1e12 * (t.frac() - 0.5)).long()):
+        phi = phase(now, tau, s)
+        assert phi.dtype == torch.float64
+        assert ((phi >= 0) & (phi < 1)).all()
+        alone = torch.stack([phase(a, b, c) for a, b, c in zip(now, tau, s, strict=True)])
+        assert (apart(phi, alone) < 1e-12).all()
 
 
 @given(st.floats(UNIX - 1e6, UNIX + 1e6), st.floats(0.01, 1e7), phases)
+@example(UNIX + 0.1, 1.0, 0.0)
 def test_unix_seconds_are_exact_for_every_period(t, tau, at):
     assert cycles_off(phase(f64(t), f64(tau), f64(at * tau)), exact_phase(t, tau, at * tau)) < 1e-6
 
@@ -86,21 +82,9 @@ def test_whole_microseconds_and_whole_periods_make_no_error_at_all(t, tau):
     assert phase(torch.tensor(t), f64(tau), f64(0.0)).item() == (t % tau) / tau
 
 
-@given(st.lists(st.integers(UNIX * 10**6 - 10**12, UNIX * 10**6 + 10**12), min_size=1, max_size=40), periods)
-def test_a_whole_tensor_of_times_is_as_exact_as_one(many, tau):
-    phi = phase(torch.tensor(many), f64(tau), f64(0.25 * tau))
-    for got, t in zip(phi, many, strict=True):
-        assert cycles_off(got, exact_phase(t, tau, 0.25 * tau)) < 1e-6
-
-
-@given(st.floats(-1e7, 1e7, width=32), periods, phases)
-@example(16_777_216.0, 100.0, 0.0)
-def test_float32_times_are_taken_as_they_are_and_not_rounded_again(t, tau, at):
-    phi = phase(torch.tensor(t, dtype=torch.float32), f64(tau), f64(at * tau))
-    assert cycles_off(phi, exact_phase(t, tau, at * tau)) < 1e-9
-
-
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32]
+)
 def test_every_dtype_of_time_means_its_number(dtype):
     t = torch.tensor([0, 1, 2, 5, 100], dtype=dtype)
     assert torch.equal(phase(t, f64(7.0), f64(3.0)), phase(t.double(), f64(7.0), f64(3.0)))
@@ -111,25 +95,14 @@ def test_the_phase_is_periodic(t, tau, s, n):
     assert apart(phase(f64(t + n * tau), f64(tau), f64(s)), phase(f64(t), f64(tau), f64(s))) < 1e-8
 
 
-@given(times, st.floats(0.1, 1e4), st.floats(-1e4, 1e4), st.floats(-1e6, 1e6))
-def test_moving_time_and_shift_together_changes_nothing(t, tau, s, d):
-    assert apart(phase(f64(t + d), f64(tau), f64(s + d)), phase(f64(t), f64(tau), f64(s))) < 1e-8
-
-
-@given(st.integers(-(10**6), 10**6), st.integers(1, 10**6))
-@example(123_456, 40_000)
-def test_a_shift_as_far_from_zero_as_the_time_is_as_exact(since, tau):
-    """A sensor's first sample in UNIX microseconds as the shift, as `phased.init.aligned` makes it: no digit may be lost."""
-    start = UNIX * 10**6
-    phi = phase(torch.tensor(start + since), f64(tau), f64(start))
-    assert cycles_off(phi, exact_phase(start + since, tau, start)) < 1e-6
-
-
-@given(st.floats(0.0, 1e4), st.floats(0.01, 1.0))
+@given(st.one_of(st.integers(-(10**6), 10**6), st.floats(0.0, 1e4)), st.floats(0.01, 1e6))
+@example(123_456, 40_000.0)
 @example(0.02, 0.04)
-def test_a_shift_in_unix_seconds_is_as_exact(since, tau):
-    t = UNIX + since
-    assert cycles_off(phase(f64(t), f64(tau), f64(UNIX)), exact_phase(t, tau, UNIX)) < 1e-6
+def test_a_shift_as_far_from_zero_as_the_time_is_as_exact(since, tau):
+    """A sensor's first sample since 1970 as the shift, as `phased.init.aligned` makes it: no digit may be lost."""
+    start = UNIX * (10**6 if isinstance(since, int) else 1)
+    phi = phase(torch.tensor(start + since, dtype=torch.int64 if isinstance(since, int) else torch.float64), f64(tau), f64(start))
+    assert cycles_off(phi, exact_phase(start + since, tau, start)) < 1e-6
 
 
 @given(st.floats(0.1, 100.0), st.floats(0.0, 50.0), phases)
@@ -148,21 +121,13 @@ def test_openness_is_between_closed_and_open(phi, r_on, alpha, shape):
     assert 0 <= openness(f64(phi), f64(r_on), alpha, shape) <= 1
 
 
-@given(st.floats(-1e3, 1e3), st.floats(0.5, 1e2), st.integers(-50, 50), ratios, leaks, shapes)
-def test_the_gate_is_periodic(t, tau, n, r_on, alpha, shape):
-    """k(t + tau) = k(t)."""
-    gate = TimeGate(f64([tau]), f64([0.3 * tau]), f64([r_on]), alpha, shape)
-    assume(away_from_kinks(gate.phase(f64([t])), f64([r_on]), 1e-9))
-    torch.testing.assert_close(gate(f64([t + n * tau])), gate(f64([t])), rtol=0, atol=1e-8)
-
-
-@given(st.floats(-1e3, 1e3), st.floats(0.5, 1e2), st.floats(-1e3, 1e3), ratios, leaks, shapes)
-def test_the_gate_does_not_see_where_time_starts(t, tau, d, r_on, alpha, shape):
-    """Moving t and s together changes nothing."""
+@given(st.floats(-1e3, 1e3), st.floats(0.5, 1e2), st.integers(-50, 50), st.floats(-1e3, 1e3), ratios, leaks, shapes)
+def test_the_gate_is_periodic_and_does_not_see_where_time_starts(t, tau, n, d, r_on, alpha, shape):
+    """k(t + tau) = k(t), and moving t and s together changes nothing."""
     here = TimeGate(f64([tau]), f64([0.3 * tau]), f64([r_on]), alpha, shape)
     assume(away_from_kinks(here.phase(f64([t])), f64([r_on]), 1e-9))
     there = here._replace(shift=here.shift + d)
-    torch.testing.assert_close(there(f64([t + d])), here(f64([t])), rtol=0, atol=1e-8)
+    torch.testing.assert_close(there(f64([t + n * tau + d])), here(f64([t])), rtol=0, atol=1e-8)
 
 
 @given(seeds, st.floats(0.02, 1.0), shapes)
@@ -177,12 +142,6 @@ def test_over_long_random_times_a_gate_is_open_for_its_ratio(seed, r_on, shape):
     assert abs(k.mean() - mean) < 5 * k.std() / math.sqrt(len(t)) + 1e-4
 
 
-@given(times, times)
-def test_neither_negative_times_nor_times_before_the_shift_open_a_gate_below_zero_or_above_one(t, s):
-    k = TimeGate(f64([10.0, 0.37]), f64([s, s]), f64([0.05, 0.7]))(f64(t))
-    assert ((k >= 0) & (k <= 1)).all()
-
-
 def test_a_triangle_rises_to_one_in_the_middle_and_falls_to_zero():
     phi = f64([0.0, 0.025, 0.05, 0.075, 0.1, 0.5])
     torch.testing.assert_close(openness(phi, f64(0.1)), f64([0.0, 0.5, 1.0, 0.5, 0.0, 0.0]), rtol=0, atol=1e-12)
@@ -191,11 +150,6 @@ def test_a_triangle_rises_to_one_in_the_middle_and_falls_to_zero():
 def test_a_square_is_fully_open_or_closed():
     phi = f64([0.0, 0.025, 0.05, 0.0999, 0.1, 0.5])
     assert openness(phi, f64(0.1), shape="square").tolist() == [1, 1, 1, 1, 0, 0]
-
-
-@given(phases, shapes)
-def test_a_square_that_covers_the_cycle_is_always_open(phi, shape):
-    assert openness(f64(phi), f64(1.0), 0.3, "square") == 1
 
 
 @given(phases, ratios, st.floats(0.0, 1.0), shapes)
@@ -277,7 +231,7 @@ def test_a_gates_hand_made_gradients_are_what_autograd_finds(seed, alpha, shape)
 def test_gradcheck_away_from_the_corners(shape, alpha, start):
     period, ratio = f64([3.0, 7.3, 11.9, 23.1]), f64([0.3, 0.6, 0.9, 1.0])
     shift = f64([0.5, -2.0, 30.0, 100.0])
-    t = start + 40 * torch.rand(200, dtype=torch.float64)
+    t = start + 40 * torch.rand(60, dtype=torch.float64)
     here = TimeGate(period, shift, ratio).phase(t.unsqueeze(-1))
     corners = torch.stack([torch.zeros(4), ratio / 2, ratio])
     far = (apart(here.unsqueeze(0), corners.unsqueeze(1)) > 0.01).all(0).all(-1)
@@ -293,23 +247,18 @@ def test_gradcheck_away_from_the_corners(shape, alpha, start):
 # Whatever an optimiser does
 
 
-@given(anything, st.sampled_from([(1e-12, math.inf), (1e-6, 1.0)]))
+@given(st.one_of(anything, st.floats(1e-6, 1.0)), st.sampled_from([(1e-12, math.inf), (1e-6, 1.0)]))
 @example(0.0, (1e-12, math.inf))
 @example(-0.0, (1e-6, 1.0))
 @example(-1e308, (1e-12, math.inf))
 @example(1e308, (1e-12, math.inf))
 @example(5e-324, (1e-6, 1.0))
-def test_bounded_is_in_bounds_and_its_gradient_passes(value, bounds):
+def test_bounded_is_the_nearest_in_bounds_and_its_gradient_passes(value, bounds):
     x = f64([value]).requires_grad_()
     y = bounded(x, *bounds)
-    assert bounds[0] <= y.item() <= bounds[1]
+    assert y.item() == bounded(f64([value]), *bounds).item() == min(max(value, bounds[0]), bounds[1])
     y.backward()
     assert x.grad.item() == 1
-
-
-@given(st.floats(1e-6, 1.0))
-def test_bounded_changes_nothing_inside_its_bounds(value):
-    assert bounded(f64(value), 1e-6, 1.0).item() == value
 
 
 @given(anything, st.floats(-1e12, 1e12), anything, st.floats(-1e15, 1e15), leaks, shapes)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from layers import each_direction, each_layer
+from layers import Doubled, each_direction, each_layer
 from phased import PhasedGRU, PhasedLSTM, parameter_groups
 
 
@@ -40,15 +40,8 @@ def test_every_parameter_is_in_one_group_once():
 
 
 def test_gates_computed_by_a_parametrisation_are_gates():
-    class Exponential(nn.Module):
-        def forward(self, value):
-            return value.exp()
-
-        def right_inverse(self, value):
-            return value.log()
-
     rnn = weight_norm(PhasedLSTM(3, 5), "weight_hh_l0")
-    nn.utils.parametrize.register_parametrization(rnn, "period_l0", Exponential())
+    nn.utils.parametrize.register_parametrization(rnn, "period_l0", Doubled())
     groups = parameter_groups(rnn, gate_lr=0.5)
     assert {tuple(value.shape) for value in groups[-1]["params"]} == {(5,)}
     assert len(groups[-1]["params"]) == 3
@@ -60,26 +53,18 @@ def test_without_phased_layers_there_are_no_gates():
     assert [len(group["params"]) for group in parameter_groups(nn.Linear(3, 2, bias=False))] == [1]
 
 
-def test_decay_alone_leaves_gates_as_they_are_and_shrinks_weights():
+@pytest.mark.parametrize("gradient, gate_lr, weight_decay", [(0.0, None, 0.5), (1.0, 3.0, 0.0)])
+def test_a_step_shrinks_weights_alone_and_moves_gates_at_a_rate_of_their_own(gradient, gate_lr, weight_decay):
     rnn = PhasedLSTM(3, 5, learn_ratio_on=True)
     before = {name: value.detach().clone() for name, value in rnn.named_parameters()}
-    optimizer = torch.optim.AdamW(parameter_groups(rnn, weight_decay=0.5), lr=0.1)
+    optimizer = torch.optim.SGD(parameter_groups(rnn, weight_decay=weight_decay, gate_lr=gate_lr), lr=0.1)
     for value in rnn.parameters():
-        value.grad = torch.zeros_like(value)
+        value.grad = torch.full_like(value, gradient)
     optimizer.step()
     for name, value in rnn.named_parameters():
-        torch.testing.assert_close(value.detach(), before[name] * (0.95 if name.startswith("weight_") else 1.0))
-
-
-def test_gates_may_have_a_learning_rate_of_their_own():
-    rnn = PhasedLSTM(3, 5)
-    optimizer = torch.optim.SGD(parameter_groups(rnn, weight_decay=0.0, gate_lr=3.0), lr=1.0)
-    before = {name: value.detach().clone() for name, value in rnn.named_parameters()}
-    for value in rnn.parameters():
-        value.grad = torch.ones_like(value)
-    optimizer.step()
-    for name, step in {"period_l0": 3.0, "shift_l0": 3.0, "weight_hh_l0": 1.0, "bias_hh_l0": 1.0}.items():
-        torch.testing.assert_close(before[name] - rnn.get_parameter(name).detach(), torch.full_like(before[name], step))
+        rate = 0.1 if gate_lr is None or name.startswith(("weight", "bias")) else gate_lr
+        decay = weight_decay if name.startswith("weight_") else 0.0
+        torch.testing.assert_close(value.detach(), before[name] - rate * (gradient + decay * before[name]))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import phased.schedule
@@ -41,18 +41,16 @@ def assert_rows_are(events: Schedule, mask: torch.Tensor) -> None:
         assert events.unit[at].tolist() == units_open.nonzero().flatten().tolist()
 
 
-@given(seeds, ragged, st.sampled_from(SHAPES))
-def test_rows_are_the_dense_mask_in_a_ragged_batch(seed, lengths, shape):
+@given(seeds, st.integers(0, 6), ragged, st.booleans(), st.sampled_from(SHAPES), st.sampled_from([0.0, 0.001]))
+@example(3, 6, [], True, "triangle", 0.0)
+def test_rows_and_counts_are_those_of_the_dense_mask_and_padding_may_hold_any_time(seed, steps, ends, whole, shape, leak):
     torch.manual_seed(seed)
-    gate, time = some_gate(4, seed, shape=shape), clocks(9, len(lengths), start=-50.0)
-    assert_rows_are(schedule(gate, time, torch.tensor(lengths)), dense_mask(gate, time, torch.tensor(lengths)))
-
-
-@given(seeds, st.integers(0, 6), st.integers(0, 4))
-def test_rows_are_the_dense_mask_without_lengths_and_for_empty_batches(seed, steps, batch):
-    torch.manual_seed(seed)
-    gate, time = some_gate(3, seed), clocks(steps, batch)
-    assert_rows_are(schedule(gate, time), dense_mask(gate, time, None))
+    lengths = torch.tensor(ends, dtype=torch.int64).clamp(max=steps)
+    gate, time = some_gate(4, seed, leak, shape), clocks(steps, len(ends), start=-50.0)
+    dirty = time if whole else time.masked_fill(~valid_steps(steps, lengths), float("nan"))
+    mask = dense_mask(gate, time, None if whole else lengths)
+    assert_rows_are(schedule(gate, dirty, None if whole else lengths), mask)
+    assert torch.equal(count(gate, dirty, None if whole else lengths), mask.sum(0))
 
 
 @given(seeds, st.sampled_from(SHAPES), st.sampled_from([0.0, 0.01]))
@@ -64,15 +62,6 @@ def test_an_event_carries_its_openness(seed, shape, leak):
     assert torch.equal(dense[events.rows(), events.unit], events.openness)
 
 
-@given(seeds, ragged)
-def test_with_a_leak_every_valid_event_is_in_the_schedule(seed, lengths):
-    torch.manual_seed(seed)
-    gate, time, length = some_gate(4, seed, leak=0.001), clocks(9, len(lengths)), torch.tensor(lengths)
-    events = schedule(gate, time, length)
-    assert events.unit.numel() == 4 * sum(lengths)
-    assert_rows_are(events, valid_steps(9, length).unsqueeze(-1).expand(-1, -1, 4))
-
-
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 @pytest.mark.parametrize("chunk", [1, 7, 40, 41, 1000])
 def test_the_size_of_a_chunk_changes_nothing(monkeypatch, chunk, leak):
@@ -82,22 +71,6 @@ def test_the_size_of_a_chunk_changes_nothing(monkeypatch, chunk, leak):
     in_parts = schedule(gate, time, lengths)
     assert all(torch.equal(a, b) for a, b in zip(whole, in_parts, strict=True))
     assert torch.equal(count(gate, time, lengths), counts)
-
-
-@given(seeds, ragged)
-def test_counting_is_adding_up_the_rows(seed, lengths):
-    torch.manual_seed(seed)
-    gate, time, length = some_gate(4, seed), clocks(9, len(lengths)), torch.tensor(lengths)
-    assert torch.equal(count(gate, time, length), dense_mask(gate, time, length).sum(0))
-
-
-@given(seeds)
-def test_padding_may_hold_any_time(seed):
-    torch.manual_seed(seed)
-    gate, time, lengths = some_gate(4, seed), clocks(9, 3), torch.tensor([0, 4, 9])
-    poisoned = time.masked_fill(~valid_steps(9, lengths), float("nan"))
-    for clean, dirty in zip(schedule(gate, time, lengths), schedule(gate, poisoned, lengths), strict=True):
-        assert torch.equal(clean, dirty)
 
 
 def test_times_may_be_integers():

@@ -17,9 +17,10 @@ from phased.cost import openness_cost
 from phased.learn.batch import Batch, Samples, Split, generator, padded
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training
+from phased.learn.metric import sum_of_losses, sum_of_scores
 from phased.learn.model import Model, Updates
 from phased.learn.readout import Readout
-from phased.learn.store import load_checkpoint
+from phased.learn.store import Epoch, load_checkpoint
 from phased_lab.paper.waves import Sines
 from phased_lab.runs import run as run_module
 from phased_lab.runs.network import NetworkConfig
@@ -73,6 +74,16 @@ def same_numbers(line: dict[str, Any]) -> dict[str, Any]:
     """The parts of a result that do not depend on the time of the run or on interruptions."""
     curve = [{key: value for key, value in epoch.items() if key != "seconds"} for epoch in line["curve"]]
     return {**{key: line[key] for key in ("name", "settings", "updates")}, "gates": line.get("gates"), "curve": curve}
+
+
+def numbers(curve: list[Epoch]) -> list[Any]:
+    """The parts of a curve that do not depend on the time it took."""
+    return [(point.epoch, point.loss, point.test, point.updates) for point in curve]
+
+
+def assert_same_weights(one: nn.Module, other: nn.Module) -> None:
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name]), name
 
 
 def weights(run: Run, out: Path) -> dict[str, Any]:
@@ -141,15 +152,6 @@ def train_as_machine(number: int, port: int, device: str, runs: list[Run], out: 
 
 
 @dataclass(frozen=True)
-class Slow(Sines):
-    """Its batches take time: an epoch of a tiny run a tenth of a second."""
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        time.sleep(0.014)
-        return super().batch(seed, split, epoch, index, size)
-
-
-@dataclass(frozen=True)
 class Signs:
     """Is each sample positive? Some steps have a label; the others have `poison` as their label."""
 
@@ -166,6 +168,29 @@ class Signs:
         counts = (np.arange(len(x))[:, None] < lengths) & (random.random(x.shape[:2]) < self.share)
         y = np.where(counts, x[..., 0] > 0, self.poison).astype(np.int64)
         return Batch.of(*samples, torch.from_numpy(y), torch.from_numpy(counts))
+
+
+@dataclass(frozen=True)
+class SignsAsNumbers(Signs):
+    """The labels are the samples themselves; labels that do not count are nan."""
+
+    classes: int | None = None  # type: ignore[assignment]
+
+    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
+        batch = super().batch(seed, split, epoch, index, size)
+        y = torch.where(batch.mask, batch.samples.x[..., 0], float("nan"))
+        return Batch.of(*batch.samples, y, batch.mask)
+
+
+@dataclass(frozen=True)
+class WrongShare:
+    """The share of wrong classes, of which fewer are better."""
+
+    def loss(self, answer: torch.Tensor, batch: Batch) -> torch.Tensor:
+        return sum_of_losses(answer, batch)
+
+    def score(self, answer: torch.Tensor, batch: Batch) -> torch.Tensor:
+        return batch.labels - sum_of_scores(answer, batch, batch.labels).score
 
 
 @dataclass(frozen=True)

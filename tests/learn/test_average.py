@@ -1,10 +1,13 @@
 """The moving average of a model's parameters."""
 
+import copy
+
 import pytest
 import torch
 
 from phased.learn.average import Average
 from phased_lab.runs.baselines import BatchNorm
+from training import assert_same_weights
 
 
 def test_the_average_moves_to_the_parameters_and_soon_forgets_the_first():
@@ -27,29 +30,13 @@ def test_two_swaps_restore_every_bit():
     model = torch.nn.Linear(3, 2)
     model.bias.requires_grad_(False)
     average = Average(model, 0.5)
-    first = [p.detach().clone() for p in model.parameters()]
+    first = copy.deepcopy(model)
     with torch.no_grad():
         model.weight.add_(1.0)
-    later = [p.detach().clone() for p in model.parameters()]
-    average.swap()
-    assert all(torch.equal(p, value) for p, value in zip(model.parameters(), first, strict=True))
-    average.swap()
-    assert all(torch.equal(p, value) for p, value in zip(model.parameters(), later, strict=True))
-
-
-def test_what_is_loaded_goes_on_as_if_never_saved():
-    model = torch.nn.Linear(3, 2)
-    one = Average(model, 0.99)
-    for _ in range(3):
-        one.update()
-    other = Average(torch.nn.Linear(3, 2), 0.99)
-    other.load(one.state())
-    other.learned = one.learned
-    with torch.no_grad():
-        model.weight.add_(1.0)
-    for average in (one, other):
-        average.update()
-    assert all(torch.equal(a, b) for a, b in zip(one.values, other.values, strict=True))
+    later = copy.deepcopy(model)
+    for wanted in (first, later):
+        average.swap()
+        assert_same_weights(model, wanted)
 
 
 def test_statistics_of_a_batch_normalisation_are_averaged_with_the_parameters():

@@ -3,12 +3,13 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from phased import PhasedLSTM
 from phased.learn.batch import Batch
 from phased.learn.readout import Readout
 from phased_lab.paper.waves import Sines
-from phased_lab.runs.baselines import Baseline, BatchNorm, moments
+from phased_lab.runs.baselines import Baseline, BatchNorm
 
 NORMALISE = [None, "input", "term"]
 BATCH = Sines().batch(0, "train", 1, 0, 8)
@@ -22,20 +23,21 @@ def last(model: Baseline, batch: Batch) -> torch.Tensor:
 
 def padded_with(batch: Batch, steps: int, rubbish: float) -> Batch:
     """The same sequences with more padding, filled with other numbers."""
-
-    def extend(tensor):
-        longer = torch.cat([tensor, tensor.new_zeros(steps, *tensor.shape[1:])])
-        longer[torch.arange(len(longer))[:, None] >= batch.samples.lengths] = rubbish
-        return longer
-
     x, time, lengths = batch.samples
-    return Batch.of(extend(x), extend(time), lengths, batch.y)
+    padding = torch.arange(len(x) + steps)[:, None] >= lengths
+    time = functional.pad(time, (0, 0, 0, steps)).masked_fill(padding, rubbish)
+    x = functional.pad(x, (0, 0, 0, 0, 0, steps)).masked_fill(padding.unsqueeze(-1), rubbish)
+    return Batch.of(x, time, lengths, batch.y)
+
+
+def with_time(batch: Batch) -> torch.Tensor:
+    """Features and times, (T, B, 2)."""
+    return torch.cat([batch.samples.x, batch.samples.time.float().unsqueeze(-1)], -1)
 
 
 def real_steps(batch: Batch) -> torch.Tensor:
     """Features and times of all valid steps, (steps, 2), sequence after sequence."""
-    features = torch.cat([batch.samples.x, batch.samples.time.float().unsqueeze(-1)], -1)
-    return torch.cat([features[:length, b] for b, length in enumerate(batch.samples.lengths)])
+    return torch.cat([with_time(batch)[:length, b] for b, length in enumerate(batch.samples.lengths)])
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -65,37 +67,20 @@ def test_without_normalisation_it_is_nn_lstm_over_features_and_time():
 
 
 def test_the_time_feature_can_be_in_another_unit():
-    model = Baseline(1, 5, time_unit=100.0)
-    x, time, lengths = BATCH.samples
-    for one, other in zip(model(x, time, lengths), _with_unit_1(model)(x, time / 100, lengths), strict=True):
-        assert torch.equal(one, other)
-
-
-def _with_unit_1(model):
-    other = Baseline(1, 5)
+    model, other = Baseline(1, 5, time_unit=100.0), Baseline(1, 5)
     other.load_state_dict(model.state_dict())
-    return other
-
-
-def test_moments_are_those_of_the_real_steps():
-    features = torch.cat([BATCH.samples.x, BATCH.samples.time.float().unsqueeze(-1)], -1)
-    count, mean, covariance = moments(features, BATCH.samples.lengths)
-    real = real_steps(BATCH).double()
-    assert count == len(real)
-    torch.testing.assert_close(mean, real.mean(0))
-    torch.testing.assert_close(covariance, torch.cov(real.T, correction=0))
+    x, time, lengths = BATCH.samples
+    torch.testing.assert_close(model(x, time, lengths), other(x, time / 100, lengths), rtol=0, atol=0)
 
 
 def test_normalising_the_input_is_torchs_batch_norm_over_the_real_steps():
     ours, torchs = BatchNorm(2), nn.BatchNorm1d(2)
-    for batch in (BATCH, OTHER):
-        x = torch.cat([batch.samples.x, batch.samples.time.float().unsqueeze(-1)], -1)
-        scale, offset = ours(x, batch.samples.lengths)
-        torch.testing.assert_close(real_steps(batch) * scale + offset, torchs(real_steps(batch)), rtol=1e-4, atol=1e-5)
+    for batch, training in ((BATCH, True), (OTHER, True), (BATCH, False)):
+        scale, offset = ours.train(training)(with_time(batch), batch.samples.lengths)
+        wanted = torchs.train(training)(real_steps(batch))
+        torch.testing.assert_close(real_steps(batch) * scale + offset, wanted, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(ours.running_mean, torchs.running_mean)
     torch.testing.assert_close(ours.running_var, torchs.running_var)
-    scale, offset = ours.eval()(x, BATCH.samples.lengths)
-    torch.testing.assert_close(real_steps(BATCH) * scale + offset, torchs.eval()(real_steps(BATCH)), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -16,53 +16,39 @@ def stream(steps: int, size: int = 7, *features: int) -> Samples:
 
 
 def two_streams(size: int = 7) -> Batch:
-    """Two sensors, each with its own times, and a label per step of one of them."""
-    y = torch.randint(5, (9, size))
-    return Batch({"ears": stream(9, size, 3), "eyes": stream(4, size, 1, 2, 2)}, y, torch.rand(9, size) < 0.5)
+    """Two sensors, each with its own times, and a label and a segment per step of one of them."""
+    y, segment = torch.randint(5, (2, 9, size))
+    return Batch({"ears": stream(9, size, 3), "eyes": stream(4, size, 1, 2, 2)}, y, torch.rand(9, size) < 0.5, segment)
 
 
+each_batch = pytest.mark.parametrize(
+    "batch", [Sines().batch(0, "train", 1, 0, 7), two_streams()], ids=["one stream", "two streams"]
+)
+
+
+@each_batch
 @pytest.mark.parametrize("world", [1, 2, 3, 5])
-def test_shares_together_have_every_sequence_once(world):
-    batch = Sines().batch(0, "train", 1, 0, 7)
-    shares = [batch.share(rank, world) for rank in range(world)]
-    assert sum(share.size for share in shares) == 7
-    for rank, share in enumerate(shares):
-        for n, b in enumerate(range(rank, 7, world)):
-            assert torch.equal(share.samples.x[:, n], batch.samples.x[:, b])
-            assert torch.equal(share.samples.time[:, n], batch.samples.time[:, b])
-            assert share.samples.lengths[n] == batch.samples.lengths[b]
-            assert share.y[n] == batch.y[b]
-
-
-@pytest.mark.parametrize("world", [1, 2, 3, 5])
-def test_shares_of_several_streams_and_labels_a_step_have_every_sequence_once(world):
-    batch = two_streams()
+def test_shares_together_have_every_sequence_once(batch, world):
     shares = [batch.share(rank, world) for rank in range(world)]
     assert sum(share.size for share in shares) == 7
     assert sum(share.labels for share in shares) == batch.labels
     for rank, share in enumerate(shares):
-        assert list(share.streams) == ["ears", "eyes"]
-        for n, b in enumerate(range(rank, 7, world)):
-            for name, (x, time, lengths) in share.streams.items():
-                whole = batch.streams[name]
-                assert torch.equal(x[:, n], whole.x[:, b])
-                assert torch.equal(time[:, n], whole.time[:, b])
-                assert lengths[n] == whole.lengths[b]
-            assert torch.equal(share.y[:, n], batch.y[:, b])
-            assert torch.equal(share.mask[:, n], batch.mask[:, b])
+        mine = range(rank, 7, world)
+        assert list(share.streams) == list(batch.streams)
+        for name, samples in share.streams.items():
+            x, time, lengths = batch.streams[name]
+            torch.testing.assert_close(tuple(samples), (x[:, mine], time[:, mine], lengths[mine]), rtol=0, atol=0)
+        assert torch.equal(share.y, batch.y[..., mine])
+        for part, whole in ((share.mask, batch.mask), (share.segment, batch.segment)):
+            assert part is whole is None or torch.equal(part, whole[:, mine])
 
 
-def test_to_moves_everything():
-    batch = Sines().batch(0, "train", 1, 0, 2).to("meta")
-    assert {tensor.device.type for tensor in (*batch.samples, batch.y)} == {"meta"}
-    assert batch.mask is None
-
-
-def test_to_moves_everything_of_several_streams_and_of_labels_a_step():
-    batch = two_streams()
+@each_batch
+def test_to_moves_everything(batch):
     there = batch.to("meta")
     tensors = [tensor for samples in there.streams.values() for tensor in samples]
-    assert {tensor.device.type for tensor in (*tensors, there.y, there.mask)} == {"meta"}
+    tensors += [there.y] if batch.mask is None else [there.y, there.mask, there.segment]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
     for name, samples in batch.streams.items():
         assert [tensor.shape for tensor in there.streams[name]] == [tensor.shape for tensor in samples]
     assert batch.y.device.type == "cpu"
@@ -90,65 +76,74 @@ def test_the_answers_steps_may_be_other_than_the_streams():
     assert batch.labels == 35
 
 
-LENGTHS = torch.ones(7, dtype=torch.int64)
+def shaped(x=(3, 7), time=(3, 7), lengths=(7,), y=(7,), mask=None) -> Batch:
+    """A batch of tensors with these shapes."""
+    counts = None if mask is None else torch.ones(mask, dtype=torch.bool)
+    return Batch.of(torch.zeros(x), torch.zeros(time), torch.full(lengths, 3), torch.zeros(y), counts)
+
+
+X, T, L = torch.zeros(3, 7, 2), torch.zeros(3, 7), torch.full((7,), 3)
+PER_SEQUENCE = "y must have shape (7,), one label per sequence, got {}. Pass a mask, (steps, 7) bool, if every step has a label."
 WRONG = {
     "no stream": (lambda: Batch({}, torch.zeros(7)), "a batch must have at least one stream, got none."),
-    "lengths of two dimensions": (
-        lambda: Batch.of(torch.zeros(3, 7), torch.zeros(3, 7), LENGTHS[:, None], torch.zeros(7)),
-        "lengths of stream 'input' must have shape (sequences,), got (7, 1).",
-    ),
     "lengths of another stream": (
         lambda: Batch({"a": stream(3), "b": stream(3, 6)}, torch.zeros(7)),
         "lengths of stream 'b' must have shape (7,), got (6,).",
     ),
-    "times of one sequence": (
-        lambda: Batch.of(torch.zeros(3, 7), torch.zeros(3), LENGTHS, torch.zeros(7)),
-        "time of stream 'input' must have shape (steps, 7), got (3,).",
-    ),
-    "times of other sequences": (
-        lambda: Batch.of(torch.zeros(3, 7), torch.zeros(3, 6), LENGTHS, torch.zeros(7)),
-        "time of stream 'input' must have shape (steps, 7), got (3, 6).",
-    ),
+    "lengths": (lambda: shaped(lengths=(7, 1)), "lengths of stream 'input' must have shape (sequences,), got (7, 1)."),
+    "one time": (lambda: shaped(time=(3,)), "time of stream 'input' must have shape (steps, 7), got (3,)."),
+    "other times": (lambda: shaped(time=(3, 6)), "time of stream 'input' must have shape (steps, 7), got (3, 6)."),
     "sequences first": (
-        lambda: Batch.of(torch.zeros(7, 3, 2), torch.zeros(3, 7), LENGTHS, torch.zeros(7)),
+        lambda: shaped(x=(7, 3, 2)),
         "x of stream 'input' must begin with the shape of its time, (3, 7), got (7, 3, 2).",
     ),
-    "x without steps": (
-        lambda: Batch.of(torch.zeros(7), torch.zeros(3, 7), LENGTHS, torch.zeros(7)),
-        "x of stream 'input' must begin with the shape of its time, (3, 7), got (7,).",
-    ),
-    "labels of other sequences": (
-        lambda: Batch.of(*stream(3), torch.zeros(6)),
-        "y must have shape (7,), one label per sequence, got (6,). Pass a mask, (steps, 7) bool, if every step has a label.",
-    ),
-    "labels a step without a mask": (
-        lambda: Batch.of(*stream(3), torch.zeros(3, 7)),
-        "y must have shape (7,), one label per sequence, got (3, 7). Pass a mask, (steps, 7) bool, if every step has a label.",
-    ),
-    "a mask of another shape": (
-        lambda: Batch.of(*stream(3), torch.zeros(3, 7), torch.ones(2, 7, dtype=torch.bool)),
+    "no steps": (lambda: shaped(x=(7,)), "x of stream 'input' must begin with the shape of its time, (3, 7), got (7,)."),
+    "labels of other sequences": (lambda: shaped(y=(6,)), PER_SEQUENCE.format("(6,)")),
+    "labels a step without a mask": (lambda: shaped(y=(3, 7)), PER_SEQUENCE.format("(3, 7)")),
+    "another mask": (
+        lambda: shaped(y=(3, 7), mask=(2, 7)),
         "y and mask must both have shape (steps, 7), got (3, 7) and (2, 7).",
     ),
     "a mask of labels a sequence": (
-        lambda: Batch.of(*stream(3), torch.zeros(7), torch.ones(7, dtype=torch.bool)),
+        lambda: shaped(mask=(7,)),
         "y and mask must both have shape (steps, 7), got (7,) and (7,).",
     ),
     "a mask of other sequences": (
-        lambda: Batch.of(*stream(3), torch.zeros(3, 6), torch.ones(3, 6, dtype=torch.bool)),
+        lambda: shaped(y=(3, 6), mask=(3, 6)),
         "y and mask must both have shape (steps, 7), got (3, 6) and (3, 6).",
     ),
     "a mask of numbers": (
-        lambda: Batch.of(*stream(3), torch.zeros(3, 7), torch.ones(3, 7)),
+        lambda: Batch.of(X, T, L, T, torch.ones(3, 7)),
         "mask must be bool, True where a label counts, got torch.float32.",
     ),
+    "segments of sequences": (lambda: Batch.of(X, T, L, L, segment=L), "segment is for classes per step"),
+    "other segments": (
+        lambda: Batch.of(X, T, L, T.long(), T.bool(), T[1:].long()),
+        "segment must be int64 with the shape of y, (3, 7), got torch.int64, (2, 7).",
+    ),
+    "labels of padding": (
+        lambda: Batch.of(X, T, torch.tensor([3, 3, 3, 2, 3, 3, 3]), T, torch.ones(3, 7, dtype=torch.bool)),
+        "mask must be False after the end of a sequence",
+    ),
+} | {
+    f"{dtype} classes": (
+        lambda dtype=dtype: Batch.of(X, T, L, torch.zeros(7, dtype=dtype)),
+        f"y must be int64 for classes, or floating point for numbers, got {dtype}. Use y.long",
+    )
+    for dtype in (torch.int32, torch.bool, torch.uint8)
 }
 
 
 @pytest.mark.parametrize("make, message", WRONG.values(), ids=WRONG.keys())
-def test_shapes_that_do_not_fit_are_named(make, message):
+def test_what_does_not_fit_is_named(make, message):
     with pytest.raises(ValueError) as caught:
         make()
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
+
+
+def test_lists_are_no_tensors():
+    with pytest.raises(TypeError, match=r"lengths of stream 'input' must be a torch\.Tensor, got list"):
+        Batch.of(X, T, [3] * 7, torch.zeros(7))
 
 
 def test_a_batch_stays_as_it_is_and_travels_between_processes():
@@ -170,22 +165,3 @@ def test_a_padded_batch_has_zeros_wherever_a_sequence_is_over():
     assert (batch.samples.time[over] == 0).all()
     assert (batch.samples.x[~over] == 7).all()
     assert (batch.samples.time[~over] == 5).all()
-
-
-def test_labels_of_padding_must_not_count():
-    x, time, _ = stream(3)
-    mask = torch.ones(3, 7, dtype=torch.bool)
-    with pytest.raises(ValueError, match="mask must be False after the end of a sequence"):
-        Batch.of(x, time, torch.tensor([3, 3, 3, 2, 3, 3, 3]), torch.zeros(3, 7), mask)
-
-
-@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.uint8])
-def test_classes_are_int64(dtype):
-    with pytest.raises(ValueError, match=r"y must be int64 for classes, or floating point for numbers, got .*Use y\.long"):
-        Batch.of(*stream(3), torch.zeros(7, dtype=dtype))
-
-
-def test_lists_are_no_tensors():
-    x, time, _ = stream(3)
-    with pytest.raises(TypeError, match=r"lengths of stream 'input' must be a torch\.Tensor, got list"):
-        Batch.of(x, time, [3] * 7, torch.zeros(7))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.learn.batch import Batch
-from phased.learn.loader import Batches, Places, ahead, sizes
+from phased.learn.loader import Places, ahead, sizes
 from phased_lab.paper.waves import Sines
 
 
@@ -35,13 +35,6 @@ def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(workers)
     assert len(made) == len(AT)
     for batch, place in zip(made, AT, strict=True):
         assert same(batch, task.batch(5, *place))
-
-
-def test_any_order_gives_the_same_batches():
-    forwards, backwards = Batches(Sines(), 0, AT), Batches(Sines(), 0, AT)
-    later = [backwards[n] for n in reversed(range(len(AT)))][::-1]
-    for n in range(len(AT)):
-        assert same(forwards[n], later[n])
 
 
 def test_the_global_random_numbers_are_left_alone():

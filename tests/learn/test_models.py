@@ -1,41 +1,23 @@
 """Which models, streams and labels the training loop trains, and which it refuses."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
 
 from phased import PhasedLSTM
-from phased.learn.batch import Batch, Split
+from phased.learn.batch import Batch
 from phased.learn.device import make_fabric
-from phased.learn.loop import fit
 from phased.learn.model import Model
 from phased.learn.readout import Readout
 from phased_lab.paper.adding import Adding
+from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
-from training import (
-    SHORT,
-    SMALL,
-    STEPS,
-    EveryStep,
-    Signs,
-    TwoClocks,
-    TwoSensors,
-)
+from training import SMALL, STEPS, EveryStep, Signs, TwoClocks, TwoSensors, assert_same_weights, numbers
 
 SIGNS = Signs()
-
-
-@dataclass(frozen=True)
-class Numbers(Signs):
-    """The labels are the samples themselves; labels that do not count are nan."""
-
-    classes: int | None = None
-
-    def batch(self, seed, split, epoch, index, size):
-        batch = super().batch(seed, split, epoch, index, size)
-        y = torch.where(batch.mask, batch.samples.x[..., 0], float("nan"))
-        return Batch.of(*batch.samples, y, batch.mask)
+WAVES = Sines(periods="authors", points=(20, 30), duration=(20.0, 30.0))
+WAKEFUL = NetworkConfig(units=32, leak=0.0, ratio_on=0.3, period=(1.0, 2.0))
 
 
 @dataclass(frozen=True)
@@ -49,95 +31,40 @@ class Words:
         return Batch.of(indices, batch.samples.time, batch.samples.lengths, (first < 5).long())
 
 
-def every_step(folder, fabric, task=SIGNS, **training):
-    """The curve and the network of a training with labels per step."""
-    model = EveryStep(units=12).build(task, 0)
-    return fit(task, model, replace(STEPS, **training), folder, fabric).curve, model
+def embedded() -> Readout:
+    return Readout(PhasedLSTM(3, 8, period=2.0, ratio_on=0.9), 2, encoder=torch.nn.Embedding(10, 3))
 
 
-def numbers(curve):
-    """The parts of a curve that do not depend on the time it took."""
-    return [(point.epoch, point.loss, point.test, point.updates) for point in curve]
-
-
-def test_labels_a_step_are_learned(tmp_path, fabric):
-    curve, _ = every_step(tmp_path, fabric, epochs=6)
-    assert curve[-1].loss < 0.7 * curve[0].loss
-    assert curve[-1].test > 0.85
-
-
-def test_what_the_mask_leaves_out_changes_nothing(tmp_path, fabric):
-    one, other = (every_step(tmp_path / f"{poison}", fabric, Signs(poison=poison)) for poison in (0, 10**9))
-    assert numbers(one[0]) == numbers(other[0])
-    for name, value in one[1].state_dict().items():
-        assert torch.equal(value, other[1].state_dict()[name]), name
-
-
-@pytest.mark.parametrize("share", [0.5, 0.02])
-def test_the_metric_of_labels_a_step_counts_labels(tmp_path, fabric, share):
-    task = Signs(share=share)
-    (epoch,), model = every_step(tmp_path, fabric, task, epochs=1)
-    batches = [task.batch(0, "test", 1, index, 8) for index in range(STEPS.test // 8)]
-    model.eval()
-    right = sum(int((model(batch).argmax(-1) == batch.y)[batch.mask].sum()) for batch in batches)
-    assert epoch.test == right / sum(int(batch.mask.sum()) for batch in batches)
-    if share < 0.1:
-        assert min(int(batch.mask.sum()) for batch in batches) == 0, "a batch without a label is no hindrance"
-
-
-def test_the_loss_of_labels_a_step_is_the_mean_over_labels(tmp_path, fabric):
-    (epoch,), _ = every_step(tmp_path, fabric, epochs=1, train=8)
-    batch, model = SIGNS.batch(0, "train", 1, 0, 8), EveryStep(units=12).build(SIGNS, 0)
-    wanted = torch.nn.functional.cross_entropy(model.train()(batch)[batch.mask], batch.y[batch.mask])
-    assert epoch.loss == pytest.approx(wanted.item(), rel=1e-5)
-
-
-def test_a_number_a_step_is_learned_by_its_squared_error(tmp_path, fabric):
-    task = Numbers()
-    model = EveryStep(units=4).build(task, 0)
-    (epoch,) = fit(task, model, replace(STEPS, epochs=1, test=8), tmp_path, fabric).curve
-    batch = task.batch(0, "test", 1, 0, 8)
-    wanted = (model.eval()(batch) - batch.y)[batch.mask].square().mean()
-    assert epoch.test == pytest.approx(wanted.item(), rel=1e-5)
-
-
-def test_a_model_of_two_streams_with_their_own_clocks_is_trained(tmp_path, fabric):
+@pytest.mark.parametrize(
+    "task, network, options, precision, falls_to, test",
+    [
+        (WAVES, lambda: WAKEFUL, {"epochs": 12, "train": 640, "batch": 32, "rate": 1e-2}, "32-true", 0.85, 0.6),
+        (SIGNS, lambda: EveryStep(units=12), {"epochs": 6}, "32-true", 0.7, 0.85),
+        (TwoSensors(), TwoClocks, {"epochs": 8, "openness_cost": 0.01}, "32-true", 0.7, 0.85),
+        (Words(), embedded, {"epochs": 4}, "32-true", 0.8, 0.0),
+        (Words(), embedded, {"epochs": 4}, "bf16-mixed", 0.8, 0.0),
+    ],
+    ids=["waves", "labels per step", "two streams with their own clocks", "encoder", "encoder in bfloat16"],
+)
+def test_it_learns(train, task, network, options, precision, falls_to, test):
     torch.manual_seed(0)
-    model = TwoClocks()
-    curve = fit(TwoSensors(), model, replace(STEPS, epochs=8, openness_cost=0.01), tmp_path, fabric).curve
-    assert curve[-1].loss < 0.7 * curve[0].loss
-    assert curve[-1].test > 0.85
-    batches = [TwoSensors().batch(0, "test", 8, index, 8) for index in range(STEPS.test // 8)]
-    counts = [model.updates(batch) for batch in batches]
-    assert curve[-1].updates == pytest.approx(float(sum(c.made for c in counts) / sum(c.possible for c in counts)))
-    assert 0 < curve[-1].updates < 1
+    fabric = make_fabric("cpu", precision=precision)
+    trained, model = train(task=task, network=network(), settings=STEPS, fabric=fabric, **options)
+    assert trained.curve[-1].loss < falls_to * trained.curve[0].loss
+    assert trained.curve[-1].test > test
+    if network is embedded:
+        torch.manual_seed(0)
+        assert not torch.equal(model.encoder.weight, embedded().encoder.weight)
 
 
-def test_a_model_of_two_streams_resumes_with_the_unbroken_trainings_bits(tmp_path, fabric):
-    def trained(folder, *epochs):
-        for count in epochs:
-            torch.manual_seed(0)
-            model = TwoClocks()
-            outcome = fit(TwoSensors(), model, replace(STEPS, epochs=count), tmp_path / folder, fabric)
-        return outcome, model.state_dict()
-
-    (unbroken, one), (resumed, other) = trained("unbroken", 4), trained("broken", 1, 3, 4)
-    assert (unbroken.resumed, resumed.resumed) == (0, 3)
-    assert numbers(unbroken.curve) == numbers(resumed.curve)
-    for name, value in one.items():
-        assert torch.equal(value, other[name]), name
+def test_what_the_mask_leaves_out_changes_nothing(train):
+    network = EveryStep(units=12)
+    (one, first), (other, second) = (train(f"{poison}", Signs(poison=poison), network, STEPS) for poison in (0, 10**9))
+    assert numbers(one.curve) == numbers(other.curve)
+    assert_same_weights(first, second)
 
 
-def test_a_model_without_a_penalty_has_no_price(tmp_path, fabric):
-    curves = []
-    for price in (0.0, 10.0):
-        model = NetworkConfig("lstm", units=5).build(SMALL, 0)
-        assert model.penalty() is None
-        curves.append(numbers(fit(SMALL, model, replace(SHORT, openness_cost=price), tmp_path / f"{price}", fabric).curve))
-    assert curves[0] == curves[1]
-
-
-def test_any_module_with_the_three_methods_is_trained(tmp_path, fabric):
+def test_any_module_with_the_three_methods_is_trained(train):
     class Mine(torch.nn.Module):
         """Not a subclass of Model."""
 
@@ -154,7 +81,7 @@ def test_any_module_with_the_three_methods_is_trained(tmp_path, fabric):
         def penalty(self):
             return None
 
-    (epoch,) = fit(SMALL, Mine(), replace(SHORT, epochs=1), tmp_path, fabric).curve
+    (epoch,) = train(network=Mine(), epochs=1)[0].curve
     assert epoch.updates is None
     assert epoch.loss > 0
 
@@ -169,9 +96,9 @@ def test_any_module_with_the_three_methods_is_trained(tmp_path, fabric):
     ],
     ids=["Linear", "PhasedLSTM", "function", "None"],
 )
-def test_what_is_no_model_is_refused_before_anything_is_written(tmp_path, fabric, model, got):
+def test_what_is_no_model_is_refused_before_anything_is_written(tmp_path, train, model, got):
     with pytest.raises(TypeError) as caught:
-        fit(SMALL, model, SHORT, tmp_path / "new", fabric)
+        train("new", network=model)
     wanted = "model must be a torch module with forward(batch), updates(batch) and penalty(), "
     assert str(caught.value) == f"{wanted}{got} Make it a subclass of phased.learn.Model."
     assert not (tmp_path / "new").exists()
@@ -201,34 +128,13 @@ class Answering(Model):
         (SIGNS, (9, 8), "(9, 8, classes), because y holds classes"),
     ],
 )
-def test_an_answer_of_another_shape_is_named(tmp_path, fabric, task, shape, wanted):
+def test_an_answer_of_another_shape_is_named(train, task, shape, wanted):
     with pytest.raises(ValueError) as caught:
-        fit(task, Answering(*shape), SHORT, tmp_path, fabric)
-    got = str(shape).replace("'", "")
+        train(task=task, network=Answering(*shape))
     assert f"the model's output must have shape {wanted}" in str(caught.value)
-    assert f"got {got}" in str(caught.value)
+    assert f"got {shape}" in str(caught.value)
 
 
-@dataclass(frozen=True)
-class Unlabelled(Signs):
-    """No label counts."""
-
-    def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
-        batch = super().batch(seed, split, epoch, index, size)
-        return replace(batch, mask=torch.zeros_like(batch.mask))
-
-
-def test_an_epoch_without_any_label_is_an_error(tmp_path, fabric):
-    model = Readout(PhasedLSTM(1, 4, period=2.0, ratio_on=0.9), 2, every_step=True)
+def test_an_epoch_without_any_label_is_an_error(train):
     with pytest.raises(ValueError, match="at least one label must count in an epoch, got none"):
-        fit(Unlabelled(), model, STEPS, tmp_path, fabric)
-
-
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_an_encoder_is_trained_with_its_layer(tmp_path, precision):
-    task = Words()
-    model = Readout(PhasedLSTM(3, 8, period=2.0, ratio_on=0.9), 2, encoder=torch.nn.Embedding(10, 3))
-    before = model.encoder.weight.detach().clone()
-    curve = fit(task, model, replace(STEPS, epochs=4), tmp_path, make_fabric("cpu", precision=precision)).curve
-    assert curve[-1].loss < 0.8 * curve[0].loss
-    assert not torch.equal(model.encoder.weight, before)
+        train(task=Signs(share=0.0), network=EveryStep())

@@ -18,23 +18,6 @@ from phased_lab.runs.network import NetworkConfig
 BATCH = Sines().batch(0, "train", 1, 0, 6)
 
 
-@pytest.mark.parametrize("make", [PhasedLSTM, PhasedGRU])
-def test_the_answer_is_read_off_the_last_real_step(make):
-    rnn = make(1, 5, num_layers=2, period=3.0, ratio_on=0.5)
-    model = Readout(rnn, 3).eval()
-    answer = model(BATCH)
-    assert answer.shape == (6, 3)
-    for b, length in enumerate(BATCH.samples.lengths.tolist()):
-        output, _ = rnn(BATCH.samples.x[:length, b], BATCH.samples.time[:length, b])
-        torch.testing.assert_close(answer[b], model.linear(output[-1]))
-
-
-def test_a_regression_has_one_number_a_sequence():
-    batch = Adding(length=(10, 12)).batch(0, "train", 1, 0, 4)
-    for model in ("phased", "lstm", "bn-lstm"):
-        assert NetworkConfig(model, units=3).build(Adding(), 0)(batch).shape == (4,)
-
-
 @pytest.mark.parametrize("task, phased_inputs", [(Sines(), 1), (Adding(), 2)])
 def test_sizes_are_the_papers(task, phased_inputs):
     phased = NetworkConfig("phased").build(task, 0)
@@ -55,20 +38,15 @@ def test_the_same_seed_gives_the_same_network_and_leaves_global_random_numbers_a
 
 
 def test_gates_start_as_the_network_says():
-    rnn = (
-        NetworkConfig(units=500, period=(1.0, 3.0), ratio_on=0.1, learn_ratio_on=False, leak=0.5, peephole=True)
-        .build(Sines(), 0)
-        .rnn
-    )
+    config = NetworkConfig(units=500, period=(1.0, 3.0), ratio_on=0.1, learn_ratio_on=False, leak=0.5, peephole=True)
+    rnn = config.build(Sines(), 0).rnn
     (gate,) = rnn.gates()
     assert math.e <= gate.period.min() < gate.period.max() <= math.e**3
     assert gate.period.log().mean().item() == pytest.approx(2, abs=0.1)
     assert ((gate.shift >= 0) & (gate.shift <= gate.period)).all()
     assert (gate.ratio_on == 0.1).all()
-    assert not rnn.get_parameter("ratio_on_l0").requires_grad
-    assert gate.leak == 0.5
-    assert rnn.peephole
-    assert NetworkConfig().build(Sines(), 0).rnn.get_parameter("ratio_on_l0").requires_grad
+    assert (gate.leak, rnn.peephole, rnn.ratio_on_l0.requires_grad) == (0.5, True, False)
+    assert NetworkConfig().build(Sines(), 0).rnn.ratio_on_l0.requires_grad
 
 
 @pytest.mark.parametrize("model", ["phased", "lstm", "bn-lstm"])
@@ -83,15 +61,30 @@ def test_the_authors_weights_are_normal_with_a_bias_for_the_input_gate_only(mode
         assert (rnn.get_parameter("ratio_on_l0") == 0.05).all()
 
 
-def test_what_cannot_be_read_off_is_refused():
-    with pytest.raises(TypeError, match="rnn must be a PhasedLSTM, a PhasedGRU or a TimedLayer, got LSTM"):
-        Readout(nn.LSTM(1, 2), 2)
-    for option in ("bidirectional", "batch_first"):
-        with pytest.raises(ValueError, match="rnn must be one-directional with the steps first, as a Batch is"):
-            Readout(PhasedLSTM(1, 2, **{option: True}), 2)
-    with pytest.raises(ValueError, match="model must be one of 'phased', 'lstm', 'bn-lstm', got 'gru'"):
-        NetworkConfig("gru")
-    assert isinstance(NetworkConfig("lstm").build(Sines(), 0).rnn, Baseline)
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda: Readout(nn.LSTM(1, 2), 2), TypeError, "rnn must be a PhasedLSTM, a PhasedGRU or a TimedLayer, got LSTM"),
+        (
+            lambda: Readout(PhasedLSTM(1, 2, bidirectional=True), 2),
+            ValueError,
+            "rnn must be one-directional with the steps first",
+        ),
+        (lambda: Readout(PhasedLSTM(1, 2, batch_first=True), 2), ValueError, "rnn must be one-directional with the steps first"),
+        (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=-1), ValueError, "hidden must be"),
+        (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=2.5), TypeError, "hidden must be"),
+        (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=True), TypeError, "hidden must be"),
+        (lambda: NetworkConfig("gru"), ValueError, "model must be one of 'phased', 'lstm', 'bn-lstm', got 'gru'"),
+        (
+            lambda: Readout(PhasedLSTM(1, 5), 3)(Batch({"a": BATCH.samples, "b": BATCH.samples}, BATCH.y)),
+            ValueError,
+            "the batch must have one stream here, got 'a', 'b'",
+        ),
+    ],
+)
+def test_what_cannot_be_read_off_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
 # Encoders
@@ -117,16 +110,9 @@ def words() -> tuple[Batch, nn.Module]:
     return ragged(torch.randint(20, (9, 4)), 20), nn.Embedding(20, 3)
 
 
-class Seeing(nn.Module):
-    """Records how many samples it received."""
-
-    def __init__(self, encoder: nn.Module) -> None:
-        super().__init__()
-        self.encoder, self.seen = encoder, 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.seen += len(x)
-        return self.encoder(x)
+def plain() -> tuple[Batch, None]:
+    """Samples that are read as they are."""
+    return ragged(torch.randn(9, 4, 3), 7.0), None
 
 
 LAYERS = {
@@ -146,18 +132,25 @@ def alone(model: Readout, batch: Batch, b: int) -> torch.Tensor:
     return model.rnn(features, time[:length, b])[0]
 
 
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("every_step, classes", [(False, 4), (True, 3), (True, None), (False, None)])
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
-@pytest.mark.parametrize("encoded", [images, words])
-def test_an_encoder_sees_every_real_sample_once_and_no_padding(encoded, make):
-    batch, encoder = encoded()
-    seeing = Seeing(encoder)
-    model = Readout(make(), 4, encoder=seeing).eval()
+@pytest.mark.parametrize("encoded", [plain, images, words])
+def test_the_answer_is_the_linear_layer_on_the_output_of_the_last_real_step_or_of_each(encoded, make, every_step, classes, mean):
+    """With `mean`, on the mean of the outputs so far beside it."""
+    (batch, encoder), seen = encoded(), []
+    model = Readout(make(), classes, encoder, every_step=every_step, mean=mean).eval()
+    if encoder is not None:
+        encoder.register_forward_hook(lambda _, given, made: seen.append(len(given[0])))
     answer = model(batch)
-    assert seeing.seen == int(batch.samples.lengths.sum())
-    assert answer.shape == (4, 4)
-    assert answer.isfinite().all()
-    for b in range(4):
-        torch.testing.assert_close(answer[b], model.linear(alone(model, batch, b)[-1]))
+    assert encoder is None or sum(seen) == int(batch.samples.lengths.sum()), "an encoder sees every real sample once, no padding"
+    assert answer.shape == (*([9] if every_step else []), 4, *([classes] if classes else []))
+    for b, length in enumerate(batch.samples.lengths.tolist()):
+        outputs = alone(model, batch, b)
+        so_far = outputs.cumsum(0) / torch.arange(1, length + 1).unsqueeze(-1)
+        wanted = model.linear(torch.cat([outputs, so_far], -1) if mean else outputs)
+        wanted = wanted if classes else wanted.squeeze(-1)
+        torch.testing.assert_close(answer[:length, b] if every_step else answer[b], wanted if every_step else wanted[-1])
 
 
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
@@ -188,38 +181,6 @@ def test_padding_gives_an_encoder_no_gradient(encoded):
         assert p.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize("classes", [3, None])
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
-@pytest.mark.parametrize("encoded", [images, words])
-def test_an_answer_at_every_step_is_the_linear_layer_on_the_output_of_that_step(encoded, make, classes):
-    batch, encoder = encoded()
-    model = Readout(make(), classes, encoder, every_step=True).eval()
-    answer = model(batch)
-    assert answer.shape == (9, 4, *([] if classes is None else [classes]))
-    for b, length in enumerate(batch.samples.lengths.tolist()):
-        wanted = model.linear(alone(model, batch, b))
-        torch.testing.assert_close(answer[:length, b], wanted.squeeze(-1) if classes is None else wanted)
-
-
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
-@pytest.mark.parametrize("encoded", [images, words])
-def test_the_mean_output_is_read_beside_the_last_one(encoded, make):
-    batch, encoder = encoded()
-    model = Readout(make(), 3, encoder, mean=True).eval()
-    answer = model(batch)
-    for b, length in enumerate(batch.samples.lengths.tolist()):
-        outputs = alone(model, batch, b)
-        none = outputs.new_zeros(outputs.shape[-1])
-        read = torch.cat([outputs[-1], outputs.mean(0)] if length else [none, none])
-        torch.testing.assert_close(answer[b], model.linear(read))
-
-
-@pytest.mark.parametrize("hidden, error", [(-1, ValueError), (2.5, TypeError), (True, TypeError)])
-def test_a_number_of_relus_without_meaning_is_named(hidden, error):
-    with pytest.raises(error, match="hidden must be"):
-        Readout(PhasedLSTM(1, 5), 3, hidden=hidden)
-
-
 def test_relus_are_between_what_is_read_and_the_linear_layer_and_both_have_the_dropout():
     model = Readout(PhasedLSTM(1, 5, period=3.0, ratio_on=0.5), 3, mean=True, hidden=7, dropout=0.5).eval()
     seen = []
@@ -234,31 +195,12 @@ def test_relus_are_between_what_is_read_and_the_linear_layer_and_both_have_the_d
     torch.testing.assert_close(seen[1][1], model.hidden.bias.expand(6, 7))
 
 
-@pytest.mark.parametrize("mean", [False, True])
-def test_at_the_last_real_step_both_answers_are_the_same(mean):
-    rnn = PhasedLSTM(1, 5, period=3.0, ratio_on=0.5)
-    once, always = Readout(rnn, 3, mean=mean), Readout(rnn, 3, every_step=True, mean=mean)
-    always.load_state_dict(once.state_dict())
-    last = always.eval()(BATCH)[BATCH.samples.lengths - 1, torch.arange(6)]
-    torch.testing.assert_close(last, once.eval()(BATCH))
-
-
-def test_updates_are_counted_over_real_steps_of_all_layers_and_without_gates_there_are_none():
+def test_updates_are_counted_over_real_steps_of_all_layers_and_open_gates_have_a_price():
     rnn = PhasedGRU(1, 5, num_layers=2, period=3.0, ratio_on=0.5)
-    found = Readout(rnn, 3).updates(BATCH)
+    model, without_gates = Readout(rnn, 3), Readout(Baseline(1, 5), 3)
+    found = model.updates(BATCH)
     assert found.made == updates(rnn, BATCH.samples.time, BATCH.samples.lengths).sum()
     assert found.possible == int(BATCH.samples.lengths.sum()) * 2 * 5
     assert 0 < found.made < found.possible
-    assert Readout(Baseline(1, 5), 3).updates(BATCH) is None
-
-
-def test_the_penalty_is_the_price_of_open_gates_and_without_gates_there_is_none():
-    rnn = PhasedLSTM(1, 5, ratio_on=0.3)
-    torch.testing.assert_close(Readout(rnn, 3).penalty(), openness_cost(rnn))
-    assert Readout(Baseline(1, 5), 3).penalty() is None
-
-
-def test_a_batch_of_several_streams_is_refused():
-    samples = BATCH.samples
-    with pytest.raises(ValueError, match="the batch must have one stream here, got 'a', 'b'"):
-        Readout(PhasedLSTM(1, 5), 3)(Batch({"a": samples, "b": samples}, BATCH.y))
+    torch.testing.assert_close(model.penalty(), openness_cost(rnn))
+    assert without_gates.updates(BATCH) is without_gates.penalty() is None

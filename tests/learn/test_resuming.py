@@ -4,29 +4,19 @@ import errno
 import multiprocessing
 import os
 import random
-import resource
 import signal
 import time
-from dataclasses import replace
 
 import pytest
 
+from disk import room_for
 from phased import files
+from phased.learn.best import Best
 from phased.learn.device import make_fabric
-from phased.learn.loop import fit
 from phased.learn.store import CHECKPOINT, LOG, load_checkpoint
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig
-from training import (
-    SHORT,
-    SMALL,
-    execute,
-    killed_while_writing,
-    same_numbers,
-    slowly,
-    tiny_run,
-    weights,
-)
+from training import SMALL, WrongShare, execute, killed_while_writing, same_numbers, slowly, tiny_run, weights
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +41,16 @@ def unbroken(tmp_path_factory):
 def wait_for_epoch(log, epoch):
     """Wait until the log has this many epochs."""
     end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if log.exists() and len(log.read_text().splitlines()) >= epoch:
-            return
+    while not log.exists() or len(log.read_text().splitlines()) < epoch:
+        assert time.monotonic() < end, f"no epoch {epoch} in a minute"
         time.sleep(0.001)
-    pytest.fail(f"no epoch {epoch} in a minute")
+
+
+def killed(child, run, out):
+    """Wait for the end of a process that was killed before it had a result."""
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    assert not run.file(out).exists()
 
 
 @pytest.mark.parametrize("model", ["phased", "bn-lstm"])
@@ -69,11 +64,8 @@ def test_killed_at_any_moment_and_resumed_it_gives_the_unbroken_runs_bits(tmp_pa
         wait_for_epoch(run.folder(tmp_path) / LOG, draw.randint(least, least + 1))
         time.sleep(draw.uniform(0.0, 0.06))  # about an epoch: in training, or in a checkpoint
         child.kill()
-        child.join()
-        assert child.exitcode == -signal.SIGKILL
-        assert not run.file(tmp_path).exists()
-    assert same_numbers(execute(run, tmp_path)) == unbroken[model][0]
-    assert weights(run, tmp_path) == unbroken[model][1]
+        killed(child, run, tmp_path)
+    assert (same_numbers(execute(run, tmp_path)), weights(run, tmp_path)) == unbroken[model]
 
 
 # The calls of fsync are, in turn, for a checkpoint, its folder, a log, its folder. Calls 1 to 4 come before the first epoch.
@@ -82,14 +74,10 @@ def test_killed_while_it_writes_a_checkpoint_it_resumes_with_the_unbroken_runs_b
     run = tiny_run(epochs=6)
     child = children.Process(target=killed_while_writing, args=(run, tmp_path, write))
     child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
-    assert not run.file(tmp_path).exists()
-    assert same_numbers(execute(run, tmp_path)) == unbroken["phased"][0]
-    assert weights(run, tmp_path) == unbroken["phased"][1]
-    assert {file.name for file in run.folder(tmp_path).iterdir()} == {CHECKPOINT, LOG}, (
-        "what a killed writer left is cleared away"
-    )
+    killed(child, run, tmp_path)
+    assert (same_numbers(execute(run, tmp_path)), weights(run, tmp_path)) == unbroken["phased"]
+    left = {file.name for file in run.folder(tmp_path).iterdir()}
+    assert left == {CHECKPOINT, LOG}, "what a killed writer left is cleared away"
 
 
 def test_more_epochs_are_more_of_the_same_training(tmp_path, unbroken):
@@ -98,38 +86,43 @@ def test_more_epochs_are_more_of_the_same_training(tmp_path, unbroken):
     assert same_numbers(line)["curve"] == unbroken["phased"][0]["curve"]
 
 
-def test_a_finished_training_is_not_repeated(tmp_path, fabric):
-    fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
-    model = NetworkConfig(units=5).build(SMALL, 0)
-    outcome = fit(SMALL, model, SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
-    assert outcome.resumed == 2
-    assert len(outcome.curve) == 2
+def test_a_finished_training_is_not_repeated(train):
+    train()
+    outcome, _ = train(progress=lambda epoch: pytest.fail("an epoch was run"))
+    assert outcome.resumed == len(outcome.curve) == 2
 
 
 @pytest.mark.parametrize(
-    "other, message",
+    "first, other, message",
     [
-        ({"settings": replace(SHORT, batch=4)}, "batch is 8 there, 4 here"),
-        ({"task": Sines()}, 'task is "Sines'),
+        ({}, {"batch": 4}, "batch is 8 there, 4 here"),
+        ({}, {"task": Sines()}, 'task is "Sines'),
         (
+            {},
             {"network": NetworkConfig(units=5, leak=0.25)},
             r"model is '\(rnn\): .*leak=0.001\)' there, '\(rnn\): .*leak=0.25\)' here",
         ),
-        ({"settings": replace(SHORT, epochs=1)}, "has 2 epochs, more than epochs=1"),
+        ({}, {"epochs": 1}, "has 2 epochs, more than epochs=1"),
+        ({"schedule": "one-cycle"}, {"schedule": "one-cycle", "epochs": 3}, "epochs is 2 there, 3 here"),
+        ({}, {"best": Best(2)}, "without early stopping"),
+        ({}, {"objective": WrongShare()}, "objective is None there"),
     ],
 )
-def test_the_checkpoint_of_another_training_is_not_taken_over(tmp_path, fabric, other, message):
-    fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
-    given = {"task": SMALL, "network": NetworkConfig(units=5), "settings": SHORT} | other
-    with pytest.raises(ValueError, match=message) as caught:
-        fit(given["task"], given["network"].build(given["task"], 0), given["settings"], tmp_path, fabric)
-    assert "Choose another folder, or delete it to start anew." in str(caught.value)
+def test_the_checkpoint_of_another_training_is_not_taken_over(train, first, other, message):
+    train(**first)
+    with pytest.raises(ValueError, match=rf"(?s){message}.*Choose another folder, or delete it to start anew\."):
+        train(**other)
 
 
-def test_a_file_that_is_no_checkpoint_is_named(tmp_path, fabric):
+def test_an_optimizer_that_no_checkpoint_would_recognise_is_refused(train):
+    with pytest.raises(ValueError, match="optimizer must have a repr"):
+        train(optimizer=lambda model: None)
+
+
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path, train):
     (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match=r"checkpoint\.pt' is damaged, or not a checkpoint.*Delete it to start anew"):
-        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric)
+        train()
 
 
 def test_fabrics_advice_to_round_products_is_not_repeated_at_every_start(caplog):
@@ -150,24 +143,26 @@ def full_disk(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_full_disk_is_found_out_before_training(tmp_path, fabric, monkeypatch):
+def no_epoch(epoch):
+    pytest.fail("an epoch was run")
+
+
+def test_a_full_disk_is_found_out_before_training(tmp_path, train, monkeypatch):
     monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match=r"cannot write '.*checkpoint\.pt': No space left on device; there was none before it"):
-        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
+        train(progress=no_epoch)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("average, room", [(0.0, 3), (0.9, 7)], ids=["", "average"])
-def test_a_disk_without_room_for_two_checkpoints_is_found_out_before_training(tmp_path, fabric, average, room):
-    model = NetworkConfig(units=60).build(SMALL, 0)
-    one = sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict().values())
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room * one, before[1]))  # room for one checkpoint, not for two
-    try:
-        with pytest.raises(OSError, match=r"cannot write to the folder '.*': File too large. Make room there, or choose another"):
-            fit(SMALL, model, replace(SHORT, average=average), tmp_path, fabric, lambda epoch: pytest.fail("an epoch was run"))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+def test_a_disk_without_room_for_two_checkpoints_is_found_out_before_training(tmp_path, train, average, room):
+    network = NetworkConfig(units=60)
+    one = sum(tensor.numel() * tensor.element_size() for tensor in network.build(SMALL, 0).state_dict().values())
+    with (
+        room_for(room * one),  # room for one checkpoint, not for two
+        pytest.raises(OSError, match=r"cannot write to the folder '.*': File too large. Make room there, or choose another"),
+    ):
+        train(network=network, average=average, progress=no_epoch)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -188,10 +183,7 @@ def test_a_disk_that_fills_up_leaves_the_last_checkpoint_intact(tmp_path, unbrok
     assert same_numbers(execute(run, tmp_path)) == unbroken["phased"][0]
 
 
-def test_a_folder_that_cannot_be_written_to_is_found_out_before_training(tmp_path, fabric):
+def test_a_folder_that_cannot_be_written_to_is_found_out_before_training(tmp_path, train):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OSError, match=r"cannot write to the folder '.*file/run'.*Choose another"):
-        fit(SMALL, NetworkConfig(units=5).build(SMALL, 0), SHORT, tmp_path / "file" / "run", fabric)
-
-
-# Devices and processes
+        train("file/run")

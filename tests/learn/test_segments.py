@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,17 +75,3 @@ def test_a_test_counts_segments_sentences_and_the_loss_of_steps():
     assert score.test == sum(int(each.score) for each in sums) / sum(each.answers for each in sums)
     assert score.whole == sum(int(each.whole) for each in sums) / 6
     assert math.isclose(score.loss, losses / sum(batch.labels for _, batch in parts), rel_tol=1e-6)
-
-
-def test_a_share_of_a_batch_has_its_own_segments():
-    _, batch = made(1, 4, 6, 3)
-    share = batch.share(1, 2).to("cpu")
-    assert torch.equal(share.segment, batch.segment[:, 1::2])
-
-
-def test_segments_need_classes_per_step_and_their_shape():
-    _, batch = made(2, 2, 5, 2)
-    with pytest.raises(ValueError, match="segment is for classes per step"):
-        Batch(batch.streams, batch.y[0], segment=batch.segment)
-    with pytest.raises(ValueError, match=r"segment must be int64 with the shape of y, \(5, 2\), got torch.int64, \(4, 2\)"):
-        Batch(batch.streams, batch.y, batch.mask, batch.segment[1:])

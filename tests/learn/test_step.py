@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -27,8 +28,7 @@ pytest.importorskip("lightning")
 class Replayed:
     """Stands for a CUDA graph on a CPU: recording a step runs it, and a replay runs it again on the same tensors."""
 
-    def __init__(self):
-        self.replays = 0
+    replays = 0
 
     def replay(self):
         self.replays += 1
@@ -41,24 +41,16 @@ def graphs(monkeypatch):
     made = []
     run = RecordedStep._record
 
-    class Recording:
-        def __init__(self, graph, **_):
-            pass
-
-        def __enter__(self):
-            pass
-
-        def __exit__(self, *_):
-            pass
-
     def record(self, share):
         recorded = run(self, share)
 
         def again():
+            before = [parameter.grad for parameter, _ in recorded.gradients]
             recorded.losses.copy_(Step.__call__(self, share))
-            for parameter, gradient in recorded.gradients:
+            for (parameter, gradient), kept in zip(recorded.gradients, before, strict=True):
                 if gradient is not None:
                     gradient.copy_(parameter.grad)
+                parameter.grad = kept  # a replay does not touch what Python refers to
 
         recorded.graph.again = again
         made.append(recorded.graph)
@@ -67,24 +59,24 @@ def graphs(monkeypatch):
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Replayed)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
-    monkeypatch.setattr(torch.cuda, "graph", Recording)
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, **_: nullcontext())
     monkeypatch.setattr(RecordedStep, "_record", record)
     monkeypatch.setattr(step_of, "WARM_UP", 2)
     return made
 
 
-def steps(kind, device="cpu", dropout=0.0, units=8, **settings):
+def steps(kind, device="cpu", dropout=0.0, units=8, network=Readout, **settings):
     """A small network on waves, and its training step."""
     fabric, training = make_fabric(device), Training(batch=4, rate=1e-2, **settings)
     torch.manual_seed(0)
-    model = Readout(PhasedLSTM(1, units, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
+    model = network(PhasedLSTM(1, units, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
     optimizer = adam(list(model.parameters()), training.rate, fabric.device)
     return kind.of(model, optimizer, training, fabric), model
 
 
-def batches(fabric, count=12, task=None, sizes=(4,)):
+def batches(fabric, count=12, sizes=(4,)):
     """Batches on the device."""
-    task = task or Sines(condition="asynchronous", points=(10, 60))
+    task = Sines(condition="asynchronous", points=(10, 60))
     return [shared(task.batch(0, "train", 1, i, sizes[i % len(sizes)]), fabric) for i in range(count)]
 
 
@@ -130,21 +122,18 @@ def test_a_size_is_recorded_at_its_second_batch_after_the_warm_up(graphs):
 )
 @pytest.mark.parametrize("ends_with_another", [False, True])
 def test_a_recording_that_fails_says_why(graphs, monkeypatch, cause, cure, ends_with_another):
-    class Failing:
-        def __init__(self, graph, **_):
-            pass
-
-        def __enter__(self):
-            pass
-
-        def __exit__(self, kind, error, _):
+    @contextmanager
+    def failing(graph, **_):
+        try:
+            yield
+        finally:
             if ends_with_another:  # as CUDA does
                 raise RuntimeError("capture failed due to a previous error")
 
     def fail(opaque):
         raise cause
 
-    monkeypatch.setattr(torch.cuda, "graph", Failing)
+    monkeypatch.setattr(torch.cuda, "graph", failing)
     step, _ = steps(RecordedStep)
     (share,) = batches(step.fabric, 1)
     for _ in range(2):
@@ -166,55 +155,40 @@ def test_only_the_graphs_of_the_last_sizes_are_kept(graphs, monkeypatch):
 
 def test_a_parameter_without_a_gradient_keeps_none_of_an_earlier_step(graphs):
     class Sometimes(Readout):
-        """Multiplies by a factor in batches of four sequences alone."""
-
-        def __init__(self):
-            super().__init__(PhasedLSTM(1, 4), classes=2)
-            self.factor = torch.nn.Parameter(torch.ones(()))
+        """Has a bias that acts in batches of four sequences alone."""
 
         def forward(self, batch):
-            answer = super().forward(batch)
-            return answer * self.factor if batch.size == 4 else answer
+            self.linear.bias.requires_grad_(batch.size == 4)
+            return super().forward(batch)
 
-    fabric, training = make_fabric("cpu"), Training(batch=4)
-    model = Sometimes()
-    step = RecordedStep.of(model, adam(list(model.parameters()), 1e-3, fabric.device), training, fabric)
-    four, three = batches(fabric, 2, sizes=(4, 3))
+    step, model = steps(RecordedStep, network=Sometimes)
+    four, three = batches(step.fabric, 2, sizes=(4, 3))
     for _ in range(4):
         step(four)
-        assert model.factor.grad is not None
+        assert model.linear.bias.grad is not None
         step(three)
-        assert model.factor.grad is None
+        assert model.linear.bias.grad is None
     assert len(graphs) == 2
-
-
-def test_padding_is_zero_whatever_came_before(graphs):
-    step, _ = steps(RecordedStep)
-    (share,) = batches(step.fabric, 1)
-    step(share)
-    (x, time, lengths), batch = share.batch.samples, share.batch
-    step(Share(Batch.of(x[:-2], time[:-2], lengths.clamp(max=len(x) - 2), batch.y), 4, 4))
-    ((kept, _),) = step._sizes.values()
-    assert padded_steps(len(x)) == padded_steps(len(x) - 2) == len(kept.batch.samples.x)
-    assert kept.batch.samples.x[len(x) - 2 :].eq(0).all()
-    assert kept.batch.samples.time[len(x) - 2 :].eq(0).all()
 
 
 def test_padding_from_an_earlier_batch_changes_nothing(graphs):
     step, model = steps(RecordedStep)
-    whole, *_ = batches(step.fabric, 1)
+    (whole,) = batches(step.fabric, 1)
     for _ in range(4):
         train_once(step, iter([whole]))
-    (x, time, lengths), batch = whole.batch.samples, whole.batch
-    shorter = Batch.of(x[:-2], time[:-2], lengths.clamp(max=len(x) - 2), batch.y)
-    assert padded_steps(len(x)) == padded_steps(len(x) - 2)
+    (x, time, lengths), end = whole.batch.samples, len(whole.batch.samples.x) - 2
+    shorter = Share(Batch.of(x[:end], time[:end], lengths.clamp(max=end), whole.batch.y), 4, 4)
     before = copy.deepcopy(model)
-    loss = step(Share(shorter, 4, 4)).item()
-    gradients = [parameter.grad.clone() for parameter in model.parameters()]
+    loss = step(shorter).item()
+    ((kept, _),) = step._sizes.values()
+    assert padded_steps(len(x)) == padded_steps(end) == len(kept.batch.samples.x)
+    assert not kept.batch.samples.x[end:].any()
+    assert not kept.batch.samples.time[end:].any()
     plain, other = steps(Step)
     other.load_state_dict(before.state_dict())
-    assert loss == pytest.approx(plain(Share(shorter, 4, 4)).item(), rel=1e-6)
-    torch.testing.assert_close(gradients, [parameter.grad for parameter in other.parameters()], rtol=1e-5, atol=1e-7)
+    assert loss == pytest.approx(plain(shorter).item(), rel=1e-6)
+    gradients = ([parameter.grad for parameter in each.parameters()] for each in (model, other))
+    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 15, 16, 17, 125, 128, 129, 1000, 1024, 5000])
@@ -228,58 +202,72 @@ def test_sizes_are_few_and_near(steps):
 def test_batches_with_a_mask_and_large_ones_run_as_usual(graphs, monkeypatch):
     step, model = steps(RecordedStep)
     (share,) = batches(step.fabric, 1)
-    monkeypatch.setattr(step_of, "ROWS", share.batch.samples.time.numel() - 1)
+    (x, time, lengths), y = share.batch.samples, share.batch.y
+    mask = torch.arange(len(x)).unsqueeze(1) < lengths
+    masked = Batch.of(x, time, lengths, mask.long(), mask)
+    monkeypatch.setattr(step_of, "ROWS", time.numel() - 1)
     for _ in range(5):
         step(share)
-    assert not graphs
     model.every_step = True
-    (x, time, lengths), labels = share.batch.samples, torch.zeros(share.batch.samples.time.shape, dtype=torch.int64)
     monkeypatch.setattr(step_of, "ROWS", 10**9)
-    masked = Batch.of(x, time, lengths, labels, torch.arange(len(x)).unsqueeze(1) < lengths)
     for _ in range(5):
         step(Share(masked, masked.labels, masked.labels))
     assert not graphs
-    two = Batch({"a": share.batch.samples, "b": Samples(torch.zeros(9, 4, 1), torch.zeros(9, 4), lengths)}, share.batch.y)
+    two = Batch({"a": share.batch.samples, "b": Samples(torch.zeros(9, 4, 1), torch.zeros(9, 4), lengths)}, y)
     assert recordable(two)
     monkeypatch.setattr(step_of, "ROWS", 9 * 4)
     assert not recordable(two)
 
 
 @pytest.mark.parametrize(
-    "rnn, options, recordable",
+    "rnn, options, missing, recordable",
     [
-        (PhasedLSTM(1, 2), {}, True),
-        (PhasedLSTM(1, 2), {"encoder": torch.nn.Embedding(3, 1), "encode_padding": True}, True),
-        (PhasedLSTM(1, 2), {"encoder": torch.nn.Embedding(3, 1)}, False),  # indexes the samples by the lengths
-        (Baseline(1, 2), {}, True),
-        (Baseline(1, 2, "input"), {}, False),
+        (PhasedLSTM(1, 2), {}, None, True),
+        (PhasedLSTM(1, 2), {"encoder": torch.nn.Embedding(3, 1), "encode_padding": True}, None, True),
+        (PhasedLSTM(1, 2), {"encoder": torch.nn.Embedding(3, 1)}, None, False),  # indexes the samples by the lengths
+        (Baseline(1, 2), {}, None, True),
+        (Baseline(1, 2, "input"), {}, None, False),
+        (PhasedLSTM(1, 2, backend="adjoint"), {}, None, False),  # plain PyTorch
+        (PhasedLSTM(1, 2, backend="reference"), {}, None, False),
+        (PhasedLSTM(1, 2), {}, "no cuda-core", False),
     ],
 )
-def test_which_networks_may_be_recorded(rnn, options, recordable, monkeypatch):
-    monkeypatch.setattr(readout, "cuda", SimpleNamespace(BACKEND=SimpleNamespace(missing=lambda: None)))
+def test_which_networks_may_be_recorded(rnn, options, missing, recordable, monkeypatch):
+    monkeypatch.setattr(readout, "cuda", SimpleNamespace(BACKEND=SimpleNamespace(missing=lambda: missing)))
     assert Readout(rnn, 2, **options).recordable == recordable
     assert not Model().recordable
 
 
-@pytest.mark.parametrize("backend, missing", [("adjoint", None), ("reference", None), ("auto", "no cuda-core")])
-def test_a_network_in_plain_pytorch_is_not_recorded(backend, missing, monkeypatch):
-    monkeypatch.setattr(readout, "cuda", SimpleNamespace(BACKEND=SimpleNamespace(missing=lambda: missing)))
-    assert not Readout(PhasedLSTM(1, 2, backend=backend), 2).recordable
+def a_fabric(device, precision="32-true", processes=1):
+    strategy = SimpleNamespace(precision=SimpleNamespace(precision=precision))
+    return SimpleNamespace(device=torch.device(device), world_size=processes, strategy=strategy)
 
 
-def test_a_training_in_mixed_precision_cannot_be_recorded(tmp_path):
-    fabric = SimpleNamespace(
-        device=torch.device("cuda"), world_size=1, strategy=SimpleNamespace(precision=SimpleNamespace(precision="16-mixed"))
-    )
-    model = Readout(PhasedLSTM(1, 4), classes=2)
-    with pytest.raises(ValueError, match=r"recorded=True needs training in full precision, got '16-mixed'"):
-        fit(Sines(), model, Training(epochs=1), tmp_path, fabric, recorded=True)
+@pytest.mark.parametrize(
+    "fabric, needed",
+    [
+        (a_fabric("cuda", "16-mixed"), r"training in full precision, got '16-mixed'. Use recorded=False"),
+        (a_fabric("cuda", processes=2), r"one GPU, got 2 processes. Use recorded=False"),
+        (a_fabric("cpu"), r"one GPU, got cpu. Use recorded=False"),
+    ],
+)
+def test_a_training_in_mixed_precision_or_not_on_one_gpu_cannot_be_recorded(tmp_path, fabric, needed):
+    with pytest.raises(ValueError, match=f"recorded=True needs {needed}"):
+        fit(Sines(), Readout(PhasedLSTM(1, 4), classes=2), Training(epochs=1), tmp_path, fabric, recorded=True)
 
 
-def test_a_training_on_a_cpu_cannot_be_recorded(tmp_path):
-    model = Readout(PhasedLSTM(1, 4), classes=2)
-    with pytest.raises(ValueError, match=r"recorded=True needs one GPU, got cpu. Use recorded=False"):
-        fit(Sines(), model, Training(epochs=1), tmp_path, make_fabric("cpu"), recorded=True)
+@pytest.mark.parametrize(
+    "fabric, recordable, expected",
+    [
+        (a_fabric("cuda"), True, True),
+        (a_fabric("cuda"), False, False),
+        (a_fabric("cuda", "16-mixed"), True, False),
+        (a_fabric("cuda", processes=2), True, False),
+        (a_fabric("cpu"), True, False),
+    ],
+)
+def test_runs_are_recorded_on_one_gpu_in_full_precision(fabric, recordable, expected):
+    assert records(SimpleNamespace(recordable=recordable), fabric) == expected
 
 
 @pytest.mark.gpu
@@ -333,10 +321,8 @@ def test_a_step_that_reads_values_cannot_be_recorded_and_says_so(monkeypatch):
             answer = super().forward(batch)
             return answer * float(answer.sum() != 0)
 
-    fabric, training = make_fabric("cuda"), Training(batch=4)
-    model = Reader(PhasedLSTM(1, 8), classes=2)
-    step = RecordedStep.of(model, adam(list(model.parameters()), 1e-3, fabric.device), training, fabric)
-    (share,) = batches(fabric, 1)
+    step, _ = steps(RecordedStep, "cuda", network=Reader)
+    (share,) = batches(step.fabric, 1)
     train_once(step, iter([share]))
     with pytest.raises(RuntimeError, match=r"cannot be recorded as a CUDA graph.*Use recorded=False"):
         train_once(step, iter([share]))
@@ -345,19 +331,3 @@ def test_a_step_that_reads_values_cannot_be_recorded_and_says_so(monkeypatch):
     drawn = torch.randn(3, device="cuda")  # and its random numbers, which the recording has used
     torch.manual_seed(0)
     assert torch.equal(drawn, torch.randn(3, device="cuda"))
-
-
-@pytest.mark.parametrize(
-    "device, processes, precision, recordable, expected",
-    [
-        ("cuda", 1, "32-true", True, True),
-        ("cuda", 1, "32-true", False, False),
-        ("cuda", 1, "16-mixed", True, False),
-        ("cuda", 2, "32-true", True, False),
-        ("cpu", 1, "32-true", True, False),
-    ],
-)
-def test_runs_are_recorded_on_one_gpu_in_full_precision(device, processes, precision, recordable, expected):
-    strategy = SimpleNamespace(precision=SimpleNamespace(precision=precision))
-    fabric = SimpleNamespace(device=torch.device(device), world_size=processes, strategy=strategy)
-    assert records(SimpleNamespace(recordable=recordable), fabric) == expected

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 from phased import PhasedLSTM
-from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
-from phased_lab.runs.taught import Taught, TaughtObjective, student_of
+from phased.learn import Batch, Model, Readout
+from phased_lab.runs.taught import Taught, student_of
 
 CLASSES = 4
 
@@ -24,8 +24,22 @@ class Fixed(Model):
 
 
 def a_batch(size=5):
-    time = torch.rand(7, size, dtype=torch.float64).cumsum(0)
-    return Batch.of(torch.randn(7, size, 3), time, torch.full((size,), 7), torch.arange(size) % CLASSES)
+    """One batch for each size; the class shows in the samples."""
+    random = torch.Generator().manual_seed(size)
+    y = torch.randint(CLASSES, (size,), generator=random)
+    x = torch.randn(6, size, 3, generator=random) + y.view(-1, 1).eq(torch.arange(3)) * 2.0
+    time = torch.arange(6, dtype=torch.float64).unsqueeze(-1).expand(6, size)
+    return Batch.of(x, time, torch.full((size,), 6), y)
+
+
+class Repeated:
+    """A task with one batch of each size."""
+
+    def batch(self, seed, split, epoch, index, size):
+        return a_batch(size)
+
+    def __repr__(self):
+        return "Repeated()"
 
 
 def a_pair(share, size=5):
@@ -78,33 +92,13 @@ def test_a_share_out_of_range_is_refused(share):
         a_pair(share)
 
 
-class Repeated:
-    """A task with one batch of each size."""
-
-    def batch(self, seed, split, epoch, index, size):
-        return drawn(size)
-
-    def __repr__(self):
-        return "Repeated()"
-
-
-def drawn(size):
-    random = torch.Generator().manual_seed(size)
-    y = torch.randint(CLASSES, (size,), generator=random)
-    x = torch.randn(6, size, 3, generator=random) + y.view(-1, 1).eq(torch.arange(3)) * 2.0
-    time = torch.arange(6, dtype=torch.float64).unsqueeze(-1).expand(6, size)
-    return Batch.of(x, time, torch.full((size,), 6), y)
-
-
-def test_a_student_learns_from_its_teacher_without_labels(tmp_path):
+def test_a_student_learns_from_its_teacher_without_labels(train):
     torch.manual_seed(0)
-    pair = Taught(
-        Readout(PhasedLSTM(3, 12, period=3.0, ratio_on=0.8), CLASSES), Readout(PhasedLSTM(3, 12, ratio_on=1.0), CLASSES), 1.0
-    )
-    training = Training(epochs=6, train=320, test=64, batch=32, rate=2e-2)
-    curve = fit(Repeated(), pair, training, tmp_path, make_fabric("cpu"), objective=pair.objective).curve
-    assert curve[-1].test > 0.6 > 2 * 0.25
-    assert isinstance(pair.objective, TaughtObjective)
+    student = Readout(PhasedLSTM(3, 12, period=3.0, ratio_on=0.8), CLASSES)
+    pair = Taught(student, Readout(PhasedLSTM(3, 12, ratio_on=1.0), CLASSES), 1.0)
+    options = {"epochs": 6, "train": 320, "test": 64, "batch": 32, "rate": 2e-2}
+    trained, _ = train(task=Repeated(), network=pair, objective=pair.objective, **options)
+    assert trained.curve[-1].test > 0.6 > 2 * 0.25
 
 
 def test_the_student_is_taken_from_a_state_dict():
