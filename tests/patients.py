@@ -1,9 +1,13 @@
 """Test material for estimators: small made-up patients, whose class shows in their heart rate and in its slope."""
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
-from phased.estimator import Events
+from phased.estimator import Events, PhasedClassifier
 
+QUICK = {"units": 6, "epochs": 2, "batch_size": 16, "random_state": 0}
 VARIABLES = ("HR", "GCS", "Temp")
 
 
@@ -39,3 +43,18 @@ def known(events: Events, sequence: int) -> dict[str, float]:
     """The static variables of one sequence, without those that are not known."""
     row = events.static[sequence]
     return {name: float(value) for name, value in zip(events.statics, row, strict=True) if np.isfinite(value)}
+
+
+def follow(model: Any, events: Events, sequence: int) -> list[Any]:
+    """The answers after each event of a sequence."""
+    online = model.online(static=known(events, sequence))
+    return [online.push(time, values) for time, values in measured(events, sequence)]
+
+
+X, Y = patients()
+
+
+@cache
+def quick(kind: type = PhasedClassifier, **options: Any) -> Any:
+    """A model of X and Y that tests share: they do not change it."""
+    return kind(**{**QUICK, **options}).fit(X, Y)
