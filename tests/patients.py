@@ -1,6 +1,9 @@
 """Test material for estimators: small made-up patients, whose class shows in their heart rate and in its slope."""
 
+import csv
+from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,3 +61,26 @@ X, Y = patients()
 def quick(kind: type = PhasedClassifier, **options: Any) -> Any:
     """A model of X and Y that tests share: they do not change it."""
     return kind(**{**QUICK, **options}).fit(X, Y)
+
+
+def write(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> Path:
+    """A file of comma-separated values."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def long_table(events: Events, missing: Any = "") -> Iterable[list[Any]]:
+    """A row per measurement, static variables at the first time, and a mark where nothing is known."""
+    for one in events:
+        statics = [(one.time[0], name, value) for name, value in zip(one.statics, one.static[0], strict=True)]
+        steps = zip(one.time, one.dense(), strict=True)
+        values = [(time, name, value) for time, row in steps for name, value in zip(one.variables, row, strict=True)]
+        yield from ([one.ids[0], time, name, missing if np.isnan(value) else value] for time, name, value in statics + values)
+
+
+def write_tables(folder: Path) -> None:
+    """The tables of 30 patients, t.csv, and of their classes, l.csv."""
+    few, classes = patients(30)
+    write(folder / "t.csv", ["id", "time", "variable", "value"], long_table(few))
+    write(folder / "l.csv", ["id", "target"], zip(few.ids, classes, strict=True))

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.exceptions import NotFittedError
 
-from patients import X, Y, quick
 from patients import QUICK as SMALL
+from patients import X, Y, quick
 from phased import updates
 from phased.estimator import PhasedClassifier, PhasedRegressor, training
 from phased.estimator.inputs import elapsed
