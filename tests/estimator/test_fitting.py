@@ -183,11 +183,12 @@ def test_a_fit_that_is_interrupted_before_its_first_epoch_leaves_the_estimator_a
     def stop(*_, **__):
         raise KeyboardInterrupt
 
+    before = fitted.predict_proba(X)
     monkeypatch.setattr(where, stop)
     for model in (new, fitted):
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, 1 - Y)
-    assert np.array_equal(fitted.predict_proba(X), quick(**QUICK).predict_proba(X))
+    assert np.array_equal(fitted.predict_proba(X), before)
     with pytest.raises(NotFittedError):
         new.predict_proba(X)
 
