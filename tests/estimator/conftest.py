@@ -11,7 +11,8 @@ from patients import X, quick, write_tables
 from phased.classifier import Classifier
 from phased.cli.app import app
 from phased.data import encode
-from phased.estimator import PhasedClassifier, PhasedRegressor
+from phased.estimator import PhasedClassifier, PhasedRegressor, readout, recent
+from phased.ops.core import MISSING
 from recordings import network, recording
 
 OPTIONS = {"units": 8, "batch_size": 16, "random_state": 0}
@@ -66,3 +67,13 @@ def physionet(tmp_path_factory) -> Path:
     with tarfile.open(archive) as opened:
         opened.extractall(folder, filter="data")
     return folder
+
+
+@pytest.fixture(params=["core", "torch"])
+def each_way(request, monkeypatch):
+    """By the compiled core, and by torch."""
+    if request.param == "core" and MISSING is not None:
+        pytest.skip(str(MISSING))
+    if request.param == "torch":
+        for module in (recent, readout):
+            monkeypatch.setattr(module, "core", None)

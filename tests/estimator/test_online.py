@@ -153,44 +153,24 @@ def test_a_plain_layer_and_a_network_of_another_dtype_have_no_online_sequences(c
         model.online()
 
 
-def test_marks_for_not_known_are_left_out_as_in_the_table_of_the_training(tmp_path):
-    rows = [
-        (str(n), t, name, value)
-        for n in range(40)
-        for t in range(4)
-        for name, value in (("HR", 60.0 + n % 2 * 20), ("T", 37.0 + t))
-    ]
-    rows += [(str(n), 0, "Height", 150.0 + n) for n in range(40)]
-    table = dict(zip(("id", "time", "variable", "value"), map(list, zip(*rows, strict=True)), strict=True))
-    read = Events.read(table, unit="h", static=["Height"], missing={"Height": -1, "HR": [-1, -2]})
-    model = PhasedClassifier(units=6, epochs=2, random_state=0).fit(read, read.ids.astype(int) % 2)
-    model.save(tmp_path)
-    for each in (model, PhasedClassifier.load(tmp_path)):
-        marked, plain = each.online(static={"Height": -1}), each.online()
-        for time, value in ((0.5, -1), (1.5, -2.0)):
-            answer = marked.push(time, {"HR": value, "T": 37.0})
-            assert answer == plain.push(time, {"T": 37.0})
-        values = [[-1.0, 37.0], [-2.0, 37.0]]
-        assert abs(each.predict_proba([([0.5, 1.5], values)])[0, 1] - answer) < 1e-5
-        events = Events.of([[0.5, 1.5]], [values], variables=["HR", "T"], static=[[-1.0]], statics=["Height"], unit="h")
-        assert abs(each.predict_proba(events)[0, 1] - answer) < 1e-5
-
-
-def test_text_is_pushed_as_it_is_in_the_table(tmp_path):
+def test_marks_and_text_are_pushed_as_they_are_in_the_table_of_the_training(tmp_path):
     number = np.arange(40).repeat(4)
-    table = {"id": number, "time": np.tile(np.arange(4), 40), "HR": np.arange(160.0)}
+    table = {"id": number, "time": np.tile(np.arange(4), 40), "HR": np.arange(160.0), "Height": 150.0 + number}
     table |= {"state": ["up", "down", "up", "rare"] * 40, "sex": np.where(number % 3, "f", "m")}
     table["state"][3::4] = [f"text {each}" for each in range(40)]
-    read = Events.read(table, unit="h")
+    read = Events.read(table, unit="h", static=["Height", "sex"], missing={"Height": -1, "HR": [-1, -2]})
     assert read.settings.levels == {"state": ("down", "up", "other"), "sex": ("f", "m")}
     model = PhasedClassifier(units=6, epochs=2, random_state=0).fit(read, read.ids % 2)
     model.save(tmp_path)
-    new = {"id": [1] * 3, "time": [0.5, 1.5, 1.5], "HR": [70, 71, None], "state": [None, "down", "unseen"], "sex": ["m"] * 3}
-    expected = model.predict_proba(Events.read(new, like=read))[0, 1]
+    new = {"id": [1] * 3, "time": [0.5, 1.5, 1.5], "HR": [70, -2, None], "state": [None, "down", "unseen"]}
+    events = Events.read(new | {"sex": ["m"] * 3, "Height": [-1] * 3}, like=read)
+    expected = model.predict_proba(events)[0, 1]
+    plain = Events.of([[0.5]], [[-1.0]], variables=["HR"], static=[[-1.0]], statics=["Height"], unit="h")
     for each in (model, PhasedClassifier.load(tmp_path)):
-        sequence = each.online(static={"sex": "m "})
-        sequence.push(0.5, {"HR": 70})
-        sequence.push(1.5, {"HR": 71, "state": "down"})
+        assert abs(each.predict_proba(plain)[0, 1] - each.online().push(0.5, {})) < 1e-5
+        sequence, other = each.online(static={"sex": "m ", "Height": -1}), each.online(static={"sex": "m"})
+        assert sequence.push(0.5, {"HR": 70}) == other.push(0.5, {"HR": 70})
+        assert sequence.push(1.5, {"HR": -2.0, "state": "down"}) == other.push(1.5, {"state": "down"})
         sequence = each.online(state=sequence.dump())
         with pytest.raises(TypeError, match="state must be text, such as 'down', got 3"):
             sequence.push(1.5, {"state": 3})

@@ -7,15 +7,12 @@ import pytest
 import torch
 
 from patients import patients
-from phased.estimator import PhasedClassifier, PhasedRegressor, recent
+from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.estimator.inputs import inputs, width
 from phased.estimator.pooling import pool_last, pool_states
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import Scaling
 from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
-from phased.ops.core import MISSING
-
-needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 X, Y = patients(30)
 SCALING = Scaling.of(X)
@@ -46,13 +43,6 @@ def batch():
     parts = np.split(inputs(X, SCALING), X.offset[1:-1])
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(part) for part in parts], padding_value=math.nan)
     return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))
-
-
-@pytest.fixture(params=[pytest.param("core", marks=needs_core), "torch"])
-def each_way(request, monkeypatch):
-    """By the compiled core, and by torch."""
-    if request.param == "torch":
-        monkeypatch.setattr(recent, "core", None)
 
 
 @pytest.mark.usefixtures("each_way")

@@ -96,10 +96,6 @@ def test_labelled_keeps_the_sequences_that_have_a_target():
         EVENTS.labelled({"id": [99], "died": [1]})
 
 
-def test_a_target_per_event_has_the_order_of_the_steps():
-    assert EVENTS.labels(PER_EVENT, time="time").tolist() == [70, 71, 30, 50, 51]
-
-
 @pytest.mark.parametrize("values, none", [([30, 51, 71], "nan"), (["a", "b", "c"], "None"), ([True, False, True], "None")])
 def test_an_empty_target_and_a_missing_row_are_steps_without_a_target(values, none):
     rows = {"id": [3, 5, 7], "time": [0.2, 1.0, 0.5], "y": values}
