@@ -72,22 +72,13 @@ def test_columns_may_have_other_names_and_the_seed_decides(call, fit, tmp_path):
     assert json.loads(scored.stdout)["sequences"] == 30
 
 
-def test_numbers_and_targets_per_step(call, fit, table, tmp_path):
+def test_targets_that_are_numbers(call, fit, table, tmp_path):
     fractions = write(tmp_path / "f.csv", ["id", "target"], zip(X.ids, Y + 0.25, strict=True))
     model = fit("numbers", table, "--labels", fractions, "--unit", "h")
     assert call("predict", model, table, "--out", tmp_path / "p.csv").exit_code == 0
     assert (tmp_path / "p.csv").read_text().splitlines()[0] == "id,prediction"
     scored = json.loads(call("score", model, table, "--labels", fractions, "--json").stdout)
     assert {"r2", "rmse", "mae", "sequences"} == scored.keys()
-
-    there = Events.read(table, unit="h")  # without the steps at which nothing was measured
-    steps = zip(there.ids[there.sequence], there.time, (there.time > 20).astype(int), strict=True)
-    each = write(tmp_path / "s.csv", ["id", "time", "target"], steps)
-    model = fit("steps", table, "--labels", each, "--labels-time", "time", "--unit", "h")
-    assert call("predict", model, table, "--out", tmp_path / "q.csv").exit_code == 0
-    lines = (tmp_path / "q.csv").read_text().splitlines()
-    assert lines[0] == "id,time,0,1"
-    assert len(lines) == 1 + len(there.time)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch import nn
 from fusing import batch, network, one_of, parameters, slowly
 from layers import EXACT, each_layer, states
 from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
-from phased.fusion import Parts
+from phased.fusion import Parts, hold
 from phased.learn.batch import Samples
 from phased_lab.runs.baselines import Baseline
 from strategies import seeds
@@ -215,36 +215,20 @@ def test_dropout_acts_on_what_the_merged_layer_receives_in_training_alone():
     assert torch.equal(output, fusion.merged(nothing, timeline.time, lengths=timeline.lengths)[0])
 
 
-def test_the_baselines_are_layers_too():
+def test_the_baselines_are_layers_too_and_run_at_the_samples_of_their_sensor():
     fusion = Fusion({"ears": Baseline(3, 4), "eyes": Baseline(2, 3, "input")}, Baseline(7, 5, "term"))
     streams = batch({"ears": [6, 3], "eyes": [2, 4]}, dtype=torch.float32)
     streams = {name: Samples(x.nan_to_num(), time.nan_to_num(), lengths) for name, (x, time, lengths) in streams.items()}
+    held = []
+    fusion.merged.register_forward_pre_hook(lambda _, given: held.append(given[0]))
     output, timeline, _ = fusion(streams)
     assert output.shape == (*timeline.time.shape, 5)
     output[timeline.valid].square().sum().backward()
     assert all(p.grad.isfinite().all() for p in parameters(fusion))
+    want, _ = fusion.sensors["ears"](*streams["ears"])
+    close(held[0][..., :4], hold(want, timeline.latest["ears"]))
     alone, _, _ = fusion({**streams, "eyes": None})
     assert alone.shape[1:] == (2, 5)
-
-
-def test_the_layer_of_a_baseline_runs_at_the_samples_of_its_sensor():
-    lstm = Baseline(3, 4)
-    fusion = Fusion({"ears": lstm, "eyes": Baseline(2, 3)}, Echo(7))
-    x, time = torch.randn(5, 1, 3), torch.tensor([0.0, 2, 3, 7, 8]).unsqueeze(1)
-    output, timeline, _ = fusion({"ears": (x, time), "eyes": (torch.randn(9, 1, 2), torch.arange(9.0).unsqueeze(1))})
-    want, _ = lstm(x, time, torch.tensor([5]))
-    close(output[..., :4], want[timeline.latest["ears"].flatten()])
-
-
-class Echo(nn.Module):
-    """A merged layer that returns its input."""
-
-    def __init__(self, units):
-        super().__init__()
-        self.hidden_size = units
-
-    def forward(self, x, time, lengths):
-        return x, None
 
 
 def test_two_sensors_may_share_one_layer():
