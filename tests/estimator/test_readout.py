@@ -60,11 +60,12 @@ def test_the_core_reads_out_as_the_definition_says(name, dtype, units, outputs, 
         torch.testing.assert_close(one, other.nan_to_num())
 
 
-def test_torch_reads_out_as_the_definition_says():
-    given = arguments(torch.float64)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_torch_reads_out_as_the_definition_says(dtype):
+    given = arguments(dtype)
     with torch.no_grad():
         given[0].nan_to_num_(0.5)
-    weights = torch.randn(len(LENGTHS), 2, dtype=torch.float64)
+    weights = torch.randn(len(LENGTHS), 2, dtype=dtype)
     for one, other in zip(results(by_torch, given, weights), results(by_hand, given, weights), strict=True):
         torch.testing.assert_close(one, other)
 

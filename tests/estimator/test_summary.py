@@ -9,7 +9,6 @@ import torch
 from patients import patients
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.estimator.inputs import inputs, width
-from phased.estimator.pooling import pool_last, pool_states
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import Scaling
 from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
@@ -62,26 +61,6 @@ def test_a_sequence_without_steps_has_summaries_of_zero():
     found = summaries(torch.zeros(1, 1, width(2)), torch.ones(1, 3), torch.tensor([0]), 2, every_step=False)
     assert found[0, :-3].abs().max() == 0
     assert found[0, -3:].tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    "dtype, integer", [(torch.float32, torch.int32), (torch.float32, torch.int16), (torch.float64, torch.int64)]
-)
-def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient(dtype, integer):
-    lengths = torch.tensor([4, 0, 1, 3, 2], dtype=integer)
-    h = (2 * torch.rand(4, 5, 7, dtype=dtype) - 1).requires_grad_()
-    if dtype == torch.float64:
-        assert torch.autograd.gradcheck(lambda h: tuple(pool_states(h, lengths)), (h,))
-    with torch.no_grad():
-        h[2, 3], h[1, 0], h[1, 4] = h[1, 3], h[2, 0], h[0, 4]  # equal values, as a closed unit has them
-        h[1:, 2] = 0.99  # padding
-    weights = torch.rand(3, 5, 7, dtype=dtype)
-    found = []
-    for pool, given in ((pool_states, lengths), (pool_last, lengths.long())):
-        parts = pool(h, given)
-        found.append([*parts, *torch.autograd.grad((torch.stack(parts) * weights).sum(), h)])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
 
 
 @pytest.fixture
