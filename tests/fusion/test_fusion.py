@@ -140,26 +140,17 @@ def test_extra_times_alone_are_a_timeline():
 @each_layer
 def test_two_halves_are_the_whole(make):
     fusion = network(make)
-    streams = batch({"ears": [12, 9], "eyes": [5, 0], "skin": [8, 3]}, grid=False)
-    output, timeline, state = fusion(streams)
-    cut = 9.3
-    halves, hx = [], None
-    for inside in (lambda t: t < cut, lambda t: t >= cut):
-        half = {}
-        for name, (x, time, lengths) in streams.items():
-            mine = inside(time) & (torch.arange(len(time)).unsqueeze(1) < lengths)
-            first = (~mine).int().cumprod(0).sum(0).clamp(max=len(time) - 1)
-            rows = (first + torch.arange(len(time)).unsqueeze(1)).clamp(max=len(time) - 1)
-            half[name] = (x.gather(0, rows.unsqueeze(-1).expand_as(x)), time.gather(0, rows), mine.sum(0))
-        part, line, hx = fusion(half, hx)
-        halves.append((part, line.lengths))
+    early, late = batch({"ears": [3, 3], "eyes": [2, 2], "skin": [1, 1]}), batch({"ears": [4, 2], "eyes": [0, 3], "skin": [2, 0]})
+    late = {name: (x, time + 20.5, lengths) for name, (x, time, lengths) in late.items()}
+    parts = {name: list(zip(early[name], late[name], strict=True)) for name in early}
+    output, _, state = fusion({name: (torch.cat(x), torch.cat(time), sum(lengths)) for name, (x, time, lengths) in parts.items()})
+    first, of_first, hx = fusion(early)
+    rest, of_rest, hx = fusion(late, hx)
     for sequence in range(2):
-        parts = [part[: ends[sequence], sequence] for part, ends in halves]
-        close(torch.cat(parts), output[: timeline.lengths[sequence], sequence])
-    for got, want in zip(
-        [*states(hx.merged), *states(hx.sensors["ears"])], [*states(state.merged), *states(state.sensors["ears"])], strict=True
-    ):
-        close(got, want)
+        steps, more = of_first.lengths[sequence], of_rest.lengths[sequence]
+        close(torch.cat([first[:steps, sequence], rest[:more, sequence]]), output[: steps + more, sequence])
+    for got, want in zip((hx.merged, *hx.sensors.values()), (state.merged, *state.sensors.values()), strict=True):
+        close(states(got), states(want))
 
 
 # Encoders, dropout, other layers
