@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fusing import batch, network, one_of, parameters, slowly
-from layers import EXACT, each_layer, states
+from fusing import batch, close, network, one_of, parameters, slowly
+from layers import each_layer, states
 from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
 from phased.fusion import Parts, hold
 from phased.learn.batch import Samples
@@ -18,10 +18,6 @@ LENGTHS = {"ears": [9, 0, 4, 1], "eyes": [3, 2, 0, 0], "skin": [5, 0, 7, 0]}
 ragged = st.integers(1, 4).flatmap(
     lambda size: st.fixed_dictionaries({name: st.lists(st.integers(0, 6), min_size=size, max_size=size) for name in LENGTHS})
 )
-
-
-def close(got, want):
-    torch.testing.assert_close(got, want, **EXACT)
 
 
 # Equal to a loop over events
