@@ -18,7 +18,7 @@ from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 
 def test_it_learns_what_is_easy():
     more, labels = patients(seed=1)
-    model = PhasedClassifier(units=16, epochs=30, batch_size=16, random_state=0).fit(X, Y)
+    model = PhasedClassifier(units=16, epochs=15, batch_size=16, random_state=0).fit(X, Y)
     assert model.evaluate(more, labels)["auroc"] > 0.85
     assert model.score(more, labels) == np.mean(model.predict(more) == labels)
 
