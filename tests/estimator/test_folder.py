@@ -130,7 +130,6 @@ def test_a_crash_between_the_files_leaves_one_whole_model_and_a_full_disk_the_on
         ({"version": 4}, "'version' must be 3, got 4. Upgrade phased"),
         ({"version": 1}, "'version' must be 3, got 1. Fit the model again"),
         ({"format": "another"}, "'format' must be 'phased estimator'"),
-        ({"kind": "regressor"}, "'kind' must be 'classifier', got 'regressor'"),
         ({"scaling": {}}, "a field is missing or wrong"),
         ({"classes": {"dtype": "<i8", "values": [1]}}, "at least 2 classes"),
         ({"classes": {"dtype": "<U20000", "values": ["a", "b"]}}, "'classes' must be numbers or words"),
@@ -150,7 +149,7 @@ def test_parameters_that_do_not_fit_are_refused_even_if_the_digest_does(folder):
 
 def test_a_regressor_is_no_classifier(regressor, tmp_path):
     regressor.save(tmp_path)
-    with pytest.raises(BadModel, match="'kind' must be 'classifier'"):
+    with pytest.raises(BadModel, match="'kind' must be 'classifier', got 'regressor'"):
         PhasedClassifier.load(tmp_path)
     assert isinstance(PhasedRegressor.load(tmp_path), PhasedRegressor)
     with pytest.raises(BadModel, match="there is no folder"):
