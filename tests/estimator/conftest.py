@@ -44,15 +44,26 @@ def call():
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory, call):
+def works(call):
+    """Call a command that must succeed."""
+
+    def checked(*arguments):
+        result = call(*arguments)
+        assert result.exit_code == 0, result.output
+        return result
+
+    return checked
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory, works):
     """Inputs and models of commands; tests leave it as it is."""
     folder = tmp_path_factory.mktemp("commands")
     write_tables(folder)
     (folder / "rec.bin").write_bytes(encode(recording(50)))
     Classifier.of(network()).save(folder / "events")
     table, labels = folder / "t.csv", folder / "l.csv"
-    made = call("fit", table, "--labels", labels, "--unit", "h", "--device", "cpu", "--epochs", "2", "--out", folder / "m")
-    assert made.exit_code == 0, made.output
+    made = works("fit", table, "--labels", labels, "--unit", "h", "--device", "cpu", "--epochs", "2", "--out", folder / "m")
     assert "held out" in made.stdout
     return folder
 

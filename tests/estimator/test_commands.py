@@ -25,28 +25,25 @@ def labels(folder):
 
 
 @pytest.fixture
-def fit(call, tmp_path):
+def fit(works, tmp_path):
     """Fit a model into a folder."""
 
     def made(name, *arguments):
-        result = call("fit", *arguments, *QUICK, "--out", tmp_path / name)
-        assert result.exit_code == 0, result.output
+        works("fit", *arguments, *QUICK, "--out", tmp_path / name)
         return tmp_path / name
 
     return made
 
 
-def test_the_three_commands_from_a_table_to_scores(call, table, labels, folder, tmp_path):
-    said = call("predict", folder / "m", table, "--out", tmp_path / "risk.csv")
-    assert said.exit_code == 0, said.output
+def test_the_three_commands_from_a_table_to_scores(works, table, labels, folder, tmp_path):
+    works("predict", folder / "m", table, "--out", tmp_path / "risk.csv")
     rows = list(csv.reader((tmp_path / "risk.csv").read_text().splitlines()))
     assert rows[0] == ["id", "0", "1"]
     assert [row[0] for row in rows[1:]] == X.ids.tolist()
     given = np.array([row[1:] for row in rows[1:]], float)
     assert np.allclose(given.sum(1), 1.0)
 
-    scored = call("score", folder / "m", table, "--labels", labels, "--json")
-    assert scored.exit_code == 0, scored.output
+    scored = works("score", folder / "m", table, "--labels", labels, "--json")
     found = json.loads(scored.stdout)
     assert {"auroc", "auprc", "sequences"} <= found.keys()
     assert found["sequences"] == 30
@@ -54,10 +51,10 @@ def test_the_three_commands_from_a_table_to_scores(call, table, labels, folder, 
     events = Events.read(table, like=model.table_.settings)
     assert np.allclose(model.predict_proba(events), given)
     assert found["auroc"] == pytest.approx(model.evaluate(events, Y)["auroc"])
-    assert "sequences  30" in call("score", folder / "m", table, "--labels", labels).stdout
+    assert "sequences  30" in works("score", folder / "m", table, "--labels", labels).stdout
 
 
-def test_columns_may_have_other_names_and_the_seed_decides(call, fit, tmp_path):
+def test_columns_may_have_other_names_and_the_seed_decides(works, fit, tmp_path):
     table = write(tmp_path / "t.csv", ["who", "when", "what", "much"], long_table(X, missing=-9.0))
     labels = write(tmp_path / "l.csv", ["patient", "died"], zip(X.ids, Y, strict=True))
     columns = ("--id", "who", "--time", "when", "--variable", "what", "--value", "much", "--missing", "-9", "--unit", "h")
@@ -65,19 +62,19 @@ def test_columns_may_have_other_names_and_the_seed_decides(call, fit, tmp_path):
     risks = []
     for seed, name in ((1, "a"), (1, "b"), (2, "c")):
         model = fit(name, table, *targets, *columns, "--seed", seed)
-        assert call("predict", model, table, "--out", tmp_path / f"{name}.csv").exit_code == 0
+        works("predict", model, table, "--out", tmp_path / f"{name}.csv")
         risks.append((tmp_path / f"{name}.csv").read_text())
     assert risks[0] == risks[1] != risks[2]
-    scored = call("score", tmp_path / "a", table, *targets, "--json")
+    scored = works("score", tmp_path / "a", table, *targets, "--json")
     assert json.loads(scored.stdout)["sequences"] == 30
 
 
-def test_targets_that_are_numbers(call, fit, table, tmp_path):
+def test_targets_that_are_numbers(works, fit, table, tmp_path):
     fractions = write(tmp_path / "f.csv", ["id", "target"], zip(X.ids, Y + 0.25, strict=True))
     model = fit("numbers", table, "--labels", fractions, "--unit", "h")
-    assert call("predict", model, table, "--out", tmp_path / "p.csv").exit_code == 0
+    works("predict", model, table, "--out", tmp_path / "p.csv")
     assert (tmp_path / "p.csv").read_text().splitlines()[0] == "id,prediction"
-    scored = json.loads(call("score", model, table, "--labels", fractions, "--json").stdout)
+    scored = json.loads(works("score", model, table, "--labels", fractions, "--json").stdout)
     assert {"r2", "rmse", "mae", "sequences"} == scored.keys()
 
 
@@ -117,28 +114,28 @@ def test_files_of_the_users_are_not_replaced(call, table, labels, tmp_path):
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
-def test_a_variable_that_the_model_does_not_know_is_left_out_as_the_message_says(call, folder, table, labels, tmp_path):
+def test_a_variable_that_the_model_does_not_know_is_left_out_as_the_message_says(call, works, folder, table, labels, tmp_path):
     more = tmp_path / "more.csv"
     more.write_text(table.read_text() + f"{X.ids[0]},{X.time[0]},NEW,1\n")
     said = call("predict", folder / "m", more, "--out", tmp_path / "risk.csv")
     assert said.exit_code == 1
     assert "Leave them out: --drop NEW." in said.stderr
-    assert call("predict", folder / "m", more, "--out", tmp_path / "risk.csv", "--drop", "NEW").exit_code == 0
-    assert call("score", folder / "m", more, "--labels", labels, "--drop", "NEW").exit_code == 0
+    works("predict", folder / "m", more, "--out", tmp_path / "risk.csv", "--drop", "NEW")
+    works("score", folder / "m", more, "--labels", labels, "--drop", "NEW")
 
 
-def test_sequences_without_a_label_are_left_out_if_asked_for(call, fit, table, labels, tmp_path):
+def test_sequences_without_a_label_are_left_out_if_asked_for(call, works, fit, table, labels, tmp_path):
     few = tmp_path / "few.csv"
     few.write_text("".join(labels.read_text().splitlines(keepends=True)[:21]) + "stranger,1\n")
     said = call("fit", table, "--labels", few, "--unit", "h", "--out", tmp_path / "model", *QUICK)
     assert said.exit_code == 1
     assert "Add --labelled to keep the sequences that have both." in said.stderr
     model = fit("model", table, "--labels", few, "--labelled", "--unit", "h")
-    found = call("score", model, table, "--labels", few, "--labelled", "--json")
+    found = works("score", model, table, "--labels", few, "--labelled", "--json")
     assert json.loads(found.stdout)["sequences"] == 20
 
 
-def test_a_score_remembers_the_labels_of_the_fit_and_predictions_have_the_times_of_the_table(call, fit, tmp_path):
+def test_a_score_remembers_the_labels_of_the_fit_and_predictions_have_the_times_of_the_table(call, works, fit, tmp_path):
     """Dates as text, several rows at one time, text, and events without a target."""
     rows = [
         [f"p{n}", f"2024-03-0{1 + step // 2} 14:30", "up" if (n + step) % 3 else "down", n * step]
@@ -151,11 +148,9 @@ def test_a_score_remembers_the_labels_of_the_fit_and_predictions_have_the_times_
     more = ("--labels", labels, "--labels-id", "person", "--labels-time", "at", "--target", "grade")
     model = fit("model", table, *more, "--id", "who", "--time", "when", "--unit", "d")
     assert "- state: down, up" in (model / "README.md").read_text()
-    scored = call("score", model, table, "--labels", labels, "--json")
-    assert scored.exit_code == 0, scored.output
-    assert scored.stdout == call("score", model, table, *more, "--json").stdout
-    said = call("predict", model, table, "--out", tmp_path / "p.csv")
-    assert said.exit_code == 0, said.output
+    scored = works("score", model, table, "--labels", labels, "--json")
+    assert scored.stdout == works("score", model, table, *more, "--json").stdout
+    works("predict", model, table, "--out", tmp_path / "p.csv")
     with (tmp_path / "p.csv").open() as file:
         answers = list(csv.reader(file))
     assert answers[0] == ["id", "time", "high", "low"]
