@@ -133,14 +133,14 @@ def test_a_wrong_event_is_refused_and_changes_nothing(classifier, time, values, 
         ({"static": {"Age": math.nan}}, ValueError, "Age must be finite"),
         ({"static": {"Age": -1e308}}, ValueError, r"Age must be from -1e\+300 to 1e\+300, got -1e\+308 for this sequence"),
         ({"static": [1]}, TypeError, "static must be a dict of names and numbers"),
-        ({"state": quick(units=5).online().dump()}, ValueError, "state must be of this model"),
-        ({"state": quick(units=8, epochs=4).online().dump()[:-5]}, ValueError, "cut off or damaged"),
-        ({"static": {"Age": 50}, "state": quick(units=8, epochs=4).online().dump()}, ValueError, "Leave out static"),
+        ({"state": lambda: quick(units=5).online().dump()}, ValueError, "state must be of this model"),
+        ({"state": lambda: quick(units=8, epochs=4).online().dump()[:-5]}, ValueError, "cut off or damaged"),
+        ({"static": {"Age": 50}, "state": lambda: quick(units=8, epochs=4).online().dump()}, ValueError, "Leave out static"),
     ],
 )
 def test_a_wrong_static_variable_or_state_is_refused(classifier, given, error, message):
     with pytest.raises(error, match=message):
-        classifier.online(**given)
+        classifier.online(**{name: value() if callable(value) else value for name, value in given.items()})
 
 
 def test_a_plain_layer_and_a_network_of_another_dtype_have_no_online_sequences(classifier):
