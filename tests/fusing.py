@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from layers import as_hx, states
+from layers import EXACT, as_hx, states
 from phased import Fusion, PhasedLSTM, Uniform, open_at_samples
 
 Streams = dict[str, tuple[Tensor, Tensor, Tensor]]
@@ -75,3 +75,8 @@ def one_of(state: Any, sequence: int) -> Any:
 def parameters(fusion: Fusion) -> list[Tensor]:
     """What is trained."""
     return [p for p in fusion.parameters() if p.requires_grad]
+
+
+def close(got: Any, want: Any) -> None:
+    """Two results are equal but for rounding in float64."""
+    torch.testing.assert_close(got, want, **EXACT)

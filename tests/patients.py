@@ -1,9 +1,16 @@
 """Test material for estimators: small made-up patients, whose class shows in their heart rate and in its slope."""
 
+import csv
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
-from phased.estimator import Events
+from phased.estimator import Events, PhasedClassifier
 
+QUICK = {"units": 6, "epochs": 2, "batch_size": 16, "random_state": 0}
 VARIABLES = ("HR", "GCS", "Temp")
 
 
@@ -39,3 +46,41 @@ def known(events: Events, sequence: int) -> dict[str, float]:
     """The static variables of one sequence, without those that are not known."""
     row = events.static[sequence]
     return {name: float(value) for name, value in zip(events.statics, row, strict=True) if np.isfinite(value)}
+
+
+def follow(model: Any, events: Events, sequence: int) -> list[Any]:
+    """The answers after each event of a sequence."""
+    online = model.online(static=known(events, sequence))
+    return [online.push(time, values) for time, values in measured(events, sequence)]
+
+
+X, Y = patients()
+
+
+@cache
+def quick(kind: type = PhasedClassifier, **options: Any) -> Any:
+    """A model of X and Y that tests share: they do not change it."""
+    return kind(**{**QUICK, **options}).fit(X, Y)
+
+
+def write(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> Path:
+    """A file of comma-separated values."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def long_table(events: Events, missing: Any = "") -> Iterable[list[Any]]:
+    """A row per measurement, static variables at the first time, and a mark where nothing is known."""
+    for one in events:
+        statics = [(one.time[0], name, value) for name, value in zip(one.statics, one.static[0], strict=True)]
+        steps = zip(one.time, one.dense(), strict=True)
+        values = [(time, name, value) for time, row in steps for name, value in zip(one.variables, row, strict=True)]
+        yield from ([one.ids[0], time, name, missing if np.isnan(value) else value] for time, name, value in statics + values)
+
+
+def write_tables(folder: Path) -> None:
+    """The tables of 30 patients, t.csv, and of their classes, l.csv."""
+    few, classes = patients(30)
+    write(folder / "t.csv", ["id", "time", "variable", "value"], long_table(few))
+    write(folder / "l.csv", ["id", "target"], zip(few.ids, classes, strict=True))

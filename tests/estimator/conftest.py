@@ -1,32 +1,90 @@
-"""Models that several tests use; each takes a fraction of a second."""
+"""Models, tables and folders that several tests use; each takes a fraction of a second."""
+
+import os
+import tarfile
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from patients import patients
-from phased.estimator import PhasedClassifier, PhasedRegressor
+from patients import X, quick, write_tables
+from phased.classifier import Classifier
+from phased.cli.app import app
+from phased.data import encode
+from phased.estimator import PhasedClassifier, PhasedRegressor, readout, recent
+from phased.ops.core import MISSING
+from recordings import network, recording
+
+OPTIONS = {"units": 8, "batch_size": 16, "random_state": 0}
 
 
 @pytest.fixture(scope="session")
-def data():
-    """Sequences and their classes."""
-    return patients()
-
-
-@pytest.fixture(scope="session")
-def classifier(data):
+def classifier():
     """A classifier of two classes."""
-    return PhasedClassifier(units=8, epochs=4, batch_size=16, random_state=0).fit(*data)
+    return quick(units=8, epochs=4)
 
 
 @pytest.fixture(scope="session")
-def of_three(data):
+def of_three():
     """A classifier of three classes with names."""
-    X, _ = data
-    return PhasedClassifier(units=8, epochs=2, batch_size=16, random_state=0).fit(X, ["a", "b", "c"] * 20)
+    return PhasedClassifier(epochs=2, **OPTIONS).fit(X, ["a", "b", "c"] * 20)
 
 
 @pytest.fixture(scope="session")
-def regressor(data):
+def regressor():
     """A regressor of a number per step."""
-    X, _ = data
-    return PhasedRegressor(units=8, epochs=2, batch_size=16, random_state=0).fit(X, X.time * 10.0)
+    return PhasedRegressor(epochs=2, **OPTIONS).fit(X, X.time * 10.0)
+
+
+@pytest.fixture(scope="session")
+def call():
+    """Call a command."""
+    runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
+    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def works(call):
+    """Call a command that must succeed."""
+
+    def checked(*arguments):
+        result = call(*arguments)
+        assert result.exit_code == 0, result.output
+        return result
+
+    return checked
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory, works):
+    """Inputs and models of commands; tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("commands")
+    write_tables(folder)
+    (folder / "rec.bin").write_bytes(encode(recording(50)))
+    Classifier.of(network()).save(folder / "events")
+    table, labels = folder / "t.csv", folder / "l.csv"
+    made = works("fit", table, "--labels", labels, "--unit", "h", "--device", "cpu", "--epochs", "2", "--out", folder / "m")
+    assert "held out" in made.stdout
+    return folder
+
+
+@pytest.fixture(scope="session")
+def physionet(tmp_path_factory) -> Path:
+    """PhysioNet 2012 set a, unpacked; the test is skipped where it is not."""
+    archive = Path(os.environ.get("PHASED_DATA") or "nowhere") / "physionet2012" / "set-a.tar.xz"
+    if not archive.is_file():
+        pytest.skip("PHASED_DATA is not set, or has no physionet2012: no real data")
+    folder = tmp_path_factory.mktemp("physionet")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(params=["core", "torch"])
+def each_way(request, monkeypatch):
+    """By the compiled core, and by torch."""
+    if request.param == "core" and MISSING is not None:
+        pytest.skip(str(MISSING))
+    if request.param == "torch":
+        for module in (recent, readout):
+            monkeypatch.setattr(module, "core", None)

@@ -7,19 +7,39 @@ import pytest
 import torch
 from sklearn.exceptions import NotFittedError
 
-from patients import patients
+from patients import QUICK as SMALL
+from patients import X, Y, quick
 from phased import updates
 from phased.estimator import PhasedClassifier, PhasedRegressor, training
 from phased.estimator.inputs import elapsed
 from phased.learn.store import CHECKPOINT, load_checkpoint
 
-X, Y = patients()
-QUICK = {"units": 6, "epochs": 4, "batch_size": 16, "random_state": 0}
+QUICK = {**SMALL, "epochs": 4}
+LONGER = {**QUICK, "epochs": 12, "learning_rate": 0.05, "patience": 2}
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """The maker of a model whose training is interrupted when it shows an epoch for the nth time."""
+
+    def fit(epoch, time=1, **options):
+        seen, shown = [], training.described
+
+        def stop(one):
+            seen.append(one.epoch)
+            if seen.count(epoch) == time:
+                raise KeyboardInterrupt
+            return shown(one)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "described", stop)
+            return PhasedClassifier(verbose=True, **QUICK, **options).fit(X, Y)
+
+    return fit
 
 
 def test_the_weights_are_those_of_the_epoch_with_the_lowest_held_out_loss():
-    model = PhasedClassifier(**{**QUICK, "epochs": 12, "learning_rate": 0.05, "patience": 2}).fit(X, Y)
-    report = model.report_
+    report = quick(**LONGER).report_
     losses = [epoch.test for epoch in report.curve]
     assert report.best == 1 + int(np.argmin(losses))
     assert len(losses) == min(12, report.best + 2)
@@ -38,8 +58,7 @@ def test_the_model_is_trained_on_all_sequences_for_as_many_epochs_as_were_best(m
         return original(network, task, *given)
 
     monkeypatch.setattr(training, "train", train)
-    options = {**QUICK, "epochs": 12, "learning_rate": 0.05, "patience": 2}
-    once, twice = (PhasedClassifier(**options, refit=refit).fit(X, Y) for refit in (False, True))
+    once, twice = (PhasedClassifier(**LONGER, refit=refit).fit(X, Y) for refit in (False, True))
     assert (once.report_.refitted, twice.report_.refitted) == (False, True)
     (first, _), (again, _), (whole, given) = asked
     assert np.array_equal(first.train, again.train)
@@ -52,8 +71,7 @@ def test_the_model_is_trained_on_all_sequences_for_as_many_epochs_as_were_best(m
 
 
 def test_a_second_training_that_learned_less_is_not_kept(monkeypatch):
-    once = PhasedClassifier(**QUICK, refit=False).fit(X, Y)
-    original = training.train
+    once, original = quick(**QUICK, refit=False), training.train
 
     def train(network, task, objective, optimiser, settings, patience, *given):
         if patience is None:  # the second one learns nothing
@@ -67,7 +85,6 @@ def test_a_second_training_that_learned_less_is_not_kept(monkeypatch):
 
 
 def test_torchs_default_dtype_does_not_matter(tmp_path):
-    expected = PhasedClassifier(**QUICK).fit(X, Y).predict_proba(X)
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -76,73 +93,31 @@ def test_torchs_default_dtype_does_not_matter(tmp_path):
         found = PhasedClassifier.load(tmp_path / "model").predict_proba(X)
     finally:
         torch.set_default_dtype(before)
-    assert np.allclose(found, expected, atol=1e-5)
+    assert np.allclose(found, quick(**QUICK).predict_proba(X), atol=1e-5)
 
 
-def test_sequences_that_are_given_for_validation_are_not_trained_on():
+def test_own_validation_sequences_stop_the_training_and_are_not_trained_on():
     model = PhasedClassifier(**QUICK).fit(X[:40], Y[:40], validation=(X[40:], Y[40:]))
-    assert not model.report_.refitted
+    assert (model.report_.train, model.report_.held_out, model.report_.refitted) == (40, 20, False)
+    assert model.report_.scores["auroc"] == pytest.approx(model.evaluate(X[40:], Y[40:])["auroc"])
     assert "on all sequences" not in str(model.report_)
 
 
-def test_an_interrupt_of_the_training_on_all_sequences_keeps_the_model_before_it(monkeypatch, tmp_path):
-    options = {**QUICK, "checkpoint": tmp_path / "one"}
-    once = PhasedClassifier(**QUICK, refit=False).fit(X, Y)
-    shown, epochs = training.described, []
-
-    def stop(epoch):
-        epochs.append(epoch.epoch)
-        if epochs.count(1) == 2:  # the first of the second training
-            raise KeyboardInterrupt
-        return shown(epoch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "described", stop)
-        model = PhasedClassifier(verbose=True, **options).fit(X, Y)
+def test_an_interrupt_of_the_training_on_all_sequences_keeps_the_model_before_it(interrupted, tmp_path):
+    model = interrupted(1, time=2, checkpoint=tmp_path)  # the first epoch of the second training
     assert (model.report_.interrupted, model.report_.refitted) == (True, False)
-    assert np.array_equal(model.predict_proba(X), once.predict_proba(X))
-    whole, resumed = PhasedClassifier(**QUICK).fit(X, Y), PhasedClassifier(**options).fit(X, Y)
+    assert np.array_equal(model.predict_proba(X), quick(**QUICK, refit=False).predict_proba(X))
+    resumed = PhasedClassifier(checkpoint=tmp_path, **QUICK).fit(X, Y)
     assert resumed.report_.refitted
-    assert np.array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+    assert np.array_equal(resumed.predict_proba(X), quick(**QUICK).predict_proba(X))
 
 
-def test_an_interrupt_keeps_the_best_epoch_so_far(monkeypatch):
-    shown = training.described
-
-    def stop(epoch):
-        if epoch.epoch == 2:
-            raise KeyboardInterrupt
-        return shown(epoch)
-
-    monkeypatch.setattr(training, "described", stop)
-    model = PhasedClassifier(verbose=True, **QUICK).fit(X, Y)
+def test_a_training_that_is_interrupted_keeps_the_best_epoch_and_continues_with_the_same_numbers(interrupted, tmp_path):
+    model, whole = interrupted(2, checkpoint=tmp_path), quick(**QUICK)
     assert model.report_.interrupted
     assert model.report_.best in (1, 2)
     assert "interrupted" in str(model.report_)
     assert np.isfinite(model.predict_proba(X)).all()
-
-
-def test_an_interrupt_before_the_first_epoch_is_an_interrupt(monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("phased.learn.loop.train_once", stop)
-    with pytest.raises(KeyboardInterrupt):
-        PhasedClassifier(**QUICK).fit(X, Y)
-
-
-def test_a_training_that_was_interrupted_continues_and_gives_the_same_numbers(tmp_path, monkeypatch):
-    whole = PhasedClassifier(**QUICK).fit(X, Y)
-    shown = training.described
-
-    def stop(epoch):
-        if epoch.epoch == 2:
-            raise KeyboardInterrupt
-        return shown(epoch)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "described", stop)
-        PhasedClassifier(checkpoint=tmp_path, verbose=True, **QUICK).fit(X, Y)
     assert len(load_checkpoint(tmp_path / CHECKPOINT)["curve"]) == 2
     resumed = PhasedClassifier(checkpoint=tmp_path, **QUICK).fit(X, Y)
     assert [epoch[:3] for epoch in resumed.report_.curve] == [epoch[:3] for epoch in whole.report_.curve]
@@ -160,7 +135,7 @@ def test_the_checkpoint_of_other_data_is_refused(tmp_path):
 @pytest.mark.filterwarnings("ignore:.* units open at no step")  # so few updates leave some of them closed
 @pytest.mark.parametrize("budget", [0.3, 0.1, 0.02])
 def test_a_budget_of_updates_holds_on_the_training_sequences(budget):
-    model = PhasedClassifier(updates=budget, **{**QUICK, "units": 32}).fit(X, Y)
+    model = quick(updates=budget, units=32)
     assert model.report_.updates <= budget
     time = elapsed(X, model.scaling_)
     rnn = model.network_.rnn
@@ -170,13 +145,11 @@ def test_a_budget_of_updates_holds_on_the_training_sequences(budget):
 
 
 def test_no_unit_is_closed_for_good():
-    for seed in range(3):
-        report = PhasedClassifier(**{**QUICK, "units": 64, "epochs": 1, "random_state": seed}).fit(X, Y).report_
-        assert report.never_open == 0
+    assert [quick(units=64, epochs=1, random_state=seed).report_.never_open for seed in range(3)] == [0, 0, 0]
 
 
 def test_periods_are_those_of_the_data():
-    report = PhasedRegressor(**QUICK).fit(X, 1.0 * Y).report_
+    report = quick(PhasedRegressor).report_
     low, middle, high = report.periods
     assert 0.5 * np.median(X.lengths) < report.span / report.gap < 2 * np.median(X.lengths)
     assert 0.9 * report.span / 4 < low < middle < high < 1.1 * report.span
@@ -196,36 +169,28 @@ def test_the_report_says_what_was_chosen_and_measured(classifier):
 def test_progress_is_shown_on_demand_with_rich_or_without(installed, capsys, monkeypatch):
     if not installed:
         monkeypatch.setattr(training, "find_spec", lambda name: None)
-    PhasedClassifier(verbose=True, **{**QUICK, "epochs": 1}).fit(X, Y)
+    PhasedClassifier(verbose=True, **{**SMALL, "epochs": 1}).fit(X, Y)
     out, err = capsys.readouterr()
     assert "epoch 1: loss" in (err if installed else out)
-    PhasedClassifier(**{**QUICK, "epochs": 1}).fit(X, Y)
+    PhasedClassifier(**{**SMALL, "epochs": 1}).fit(X, Y)
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_defaults_leave_room_for_early_stopping():
-    assert PhasedClassifier().epochs == 100 > PhasedClassifier().patience
-
-
-@pytest.mark.parametrize("when", ["first", "again"])
-def test_a_fit_that_is_interrupted_before_its_first_epoch_leaves_the_estimator_as_it_was(monkeypatch, when):
-    model = PhasedClassifier(**QUICK)
-    if when == "again":
-        model.fit(X, Y)
-        before = model.predict_proba(X)
+@pytest.mark.parametrize("where", ["phased.estimator.training.fit", "phased.learn.loop.train_once"])
+def test_a_fit_that_is_interrupted_before_its_first_epoch_leaves_the_estimator_as_it_was(monkeypatch, where):
+    new, fitted = PhasedClassifier(**QUICK), PhasedClassifier(**QUICK).fit(X, Y)
 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "fit", stop)
+    before = fitted.predict_proba(X)
+    monkeypatch.setattr(where, stop)
+    for model in (new, fitted):
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, 1 - Y)
-    if when == "again":
-        assert (model.predict_proba(X) == before).all()
-    else:
-        with pytest.raises(NotFittedError):
-            model.predict_proba(X)
+    assert np.array_equal(fitted.predict_proba(X), before)
+    with pytest.raises(NotFittedError):
+        new.predict_proba(X)
 
 
 def test_lists_have_no_ids_that_could_be_in_training_and_in_validation():

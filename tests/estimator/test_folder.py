@@ -1,5 +1,6 @@
 """A model's folder: what is written is what is read, and every defect is an error that names the file."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -9,11 +10,9 @@ import safetensors.torch
 import torch
 
 from disk import room_for
-from patients import measured, patients
+from patients import X, Y, measured, quick
 from phased.estimator import BadModel, PhasedClassifier, PhasedRegressor
 from phased.model_folder import digest
-
-X, Y = patients()
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_a_loaded_model_answers_bit_for_bit(name, request, tmp_path):
 
 
 def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_used(tmp_path):
-    model = PhasedClassifier(units=4, epochs=1, random_state=0).fit(X, Y)
+    model = copy.deepcopy(quick(units=4, epochs=1))
     with torch.no_grad():
         model.network_.rnn.ratio_on_l0.fill_(1.4)
         model.network_.rnn.period_l0[0] = -3.0
@@ -70,36 +69,25 @@ def test_a_saved_and_loaded_model_saves_the_same_files(folder, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_parameters_of_all_kinds_come_back(tmp_path):
+def test_parameters_of_all_kinds_come_back_as_they_were_in_the_fit(tmp_path):
     given = {"class_weight": {0: 1.0, 1: 2.0}, "checkpoint": None, "random_state": 3, "updates": 0.5, "units": 4}
-    PhasedClassifier(epochs=1, **given).fit(X, Y).save(tmp_path)
-    loaded = PhasedClassifier.load(tmp_path).get_params()
-    assert {name: loaded[name] for name in given} == given
+    model = PhasedClassifier(epochs=1, **given).fit(X, Y)
+    model.set_params(units=99, cell="phased_gru").save(tmp_path)
+    loaded = PhasedClassifier.load(tmp_path)
+    assert {name: loaded.get_params()[name] for name in given} == given
+    assert loaded.cell == "phased_lstm"
+    assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
 
 
-def test_the_card_has_the_measured_scores_the_command_and_the_input(folder, classifier):
+def test_the_card_and_the_configuration_say_what_the_model_is(folder, classifier):
     text = (folder / "README.md").read_text()
+    for part in ("phased fit table.csv", "HR, GCS, Temp", "Age, ICU"):
+        assert part in text
     assert f"| area under the ROC curve | {classifier.report_.scores['auroc']:.4f} |" in text
-    assert "phased fit table.csv" in text
-    assert "HR, GCS, Temp" in text
-    assert "Age, ICU" in text
     assert max(map(len, text.splitlines())) <= 140
-
-
-def test_the_configuration_has_versions_scales_and_gates(folder):
     fields = json.loads((folder / "config.json").read_text())
     assert {"phased", "torch", "numpy", "scikit-learn", "python"} == fields["versions"].keys()
-    assert fields["gate"] == "triangle"
-    assert fields["unit"] == "h"
-    assert len(fields["scaling"]["values"]["center"]) == 3
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
-def test_a_file_that_is_missing_or_cut_off_is_named(folder, name):
-    path = folder / name
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(BadModel, match=name):
-        PhasedClassifier.load(folder)
+    assert (fields["gate"], fields["unit"], len(fields["scaling"]["values"]["center"])) == ("triangle", "h", 3)
 
 
 @pytest.mark.parametrize("stopped_at", [1, 2, 3])
@@ -134,55 +122,38 @@ def test_a_crash_between_the_files_leaves_one_whole_model_and_a_full_disk_the_on
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "model.safetensors", "config.json", "README.md"}
 
 
-def test_there_is_no_folder(tmp_path):
-    with pytest.raises(BadModel, match="there is no folder"):
-        PhasedClassifier.load(tmp_path / "nowhere")
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [
+        ({"unit": "min"}, "SHA-256"),
+        ({"variables": ["GCS", "HR", "Temp"]}, "SHA-256"),
         ({"version": 4}, "'version' must be 3, got 4. Upgrade phased"),
         ({"version": 1}, "'version' must be 3, got 1. Fit the model again"),
         ({"format": "another"}, "'format' must be 'phased estimator'"),
-        ({"kind": "regressor"}, "'kind' must be 'classifier', got 'regressor'"),
         ({"scaling": {}}, "a field is missing or wrong"),
         ({"classes": {"dtype": "<i8", "values": [1]}}, "at least 2 classes"),
         ({"classes": {"dtype": "<U20000", "values": ["a", "b"]}}, "'classes' must be numbers or words"),
     ],
 )
-def test_a_configuration_of_another_kind_or_version_is_refused(folder, changes, message):
+def test_a_configuration_that_was_changed_or_of_another_kind_or_version_is_refused(folder, changes, message):
     reconfigure(folder, **changes)
     with pytest.raises(BadModel, match=message):
         PhasedClassifier.load(folder)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"unit": "min"}, {"longest": 1e9}, {"variables": ["GCS", "HR", "Temp"]}, {"gate": "square"}, {"command": ""}]
-)
-def test_a_changed_setting_is_noticed(folder, changes):
-    reconfigure(folder, **changes)
-    with pytest.raises(BadModel, match="SHA-256"):
-        PhasedClassifier.load(folder)
-
-
 def test_parameters_that_do_not_fit_are_refused_even_if_the_digest_does(folder):
-    resign(folder, lambda state: state | {"head.bias": torch.full((2,), float("nan"))})
-    with pytest.raises(BadModel, match=r"'head.bias' must be finite"):
-        PhasedClassifier.load(folder)
     resign(folder, lambda state: state | {"head.bias": torch.zeros(3)})
     with pytest.raises(BadModel, match=r"'head.bias' must be torch.float32 of shape"):
-        PhasedClassifier.load(folder)
-    resign(folder, lambda state: {name: value for name, value in state.items() if name != "head.bias"})
-    with pytest.raises(BadModel, match=r"'head.bias' is missing"):
         PhasedClassifier.load(folder)
 
 
 def test_a_regressor_is_no_classifier(regressor, tmp_path):
     regressor.save(tmp_path)
-    with pytest.raises(BadModel, match="'kind' must be 'classifier'"):
+    with pytest.raises(BadModel, match="'kind' must be 'classifier', got 'regressor'"):
         PhasedClassifier.load(tmp_path)
     assert isinstance(PhasedRegressor.load(tmp_path), PhasedRegressor)
+    with pytest.raises(BadModel, match="there is no folder"):
+        PhasedRegressor.load(tmp_path / "nowhere")
 
 
 JUNK = [None, True, -1, 0, 1e308, 10**30, "x", "", [], {}, [1], {"a": 1}, [[1]]]
@@ -235,12 +206,3 @@ def test_a_model_may_be_replaced_also_a_damaged_one(classifier, of_three, folder
     (folder / "config.json").write_bytes((folder / "config.json").read_bytes()[:200])
     of_three.save(folder)
     assert PhasedClassifier.load(folder).classes_.tolist() == ["a", "b", "c"]
-
-
-def test_what_is_saved_are_the_parameters_of_the_fit(tmp_path):
-    model = PhasedClassifier(units=4, epochs=1, random_state=0).fit(X, Y)
-    model.set_params(units=99, cell="phased_gru")
-    model.save(tmp_path)
-    loaded = PhasedClassifier.load(tmp_path)
-    assert (loaded.units, loaded.cell) == (4, "phased_lstm")
-    assert (loaded.predict_proba(X) == model.predict_proba(X)).all()

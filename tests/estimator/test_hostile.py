@@ -11,42 +11,15 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patients import measured, patients
+from patients import QUICK, X, Y, measured, quick
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor, config
 from phased.model_folder import Malformed
 
-X, Y = patients()
-QUICK = {"units": 6, "epochs": 2, "batch_size": 16, "random_state": 0}
-SEVERAL = [
-    math.nan,
-    math.inf,
-    -math.inf,
-    1e300,
-    -1e300,
-    1e308,
-    10**400,
-    -(10**400),
-    2**53 + 1,
-    np.uint64(2**63 + 5),
-    True,
-    np.bool_(False),
-    "5",
-    None,
-]
-SEVERAL += [
-    np.float32(101325.3),
-    np.int32(2**31 - 1),
-    np.int8(-5),
-    np.float16(3.3),
-    np.longdouble(7.1),
-    Decimal("NaN"),
-    Decimal(3),
-    1j,
-]
+SEVERAL = [math.nan, math.inf, -math.inf, 1e300, -1e300, 1e308, 10**400, -(10**400), 2**53 + 1, True, "5", None, 1j]
+SEVERAL += [np.uint64(2**63 + 5), np.bool_(False), np.float32(101325.3), np.int32(2**31 - 1), np.int8(-5), np.float16(3.3)]
+SEVERAL += [np.longdouble(7.1), Decimal("NaN"), Decimal(3)]
 NUMBERS = st.one_of(st.floats(0, 100), st.floats(0, 100, width=32).map(np.float32), st.integers(0, 50).map(np.int32))
 HOSTILE = st.one_of(NUMBERS, NUMBERS, NUMBERS, st.floats(), st.integers(), st.sampled_from(SEVERAL))
-
-
 EVENTS = st.lists(st.tuples(HOSTILE, st.dictionaries(st.sampled_from(X.variables), HOSTILE, max_size=3)), max_size=9)
 
 
@@ -80,10 +53,9 @@ def test_online_equals_the_batch_or_raises_and_changes_nothing(request, name, ag
 @pytest.mark.parametrize("size", [2.0**-990, 2.0**-600, 2.0**600, 2.0**980])
 def test_the_size_of_a_variable_or_a_target_changes_no_bit(size):
     sized = replace(X, value=X.value * np.where(X.variable == 0, size, 1.0), static=X.static * [size, 1.0])
-    model, plain = (PhasedClassifier(**QUICK).fit(events, Y) for events in (sized, X))
-    assert np.array_equal(model.predict_proba(sized), plain.predict_proba(X))
+    assert np.array_equal(PhasedClassifier(**QUICK).fit(sized, Y).predict_proba(sized), quick().predict_proba(X))
     size = min(size, 2.0**480)
-    sized, plain = (PhasedRegressor(**QUICK).fit(X, y).evaluate(X, y) for y in (Y * size, Y * 1.0))
+    sized, plain = PhasedRegressor(**QUICK).fit(X, Y * size).evaluate(X, Y * size), quick(PhasedRegressor).evaluate(X, Y)
     assert sized == {"r2": plain["r2"], "rmse": plain["rmse"] * size, "mae": plain["mae"] * size}
 
 
@@ -153,8 +125,7 @@ def test_the_smallest_budget_gives_a_model_with_updates(times):
     with pytest.raises(ValueError, match="updates must be at least") as refused:
         PhasedClassifier(updates=1e-6, **QUICK).fit(events, Y)
     least = float(str(refused.value).split()[5].rstrip(","))
-    for budget in (least, min(1.0, 2 * least)):
-        assert 0 < PhasedClassifier(updates=budget, **QUICK).fit(events, Y).report_.updates <= budget
+    assert 0 < PhasedClassifier(updates=least, **QUICK).fit(events, Y).report_.updates <= least
 
 
 def test_events_at_one_time_are_steps_of_their_own():

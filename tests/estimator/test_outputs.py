@@ -1,81 +1,51 @@
 """Whatever is at the place of an output, of any writer, is written as it should be or refused before any work."""
 
-import csv
 import fcntl
 import os
 import signal
 import stat
 from contextlib import nullcontext
-from importlib.metadata import entry_points
 from pathlib import Path
 from unittest import mock
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
-from typer.testing import CliRunner
 
-from patients import patients
+from patients import write_tables
 from phased import PhasedLSTM, files
 from phased.classifier import Classifier
 from phased.cli.app import app
-from phased.cli.options import named, table_named
-from phased.data import encode
 from phased.estimator import PhasedClassifier
 from phased.estimator.store import finished
 from phased.learn.store import Store
-from recordings import network, recording
+from recordings import network
 
-X, Y = patients(30)
 FIT = ("fit", "t.csv", "--labels", "l.csv", "--unit", "h", "--device", "cpu", "--epochs", "3", "--out")
 PIPE_SIZE = 1031  # F_SETPIPE_SZ
 
 
-def call(*arguments):
-    return CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}).invoke(app, [str(each) for each in arguments])
-
-
-def write(path, header, rows):
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows])
-
-
-def table(folder):
-    """A wide table and its labels."""
-    rows = ([X.ids[s], t, *row] for s, t, row in zip(X.sequence, X.time, X.dense(), strict=True))
-    write(folder / "t.csv", ["id", "time", *X.variables], (["" if each != each else each for each in row] for row in rows))
-    write(folder / "l.csv", ["id", "target"], zip(X.ids, Y, strict=True))
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    """Inputs and models of commands."""
-    folder = tmp_path_factory.mktemp("outputs")
-    table(folder)
-    (folder / "rec.bin").write_bytes(encode(recording(50)))
-    Classifier.of(network()).save(folder / "events")
-    (folder / "parts").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        made = call(*FIT, "m")
-    assert made.exit_code == 0, made.output
-    return folder
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The working folder, with a table and its labels."""
+    monkeypatch.chdir(tmp_path)
+    write_tables(tmp_path)
+    return tmp_path
 
 
 # Of each writer: the output's name, an input, the model, the first work, and the call.
 WRITERS = {
-    "write_whole": ("x", None, None, "tempfile.mkdtemp", lambda path, _: files.write_whole(path, b"new")),
-    "layer": ("x", None, None, "phased.PhasedLSTM.state_dict", lambda path, _: PhasedLSTM(2, 3).save(path)),
-    "model": ("model.safetensors", None, None, "safetensors.torch.save", lambda path, _: MODEL.save(path.parent)),
+    "write_whole": ("x", None, None, "tempfile.mkdtemp", lambda path, *_: files.write_whole(path, b"new")),
+    "layer": ("x", None, None, "phased.PhasedLSTM.state_dict", lambda path, *_: PhasedLSTM(2, 3).save(path)),
+    "model": ("model.safetensors", None, None, "safetensors.torch.save", lambda path, *_: MODEL.save(path.parent)),
     "predict": (
         *("x.csv", "t.csv", "m", "phased.estimator.Events.read_with_times"),
-        lambda path, at: call("predict", at / "m", at / "t.csv", "--out", path),
+        lambda path, at, call: call("predict", at / "m", at / "t.csv", "--out", path),
     ),
     "picture": (
         *("x.png", "rec.bin", "events", "phased.classifier.Classifier.classify"),
-        lambda path, at: call("classify", at / "rec.bin", "--model", at / "events", "--picture", path),
+        lambda path, at, call: call("classify", at / "rec.bin", "--model", at / "events", "--picture", path),
     ),
 }
 MODEL = Classifier.of(network())
@@ -91,10 +61,11 @@ def state(folder):
 
 @settings(max_examples=100)
 @given(st.sampled_from(["missing", "file", "link", *NODES, *REFUSED]), st.sampled_from(sorted(WRITERS)))
-def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_lost(folder, kind, writer):
+def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_lost(folder, call, kind, writer):
     name, given, model, work, run = WRITERS[writer]
     assume(given is not None or not kind.endswith(("input", "model")))
     target, place, pipe = folder / "target", folder / "parts" / name, None
+    place.parent.mkdir(exist_ok=True)
     links = {"link": target, "dangling link": folder / "nowhere", "link to the input": folder / str(given)}
     links["link into the model"] = folder / str(model) / "config.json"
     target.write_bytes(b"old")
@@ -118,7 +89,7 @@ def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_l
     try:
         with mock.patch(work, side_effect=AssertionError("work was done")) if kind in REFUSED else nullcontext():
             try:
-                result = run(place, folder)
+                result = run(place, folder, call)
                 message = result.stderr if result is not None and result.exit_code else ""
             except OSError as error:
                 message = str(error)
@@ -140,31 +111,28 @@ def test_whatever_is_at_the_place_of_an_output_is_written_or_refused_and_never_l
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def commands(command, *names):
-    """Every command below this one with the names that call it."""
-    if isinstance(command, TyperGroup):
-        for name in command.list_commands(None):
-            yield from commands(command.get_command(None, name), *names, name)
-    else:
-        yield names, command
+def commands(command, words=()):
+    """The words and the parameters of every command."""
+    if not hasattr(command, "list_commands"):
+        yield words, command.params
+        return
+    context = command.make_context("", [], resilient_parsing=True)
+    for name in command.list_commands(context):
+        yield from commands(command.resolve_command(context, [name])[1], (*words, name))
 
 
-def test_an_empty_name_is_refused_by_every_command_for_every_path():
-    found = [
-        *commands(get_command(app)),
-        *(each for entry in entry_points(group="phased.commands") for each in commands(entry.load(), entry.name)),
-    ]
+def test_an_empty_name_is_refused_by_every_command_for_every_path(call):
     tried = 0
-    for names, command in found:
-        before = []
-        for parameter in command.params:
-            if parameter.type_descriptor.parameter_info.parser in (named, table_named):
-                option = [*before, ""] if isinstance(parameter, TyperArgument) else [parameter.opts[0], ""]
-                result = call(*names, *option)
-                assert (result.exit_code, "must have a name" in result.output) == (2, True), (names, option, result.output)
+    for words, parameters in commands(get_command(app)):
+        arguments = 0
+        for each in parameters:
+            if "Path" in str(each.type_descriptor.annotation):
+                option = [each.opts[0]] if each.param_type_name == "option" else ["x"] * arguments
+                result = call(*words, *option, "")
+                assert (result.exit_code, "must have a name" in result.output) == (2, True), (words, option, result.output)
                 tried += 1
-            before += ["x"] * isinstance(parameter, TyperArgument)
-    assert tried >= 45
+            arguments += each.param_type_name == "argument"
+    assert tried >= 60
 
 
 @pytest.mark.parametrize(
@@ -183,26 +151,23 @@ def test_an_empty_name_is_refused_by_every_command_for_every_path():
         (("new/m", "--labels", "\udcff.csv"), "must be UTF-8"),
     ],
 )
-def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    table(tmp_path)
+def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(here, call, arguments, message):
     for path in ("taken/model.safetensors", "taken/all", "foreign"):
         Path(path).mkdir(parents=True)
     Path("taken/all/checkpoint.pt").write_text("mine")
     Path("foreign/epochs.ndjson").write_text('{"mine": 1}\n')
-    before = state(tmp_path)
+    before = state(here)
     with mock.patch("phased.estimator.Events.read_with_times", side_effect=AssertionError("the table was read")):
         result = call(*FIT, *arguments)
     assert result.exit_code in (1, 2)
     assert message in result.output
-    assert state(tmp_path) == before
+    assert state(here) == before
 
 
 @pytest.mark.parametrize("checkpoint", [(), ("--checkpoint", "c")])
 @pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_fit_that_is_stopped_keeps_a_finished_model_and_continues(tmp_path, monkeypatch, sent, code, checkpoint):
-    monkeypatch.chdir(tmp_path)
-    table(tmp_path)
+@pytest.mark.usefixtures("here")
+def test_a_fit_that_is_stopped_keeps_a_finished_model_and_continues(call, monkeypatch, sent, code, checkpoint):
     keep = Store.keep
 
     def stopping(store, model, optimiser, curve, *others):

@@ -1,12 +1,10 @@
 """Products of pairs of summaries: what they compute, learn, and leave out."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
-from patients import patients
+from patients import X, Y, follow, patients
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.estimator.pairs import LEAST_SPREAD, SPREAD, Pairs
 from phased.estimator.summary import Pieces
@@ -78,25 +76,13 @@ def test_online_answers_have_them(cls):
     expected = model.predict_proba(events)[:, 1] if cls is PhasedClassifier else model.predict(events)
     assert np.ptp(expected) > 0.1
     for number in range(5):
-        assert online(model, events, number) == pytest.approx(float(expected[number]), abs=1e-5 * max(1, abs(expected[number])))
+        answer = follow(model, events, number)[-1]
+        assert answer == pytest.approx(float(expected[number]), abs=1e-5 * max(1, abs(expected[number])))
 
 
-def online(model, events, number):
-    """The answer for a sequence that is pushed event by event."""
-    static = {name: value for name, value in zip(events.statics, events.static[number], strict=True) if math.isfinite(value)}
-    sequence = model.online(static=static)
-    for step in range(events.offset[number], events.offset[number + 1]):
-        entries = range(events.entry[step], events.entry[step + 1])
-        values = {events.variables[events.variable[entry]]: float(events.value[entry]) for entry in entries}
-        answer = sequence.push(float(events.time[step]), values)
-    return answer
-
-
-def test_with_very_many_variables_or_a_target_per_step_there_are_none(monkeypatch):
-    events, y = patients(40)
-    steps = [np.arange(float(n)) for n in events.lengths]
-    assert PhasedRegressor(units=2, epochs=1, random_state=0).fit(events, steps).network_.pairs is None
+def test_with_very_many_variables_or_a_target_per_step_there_are_none(monkeypatch, regressor):
+    assert regressor.network_.pairs is None
     monkeypatch.setattr("phased.estimator.network.MOST_PAIRED", 3)
-    model = PhasedClassifier(units=2, epochs=1, random_state=0).fit(events, y)
+    model = PhasedClassifier(units=2, epochs=1, random_state=0).fit(X, Y)
     assert model.network_.pairs is None
-    assert online(model, events, 0) == pytest.approx(float(model.predict_proba(events)[0, 1]), abs=1e-5)
+    assert follow(model, X, 0)[-1] == pytest.approx(float(model.predict_proba(X)[0, 1]), abs=1e-5)

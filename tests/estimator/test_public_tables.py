@@ -6,9 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from phased.cli.app import app
 from phased.cli.estimate import Labels, Table
 
 TABLES = Path(os.environ.get("PHASED_DATA", "nowhere")) / "tables"
@@ -47,20 +45,15 @@ def test_every_row_of_a_wide_table_is_a_step(name):
 
 
 @pytest.mark.parametrize("name", ["vowels/*.parquet", "pbc/*.parquet", "storms/*.csv.xz"])
-def test_a_small_table_goes_all_the_way(name, tmp_path):
-    def call(*arguments):
-        result = CliRunner().invoke(app, [str(each) for each in arguments])
-        assert result.exit_code == 0, result.output
-        return result
-
+def test_a_small_table_goes_all_the_way(name, works, tmp_path):
     table, labels = (TABLES / name.replace("*", part) for part in ("train", "train_labels"))
     model, out = tmp_path / "model", tmp_path / "predictions.csv"
-    call("fit", table, "--labels", labels, *shlex.split(OPTIONS[name]), "--out", model, "--epochs", 1)
-    call("predict", model, table, "--out", out)
+    works("fit", table, "--labels", labels, *shlex.split(OPTIONS[name]), "--out", model, "--epochs", 1)
+    works("predict", model, table, "--out", out)
     found, (events, _) = pl.read_csv(out), read(name)
     assert len(found) == (len(events.time) if "--labels-time" in OPTIONS[name] else len(events))
     assert all(found[column].is_finite().all() for column in found.columns[2:])
-    assert f'"sequences": {len(events)}' in call("score", model, table, "--labels", labels, "--json").stdout
+    assert f'"sequences": {len(events)}' in works("score", model, table, "--labels", labels, "--json").stdout
 
 
 def test_the_other_layouts_are_read_too():

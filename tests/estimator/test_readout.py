@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from instructions import SETS, using
-from phased.estimator import readout
 from phased.estimator.network import Network
 from phased.estimator.readout import by_torch, read_out
 from phased.estimator.summary import Pieces
@@ -61,19 +60,18 @@ def test_the_core_reads_out_as_the_definition_says(name, dtype, units, outputs, 
         torch.testing.assert_close(one, other.nan_to_num())
 
 
-def test_torch_reads_out_as_the_definition_says():
-    given = arguments(torch.float64)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_torch_reads_out_as_the_definition_says(dtype):
+    given = arguments(dtype)
     with torch.no_grad():
         given[0].nan_to_num_(0.5)
-    weights = torch.randn(len(LENGTHS), 2, dtype=torch.float64)
+    weights = torch.randn(len(LENGTHS), 2, dtype=dtype)
     for one, other in zip(results(by_torch, given, weights), results(by_hand, given, weights), strict=True):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_core), False])
-def test_gradients_of_a_readout_are_those_of_its_outputs(compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(readout, "core", None)
+@pytest.mark.usefixtures("each_way")
+def test_gradients_of_a_readout_are_those_of_its_outputs():
     h, lengths, keep, summaries, pieces, head = arguments(torch.float64)
     distinct = torch.rand_like(h).requires_grad_()
 
@@ -95,11 +93,9 @@ def test_a_summary_that_is_not_a_number_leaves_no_number():
     assert torch.isfinite(y[[0, 2, 3, 4]]).all()
 
 
+@pytest.mark.usefixtures("each_way")
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
-@pytest.mark.parametrize("compiled", [pytest.param(True, marks=needs_core), False])
-def test_lengths_may_have_any_integer_dtype(dtype, compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(readout, "core", None)
+def test_lengths_may_have_any_integer_dtype(dtype):
     h, lengths, *rest = arguments(torch.float32)
     with torch.no_grad():
         h.nan_to_num_(0.5)

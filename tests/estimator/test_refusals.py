@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from patients import patients
+from patients import QUICK, X, Y, quick
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
+from phased.estimator.splits import split
+from phased.estimator.targets import targets
 
-X, Y = patients()
-QUICK = {"units": 4, "epochs": 1, "batch_size": 16, "random_state": 0}
+AT_20 = (X.time > 20).astype(int)
 
 
 class Named(np.ndarray):
@@ -32,18 +33,51 @@ class Named(np.ndarray):
         (X.static[:, 1], "the target must not be among the inputs, got static 'ICU' equal to y"),
         ([np.zeros(3)] * 60, "y must have a target for each of the"),
         (np.full(len(X.time), np.nan), "y must have a known target at one step"),
+        (np.where(np.arange(60) == 3, np.inf, Y), "y must be finite, got infinity"),
+        (np.array(["2024-01-01", "2024-01-02"] * 30, "M8[D]"), "y must be numbers or text, got datetime64"),
+        (np.array([b"a", b"b"] * 30), "y must be numbers or text, got |S1"),
+        (np.array(["a", 1] * 30, object), "y must be all numbers or all text, got 1 and 'a'"),
+        ([0, "1"] * 30, "y must be all numbers or all text, got 0 and '1'"),
+        ([np.nan, "1"] * 30, "y must be known for every sequence, got nan for 'p000'"),
+        ([["a"] * n if n % 2 else [1.0] * n for n in X.lengths], "y must be all numbers or all text, got 1.0 and 'a'"),
+        (pd.Series(["a", "b"] * 29 + ["a", None], dtype="string"), "y must be known for every sequence, got <NA> for 'p059'"),
     ],
 )
-def test_wrong_targets_are_refused(y, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_classes_are_refused(y, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         PhasedClassifier(**QUICK).fit(X, y)
 
 
-def test_text_is_no_number_and_infinity_no_target():
-    with pytest.raises(ValueError, match="y must be numbers"):
-        PhasedRegressor(**QUICK).fit(X, ["a", "b"] * 30)
-    with pytest.raises(ValueError, match="y must be finite"):
-        PhasedRegressor(**QUICK).fit(X, np.where(np.arange(60) == 7, np.inf, 1.0 * Y))
+def sequences(variables, unit="h", **static):
+    """A sequence of one step."""
+    return Events.of([[0.0]], [[[1.0]]], variables=variables, unit=unit, **static)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: PhasedRegressor(**QUICK).fit(X, ["a", "b"] * 30), "y must be numbers"),
+        (lambda: PhasedRegressor(**QUICK).fit(X, np.where(np.arange(60) == 7, np.inf, 1.0 * Y)), "y must be finite"),
+        (lambda: PhasedClassifier(**QUICK).fit([], []), "at least one sequence"),
+        (lambda: PhasedRegressor(**QUICK).fit(X[:1], [1.0]), "at least 2 sequences"),
+        (lambda: PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[40:], Y[40:])), "got 'p040' and 9 others in both"),
+        (
+            lambda: PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[50:], (X[50:].time > 20).astype(int))),
+            "both have a target for each sequence, or for each step",
+        ),
+        (lambda: quick().predict(sequences(["Lactate"])), r"variables of X must be known to the model, .*, got 'Lactate'"),
+        (
+            lambda: quick().predict(sequences(["HR"], static=[[1.0]], statics=["Sex"])),
+            r"statics of X must be known to the model, .*, got 'Sex'",
+        ),
+        (lambda: quick().predict(sequences(["HR"], "min")), "X must have times in 'h', the unit of the model, got 'min'"),
+        (lambda: quick().evaluate(X, Y + 1), r"y must have classes of the model, .*, got 2"),
+        (lambda: quick().evaluate(X, AT_20), "y must have a target for each sequence, as in the training, got one for each step"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -80,59 +114,18 @@ def test_parameters_out_of_range_are_refused(parameters, error, message):
 def test_anything_else_than_sequences_is_refused(given):
     with pytest.raises(TypeError, match="X must be Events or a list of"):
         PhasedClassifier(**QUICK).fit(given, [0, 1])
-
-
-def test_no_sequences_and_a_single_one_are_refused():
-    with pytest.raises(ValueError, match="at least one sequence"):
-        PhasedClassifier(**QUICK).fit([], [])
-    with pytest.raises(ValueError, match="at least 2 sequences"):
-        PhasedRegressor(**QUICK).fit(X[:1], [1.0])
-
-
-def test_one_sequence_in_training_and_validation_is_refused():
-    with pytest.raises(ValueError, match="got 'p040' and 9 others in both"):
-        PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[40:], Y[40:]))
     with pytest.raises(TypeError, match="validation must be a pair"):
-        PhasedClassifier(**QUICK).fit(X, Y, validation=X)
-    with pytest.raises(ValueError, match="both have a target for each sequence, or for each step"):
-        PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[50:], (X[50:].time > 20).astype(int)))
+        PhasedClassifier(**QUICK).fit(X, Y, validation=given)
 
 
-def test_own_validation_sequences_stop_the_training():
-    model = PhasedClassifier(**QUICK).fit(X[:40], Y[:40], validation=(X[40:], Y[40:]))
-    assert (model.report_.train, model.report_.held_out) == (40, 20)
-    assert model.report_.scores["auroc"] == pytest.approx(model.evaluate(X[40:], Y[40:])["auroc"])
-
-
-def test_repeated_sequences_are_never_on_both_sides():
-    from phased.estimator.splits import split
-    from phased.estimator.targets import targets
-
-    again = X[np.arange(120) % 60]
-    found = targets(again, np.concatenate([Y, Y]))
-    train, test = split(again, found, 0.2, np.random.RandomState(0), stratify=True)
-    assert not set(again.ids[train]) & set(again.ids[test])
-    assert len(train) + len(test) == 120
-
-
-def test_held_out_sequences_have_the_share_of_each_class():
-    from phased.estimator.splits import split
-    from phased.estimator.targets import targets
-
+def test_held_out_sequences_have_the_share_of_each_class_and_repeated_ones_are_on_one_side():
     y = (np.arange(60) % 6 == 0).astype(int)
     _, test = split(X, targets(X, y), 0.2, np.random.RandomState(0), stratify=True)
     assert (len(test), int(y[test].sum())) == (12, 2)
-
-
-def test_unknown_variables_and_another_unit_are_refused_at_prediction(classifier):
-    with pytest.raises(ValueError, match=r"variables of X must be known to the model, .*, got 'Lactate'"):
-        classifier.predict(Events.of([[0.0]], [[[1.0]]], variables=["Lactate"], unit="h"))
-    with pytest.raises(ValueError, match=r"statics of X must be known to the model, .*, got 'Sex'"):
-        classifier.predict(Events.of([[0.0]], [[[1.0]]], variables=["HR"], static=[[1.0]], statics=["Sex"], unit="h"))
-    with pytest.raises(ValueError, match="X must have times in 'h', the unit of the model, got 'min'"):
-        classifier.predict(replace(X, unit="min"))
-    with pytest.raises(ValueError, match=r"y must have classes of the model, .*, got 2"):
-        classifier.evaluate(X, Y + 1)
+    again = X[np.arange(120) % 60]
+    train, test = split(again, targets(again, np.concatenate([Y, Y])), 0.2, np.random.RandomState(0), stratify=True)
+    assert not set(again.ids[train]) & set(again.ids[test])
+    assert len(train) + len(test) == 120
 
 
 def test_spans_far_from_those_of_the_training_are_warned_of(classifier):
@@ -169,25 +162,9 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(module, na
         needs.require("sklearn", "lightning")
 
 
-@pytest.mark.parametrize(
-    "y, message",
-    [
-        (np.where(np.arange(60) == 3, np.inf, Y), "y must be finite, got infinity"),
-        (np.array(["2024-01-01", "2024-01-02"] * 30, "M8[D]"), "y must be numbers or text, got datetime64"),
-        (np.array([b"a", b"b"] * 30), "y must be numbers or text, got |S1"),
-        (np.array(["a", 1] * 30, object), "y must be all numbers or all text, got 1 and 'a'"),
-        ([0, "1"] * 30, "y must be all numbers or all text, got 0 and '1'"),
-        ([np.nan, "1"] * 30, "y must be known for every sequence, got nan for 'p000'"),
-        ([["a"] * n if n % 2 else [1.0] * n for n in X.lengths], "y must be all numbers or all text, got 1.0 and 'a'"),
-        (pd.Series(["a", "b"] * 29 + ["a", None], dtype="string"), "y must be known for every sequence, got <NA> for 'p059'"),
-    ],
-)
-def test_classes_that_are_neither_numbers_nor_text_are_refused(y, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        PhasedClassifier(**QUICK).fit(X, y)
-
-
-def test_a_target_per_step_that_is_an_input_is_refused():
+def test_a_target_per_step_that_is_an_input_is_refused(regressor):
+    with pytest.raises(ValueError, match="y must have a target for each step, as in the training, got one for each sequence"):
+        regressor.evaluate(X, Y)
     times = [np.arange(5.0)] * 20
     values = [np.random.default_rng(n).normal(size=(5, 2)) for n in range(20)]
     events = Events.of(times, values, variables=["HR", "T"], unit="h")
@@ -195,13 +172,6 @@ def test_a_target_per_step_that_is_an_input_is_refused():
         with pytest.raises(ValueError, match=r"got 'T' equal to y at every step\. Predict its next value, or leave it"):
             PhasedRegressor(**QUICK).fit(events, y)
     PhasedRegressor(**QUICK).fit(events, [np.append(v[1:, 1], np.nan) for v in values])
-
-
-def test_targets_for_a_score_are_like_those_of_the_training(classifier, regressor):
-    with pytest.raises(ValueError, match="y must have a target for each sequence, as in the training, got one for each step"):
-        classifier.evaluate(X, np.zeros(len(X.time), int))
-    with pytest.raises(ValueError, match="y must have a target for each step, as in the training, got one for each sequence"):
-        regressor.evaluate(X, Y)
 
 
 def test_no_sequences_have_no_answers(classifier, of_three, regressor):

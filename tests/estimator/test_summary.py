@@ -7,15 +7,11 @@ import pytest
 import torch
 
 from patients import patients
-from phased.estimator import PhasedClassifier, PhasedRegressor, recent
+from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.estimator.inputs import inputs, width
-from phased.estimator.pooling import pool_last, pool_states
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import Scaling
 from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
-from phased.ops.core import MISSING
-
-needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 X, Y = patients(30)
 SCALING = Scaling.of(X)
@@ -48,30 +44,16 @@ def batch():
     return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))
 
 
-@pytest.fixture(params=[pytest.param("core", marks=needs_core), "torch"])
-def each_way(request, monkeypatch):
-    """By the compiled core, and by torch."""
-    if request.param == "torch":
-        monkeypatch.setattr(recent, "core", None)
-
-
 @pytest.mark.usefixtures("each_way")
-def test_summaries_are_last_mean_recent_extremes_roughness_and_change():
+def test_summaries_are_last_mean_recent_extremes_roughness_and_change_of_the_steps_so_far():
     parts, x, lengths, static = batch()
-    found = summaries(x, static, lengths, VARIABLES, every_step=False)
-    assert found.shape == (30, columns(width(VARIABLES), VARIABLES, static.shape[1]))
-    expected = np.stack([np.concatenate([slowly(part), known]) for part, known in zip(parts, static, strict=True)])
-    assert np.allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.usefixtures("each_way")
-def test_at_every_step_they_are_those_of_the_steps_so_far():
-    parts, x, lengths, static = batch()
+    last = summaries(x, static, lengths, VARIABLES, every_step=False)
     found = summaries(x, static, lengths, VARIABLES, every_step=True)
+    assert last.shape == (30, columns(width(VARIABLES), VARIABLES, static.shape[1]))
     for sequence, part in enumerate(parts):
-        for step in range(len(part)):
-            expected = np.concatenate([slowly(part[: step + 1]), static[sequence]])
-            assert np.allclose(found[step, sequence], expected, atol=1e-5)
+        expected = [np.concatenate([slowly(part[: step + 1]), static[sequence]]) for step in range(len(part))]
+        assert np.allclose(found[: len(part), sequence], expected, atol=1e-5)
+        assert np.allclose(last[sequence], expected[-1], atol=1e-5)
 
 
 @pytest.mark.usefixtures("each_way")
@@ -79,31 +61,6 @@ def test_a_sequence_without_steps_has_summaries_of_zero():
     found = summaries(torch.zeros(1, 1, width(2)), torch.ones(1, 3), torch.tensor([0]), 2, every_step=False)
     assert found[0, :-3].abs().max() == 0
     assert found[0, -3:].tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_states_are_pooled_as_any_values_are_and_have_the_same_gradient(dtype):
-    lengths = torch.tensor([4, 0, 1, 3, 2])
-    h = (2 * torch.rand(4, 5, 7, dtype=dtype) - 1).requires_grad_()
-    if dtype == torch.float64:
-        assert torch.autograd.gradcheck(lambda h: tuple(pool_states(h, lengths)), (h,))
-    with torch.no_grad():
-        h[2, 3], h[1, 0], h[1, 4] = h[1, 3], h[2, 0], h[0, 4]  # equal values, as a closed unit has them
-        h[1:, 2] = 0.99  # padding
-    weights = torch.rand(3, 5, 7, dtype=dtype)
-    found = []
-    for pool in (pool_states, pool_last):
-        parts = pool(h, lengths)
-        found.append([*parts, *torch.autograd.grad((torch.stack(parts) * weights).sum(), h)])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
-def test_lengths_of_any_integer_dtype_pool_alike(dtype):
-    h, lengths = torch.rand(3, 2, 4), torch.tensor([3, 1])
-    for one, other in zip(pool_states(h, lengths.to(dtype)), pool_states(h, lengths), strict=True):
-        assert torch.equal(one, other)
 
 
 @pytest.fixture
@@ -126,27 +83,24 @@ def test_a_piece_without_a_width_is_zero_and_a_mask_has_one_piece(pieces):
     assert pieces(torch.tensor([[0.0, 1e9, 0.5]])).reshape(4, 3)[:, 1].abs().max() == 0
 
 
-def test_pieces_are_centred_and_have_one_spread():
+def test_pieces_are_centred_have_one_spread_and_do_not_magnify_rounding():
     rows = torch.randn(500, 2, generator=torch.Generator().manual_seed(0))
     made = Pieces(2, 8)
     made.measure(rows)
     found = made(rows)
     assert found.mean(0).abs().max() < 1e-6
     assert torch.allclose(found.std(0, correction=0), torch.full((16,), SPREAD), rtol=0.01)
-
-
-def test_narrow_pieces_do_not_magnify_rounding():
-    made = Pieces(1, 2)
-    made.measure(1e9 + torch.rand(50, 1) * LEAST_WIDTH / 2)
-    assert made.used == 0
+    narrow = Pieces(1, 2)
+    narrow.measure(1e9 + torch.rand(50, 1) * LEAST_WIDTH / 2)
+    assert narrow.used == 0
 
 
 def test_a_linear_layer_on_pieces_sees_that_both_low_and_high_are_bad():
     random = np.random.default_rng(0)
-    level = random.uniform(-1, 1, 400)
+    level = random.uniform(-1, 1, 200)
     data = [(np.arange(3.0), np.full((3, 1), value)) for value in level]
     # With states dropped in nearly every batch, pieces have to learn it.
-    model = PhasedClassifier(cell="gru", units=2, epochs=30, learning_rate=0.02, dropout=0.99, random_state=0)
+    model = PhasedClassifier(cell="gru", units=2, epochs=15, learning_rate=0.04, dropout=0.99, random_state=0)
     model.fit(data, np.abs(level) > 0.5)
     with torch.no_grad():
         model.network_.head.weight[:, : model.network_.sizes.states] = 0
@@ -163,7 +117,5 @@ def test_the_penalty_grows_with_pieces_and_falls_with_sequences():
 
 
 def test_with_a_target_per_step_a_summary_has_one_piece():
-    targets = [np.arange(float(n)) for n in X.lengths]
-    network = PhasedRegressor(units=2, epochs=1, random_state=0).fit(X, targets).network_
-    assert len(network.pieces.start) == 1
+    assert len(PhasedRegressor(units=2, epochs=1, random_state=0).fit(X, X.time).network_.pieces.start) == 1
     assert len(PhasedRegressor(units=2, epochs=1, random_state=0).fit(X, 1.0 * Y).network_.pieces.start) == 8

@@ -10,18 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fusing import batch, events, network
-from layers import EXACT, each_layer, states
+from fusing import batch, close, events, network
+from layers import each_layer, states
 from phased import Fusion, FusionStream, PhasedLSTM
 from phased_lab.runs.baselines import Baseline
 from strategies import BACKENDS, seeds
 
 LENGTHS = {"ears": [12], "eyes": [5], "skin": [8]}
 one_sequence = st.fixed_dictionaries({name: st.lists(st.integers(0, 8), min_size=1, max_size=1) for name in LENGTHS})
-
-
-def close(got, want):
-    torch.testing.assert_close(got, want, **EXACT)
 
 
 def single(streams):
@@ -62,19 +58,6 @@ def test_pushing_samples_one_by_one_gives_the_outputs_of_the_batch(seed, lengths
     close(states(stream.state.merged)[0], states(state.merged)[0])
 
 
-@each_layer
-def test_samples_of_one_time_may_be_pushed_together_or_one_after_another(make):
-    fusion = network(make)
-    one, other = FusionStream(fusion), FusionStream(fusion)
-    for time in range(10):
-        samples = {"ears": torch.randn(3), "eyes": torch.randn(2), "skin": torch.randn(1)}
-        h = one.push(samples, float(time))
-        for name, x in samples.items():
-            last = other.push({name: x}, float(time))
-        assert torch.equal(h, last)
-    assert same(frozen(one), frozen(other))
-
-
 @settings(max_examples=25)
 @given(seeds, one_sequence, st.booleans(), st.integers(0, 25))
 def test_running_many_samples_in_parts_is_the_batch(seed, lengths, grid, cut):
@@ -100,13 +83,15 @@ def test_running_many_samples_in_parts_is_the_batch(seed, lengths, grid, cut):
     close(states(stream.state.merged)[0], states(state.merged)[0])
 
 
-def test_a_push_after_a_run_at_the_same_time_repeats_the_last_update():
-    fusion = network().eval()
+@each_layer
+def test_samples_of_one_time_may_be_pushed_together_or_one_after_another_or_after_a_run(make):
+    fusion = network(make).eval()
     first, second = FusionStream(fusion), FusionStream(fusion)
     x, y = torch.randn(3), torch.randn(2)
     first.run({"ears": (torch.stack([x, x]), [0.0, 1.0])})
     second.push({"ears": x}, 0.0)
     assert torch.equal(first.push({"eyes": y}, 1.0), second.push({"ears": x, "eyes": y}, 1.0))
+    assert same(frozen(first), frozen(second))
 
 
 @each_layer
@@ -165,16 +150,6 @@ def test_arrays_and_lists_are_samples_too():
     assert outputs[0].dtype == torch.float32
 
 
-def test_integer_microseconds_keep_every_digit():
-    fusion = network().eval()
-    now = 1_700_000_000_000_000
-    x = torch.randn(4, 3, dtype=torch.float64)
-    times = torch.tensor([now, now + 1, now + 2, now + 7])
-    output, time = FusionStream(fusion).run({"ears": (x, times)})
-    assert torch.equal(time, times)
-    close(output, fusion({"ears": (x.unsqueeze(1), times.unsqueeze(1)), "eyes": None, "skin": None}).output[:, 0])
-
-
 # Copies and resets
 
 
@@ -190,15 +165,16 @@ def test_a_copy_goes_its_own_way_and_so_do_one_made_by_pickle_and_deepcopy():
     assert torch.equal(stream.push({"eyes": x}, 1.0), outputs[0])
 
 
-def test_a_stream_that_is_reset_is_a_new_one():
-    fusion = network()
-    stream = FusionStream(fusion)
-    samples = {"ears": torch.randn(3), "eyes": torch.randn(2)}
-    want = FusionStream(fusion).push(samples, 1.0)
+def test_a_stream_that_is_reset_is_a_new_one_and_a_state_of_none_is_zeros():
+    stream, samples = FusionStream(network()), {"ears": torch.randn(3), "eyes": torch.randn(2)}
+    new, want = frozen(stream), stream.copy().push(samples, 1.0)
     stream.push({"skin": torch.randn(1)}, 50.0)
     stream.reset()
+    assert same(frozen(stream), new)
     assert stream.time is None
     assert torch.equal(stream.push(samples, 1.0), want)
+    stream.state = stream.state._replace(sensors=dict.fromkeys(LENGTHS), merged=None)
+    assert all(not s.any() for s in frozen(stream)[1])
 
 
 def test_the_weights_are_those_of_the_moment_at_which_the_stream_was_made():
@@ -211,95 +187,74 @@ def test_the_weights_are_those_of_the_moment_at_which_the_stream_was_made():
     assert torch.equal(stream.push({"ears": x}, 1.0), want)
 
 
-def test_a_state_of_none_is_zeros():
-    fusion = network()
-    stream = FusionStream(fusion)
-    empty = fusion(dict.fromkeys(LENGTHS), extra=torch.ones(1, 1)).state
-    stream.push({"ears": torch.randn(3)}, 1.0)
-    stream.state = empty._replace(merged=None)
-    assert all(not s.any() for s in frozen(stream)[1])
-
-
 # Errors
 
 
 GOOD = {"ears": torch.ones(3), "eyes": torch.ones(2)}
+TWO = torch.ones(2, 3)
+
+
+def push(samples, time):
+    return lambda stream: stream.push(samples, time)
+
+
+def run(**streams):
+    return lambda stream: stream.run(streams)
+
+
+def put(change):
+    return lambda stream: setattr(stream, "state", change(stream.state))
 
 
 @pytest.mark.parametrize(
-    "samples, time, error, message",
+    "call, error, message",
     [
-        (GOOD, 4.9, ValueError, r"time must not go backwards, got 4\.9 after 5\.0"),
-        (GOOD, np.nan, ValueError, "time must be finite"),
-        (GOOD, "now", TypeError, "time must be real numbers"),
-        ({**GOOD, "nose": torch.ones(2)}, 6.0, ValueError, "unknown sensor 'nose', expected 'ears', 'eyes', 'skin'"),
-        ({**GOOD, "skin": torch.ones(2)}, 6.0, ValueError, r"sensor 'skin': x must have shape \(1,\)"),
-        ({**GOOD, "skin": [np.inf]}, 6.0, ValueError, "sensor 'skin': x must be finite"),
-        ({**GOOD, "skin": "cold"}, 6.0, TypeError, "sensor 'skin': x must be real numbers"),
-        (torch.ones(3), 6.0, TypeError, "sensors must be given by name, as a dict, got Tensor"),
+        (push(GOOD, 4.9), ValueError, r"time must not go backwards, got 4\.9 after 5\.0"),
+        (push(GOOD, np.nan), ValueError, "time must be finite"),
+        (push(GOOD, "now"), TypeError, "time must be real numbers"),
+        (push({}, 10**400), TypeError, "time must be real numbers"),
+        (push({}, np.uint64(2**63 + 5)), ValueError, r"time must be below 2\*\*63, got 9223372036854775813"),
+        (push({**GOOD, "nose": torch.ones(2)}, 6.0), ValueError, "unknown sensor 'nose', expected 'ears', 'eyes', 'skin'"),
+        (push({**GOOD, "skin": torch.ones(2)}, 6.0), ValueError, r"sensor 'skin': x must have shape \(1,\)"),
+        (push({**GOOD, "skin": [np.inf]}, 6.0), ValueError, "sensor 'skin': x must be finite"),
+        (push({**GOOD, "skin": "cold"}, 6.0), TypeError, "sensor 'skin': x must be real numbers"),
+        (push(torch.ones(3), 6.0), TypeError, "sensors must be given by name, as a dict, got Tensor"),
+        (run(ears=(TWO, [4.0, 6.0])), ValueError, r"time must not go backwards, got 4\.0 after 5\.0"),
+        (run(ears=(TWO, [7.0, 6.0])), ValueError, r"sensor 'ears': time must not go backwards, got 6\.0 after 7"),
+        (run(ears=(TWO, [6.0])), ValueError, "sensor 'ears': time must have the shape of input"),
+        (run(eyes=(TWO[:1, :2], [6]), ears=(TWO[:1, :2], [6])), ValueError, "sensor 'ears': x must have shape"),
+        (run(nose=(TWO, [6.0, 7.0])), ValueError, "unknown sensor 'nose'"),
+        (run(ears=TWO), TypeError, r"sensor 'ears': samples must be a pair \(x, time\), got Tensor\. Pass both"),
+        (run(), ValueError, "a timeline must have times"),
+        (put(lambda _: None), TypeError, "the state must be Parts"),
+        (put(lambda state: state._replace(sensors={})), ValueError, "the states of 'ears', 'eyes', 'skin' are missing"),
+        (put(lambda state: state._replace(merged=state.sensors["ears"])), ValueError, r"merged: h_0 must have shape \(2, 5\)"),
     ],
 )
-def test_a_wrong_sample_raises_and_changes_nothing(samples, time, error, message):
+def test_what_is_wrong_raises_and_changes_nothing(call, error, message):
     stream = FusionStream(network())
     stream.push(GOOD, 5.0)
     before = frozen(stream)
     with pytest.raises(error, match=message):
-        stream.push(samples, time)
+        call(stream)
     assert same(frozen(stream), before)
     stream.push(GOOD, 5.0)
 
 
 @pytest.mark.parametrize(
-    "streams, error, message",
+    "fusion, message",
     [
-        ({"ears": (torch.ones(2, 3), [4.0, 6.0])}, ValueError, r"time must not go backwards, got 4\.0 after 5\.0"),
-        ({"ears": (torch.ones(2, 3), [7.0, 6.0])}, ValueError, r"sensor 'ears': time must not go backwards, got 6\.0 after 7"),
-        ({"ears": (torch.ones(2, 3), [6.0])}, ValueError, "sensor 'ears': time must have the shape of input"),
-        ({"eyes": (torch.ones(1, 2), [6]), "ears": (torch.ones(1, 2), [6])}, ValueError, "sensor 'ears': x must have shape"),
-        ({"nose": (torch.ones(2, 3), [6.0, 7.0])}, ValueError, "unknown sensor 'nose'"),
-        ({}, ValueError, "a timeline must have times"),
+        (PhasedLSTM(3, 4), "fusion must be a Fusion, got PhasedLSTM"),
+        (
+            Fusion({"ears": Baseline(3, 4)}, PhasedLSTM(4, 5)),
+            "sensor 'ears': rnn must be a PhasedLSTM or PhasedGRU, got Baseline",
+        ),
+        (Fusion({"ears": PhasedLSTM(3, 4)}, Baseline(4, 5)), "merged: rnn must be a PhasedLSTM or PhasedGRU, got Baseline"),
     ],
 )
-def test_wrong_samples_anywhere_change_nothing(streams, error, message):
-    stream = FusionStream(network())
-    stream.push(GOOD, 5.0)
-    before = frozen(stream)
-    with pytest.raises(error, match=message):
-        stream.run(streams)
-    assert same(frozen(stream), before)
-
-
-def test_a_run_without_samples_gives_no_outputs():
-    stream = FusionStream(network())
-    stream.push(GOOD, 5.0)
-    output, time = stream.run({"ears": (torch.ones(0, 3), torch.ones(0))})
-    assert output.shape == (0, 5)
-    assert time.shape == (0,)
-    assert stream.time == 5.0
-
-
-def test_what_is_no_fusion_of_phased_layers_cannot_be_streamed():
-    with pytest.raises(TypeError, match="fusion must be a Fusion, got PhasedLSTM"):
-        FusionStream(PhasedLSTM(3, 4))
-    with pytest.raises(TypeError, match="sensor 'ears': rnn must be a PhasedLSTM or PhasedGRU, got Baseline"):
-        FusionStream(Fusion({"ears": Baseline(3, 4)}, PhasedLSTM(4, 5)))
-    with pytest.raises(TypeError, match="merged: rnn must be a PhasedLSTM or PhasedGRU, got Baseline"):
-        FusionStream(Fusion({"ears": PhasedLSTM(3, 4)}, Baseline(4, 5)))
-
-
-def test_a_state_of_other_sensors_is_refused_and_changes_nothing():
-    stream = FusionStream(network())
-    stream.push(GOOD, 5.0)
-    before = frozen(stream)
-    state = stream.state
-    for value, error, message in [
-        (None, TypeError, "the state must be Parts"),
-        (state._replace(sensors={}), ValueError, "the states of 'ears', 'eyes', 'skin' are missing"),
-        (state._replace(merged=state.sensors["ears"]), ValueError, r"merged: h_0 must have shape \(2, 5\)"),
-    ]:
-        with pytest.raises(error, match=message):
-            stream.state = value
-        assert same(frozen(stream), before)
+def test_what_is_no_fusion_of_phased_layers_cannot_be_streamed(fusion, message):
+    with pytest.raises(TypeError, match=message):
+        FusionStream(fusion)
 
 
 @pytest.mark.parametrize("kind", [np.float32, lambda t: torch.tensor(t, dtype=torch.float32)], ids=["numpy", "torch"])
@@ -316,43 +271,33 @@ def test_a_time_that_float32_rounds_to_that_of_the_last_sample_changes_nothing(k
 @pytest.mark.parametrize("kind", [int, np.int64, torch.tensor])
 def test_nanoseconds_that_float64_would_round_are_pushed_as_they_are_run(kind):
     fusion = network().eval()
-    times = [1_700_000_000_000_000_000 + 100 * i for i in range(4)]
+    times = torch.tensor([1_700_000_000_000_000_000 + after for after in (0, 100, 200, 700)])
     x = torch.randn(4, 3, dtype=torch.float64)
-    output, _ = FusionStream(fusion).run({"ears": (x, times)})
-    assert len(output) == 4
+    output, ran = FusionStream(fusion).run({"ears": (x, times)})
+    assert torch.equal(ran, times)
+    close(output, fusion({"ears": (x.unsqueeze(1), times.unsqueeze(1)), "eyes": None, "skin": None}).output[:, 0])
     stream = FusionStream(fusion)
-    close(torch.stack([stream.push({"ears": row}, kind(time)) for row, time in zip(x, times, strict=True)]), output)
+    pushed = [stream.push({"ears": row}, kind(time)) for row, time in zip(x, times.tolist(), strict=True)]
+    close(torch.stack(pushed), output)
     assert isinstance(stream.time, float)
-    with pytest.raises(ValueError, match="time must not go backwards"):
-        stream.push({}, kind(times[-1] - 1))
-    with pytest.raises(ValueError, match="time must not go backwards"):
-        stream.run({"ears": (x[:1], [times[-1] - 1])})
-
-
-def test_a_time_beyond_all_floats_is_refused():
-    with pytest.raises(TypeError, match="time must be real numbers"):
-        FusionStream(network().eval()).push({}, 10**400)
-    with pytest.raises(ValueError, match=r"time must be below 2\*\*63, got 9223372036854775813"):
-        FusionStream(network().eval()).push({}, np.uint64(2**63 + 5))
-
-
-def test_a_sensor_without_samples_may_be_none_in_a_run():
-    fusion = network().eval()
-    x = torch.randn(2, 3, dtype=torch.float64)
-    output, _ = FusionStream(fusion).run({"ears": (x, [1.0, 2.0]), "eyes": None})
-    assert torch.equal(output, FusionStream(fusion).run({"ears": (x, [1.0, 2.0])})[0])
-    with pytest.raises(TypeError, match=r"sensor 'ears': samples must be a pair \(x, time\), got Tensor\. Pass both"):
-        FusionStream(fusion).run({"ears": x})
+    earlier = times[-1].item() - 1
+    for call in (lambda: stream.push({}, kind(earlier)), lambda: stream.run({"ears": (x[:1], [earlier])})):
+        with pytest.raises(ValueError, match="time must not go backwards"):
+            call()
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 8, 8), (0, 3), (0,)])
 def test_a_sensor_may_have_no_samples_of_any_shape_as_in_a_fusion(shape):
     encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     fusion = Fusion({"a": PhasedLSTM(3, 4), "b": PhasedLSTM(3, 4)}, PhasedLSTM(8, 5), encoders={"a": encoder}).eval()
-    x, time = torch.randn(2, 3), torch.tensor([0.0, 1.0])
+    x, time, empty = torch.randn(2, 3), torch.tensor([0.0, 1.0]), (torch.zeros(shape), torch.zeros(0))
     for name, other in (("a", "b"), ("b", "a")):
         given = x if other == "b" else torch.randn(2, 1, 8, 8)
-        output, _ = FusionStream(fusion).run({name: (torch.zeros(shape), torch.zeros(0)), other: (given, time)})
-        assert torch.equal(output, FusionStream(fusion).run({name: None, other: (given, time)})[0])
+        output, _ = FusionStream(fusion).run({name: empty, other: (given, time)})
+        for absent in ({name: None}, {}):
+            assert torch.equal(output, FusionStream(fusion).run({**absent, other: (given, time)})[0])
+    stream = FusionStream(fusion)
+    output, times = stream.run({"a": empty})
+    assert (output.shape, times.shape, stream.time) == ((0, 5), (0,), None)
     with pytest.raises(ValueError, match="sensor 'a': time must have the shape"):
-        FusionStream(fusion).run({"a": (torch.zeros(shape), time)})
+        stream.run({"a": (torch.zeros(shape), time)})

@@ -1,7 +1,5 @@
-"""Tables that tests write, and the real ones of PHASED_DATA."""
+"""Tables that tests write."""
 
-import os
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -20,17 +18,4 @@ def stays(tmp_path: Path) -> Path:
     folder.mkdir()
     for number, lines in STAYS.items():
         (folder / f"{number}.txt").write_text("Time,Parameter,Value\n" + lines, encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def physionet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """PhysioNet 2012 set a, unpacked; the test is skipped where it is not."""
-    data = os.environ.get("PHASED_DATA")
-    archive = Path(data or "") / "physionet2012" / "set-a.tar.xz"
-    if not data or not archive.is_file():
-        pytest.skip("PHASED_DATA is not set, or has no physionet2012: no real data")
-    folder = tmp_path_factory.mktemp("physionet")
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
     return folder

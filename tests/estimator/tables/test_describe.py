@@ -19,6 +19,9 @@ def test_the_numbers_are_those_of_the_sequences():
     assert [column.observed for column in made.statics] == [0.5]
     assert made.variables[0].quartiles == (1, 1.75, 2.5, 3.25, 4)
     assert made.warnings == ()
+    assert str(Events.of([], []).describe()).startswith("0 sequences, 0 steps, 0 measurements")
+    empty = Events.of([[0.0], [0.0]], [[1.0], [nan]], unit="h").describe()
+    assert empty.warnings == ("1 of 2 sequences have no measurement over time.",)
 
 
 def test_the_text_has_what_happened_to_rows_and_the_dates():
@@ -27,10 +30,6 @@ def test_the_text_has_what_happened_to_rows_and_the_dates():
     assert "from 2024-03-01 10:00 to 2024-03-02 12:00; times count from each sequence's first event" in text
     assert "1 value merged into others" in text
     assert "1 value read as missing" in text
-
-
-def test_no_line_of_the_text_has_no_content():
-    assert str(Events.of([], []).describe()).startswith("0 sequences, 0 steps, 0 measurements")
 
 
 @pytest.mark.parametrize(
@@ -64,8 +63,3 @@ def test_warnings_name_the_variable_and_the_cure():
     assert "the unit of the times is not known" in warnings
     assert "subtract the start of each sequence" in warnings
     assert str(events.describe()).count("warning: ") == 4
-
-
-def test_sequences_without_measurements_are_counted():
-    events = Events.of([[0.0], [0.0]], [[1.0], [float("nan")]], unit="h")
-    assert events.describe().warnings == ("1 of 2 sequences have no measurement over time.",)

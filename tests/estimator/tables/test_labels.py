@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from phased.estimator import Events
 
 EVENTS = Events.of([[0.0, 0.5], [0.2], [0.1, 1.0]], [[1, 2], [3], [4, 5]], ids=[7, 3, 5], variables=["HR"], unit="h")
+PER_EVENT = {"id": [3, 5, 7, 5, 7], "time": [0.2, 1.0, 0.5, 0.1, 0.0], "y": [30, 51, 71, 50, 70]}
+AT = {"time": "time"}
 
 
 @given(st.permutations([(7, 0), (3, 1), (5, 2)]))
@@ -29,23 +31,22 @@ def test_targets_keep_their_type(values, tmp_path: Path):
     assert EVENTS.labels(tmp_path / "labels.csv").tolist() == values
 
 
-def test_ids_may_be_text_in_one_table_and_numbers_in_the_other():
-    assert EVENTS.labels({"id": ["7", "3", "5"], "died": [1, 0, 1]}).tolist() == [1, 0, 1]
+NUMBERED = Events.of([[0.0], [0.2]], [[1], [2]], ids=[1.0, 2.0])
+BLANKS = {"id": ["7 ", " 3", "5"], "died": ["yes ", "no", " yes"]}
 
 
-def test_ids_may_be_fractions_in_one_table_and_integers_in_the_other():
-    events = Events.of([[0.0], [0.2]], [[1], [2]], ids=[1.0, 2.0])
-    assert events.labels({"id": [2, 1], "died": [1, 0]}).tolist() == [0, 1]
-
-
-def test_blanks_around_ids_and_classes_do_not_belong_to_them():
-    table = {"id": ["7 ", " 3", "5"], "died": ["yes ", "no", " yes"]}
-    assert EVENTS.labels(table).tolist() == ["yes", "no", "yes"]
-    assert EVENTS.labels(pl.DataFrame(table, schema_overrides={"died": pl.Categorical})).tolist() == ["yes", "no", "yes"]
-
-
-def test_a_target_may_be_repeated_in_every_row():
-    assert EVENTS.labels({"id": [7, 7, 3, 5], "died": [1, 1, 0, 1]}).tolist() == [1, 0, 1]
+@pytest.mark.parametrize(
+    "events, table, expected",
+    [
+        (EVENTS, {"id": ["7", "3", "5"], "died": [1, 0, 1]}, [1, 0, 1]),  # text in one table and numbers in the other
+        (NUMBERED, {"id": [2, 1], "died": [1, 0]}, [0, 1]),  # fractions and integers
+        (EVENTS, BLANKS, ["yes", "no", "yes"]),
+        (EVENTS, pl.DataFrame(BLANKS, schema_overrides={"died": pl.Categorical}), ["yes", "no", "yes"]),
+        (EVENTS, {"id": [7, 7, 3, 5], "died": [1, 1, 0, 1]}, [1, 0, 1]),  # repeated in every row
+    ],
+)
+def test_ids_and_targets_of_other_kinds_and_with_blanks_are_the_same(events, table, expected):
+    assert events.labels(table).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,10 @@ def test_a_target_may_be_repeated_in_every_row():
             {},
             "must have a column 'id' or 'subject_id' or 'RecordID', got 'who', 'a'. Name it: id=",
         ),
+        ({**PER_EVENT, "time": [0.3, *PER_EVENT["time"][1:]]}, AT, "must be at the time of an event, got one at id 3, time 0.3"),
+        ({**PER_EVENT, "y": [None] * 5}, AT, "at least one event must have a target in the table, got none"),
+        ({**PER_EVENT, "time": [None, *PER_EVENT["time"][1:]]}, AT, "each target must have a finite time"),
+        ({"id": [3, 3], "time": [0.2] * 2, "y": [1, 2]}, AT, "each event must have one 'y', got 1 and 2 at id 3, time 0.2"),
     ],
 )
 def test_targets_that_do_not_fit_are_refused_by_name(table, options, message):
@@ -89,19 +94,6 @@ def test_labelled_keeps_the_sequences_that_have_a_target():
     assert y.tolist() == [0, 1]
     with pytest.raises(ValueError, match="at least one sequence must have a target"):
         EVENTS.labelled({"id": [99], "died": [1]})
-
-
-def test_a_target_per_event_has_the_order_of_the_steps():
-    table = {"id": [3, 5, 7, 5, 7], "time": [0.2, 1.0, 0.5, 0.1, 0.0], "y": [30, 51, 71, 50, 70]}
-    assert EVENTS.labels(table, time="time").tolist() == [70, 71, 30, 50, 51]
-    with pytest.raises(ValueError, match=r"must be at the time of an event, got one at id 3, time 0.3"):
-        EVENTS.labels({**table, "time": [0.3, *table["time"][1:]]}, time="time")
-    with pytest.raises(ValueError, match="at least one event must have a target in the table, got none"):
-        EVENTS.labels({**table, "y": [None] * 5}, time="time")
-    with pytest.raises(ValueError, match=r"each event must have one 'y', got 30 and 31 at id 3, time 0.2"):
-        EVENTS.labels({"id": [3, 3], "time": [0.2, 0.2], "y": [30, 31]}, time="time")
-    with pytest.raises(ValueError, match="each target must have a finite time"):
-        EVENTS.labels({**table, "time": [None, *table["time"][1:]]}, time="time")
 
 
 @pytest.mark.parametrize("values, none", [([30, 51, 71], "nan"), (["a", "b", "c"], "None"), ([True, False, True], "None")])

@@ -1,11 +1,10 @@
-"""What cannot be read is refused, with id, time, variable and row."""
+"""What cannot be read is refused, with id, time, variable and row; and a second table is read as the first one was."""
 
 import sys
 import uuid
 from pathlib import Path
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -15,6 +14,10 @@ from tables import assert_same
 
 LONG = {"id": [1, 1, 2], "time": [0, 0.5, 0], "variable": ["a", "a", "b"], "value": [1.0, 2.0, 3.0]}
 WIDE = {"id": [1, 1, 2], "time": [0, 0.5, 0], "a": [1.0, 2.0, 3.0]}
+FIRST = Events.read({**LONG, "variable": ["a", "a", "Height"]}, unit="h", missing={"Height": -1}, static=["Height"])
+LIKE = {"like": FIRST}
+ONE = {"id": [1], "time": [0], "a": [1]}
+DROPPED = Events.read({**WIDE, "T": [36.0, 37.0, 38.0]}, variable=["a", "T"], static=["T"], merge="first")
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,11 @@ WIDE = {"id": [1, 1, 2], "time": [0, 0.5, 0], "a": [1.0, 2.0, 3.0]}
     [
         ({"id": [1, None, 2]}, "each row must have an id, and row 1 of the table has none in the column 'id'"),
         ({"id": [1, float("nan"), 2]}, "each row must have an id, and row 1"),
+        ({"id": ["a", " ", "b"]}, "each row must have an id, and row 1 of the table has none in the column 'id'"),
+        *(
+            ({"id": ids}, r"ids must be integers or text in UTF-8, got .* in the column 'id' of type .*Convert")
+            for ids in ([[1], [1], [2]], [b"\xff"] * 3, [uuid.UUID(int=1)] * 3, [{"a": 1}] * 3)
+        ),
         ({"value": [1.0, float("inf"), 3.0]}, r"got inf at id 1, time 0.5, variable 'a' \(row 1 of the table\). Leave a missing"),
         ({"value": ["1", "high", "3"]}, "got 'high' at id 1, time 0.5, variable 'a'.*0 and 1 per category.*drop=\\['a'\\]"),
         ({"time": [0, None, 0]}, "finite time, got None at id 1, time None, variable 'a'"),
@@ -33,39 +41,6 @@ def test_a_bad_row_is_named(table, change, message):
         change = {"a": change["value"]}
     with pytest.raises(ValueError, match=message):
         Events.read({**table, **change})
-
-
-def test_the_line_of_a_file_is_named(tmp_path: Path):
-    file = tmp_path / "set.csv"
-    file.write_text("id,time,variable,value\n1,0,a,1\n1,1,a,high\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"got 'high' at id 1, time 1, variable 'a' \(line 3 of 'set.csv'\)"):
-        Events.read(file)
-
-
-def test_a_value_of_no_variable_is_refused():
-    with pytest.raises(ValueError, match="must name its variable, and row 1 of the table does not"):
-        Events.read({**LONG, "variable": ["a", None, "b"]})
-
-    with pytest.raises(ValueError, match="must name its variable, and row 1 of the table does not"):
-        Events.read({**LONG, "variable": ["a", " ", "b"]})
-
-
-@pytest.mark.parametrize("ids", [[[1], [1], [2]], [b"\xff"] * 3, [uuid.UUID(int=1)] * 3, [{"a": 1}] * 3])
-def test_ids_of_another_kind_are_refused(ids):
-    with pytest.raises(ValueError, match=r"ids must be integers or text in UTF-8, got .* in the column 'id' of type .*Convert"):
-        Events.read({**LONG, "id": ids})
-
-
-def test_an_id_of_blanks_is_none():
-    with pytest.raises(ValueError, match="each row must have an id, and row 1 of the table has none in the column 'id'"):
-        Events.read({**LONG, "id": ["a", " ", "b"]})
-
-
-def test_a_column_that_occurs_twice_is_refused(tmp_path: Path):
-    for header in ("id,time,HR,HR", "id,time,HR,HR "):
-        (tmp_path / "a.csv").write_text(f"{header}\n1,0,2,3\n", encoding="utf-8")
-        with pytest.raises(ValueError, match=r"each column of 'a.csv' must have its own name, got 'HR' twice"):
-            Events.read(tmp_path / "a.csv")
 
 
 def test_a_text_variable_can_be_left_out():
@@ -98,6 +73,17 @@ def test_a_text_variable_can_be_left_out():
         (LONG, {"missing": {"a": float("nan")}}, "missing must be finite, got nan for 'a'"),
         ({"id": [], "time": [], "a": []}, {}, "at least one row"),
         ({"id": [1], "time": [1, 2], "a": [1]}, {}, "columns must have one length"),
+        ({**LONG, "variable": ["a", None, "b"]}, {}, "must name its variable, and row 1 of the table does not"),
+        ({**LONG, "variable": ["a", " ", "b"]}, {}, "must name its variable, and row 1 of the table does not"),
+        (pd.DataFrame([[1, 0, 1, 2]], columns=["id", "time", "a", "a"]), {}, "unique column names, got:\n- 'a' 2 times"),
+        # As the first table was read
+        ({**LONG, "variable": ["a", "c", "b"]}, LIKE, r"got 'b', 'c', first at id 2, time 0, variable 'b' \(row 2.*\['b', 'c'\]"),
+        ({**ONE, "b": [2]}, LIKE, "got 'b', first at id 1, time 0, variable 'b'"),
+        (ONE, LIKE | {"unit": "minutes"}, "unit must be 'h', as in the table read before, got 'min'"),
+        ({**ONE, "time": ["2024-01-01"]}, LIKE, "times must be numbers, as in the table read before, got dates at id 1"),
+        ({**ONE, "time": ["00:30"]}, {"like": Events.read(WIDE)}, "times must be in the unit '', as in the .* before, got 'h'"),
+        (LONG, LIKE | {"static": ["a"]}, "static must be 'Height', as in the table read before, got 'a'"),
+        ({"id": [1], "time": [0], "n": ["x"]}, {"like": DROPPED}, "a column of the variables 'a', 'T', got 'id', 'time', 'n'"),
     ],
 )
 def test_a_table_of_other_columns_is_refused_with_the_cure(source, options, message):
@@ -105,42 +91,39 @@ def test_a_table_of_other_columns_is_refused_with_the_cure(source, options, mess
         Events.read(source, **options)
 
 
-def test_other_types_are_refused_with_the_cure():
-    with pytest.raises(
-        TypeError, match=r"a frame of pandas, polars or arrow.*got list. For a list of \(times, values\) use Events.of"
-    ):
-        Events.read([([0], [1])])
-    with pytest.raises(TypeError, match=r"static must be a list of names, got 'Age'. Write static=\['Age'\]"):
-        Events.read(LONG, static="Age")
-    with pytest.raises(TypeError, match="unit must be text such as 'h', got 5 of type int"):
-        Events.read(LONG, unit=5)
-    with pytest.raises(TypeError, match="missing must be a number, a list of numbers or a dict of them by variable, got 'x'"):
-        Events.read(LONG, missing="x")
-    with pytest.raises(TypeError, match="like must be Events"):
-        Events.read(LONG, like=LONG)
-    with pytest.raises(ValueError, match="unique column names, got:\n- 'a' 2 times"):
-        Events.read(pd.DataFrame([[1, 0, 1, 2]], columns=["id", "time", "a", "a"]))
+@pytest.mark.parametrize(
+    "source, options, message",
+    [
+        ([([0], [1])], {}, "a frame of pandas, polars or arrow.*got list. For a list of .* use Events.of"),
+        (LONG, {"static": "Age"}, r"static must be a list of names, got 'Age'. Write static=\['Age'\]"),
+        (LONG, {"unit": 5}, "unit must be text such as 'h', got 5 of type int"),
+        (LONG, {"missing": "x"}, "missing must be a number, a list of numbers or a dict of them by variable, got 'x'"),
+        (LONG, {"like": LONG}, "like must be Events"),
+    ],
+)
+def test_other_types_are_refused_with_the_cure(source, options, message):
+    with pytest.raises(TypeError, match=message):
+        Events.read(source, **options)
 
 
 def test_files_that_are_no_tables_are_refused(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="there is no file or folder"):
         Events.read(tmp_path / "none.csv")
-    (tmp_path / "a.xlsx").write_bytes(b"PK")
-    with pytest.raises(ValueError, match=r"must end in .csv, .tsv, .txt, .gz, .xz, .zst, .parquet, .pq, got 'a.xlsx'"):
-        Events.read(tmp_path / "a.xlsx")
-    (tmp_path / "empty.csv").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"'empty.csv' must have a line with the names of its columns"):
-        Events.read(tmp_path / "empty.csv")
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing else")
-    with pytest.raises(ValueError, match=r"'bad.parquet' must be a Parquet file"):
-        Events.read(tmp_path / "bad.parquet")
     zone = pa.table({"id": [1], "time": pa.array([0], pa.timestamp("us", "Mars/Olympus")), "x": [1.0]})
     pyarrow.parquet.write_table(zone, tmp_path / "zone.parquet")
-    with pytest.raises(ValueError, match=r"'zone.parquet' must be a Parquet file, got: .*Mars/Olympus"):
-        Events.read(tmp_path / "zone.parquet")
-    (tmp_path / "ragged.csv").write_text("id,time,a\n1,0,2\n1,0,2,3,4\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"'ragged.csv' must be a table of comma-separated values"):
-        Events.read(tmp_path / "ragged.csv")
+    for name, content, message in [
+        ("a.xlsx", b"PK", "must end in .csv, .tsv, .txt, .gz, .xz, .zst, .parquet, .pq, got 'a.xlsx'"),
+        ("empty.csv", b"", "'empty.csv' must have a line with the names of its columns"),
+        ("bad.parquet", b"PAR1 and nothing else", "'bad.parquet' must be a Parquet file"),
+        ("zone.parquet", (tmp_path / "zone.parquet").read_bytes(), "'zone.parquet' must be a Parquet file, got: .*Mars/Olympus"),
+        ("ragged.csv", b"id,time,a\n1,0,2\n1,0,2,3,4\n", "'ragged.csv' must be a table of comma-separated values"),
+        ("a.csv", b"id,time,HR,HR\n1,0,2,3\n", "each column of 'a.csv' must have its own name, got 'HR' twice"),
+        ("a.csv", b"id,time,HR,HR \n1,0,2,3\n", "each column of 'a.csv' must have its own name, got 'HR' twice"),
+        ("s.csv", b"id,time,variable,value\n1,0,a,1\n1,1,a,high\n", r"at id 1, time 1, variable 'a' \(line 3 of 's.csv'\)"),
+    ]:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            Events.read(tmp_path / name)
 
 
 def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch):
@@ -152,78 +135,48 @@ def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatc
         Events.read(LONG)
 
 
-class TestLike:
-    """A second table is read as the first one was."""
-
-    FIRST = Events.read({**LONG, "variable": ["a", "a", "Height"]}, unit="h", missing={"Height": -1}, static=["Height"])
-
-    def test_it_gets_the_variables_units_and_statics_of_the_first(self):
-        events = Events.read({"id": [5, 5], "time": [0, 0], "variable": ["a", "Height"], "value": [3.0, -1.0]}, like=self.FIRST)
+@pytest.mark.parametrize("like", [FIRST, FIRST.settings])
+def test_a_second_table_gets_the_variables_units_and_statics_of_the_first_and_may_lack_some(like):
+    table = {"id": [5, 5], "time": [0, 0], "variable": ["a", "Height"], "value": [3.0, -1.0]}
+    for each in (table, ONE):
+        events = Events.read(each, like=like, unit="hours")
         assert (events.variables, events.statics, events.unit) == (("a",), ("Height",), "h")
-        assert pl.Series(events.static[0]).is_nan().to_list() == [True]
-        assert events.settings == self.FIRST.settings
+        assert events.static[0, 0] != events.static[0, 0]  # not known
+        assert (events.settings == FIRST.settings) == (each is table)  # the other one is wide
+    assert Events.read(LONG, like=like, drop=["b"]).variables == ("a",)
 
-    def test_it_may_lack_variables_and_be_wide(self):
-        for like in (self.FIRST, self.FIRST.settings):
-            events = Events.read({"id": [5], "time": [0], "a": [1]}, like=like)
-            assert (events.variables, events.statics) == (("a",), ("Height",))
 
-    def test_an_unknown_variable_is_refused_by_name(self):
-        with pytest.raises(ValueError, match=r"got 'b', 'c', first at id 2, time 0, variable 'b' \(row 2.*drop=\['b', 'c'\]"):
-            Events.read({**LONG, "variable": ["a", "c", "b"]}, like=self.FIRST)
-        with pytest.raises(ValueError, match="got 'b', first at id 1, time 0, variable 'b'"):
-            Events.read({"id": [1], "time": [0], "a": [1], "b": [2]}, like=self.FIRST)
-        assert Events.read(LONG, like=self.FIRST, drop=["b"]).variables == ("a",)
+def test_settings_survive_json_and_those_of_an_older_model_are_read():
+    fields, read = FIRST.settings.to_json(), type(FIRST.settings).from_json
+    assert read(fields) == FIRST.settings
+    assert read({name: fields[name] for name in fields if name not in ("layout", "selected")}) == FIRST.settings
+    with pytest.raises(ValueError, match="must have the keys"):
+        read({"unit": "h"})
+    for change in ({"merge": "median"}, {"clock": "sun"}, {"layout": "tall"}, {"selected": "x"}):
+        with pytest.raises(ValueError, match=rf"must be (known names|true or false), got '{next(iter(change.values()))}'"):
+            read(fields | change)
 
-    def test_another_unit_is_refused(self):
-        table = {"id": [1], "time": [0], "a": [1]}
-        with pytest.raises(ValueError, match="unit must be 'h', as in the table read before, got 'min'"):
-            Events.read(table, like=self.FIRST, unit="minutes")
-        assert Events.read(table, like=self.FIRST, unit="hours").unit == "h"
-        with pytest.raises(ValueError, match="times must be numbers, as in the table read before, got dates at id 1"):
-            Events.read({**table, "time": ["2024-01-01"]}, like=self.FIRST)
-        with pytest.raises(ValueError, match="times must be in the unit '', as in the table read before, got 'h'"):
-            Events.read({**table, "time": ["00:30"]}, like=Events.read(WIDE))
 
-    def test_other_statics_are_refused(self):
-        with pytest.raises(ValueError, match="static must be 'Height', as in the table read before, got 'a'"):
-            Events.read(LONG, like=self.FIRST, static=["a"])
+LOOKS_LONG = {"id": [1, 1, 2], "time": [0, 1, 0], "variable": [1, 2, 3], "value": [4, 5, 7]}
 
-    def test_settings_survive_json(self):
-        settings = type(self.FIRST.settings).from_json(self.FIRST.settings.to_json())
-        assert settings == self.FIRST.settings
-        with pytest.raises(ValueError, match="must have the keys"):
-            type(settings).from_json({"unit": "h"})
-        for change in ({"merge": "median"}, {"clock": "sun"}, {"layout": "tall"}, {"selected": "x"}):
-            with pytest.raises(ValueError, match=rf"must be (known names|true or false), got '{next(iter(change.values()))}'"):
-                type(settings).from_json(settings.to_json() | change)
 
-    def test_settings_of_an_older_model_are_read(self):
-        older = self.FIRST.settings.to_json()
-        del older["layout"], older["selected"]
-        assert type(self.FIRST.settings).from_json(older) == self.FIRST.settings
+@pytest.mark.parametrize(
+    "table, options, variables",
+    [
+        ({**WIDE, "T": [36.0, 37.0, 38.0], "n": ["x", "y", "z"]}, {"variable": ["a", "T"], "static": ["T"]}, ("a",)),
+        (LOOKS_LONG, {"layout": "wide"}, ("variable", "value")),
+        (LOOKS_LONG, {"variable": ["variable", "value"]}, ("variable", "value")),
+        ({"id": [1, 1], "time": [0, 1], "what": ["a", "a"], "value": [4, 5]}, {"variable": "what"}, ("a",)),
+    ],
+)
+def test_a_table_is_read_again_in_its_layout_and_with_the_columns_that_were_selected(table, options, variables):
+    first = Events.read(table, merge="first", **options)
+    assert first.variables == variables
+    again = Events.read(table, like=type(first.settings).from_json(first.settings.to_json()))
+    assert_same(again, first)
+    assert again.settings == first.settings
 
-    def test_columns_that_were_not_selected_are_left_out_again(self):
-        table = {**WIDE, "T": [36.0, 37.0, 38.0], "note": ["x", "y", "z"]}
-        first = Events.read(table, variable=["a", "T"], static=["T"], merge="first")
-        again = Events.read(table, like=type(first.settings).from_json(first.settings.to_json()))
-        assert_same(again, first)
-        assert again.settings == first.settings
-        assert Events.read({**WIDE, "note": ["x", "y", "z"]}, like=first).variables == ("a",)  # T is not measured
-        assert Events.read(LONG, like=first, drop=["b"]).settings.selected
-        with pytest.raises(ValueError, match="must have a column of the variables 'a', 'T', got 'id', 'time', 'note'"):
-            Events.read({"id": [1], "time": [0], "note": ["x"]}, like=first)
 
-    @pytest.mark.parametrize("options", [{"layout": "wide"}, {"variable": ["variable", "value"]}])
-    def test_a_wide_table_that_looks_long_is_read_as_wide_again(self, options):
-        table = {"id": [1, 1, 2], "time": [0, 1, 0], "variable": [1, 2, 3], "value": [4, 5, 7]}
-        first = Events.read(table, **options)
-        assert first.variables == ("variable", "value")
-        again = Events.read(table, like=first)
-        assert_same(again, first)
-        assert again.settings == first.settings
-
-    def test_a_long_table_that_looks_wide_is_read_as_long_again(self):
-        table = {"id": [1, 1], "time": [0, 1], "what": ["a", "a"], "value": [4, 5]}
-        first = Events.read(table, variable="what")
-        assert_same(Events.read(table, like=first), first)
+def test_columns_that_were_not_selected_are_left_out_again():
+    assert Events.read({**WIDE, "note": ["x", "y", "z"]}, like=DROPPED).variables == ("a",)  # T is not measured
+    assert Events.read(LONG, like=DROPPED, drop=["b"]).settings.selected

@@ -15,23 +15,40 @@ LONG = {
 }
 
 
-def test_what_is_measured_at_the_first_time_and_never_later_is_static():
-    events = Events.read(LONG)
-    assert (events.variables, events.statics) == (("HR", "Lab"), ("Age",))
-    assert events.static.tolist() == [[54], [60]]
-    assert events.time.tolist() == [0, 1, 2, 5, 6, 7]
+NAN = float("nan")
+IDS = {"id": [7, 7, 9, 9], "time": [0, 1, 0, 1], "variable": ["RecordID", "HR"] * 2}
+WIDE = {
+    "id": [1, 1, 2, 2],
+    "time": [0, 1, 0, 1],
+    "Age": [54, 54, 60, 60],
+    "Height": [170, NAN, NAN, NAN],
+    "HR": [70, 71, 80, 80],
+    "Lab": [NAN, 3, NAN, 4],
+    "On": [1, NAN, NAN, 1],
+}
 
 
-def test_what_is_measured_once_but_later_is_not_known_at_the_start():
-    assert "Lab" in Events.read(LONG).variables
-
-
-def test_sequences_of_one_time_do_not_show_that_something_is_static():
-    events = Events.read({"id": [1, 2], "time": [0, 0], "variable": ["Age", "Age"], "value": [54, 60]})
-    assert (events.variables, events.statics) == (("Age",), ())
+@pytest.mark.parametrize(
+    "table, options, variables, statics, static",
+    [
+        (LONG, {}, ("HR", "Lab"), ("Age",), [[54], [60]]),  # what is measured once but later is not known at the start
+        (LONG, {"static": ["Lab", "Age"]}, ("HR",), ("Lab", "Age"), [[3, 54], [NAN, 60]]),
+        (LONG, {"static": []}, ("Age", "HR", "Lab"), (), [[], []]),
+        # Sequences of one time do not show that something is static.
+        ({"id": [1, 2], "time": [0, 0], "variable": ["Age", "Age"], "value": [54, 60]}, {}, ("Age",), (), [[], []]),
+        (WIDE, {}, ("HR", "Lab", "On"), ("Age", "Height"), [[54, 170], [60, NAN]]),
+        ({**IDS, "value": [7, 70, 9, 71]}, {}, ("HR",), (), [[], []]),  # the id as a variable
+        ({**IDS, "value": [7, 70, 8, 71]}, {}, ("HR",), ("RecordID",), [[7], [8]]),
+    ],
+)
+def test_what_is_known_at_the_first_time_and_never_changes_is_static(table, options, variables, statics, static):
+    events = Events.read(table, **options)
+    assert (events.variables, events.statics) == (variables, statics)
+    np.testing.assert_array_equal(events.static, static)
 
 
 def test_a_step_at_which_only_statics_are_known_is_no_step():
+    assert Events.read(LONG).time.tolist() == [0, 1, 2, 5, 6, 7]
     table = {"id": [1, 1, 1], "time": [0, 1, 2], "variable": ["Age", "HR", "HR"], "value": [54, 70, 71]}
     assert Events.read(table).time.tolist() == [1, 2]
 
@@ -59,30 +76,6 @@ def test_long_and_wide_tables_with_statics_are_the_same(rows):
     assert set(again.time[np.diff(again.entry) > 0]) == set(first.time[np.diff(first.entry) > 0])
 
 
-def test_a_constant_column_of_a_wide_table_is_static():
-    nan = float("nan")
-    table = {
-        "id": [1, 1, 2, 2],
-        "time": [0, 1, 0, 1],
-        "Age": [54, 54, 60, 60],
-        "Height": [170, nan, nan, nan],
-        "HR": [70, 71, 80, 80],
-        "Lab": [nan, 3, nan, 4],
-        "On": [1, nan, nan, 1],
-    }
-    events = Events.read(table)
-    assert (events.variables, events.statics) == (("HR", "Lab", "On"), ("Age", "Height"))
-    np.testing.assert_array_equal(events.static, [[54, 170], [60, nan]])
-    assert events.lengths.tolist() == [2, 2]
-
-
-def test_statics_that_are_named_are_taken_in_this_order_and_no_others():
-    events = Events.read(LONG, static=["Lab", "Age"])
-    assert events.statics == ("Lab", "Age")
-    np.testing.assert_array_equal(events.static, [[3, 54], [np.nan, 60]])
-    assert Events.read(LONG, static=[]).statics == ()
-
-
 def test_a_static_that_is_named_needs_no_time():
     table = {**LONG, "time": [None, *LONG["time"][1:]]}
     assert Events.read(table, static=["Age"]).static.tolist() == [[54], [60]]
@@ -98,15 +91,3 @@ def test_a_static_with_two_values_is_refused_unless_merged(layout):
         Events.read(table, static=["W"])
     for how, expected in {"max": 81, "last": 80, "first": 80, "sum": 241}.items():
         assert Events.read(table, static=["W"], merge=how).static.tolist() == [[expected]]
-
-
-def test_the_id_as_a_variable_is_left_out():
-    table = {
-        "id": [7, 7, 9, 9],
-        "time": [0, 1, 0, 1],
-        "variable": ["RecordID", "HR", "RecordID", "HR"],
-        "value": [7, 70, 9, 71],
-    }
-    assert Events.read(table).statics == ()
-    assert Events.read(table).variables == ("HR",)
-    assert Events.read({**table, "value": [7, 70, 8, 71]}).statics == ("RecordID",)
