@@ -158,6 +158,8 @@ def test_data_sets_of_two_folders_do_not_share_an_index(folder, tmp_path, builds
 
 @pytest.mark.parametrize("name, prefix", [("Train.zip", "Train/"), ("Train.zip", ""), ("train.zip", "Train/")])
 def test_an_archive_has_the_recordings_of_its_folder(folder, tmp_path, builds, name, prefix):
+    (folder / "Train" / "10").mkdir()
+    (folder / "Train" / "10" / "00099.bin").write_bytes(EVENT)  # no digit
     packed(folder, tmp_path / name, prefix)
     for _ in range(2):
         assert_same(open_recordings(tmp_path, "train").recordings, folder)
