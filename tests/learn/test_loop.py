@@ -86,8 +86,8 @@ def by_hand(task, model, epoch, size):
     ],
 )
 def test_a_curve_ends_with_the_test_of_the_network_in_eval(train, task, network, settings):
-    trained, model = train(task=task, network=network, test=80, **settings)
-    test, updates, _ = by_hand(task, model, len(trained.curve), 80)
+    trained, model = train(task=task, network=network, test=32, **settings)
+    test, updates, _ = by_hand(task, model, len(trained.curve), 32)
     assert trained.curve[-1].test == pytest.approx(test, rel=1e-5)
     assert trained.curve[-1].updates == (None if updates is None else pytest.approx(updates))
 
@@ -158,7 +158,9 @@ def test_a_price_on_openness_lowers_the_open_ratio(train):
 
 
 def test_a_model_without_a_penalty_has_no_price(train):
-    curves = [numbers(train(f"{price}", network=NetworkConfig("lstm"), openness_cost=price)[0].curve) for price in (0.0, 10.0)]
+    curves = [
+        numbers(train(f"{price}", network=NetworkConfig("lstm", units=5), openness_cost=price)[0].curve) for price in (0.0, 10.0)
+    ]
     assert curves[0] == curves[1]
 
 
