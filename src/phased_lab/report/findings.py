@@ -55,7 +55,7 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
             if (group.experiment.name, group.scale) == (experiment.name, "paper") and key in best:
                 best[key] = max(best[key], len(set(group.seeds)))
         lacks = [
-            f"{experiment.label(model)}, {experiment.condition(condition, short=True)}: {have} of {experiment.seeds} seeds"
+            f"{experiment.kind(model).label}, {experiment.condition(condition, short=True)}: {have} of {experiment.seeds} seeds"
             for (model, condition), have in best.items()
             if have < experiment.seeds
         ]

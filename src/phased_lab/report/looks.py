@@ -24,7 +24,7 @@ class Look(NamedTuple):
 
 def colour(group: Group) -> str:
     """Return the colour of a group's model, the same in every figure. Variants are shades of this colour."""
-    own = next((kind.colour for kind in group.experiment.models if kind.name == group.model), None)
+    own = group.experiment.kind(group.model).colour
     if own is not None:
         return own
     without = [kind.name for kind in group.experiment.models if kind.colour is None]
@@ -46,7 +46,7 @@ def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
         tones = shades(colour(group), len(conditions if of_conditions else variants))
         tone = tones[conditions.index(group.condition) if of_conditions else variants.index(group.variant)]
         about = group.experiment
-        words = (about.label(group.model) if several else "", about.condition(group.condition, short=True), group.variant)
+        words = (about.kind(group.model).label if several else "", about.condition(group.condition, short=True), group.variant)
         label = ", ".join(filter(None, words)) if of_conditions else group.label
         found.append(Look(label, tone, DASHES[variants.index(group.variant) % len(DASHES)]))
     return found

@@ -137,7 +137,7 @@ def number(row: Row, about: Experiment, record: Record) -> float:
         points = {point.epoch: point.test for point in record.curve}
         return points.get(row.epoch or record.curve[-1].epoch, float("nan"))
     score = record.evaluations.get(row.evaluation)
-    if score is None or (row.quantity == "updates" and not about.recurrent(record.model)):
+    if score is None or (row.quantity == "updates" and not about.kind(record.model).recurrent):
         return float("nan")
     found = {
         "metric": score.test,

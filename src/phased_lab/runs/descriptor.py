@@ -241,13 +241,9 @@ class Experiment:
         """Its number in the paper and its title."""
         return f"{self.number}: {self.title}" if self.number else self.title
 
-    def label(self, model: str) -> str:
-        """The label of a model."""
-        return next((kind.label for kind in self.models if kind.name == model), model)
-
-    def recurrent(self, model: str) -> bool:
-        """Whether a model updates units at the steps of a sequence."""
-        return next((kind.recurrent for kind in self.models if kind.name == model), True)
+    def kind(self, model: str) -> Kind:
+        """The kind of network of this name; a default one if there is none."""
+        return next((kind for kind in self.models if kind.name == model), Kind(model, model))
 
     def condition(self, name: str, short: bool = False) -> str:
         """The label of a condition."""

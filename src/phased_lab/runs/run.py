@@ -9,12 +9,12 @@ import shlex
 import time
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import torch
 
 import phased
-from phased import check, files
+from phased import files
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
 from phased.learn.device import make_fabric
@@ -22,6 +22,7 @@ from phased.learn.loop import Progress, Trained, Training, fit
 from phased.learn.model import Model
 from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.machine import device_name, processor
+from phased_lab.runs.network import Network
 from phased_lab.runs.record import Gates, Record, flat
 
 if TYPE_CHECKING:
@@ -33,23 +34,6 @@ PARTS = ("task", "network", "training")
 T = TypeVar("T")
 
 
-class Configuration(Protocol):
-    """The settings of a network; a frozen dataclass."""
-
-    @property
-    def model(self) -> str:
-        """The kind of network: a name in `Experiment.models`."""
-        ...
-
-    def settings(self) -> dict[str, Any]:
-        """All settings that apply to this model."""
-        ...
-
-    def build(self, task: Any, seed: int) -> Model:
-        """The network before training."""
-        ...
-
-
 @dataclass(frozen=True)
 class Run:
     """Everything that determines the results of a run, and its place among other runs; see `Record`."""
@@ -58,7 +42,7 @@ class Run:
     condition: str
     scale: Scale
     task: Task
-    network: Configuration
+    network: Network
     training: Training
     study: str = ""  # "" for the study with the name of the experiment
     variant: str = ""  # the label in figures and tables
@@ -116,7 +100,8 @@ class Run:
 
     def build(self) -> Model:
         """The network before training."""
-        return self.network.build(self.task, self.training.seed)
+        model: Model = self.network.build(self.task, self.training.seed)
+        return model
 
 
 def settings_of(network: Any, training: Training, task: Any) -> dict[str, Any]:
@@ -257,8 +242,3 @@ def trained(run: Run, out: Path) -> Model:
     model = run.build()
     model.load_state_dict(state["model"])
     return model.eval()
-
-
-def check_scale(scale: str) -> None:
-    """Raise a ValueError if there is no such scale."""
-    check.choice("scale", scale, SCALES)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from phased.data.recording import NMNIST
-from phased.pictures.annotate import caption, legend, panel, plain_logarithm
+from phased.pictures.annotate import caption, panel, plain_logarithm
 from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
 from phased_lab.paper.camera.compare import EVERY, Comparison, Statistics
 from phased_lab.paper.trace import Array
@@ -43,7 +43,8 @@ def draw_statistics(found: Comparison) -> Figure:
     _outlines(last, found, "last", np.arange(296.0, 321.0), "last event (ms)", "{:.1f}")
     panel(last, "e", "Last event")
     _intervals(intervals, found)
-    legend(figure, [Line2D([], [], color=REAL, label="real"), Line2D([], [], color=SIMULATED, label="simulated")])
+    handles = [Line2D([], [], color=colour, label=label) for colour, label in ((REAL, "real"), (SIMULATED, "simulated"))]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, handlelength=1.8, columnspacing=1.4)
     caption(
         figure,
         f"{len(found.real.events)} real recordings of N-MNIST, and simulated ones of the same digits. (c, e) Means and standard "
