@@ -156,28 +156,24 @@ def test_a_name_of_the_legend_picks_its_marks(drawn):
         assert "'param': 'pick'" in str(spec)
 
 
-def test_a_model_has_one_colour_in_every_figure(found):
+def test_a_model_has_one_colour_in_every_figure_also_if_its_descriptor_names_none(found, result, monkeypatch):
     for key in ("frequency", "superimposed"):
         shown = main(of(found, key))
         for group, look in zip(shown, looks.looks(shown), strict=True):
             (own,) = (kind.colour for kind in (PHASED, BN_LSTM, LSTM) if kind.name == group.model)
             assert looks.colour(group) == own
             assert look.colour == own or group.variant
-
-
-def test_a_model_whose_descriptor_names_no_colour_has_one_of_its_own(result, monkeypatch):
     about = replace(catalogue.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
     monkeypatch.setattr(catalogue, "experiment", lambda name: about)
-    found = made(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
-    colours = {group.model: looks.colour(group) for group in found}
+    lines = made(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
+    colours = {group.model: looks.colour(group) for group in lines}
     assert colours["bn-lstm"] == BN_LSTM.colour
     assert len({colours["phased"], colours["lstm"], colours["bn-lstm"]}) == 3
     assert {colours["phased"], colours["lstm"], colours["unheard of"]} <= set(OTHERS)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 9])
-def test_shades_are_all_different(count):
-    assert len(set(shades(PHASED.colour, count))) == count
+def test_shades_are_all_different():
+    assert [len(set(shades(PHASED.colour, count))) for count in (1, 2, 3, 9)] == [1, 2, 3, 9]
 
 
 def test_notes_own_up_to_uneven_seeds_and_diverged_runs(result):

@@ -60,12 +60,9 @@ def test_what_goes_beyond_a_figure_is_a_table_of_its_own_without_the_papers_numb
     assert "beyond adding" not in made
 
 
-def test_errors_are_numbers_and_accuracies_percent(made):
+def test_errors_are_numbers_and_accuracies_percent_and_runs_that_differ_in_the_leak_alone_stand_side_by_side(made):
     assert all("%" in row[2] and "±" in row[2] for row in cells(made["superimposed"])[1:])
     assert all("%" not in row[2] for row in cells(made["adding"])[1:])
-
-
-def test_runs_that_differ_in_the_leak_alone_stand_side_by_side(made):
     _, *body = cells(made["leak"])
     assert len(body) == 3 + 1 + 1 + 4
     assert {row[-1] for row in body} <= {"yes", "no"}
