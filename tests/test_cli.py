@@ -105,31 +105,12 @@ def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
     assert {file: file.stat().st_mtime for file in times} == times, "nothing is trained again"
 
 
-@pytest.mark.usefixtures("tiny")
-def test_run_trains_what_is_missing_and_report_draws_it(call, tmp_path):
-    arguments = ("run", "frequency", "--scale", "quick", "--seeds", 1, "--out", tmp_path / "results", "--only", "*-phased-*")
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    (line,) = (tmp_path / "results" / "frequency").glob("*.jsonl")
-    assert json.loads(line.read_text())["scale"] == "quick"
-    line.with_name("broken.jsonl").write_text('{"experiment": "freq')
-    result = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    assert ": skipped, " in result.output
-    assert "broken.jsonl" in result.output
-    assert (tmp_path / "out" / "report.html").exists()
-    assert line.with_name("broken.jsonl").exists()
-
-
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (("--scale", "huge"), "scale must be one of"),
-        (("--only", "nothing"), "only must match a run"),
-        (("--seeds", 0), "seeds must be at least one"),
         (("--seeds", 100_000_000), "seeds must be at most 10000, got more. Choose fewer."),
         (("--jobs", 0), "jobs must be at least 1, got 0"),
-        (("--device", "tpu"), "device must be one of"),
         (("--device", "cpu:7"), "device must have no number except for 'cuda', got 'cpu:7'. Use 'cpu'."),
         (("--device", "cuda:x"), "device must be 'cuda' or 'cuda:' and a number, got 'cuda:x'. Use 'cuda:0'"),
         (("--device", "cuda:99"), "device must be "),
@@ -217,6 +198,7 @@ def test_gather_moves_results_into_one_file_a_study_which_runs_and_reports_find(
     assert "broken.jsonl', line 1: skipped, it is not the record of a run (" in told
     report = call("report", "--results", tmp_path / "results", "--out", tmp_path / "out")
     assert report.exit_code == 0, report.output
+    assert ": skipped, " in report.output
     assert "Frequency discrimination" in (tmp_path / "out" / "report.html").read_text()
 
 
@@ -296,25 +278,18 @@ def test_a_full_disk_fails_a_drawing_and_a_benchmark_without_a_traceback(refused
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("content", [b"", b"odd", [1, 2], {"a": 1}])
-def test_what_is_no_checkpoint_is_named_and_left_as_it_is(refused, tmp_path, content):
+@pytest.mark.parametrize("log", ["odd", "[" * 100_000, '{"epoch": 1}'])
+def test_what_is_no_checkpoint_is_named_and_left_as_it_is_and_an_odd_log_does_not_disturb_a_run(call, refused, tmp_path, log):
     (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
     path = run.folder(tmp_path) / "checkpoint.pt"
     path.parent.mkdir(parents=True)
-    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
-    before = path.read_bytes()
+    path.with_name("epochs.ndjson").write_text(log)
+    path.write_text("odd")
     assert "elete it to start anew" in refused(f"failed: ValueError: '{path}'", *ONE, tmp_path).output
-    assert path.read_bytes() == before
-
-
-@pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("log", ["odd", "[]", "[" * 100_000, '{"epoch": 1}', "\0"])
-def test_an_odd_log_does_not_disturb_a_run(call, tmp_path, log):
-    (run,) = runs_of("frequency", "quick", [0], only="*-phased-*")
-    run.folder(tmp_path).mkdir(parents=True)
-    (run.folder(tmp_path) / "epochs.ndjson").write_text(log)
+    assert path.read_text() == "odd"
+    path.unlink()
     assert call(*ONE, tmp_path).exit_code == 0
-    assert len((run.folder(tmp_path) / "epochs.ndjson").read_text().splitlines()) == 2
+    assert len(path.with_name("epochs.ndjson").read_text().splitlines()) == 2
 
 
 @pytest.mark.usefixtures("tiny")
