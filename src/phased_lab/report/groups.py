@@ -204,8 +204,8 @@ def main(of: Sequence[Group]) -> list[Group]:
     of = [group for group in of if group.study == group.experiment.name or group.section not in with_own]
     covered = Counter(kind for kind, _ in {(_kind(group), group.condition) for group in of})
     most: dict[tuple[str, ...], int] = {}
-    for (*model, _), count in covered.items():
-        most[*model] = max(most.get((*model,), 0), count)
+    for kind, count in covered.items():
+        most[kind[:-1]] = max(most.get(kind[:-1], 0), count)
     return [group for group in of if covered[_kind(group)] == most[_kind(group)[:-1]]]
 
 

@@ -116,15 +116,8 @@ def defaults(configuration: Any, keep: tuple[str, ...] = ()) -> Any:
     """A dataclass with the default in every field that has one."""
     if not is_dataclass(configuration) or isinstance(configuration, type):
         return configuration
-    found: dict[str, Any] = {}
-    for each in fields(configuration):
-        if each.name in keep:
-            continue
-        if each.default is not MISSING:
-            found[each.name] = each.default
-        elif each.default_factory is not MISSING:
-            found[each.name] = each.default_factory()
-    return replace(configuration, **found)
+    required = {each.name for each in fields(configuration) if each.default is each.default_factory is MISSING}
+    return type(configuration)(**{name: getattr(configuration, name) for name in (*keep, *required - {*keep})})
 
 
 def execute(
@@ -212,22 +205,13 @@ def compare(run: Run, record: Record, path: Path) -> None:
 
     Settings that the record does not have are taken to have their defaults; those that only the record has are ignored.
     """
-    there = flat(filled(record.settings, run.default_settings))
+    there = flat(run.default_settings) | flat(record.settings)
     differences = {name: (there.get(name), here) for name, here in flat(run.settings).items() if there.get(name) != here}
     places = {"study": (record.study, run.study or run.experiment), "variant": (record.variant, run.variant)}
     differences |= {name: pair for name, pair in places.items() if pair[0] != pair[1]}
     for name, (other, here) in differences.items():
         differs = f"{name} is {other!r} there, {here!r} here"
         raise ValueError(f"'{path}' has the result of '{run.name}' with other settings: {differs}. {CURE}")
-
-
-def filled(settings: Any, default: dict[str, Any]) -> dict[str, Any]:
-    """Settings with defaults for missing keys, also in nested dicts."""
-    inner = {
-        key: filled(value, default[key]) if isinstance(value, dict) and isinstance(default.get(key), dict) else value
-        for key, value in settings.items()
-    }
-    return default | inner
 
 
 CURE = "Choose another folder, or move it away to run it again."

@@ -8,21 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased_lab.report import findings, names
-from phased_lab.report.groups import compared, groups, learning, main, natural, sections, spread
+from phased_lab.report.groups import compared, learning, main, natural, sections, spread
 from phased_lab.runs import catalogue
 from phased_lab.runs.sweep import runs_of
-from records import records
+from records import grouped, records
 
 CONDITIONS = ("standard", "high", "asynchronous")
-
-
-def made(*lines):
-    return groups(records(*lines))
-
-
-@pytest.fixture(scope="module")
-def found(all_lines):
-    return made(*all_lines)
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=9), st.lists(st.sampled_from([math.nan, math.inf, -math.inf]), max_size=3))
@@ -47,7 +38,7 @@ def test_every_record_is_in_one_group_with_its_place_and_the_groups_are_in_the_o
             place = run.experiment, run.study, run.scale, run.data, run.model, run.condition, run.variant
             own = group.experiment.name, group.study, group.scale, group.data, group.model, group.condition, group.variant
             assert place == own
-    assert [group.label for group in made(*reversed(all_lines))] == [group.label for group in found]
+    assert [group.label for group in grouped(*reversed(all_lines))] == [group.label for group in found]
     for experiment in catalogue.experiments().values():
         wanted = [(condition, kind.name) for condition in experiment.conditions for kind in experiment.models]
         shown = [group for group in main(found) if group.experiment.name == experiment.name and not group.data]
@@ -75,13 +66,13 @@ def test_a_run_made_twice_is_counted_once_and_the_later_one_counts(result, at_th
         result(end=0.9) | {"date": "2026-01-02", "name": "called otherwise since"},
     )
     for order in ((early, late), (late, early)):
-        (group,) = made(*order)
+        (group,) = grouped(*order)
         assert (group.test.n, group.test.mean) == (1, pytest.approx(at_the_end(late)))
 
 
 def test_scales_studies_and_versions_of_the_data_are_never_mixed(result):
     lines = [result(scale="quick"), result(), result(study="sparsity", variant="leak 0.001"), result(data="authors")]
-    found = made(*lines)
+    found = grouped(*lines)
     assert [group.test.n for group in found] == [1] * 4
     assert [(section[0].key, section[0].data_words, [group.study for group in section]) for section in sections(found)] == [
         ("frequency", "waves as in the paper's text", ["frequency", "sparsity"]),
@@ -92,7 +83,7 @@ def test_scales_studies_and_versions_of_the_data_are_never_mixed(result):
 
 def test_the_curve_over_seeds_has_mean_least_and_greatest_at_the_epochs_that_all_have(result):
     lines = [result(seed=seed, epochs=4 + seed) for seed in range(3)]
-    (group,) = made(*lines)
+    (group,) = grouped(*lines)
     tests = np.array([[point["test"] for point in line["curve"][:4]] for line in lines])
     curve = group.curve()
     np.testing.assert_array_equal(curve.epoch, [1, 2, 3, 4])
@@ -115,8 +106,8 @@ def test_a_figure_shows_its_own_study_and_of_a_model_the_variants_under_most_con
     usual = [result(condition=condition, leak=0.0) for condition in CONDITIONS]
     studied = [result(condition=condition, seed=1, study="peepholes", variant="peepholes") for condition in CONDITIONS]
     lone, lstm = result(), result(model="lstm")
-    assert [group.label for group in main(made(*usual, *studied, lone, lstm))] == ["Phased LSTM, leak 0"] * 3 + ["LSTM"]
-    assert len(main(made(*studied))) == 3, "alone it is the figure"
+    assert [group.label for group in main(grouped(*usual, *studied, lone, lstm))] == ["Phased LSTM, leak 0"] * 3 + ["LSTM"]
+    assert len(main(grouped(*studied))) == 3, "alone it is the figure"
 
 
 def test_curves_of_a_named_study_are_drawn_beside_those_of_the_figure(found):
@@ -130,8 +121,8 @@ def test_accuracy_against_updates_compares_three_settings_of_gates_or_more(resul
     shown = compared([group for group in found if group.key == "frequency"])
     assert {group.study for group in shown} == {"frequency", "sparsity"}
     two = [result(leak=0.0), result(), result(model="lstm"), result(model="bn-lstm"), result(leak=0.0, peephole=True)]
-    assert compared(made(*two)) == []
-    assert len(compared(made(*two, result(leak=0.0, openness_cost=0.1)))) == 5
+    assert compared(grouped(*two)) == []
+    assert len(compared(grouped(*two, result(leak=0.0, openness_cost=0.1)))) == 5
     assert compared([]) == []
     assert compared([group for group in found if group.key == "adding"]) == [], "an error is not compared with updates"
 
@@ -144,14 +135,14 @@ def test_leaks_are_compared_between_runs_that_differ_in_nothing_else(result, fou
         assert pair.without.settings["leak"] == 0 < pair.leaking.settings["leak"]
         sides = [np.array([run.test for run in side.records]) for side in (pair.without, pair.leaking)]
         assert pair.within_spread == (abs(sides[0].mean() - sides[1].mean()) <= max(side.std(ddof=1) for side in sides))
-    (pair,) = findings.leak_pairs(made(result(leak=0.0), result()))
+    (pair,) = findings.leak_pairs(grouped(result(leak=0.0), result()))
     assert pair.within_spread is None, "with one seed nothing is said of the spread"
 
 
 def test_what_is_missing_is_told_with_the_command_that_makes_it(result, found):
     assert findings.missing(found) == []
     lines = [result(seed=seed) for seed in range(3)] + [result(model="lstm", scale="quick", seed=seed) for seed in range(5)]
-    frequency, superimposed, adding, *_ = findings.missing(made(*lines), "some/folder")
+    frequency, superimposed, adding, *_ = findings.missing(grouped(*lines), "some/folder")
     assert "Phased LSTM, asynchronous: 3 of 5 seeds" in frequency.lacks
     assert "LSTM, asynchronous: 0 of 5 seeds" in frequency.lacks
     assert len(frequency.lacks) == 9
@@ -165,7 +156,7 @@ def test_the_papers_numbers_are_parts_of_one_for_every_bar_of_figure_3(result):
     assert len(figure.claims) == 9
     assert all(0.5 <= claim.low <= claim.value <= claim.high <= 1.0 for claim in figure.claims.values())
     sums, waves = sorted(
-        made(result(model="lstm", condition="high"), result("adding", condition="exp(6,8)")), key=lambda g: g.key
+        grouped(result(model="lstm", condition="high"), result("adding", condition="exp(6,8)")), key=lambda g: g.key
     )
     assert (waves.claim, sums.claim) == (figure.claims["lstm", "high"], None)
 

@@ -147,11 +147,3 @@ def test_an_experiment_of_which_nothing_is_known_has_a_section_too(result, made_
     page = made_of(result(epochs=2) | {"experiment": "something new", "condition": "of its own"})
     assert "something new" in words(page)
     assert "something-new-learning" in specs(page)
-
-
-def test_lines_that_are_no_records_are_named_on_the_page(result, put, tmp_path, words):
-    folder = put(tmp_path / "in", result(epochs=2))
-    (folder / "odd.jsonl").write_text('{"experiment": "freq\n{}\n')
-    with pytest.warns(UserWarning, match="skipped") as caught:
-        page = reported(folder, tmp_path / "out")[0].read_text()
-    assert words(page).count("odd.jsonl', line") == len(caught) == 2
