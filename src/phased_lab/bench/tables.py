@@ -19,10 +19,6 @@ def shown(folder: Path, name: str) -> list[str]:
     return [table.markdown() for table in tables[: SHOWN[name]]]
 
 
-def read_all(folder: Path) -> dict[str, list[str]]:
-    """Return every table in docs, keyed by file."""
-    return {name: shown(folder, name) for name in SHOWN if (folder / f"{name}.json").exists()}
-
-
 if __name__ == "__main__":
-    print("\n\n".join(table for tables in read_all(Path(sys.argv[1])).values() for table in tables))
+    folder = Path(sys.argv[1])
+    print("\n\n".join(table for name in SHOWN if (folder / f"{name}.json").exists() for table in shown(folder, name)))

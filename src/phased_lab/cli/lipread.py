@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from phased.cli import answers
-from phased.cli.answers import Skipping, files_in, save_picture, warn
+from phased.cli.answers import files_in, save_picture, skipping, warn
 from phased.files import printable
 from phased_lab.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
 from phased_lab.clips.layout import ALIGNMENTS, VIDEO
@@ -62,14 +63,15 @@ class Total:
 
 def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequence[Path], options: Options) -> Total:
     """Read every clip, and print its words as soon as they are known."""
-    total, skipping = Total(), Skipping(errors, options.skip_bad)
+    total = Total()
+    skip_bad = partial(skipping, errors, total, options.skip_bad)
     clips: list[Path] = []
     for path in paths:
-        with skipping:
+        with skip_bad():
             clips += files_in(path, sorted(VIDEO), "clips")
     check_alignment(options.align, len(clips))
     for file in clips:
-        with skipping:
+        with skip_bad():
             alignment = alignment_of(file, options.align)
             clip = prepare_clip(file, alignment, options.sense)
             spoken = answer_for(reader, file, clip, options.sense)
@@ -85,7 +87,6 @@ def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequenc
                 print(json.dumps(as_json(file, spoken, doubt)), flush=True)
             else:
                 console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
-    total.skipped = skipping.count
     return total
 
 
