@@ -112,7 +112,7 @@ def at_the_end() -> Any:
 
 @pytest.fixture
 def call() -> Any:
-    """Calls the command `phased`. A wide terminal: messages are compared as sentences, not as wrapped lines."""
+    """Call the command `phased` on a wide terminal. No message is wrapped."""
     from typer.testing import CliRunner  # not for all tests
 
     from phased.cli.app import app
@@ -123,7 +123,7 @@ def call() -> Any:
 
 @pytest.fixture
 def refused(call: Any) -> Any:
-    """Calls the command, which must fail without a traceback and say this."""
+    """Call the command, and expect a message and a failure without a traceback."""
 
     def check(says: str, *arguments: object, code: int = 1) -> Any:
         result = call(*arguments)

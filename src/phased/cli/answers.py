@@ -16,7 +16,7 @@ from phased.files import printable
 
 @contextmanager
 def skipping(errors: Console, total: Any, skip_bad: bool) -> Iterator[None]:
-    """A context for one file: an error about it ends the command or, with --skip-bad, is printed and counted in `total`."""
+    """Handle the errors of one file. With --skip-bad they are printed and counted in `total`."""
     try:
         yield
     except (ValueError, OSError) as error:

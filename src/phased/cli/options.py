@@ -1,4 +1,4 @@
-"""Options that several commands have, paths as arguments and options, and commands from functions."""
+"""Options of several commands, paths as arguments and options, and commands from functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(**settings: Any) -> Callable[[Callable[..., None]], Any]:
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
-    """The function of a command with the fields of its dataclasses as options, in their place."""
+    """Replace each dataclass among the parameters of a command by an option for each field."""
     given = signature(function, eval_str=True).parameters
     kinds: dict[str, Any] = {name: each.annotation for name, each in given.items() if is_dataclass(each.annotation)}
     own = {name: [*signature(kind, eval_str=True).parameters.values()] for name, kind in kinds.items()}
@@ -40,7 +40,7 @@ def expanded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_signature(function: Callable[..., None], parameters: Iterable[Parameter]) -> Callable[..., None]:
-    """The function with these parameters, which are given by keyword; a command makes its options of them."""
+    """Set the parameters of a function. Each becomes an option of its command."""
     keywords = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
     function.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
     function.__annotations__ = {each.name: each.annotation for each in keywords}

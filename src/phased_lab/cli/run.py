@@ -116,15 +116,12 @@ def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[in
 def of_drawing(experiment: Experiment) -> Any:
     """The command that draws an experiment without training."""
 
-    about = experiment.about
-
-    def still(out: Pictures = Path("out")) -> None:
-        draw(experiment, experiment.draw, out)
-
-    def moving(out: Pictures = Path("out"), animate: Animate = False) -> None:
+    def drawing(out: Pictures = Path("out"), animate: Animate = False) -> None:
         draw(experiment, experiment.animate if animate else experiment.draw, out)
 
-    return command(name=experiment.name, help=f"{about[0].upper()}{about[1:]}.")(moving if experiment.animate else still)
+    options = [*signature(drawing, eval_str=True).parameters.values()][: 1 + (experiment.animate is not None)]
+    about = f"{experiment.about[0].upper()}{experiment.about[1:]}."
+    return command(name=experiment.name, help=about)(with_signature(drawing, options))
 
 
 def draw(experiment: Experiment, make: Callable[[Path], Drawn] | None, out: Path) -> None:

@@ -238,5 +238,5 @@ def compared(of: Sequence[Group]) -> list[Group]:
 
 
 def sections(of: Sequence[Group]) -> list[list[Group]]:
-    """The groups of each section, which follow each other."""
+    """Divide the groups, in their order, by section."""
     return [list(section) for _, section in groupby(of, key=attrgetter("section"))]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from phased.learn.store import Epoch, Score
 
 SCHEMA = 3
-"""The version of the format of records. Records without evaluations are written in schema 2, the format before."""
+"""The version of the format of records. Records without evaluations are written in schema 2."""
 
 LAST = 5  # a result is the mean over this many epochs: one test has 500 sequences, which gives an accuracy to half a percent only
 
