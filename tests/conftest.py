@@ -112,6 +112,30 @@ def at_the_end() -> Any:
 
 
 @pytest.fixture
+def call() -> Any:
+    """Call the command `phased` on a wide terminal. No message is wrapped."""
+    from typer.testing import CliRunner  # not for all tests
+
+    from phased.cli.app import app
+
+    runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
+    return lambda *arguments: runner.invoke(app, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def refused(call: Any) -> Any:
+    """Call the command, and expect a message and a failure without a traceback."""
+
+    def check(says: str, *arguments: object, code: int = 1) -> Any:
+        result = call(*arguments)
+        assert (result.exit_code, type(result.exception)) == (code, SystemExit), result.output
+        assert says in result.output
+        return result
+
+    return check
+
+
+@pytest.fixture
 def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny data folder that PHASED_DATA names, and a camera that takes no time."""
     from digits import stand_in, write_data  # beside this file

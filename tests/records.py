@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from phased_lab.report.groups import Group, groups
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record, flat, parse
 
@@ -105,6 +106,11 @@ def write(folder: Path, *lines: dict[str, Any]) -> Path:
 def records(*lines: dict[str, Any]) -> list[Record]:
     """These lines as they are read."""
     return [parse(json.dumps(line)) for line in lines]
+
+
+def grouped(*lines: dict[str, Any]) -> list[Group]:
+    """The groups of these lines."""
+    return groups(records(*lines))
 
 
 def reported(folder: Path, out: Path) -> list[Path]:

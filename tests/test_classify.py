@@ -13,24 +13,16 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from typer.testing import CliRunner
 
 from phased.classifier import Classifier
 from phased.cli import classify as command
 from phased.cli.answers import files_in
-from phased.cli.app import app
 from phased.data import Sensor, encode, read
 from phased.data.read import READERS
 from phased.learn.store import Score, save_checkpoint
 from phased_lab.runs.record import parse
 from phased_lab.runs.run import write
 from recordings import network, recording
-
-
-@pytest.fixture
-def call():
-    runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
-    return lambda *arguments: runner.invoke(app, [str(a) for a in arguments])
 
 
 @pytest.fixture
@@ -72,49 +64,38 @@ def test_a_line_per_recording_and_a_summary_with_the_accuracy(call, folder):
     assert re.search(r"[0-4] of 4 in the folder of their class", summary)
 
 
-def test_a_model_of_ones_own_is_used_with_its_class_names(call, folder, tmp_path):
+def test_a_model_of_ones_own_is_used_with_its_class_names_also_for_a_single_event(call, tmp_path):
     Classifier.of(network(outputs=2), classes=["left", "right"]).save(tmp_path / "model")
-    result = call("classify", folder / "3" / "00001.bin", "--model", tmp_path / "model", "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["class"] in ("left", "right")
-    result = call("classify", folder / "3" / "00001.bin", "--model", tmp_path / "model")
-    assert "in the folder of their class" not in result.stdout
+    (tmp_path / "one.bin").write_bytes(encode(recording(1)))
+    words = "classify", tmp_path / "one.bin", "--model", tmp_path / "model"
+    assert json.loads(call(*words, "--json").stdout)["class"] in ("left", "right")
+    line, summary = call(*words).stdout.splitlines()
+    assert "  1 event  " in line
+    assert summary.startswith("1 recording: 1 event in")
+    assert "in the folder of their class" not in summary
 
 
-def test_a_bad_file_stops_the_command_after_the_answers_before_it(call, folder):
+@pytest.mark.parametrize("skip, code, answers", [((), 1, 3), (("--skip-bad",), 0, 5)])
+def test_a_bad_file_stops_the_command_or_is_named_and_counted(call, folder, skip, code, answers):
     bad = folder / "7" / "00001.bin"
     bad.write_bytes(bad.read_bytes()[:-2])
-    result = call("classify", folder, "--json")
-    assert result.exit_code == 1
-    assert [json.loads(line)["class"] in range(10) for line in result.stdout.splitlines()] == [True] * 3
-    assert re.search(rf"'{re.escape(str(bad))}', byte 995", result.stderr)
-
-
-def test_with_skip_bad_bad_files_are_named_and_counted(call, folder):
-    bad = folder / "3" / "00002.bin"
-    bad.write_bytes(b"")
-    result = call("classify", folder, "--skip-bad", "--json")
-    assert result.exit_code == 0
-    assert len(result.stdout.splitlines()) == 5
-    assert str(bad) in result.stderr
-    assert "1 skipped." in result.stderr
-    assert call("classify", folder, "--skip-bad").stdout.splitlines()[-1].endswith(". 1 skipped.")
+    result = call("classify", folder, "--json", *skip)
+    assert result.exit_code == code
+    assert [json.loads(line)["class"] in range(10) for line in result.stdout.splitlines()] == [True] * answers
+    assert f"'{bad}', byte 995" in result.stderr
+    assert ("1 skipped." in result.stderr) == bool(skip)
+    if skip:
+        assert call("classify", folder, *skip).stdout.splitlines()[-1].endswith(". 1 skipped.")
+        bad.rename(folder / "bad.bin")
+        assert call("classify", folder / "bad.bin", *skip).exit_code == 1, "nothing but bad files is a failure"
 
 
 def test_with_skip_bad_a_folder_without_event_files_is_named_and_counted(call, folder, tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    result = call("classify", empty, folder, "--skip-bad", "--json")
-    assert result.exit_code == 0
-    assert len(result.stdout.splitlines()) == 6
-    assert f"skipped: there are no event files in '{empty}'" in result.stderr
+    (tmp_path / "empty").mkdir()
+    result = call("classify", tmp_path / "empty", folder, "--skip-bad", "--json")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 6)
+    assert f"skipped: there are no event files in '{tmp_path / 'empty'}'" in result.stderr
     assert "1 skipped." in result.stderr
-
-
-def test_nothing_but_bad_files_is_a_failure(call, tmp_path):
-    (tmp_path / "a.bin").write_bytes(b"123")
-    result = call("classify", tmp_path, "--skip-bad")
-    assert result.exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -131,21 +112,17 @@ def test_nothing_but_bad_files_is_a_failure(call, tmp_path):
         ((".", "--picture", "x.png"), "--picture takes one recording"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_the_cure(call, tmp_path, monkeypatch, arguments, message):
+def test_what_cannot_be_done_is_said_with_the_cure(refused, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    result = call("classify", *arguments)
-    assert result.exit_code in (1, 2)
-    assert message in result.output
+    refused(message, "classify", *arguments, code=2 if message.startswith("it must") else 1)
 
 
-def test_a_missing_reader_is_said_even_where_bad_files_are_skipped(call, folder, monkeypatch):
+def test_a_missing_reader_is_said_even_where_bad_files_are_skipped(refused, folder, monkeypatch):
     def missing(*_):
         raise ModuleNotFoundError("this needs faery. Install it.")
 
     monkeypatch.setattr(command, "read", missing)
-    result = call("classify", folder, "--skip-bad")
-    assert result.exit_code == 1
-    assert "this needs faery. Install it." in result.stderr
+    refused("this needs faery. Install it.", "classify", folder, "--skip-bad")
 
 
 @pytest.mark.parametrize("arguments", ["classify {0} {0} --json", "classify --help"])
@@ -172,13 +149,6 @@ def test_names_are_printed_on_one_line_in_the_encoding_of_the_output(folder):
             assert any(name in line for line in lines)
 
 
-def test_a_single_event_is_classified(call, tmp_path):
-    (tmp_path / "one.bin").write_bytes(encode(recording(1)))
-    result = call("classify", tmp_path / "one.bin")
-    assert re.search(r"  1 event  ", result.stdout)
-    assert "1 recording: 1 event in" in result.stdout
-
-
 def test_folders_are_searched_through_links_and_each_once(call, folder, tmp_path):
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "3").symlink_to(folder / "3")
@@ -187,12 +157,9 @@ def test_folders_are_searched_through_links_and_each_once(call, folder, tmp_path
     assert [file.relative_to(tmp_path).as_posix() for file in found] == [f"linked/3/{number:05}.bin" for number in (1, 2, 10)]
 
 
-def test_a_link_to_a_missing_file_is_not_left_out_in_silence(call, folder):
+def test_a_link_to_a_missing_file_is_not_left_out_in_silence(refused, folder):
     (folder / "7" / "00011.bin").symlink_to("nowhere")
-    result = call("classify", folder, "--json")
-    assert result.exit_code == 1
-    assert len(result.stdout.splitlines()) == 6
-    assert "00011.bin': cannot read it: No such file" in result.stderr
+    assert len(refused("00011.bin': cannot read it: No such file", "classify", folder, "--json").stdout.splitlines()) == 6
 
 
 def test_a_gap_of_hours_takes_no_longer_to_show(tmp_path):
@@ -200,23 +167,18 @@ def test_a_gap_of_hours_takes_no_longer_to_show(tmp_path):
     events = recording(3).to_array()
     events["t"] = 0, 10, 2**62
     np.save(tmp_path / "gap.npy", events)
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=100)
     with pytest.warns(UserWarning, match="go beyond"):
-        command.classify(console, console, Classifier.load(), [tmp_path / "gap.npy"], command.Options())
-    assert 500 < screen.getvalue().count("gap.npy") < 1500
+        assert 500 < shown_on_a_terminal(tmp_path / "gap.npy").count("gap.npy") < 1500
     with pytest.warns(UserWarning, match="go beyond"):
         command.picture(Classifier.load(), tmp_path / "gap.npy", command.Options(), tmp_path / "gap.png")
     assert (tmp_path / "gap.png").stat().st_size > 1000
 
 
-def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, tmp_path):
+def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, refused, tmp_path):
     file = tmp_path / "large.npy"
     large = recording(3000, sensor=Sensor(60, 50), duration=200_000)
     np.save(file, large.to_array())
-    result = call("classify", file, "--sensor", "60,50")
-    assert result.exit_code == 1
-    assert f"'{file}': the recording must be of 34 x 34 pixels" in result.output
+    refused(f"'{file}': the recording must be of 34 x 34 pixels", "classify", file, "--sensor", "60,50")
     result = call("classify", file, "--sensor", "60,50", "--crop", "20,10", "--json")
     assert result.exit_code == 0, result.output
     inside = (large.x >= 20) & (large.x < 54) & (large.y >= 10) & (large.y < 44)
@@ -262,23 +224,22 @@ def test_a_picture_is_drawn_in_the_format_of_its_name(call, folder, tmp_path, su
     assert out.read_bytes().startswith(begin)
 
 
-def test_on_a_terminal_a_line_follows_the_events(folder):
+def shown_on_a_terminal(file, **options):
+    """What the command shows there, of one file."""
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    file = folder / "3" / "00001.bin"
-    classifier = Classifier.load()
-    command.classify(console, console, classifier, [file], command.Options())
-    shown = screen.getvalue()
+    command.classify(console, console, Classifier.load(), [file], command.Options(**options))
+    return screen.getvalue()
+
+
+def test_on_a_terminal_a_line_follows_the_events_and_a_replay_takes_as_long_as_the_recording(folder, monkeypatch):
+    shown = shown_on_a_terminal(folder / "3" / "00001.bin")
     assert len(re.findall(r"00001\.bin +\d+ ms", shown)) >= 25  # every 10 of 300 ms
     assert shown.rstrip().endswith(")")
-    assert re.search(r"200 events", shown)
-
-
-def test_a_replay_takes_as_long_as_the_recording(folder, monkeypatch):
+    assert "200 events" in shown
     slept = []
     monkeypatch.setattr(command.time, "sleep", slept.append)
-    console = Console(file=io.StringIO(), force_terminal=True)
-    command.classify(console, console, Classifier.load(), [folder / "3" / "00001.bin"], command.Options(replay=True))
+    shown_on_a_terminal(folder / "3" / "00001.bin", replay=True)
     assert max(slept) == pytest.approx(0.3, abs=0.1)  # the clock stands almost still when nothing sleeps
 
 
@@ -336,22 +297,18 @@ def test_a_finished_run_is_packed_with_its_command_and_its_scores(call, tmp_path
     assert about.scores[2][1:] == (6, "recordings in Test", False)
 
 
-def test_a_run_that_is_not_there_is_answered_with_those_there_are(call, tmp_path, trained):
-    result = call("pack", "nmnist-other", "--results", tmp_path / "results", "--out", tmp_path / "packed")
-    assert result.exit_code == 1
-    assert "Those of nmnist and lipreading: nmnist-both-phased-seed0." in result.output
-
-
-def test_a_run_without_its_checkpoint_is_answered_with_the_command_that_makes_it(call, tmp_path, trained):
-    (tmp_path / "results" / "nmnist" / trained[1].name / "checkpoint.pt").unlink()
-    result = call("pack", trained[1].name, "--results", tmp_path / "results", "--out", tmp_path / "packed")
-    assert result.exit_code == 1
-    assert f"Make it with: {trained[1].command}" in result.output
-
-
-def test_a_checkpoint_of_another_kind_of_network_is_refused(call, tmp_path, trained):
-    path = tmp_path / "results" / "nmnist" / trained[1].name / "checkpoint.pt"
-    save_checkpoint(path, {"model": torch.nn.Linear(2, 3).state_dict()})
-    result = call("pack", trained[1].name, "--results", tmp_path / "results", "--out", tmp_path / "packed")
-    assert result.exit_code == 1
-    assert "must be a Readout with an EventEmbedding" in result.output
+@pytest.mark.parametrize("broken", ["run", "checkpoint", "network"])
+def test_what_cannot_be_packed_is_answered_with_what_can(refused, tmp_path, trained, broken):
+    record = trained[1]
+    path = tmp_path / "results" / "nmnist" / record.name / "checkpoint.pt"
+    says = {
+        "run": "Those of nmnist and lipreading: nmnist-both-phased-seed0.",
+        "checkpoint": f"Make it with: {record.command}",
+        "network": "must be a Readout with an EventEmbedding",
+    }
+    if broken == "checkpoint":
+        path.unlink()
+    if broken == "network":
+        save_checkpoint(path, {"model": torch.nn.Linear(2, 3).state_dict()})
+    name = "nmnist-other" if broken == "run" else record.name
+    refused(says[broken], "pack", name, "--results", tmp_path / "results", "--out", tmp_path / "packed")

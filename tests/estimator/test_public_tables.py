@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from phased.cli.estimate import Labels, Table
+from phased.cli.estimate import read_table, with_targets
+from phased.cli.own_data import Labels, Table
 
 TABLES = Path(os.environ.get("PHASED_DATA", "nowhere")) / "tables"
 pytestmark = pytest.mark.skipif(not TABLES.is_dir(), reason="PHASED_DATA has no tables")
@@ -22,17 +23,16 @@ OPTIONS = {  # of `phased fit`
     "pbc/*.parquet": "--time year --unit y --labels-time year --target event_in_2_years",
     "storms/*.csv.xz": "--unit h --labels-time time --target wind_in_24h --task numbers",
 }
-ARGUMENTS = {"--id": "id", "--time": "time", "--unit": "unit", "--labels-id": "id", "--labels-time": "time", "--target": "target"}
 
 
 def read(name):
     """The sequences and the targets of a table."""
     words = shlex.split(OPTIONS[name])
-    given = dict(zip(words[::2], words[1::2], strict=True))
-    own = {ARGUMENTS[option]: value for option, value in given.items() if option in ("--id", "--time", "--unit")}
-    of_labels = {ARGUMENTS[option]: value for option, value in given.items() if option[2:8] in ("labels", "target")}
+    given = {option[2:].replace("-", "_"): value for option, value in zip(words[::2], words[1::2], strict=True)}
+    own = {option: value for option, value in given.items() if option in ("id", "time", "unit")}
+    of_labels = {option: value for option, value in given.items() if option[:6] in ("labels", "target")}
     source, labels = (TABLES / name.replace("*", part) for part in ("train", "train_labels"))
-    return Labels(labels, **of_labels).of(Table(**own).read(source)[0])
+    return with_targets(Labels(labels, **of_labels), read_table(Table(**own), source)[0])
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name.endswith("parquet") and name[:4] != "eros"])

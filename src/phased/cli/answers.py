@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn
 
 from rich.console import Console
@@ -14,21 +14,16 @@ from phased import files
 from phased.files import printable
 
 
-class Skipping:
-    """A context for one file: an error about it ends the command or, with --skip-bad, is printed and counted."""
-
-    def __init__(self, errors: Console, skip_bad: bool) -> None:
-        self.errors, self.skip_bad, self.count = errors, skip_bad, 0
-
-    def __enter__(self) -> None:
-        """Begin with a file."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        if not (self.skip_bad and isinstance(error, (ValueError, OSError))):
-            return False
-        self.count += 1
-        warn(self.errors, f"skipped: {error}")
-        return True
+@contextmanager
+def skipping(errors: Console, total: Any, skip_bad: bool) -> Iterator[None]:
+    """Handle the errors of one file. With --skip-bad they are printed and counted in `total`."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if not skip_bad:
+            raise
+        total.skipped += 1
+        warn(errors, f"skipped: {error}")
 
 
 def warn(errors: Console, text: str) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from phased.classifier import Answer, Classifier, Moment, crop
-from phased.cli.answers import Skipping, files_in, save_picture
+from phased.cli.answers import files_in, save_picture, skipping
 from phased.data import BadRecording, Recording, read
 from phased.data.read import READERS
 from phased.files import printable
@@ -75,22 +76,22 @@ class Options:
 
 def classify(console: Console, errors: Console, classifier: Classifier, paths: Sequence[Path], options: Options) -> Total:
     """Classify every recording, on one core, and print an answer for each as soon as it is known."""
-    total, skipping = Total(), Skipping(errors, options.skip_bad)
+    total = Total()
+    skip_bad = partial(skipping, errors, total, options.skip_bad)
     with one_core():
         warm_up(classifier)
         for path in paths:
             found: list[Path] = []
-            with skipping:
+            with skip_bad():
                 found = files_in(path, READERS, "event files")
             for file in found:
-                with skipping:
+                with skip_bad():
                     answer = answer_for(console, classifier, file, options)
                     total.add(file, answer, classifier.classes)
                     if options.json:
                         print(json.dumps(as_json(file, answer)), flush=True)
                     else:
                         console.print(line(file, answer), soft_wrap=True, markup=False, highlight=False)
-    total.skipped = skipping.count
     return total
 
 

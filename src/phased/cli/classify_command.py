@@ -10,7 +10,7 @@ from rich.console import Console
 
 from phased.cli.answers import check_picture
 from phased.cli.errors import Errors, fail, need, plain_errors, plain_warnings
-from phased.cli.options import named, path
+from phased.cli.options import Lines, SkipBad, named, path
 
 Events = Annotated[
     list[Path],
@@ -19,8 +19,6 @@ Events = Annotated[
 Model = Annotated[
     Path | None, path("--model", metavar="FOLDER", help="The model. Default: the one for N-MNIST that comes with phased.")
 ]
-Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]
 Picture = Annotated[
     Path | None,
     path("--picture", metavar="FILE", help="Draw the events and the confidence of one recording: .png, .svg or .pdf."),

@@ -9,7 +9,7 @@ import math
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from phased import check, files
 from phased.cli.cures import of_labels
 from phased.cli.errors import uninterrupted
+from phased.cli.own_data import Labels, Table
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 from phased.estimator.report import Report
 from phased.estimator.store import finished, read
@@ -27,57 +28,28 @@ from phased.model_folder import check_free
 TASKS = ("auto", "classes", "numbers")
 
 
-@dataclass(frozen=True)
-class Table:
-    """How to read a table; None leaves a choice to the table, or to the model."""
-
-    id: str | None = None
-    time: str | None = None
-    variable: str | None = None
-    value: str | None = None
-    unit: str | None = None
-    static: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    merge: str | None = None
-    drop: tuple[str, ...] = ()
-
-    def read(self, source: Path, like: Any = None) -> tuple[Events, Any]:
-        """Return the sequences of a file or folder, read as `like` was, and the times of their steps as the table has them."""
-        return Events.read_with_times(
-            source,
-            {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value},
-            unit=self.unit,
-            static=list(self.static) or None,
-            missing=marks(self.missing),
-            merge=self.merge,
-            drop=self.drop,
-            like=like,
-        )
+def read_table(
+    table: Table, source: Path, like: Any = None, static: list[str] | None = None, missing: Sequence[str] = ()
+) -> tuple[Events, Any]:
+    """Return the sequences of a file or folder, read as `like` was, and the times of their steps as the table has them."""
+    roles = {"id": table.id, "time": table.time, "variable": table.variable, "value": table.value}
+    how: dict[str, Any] = {"unit": table.unit, "merge": table.merge, "drop": tuple(table.drop or ())}
+    return Events.read_with_times(source, roles, static=static, missing=marks(missing), like=like, **how)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Where the targets are."""
-
-    source: Path
-    id: str | None = None
-    target: str | None = None
-    time: str | None = None
-    labelled: bool = False
-
-    def of(self, events: Events) -> tuple[Events, Any]:
-        """Return the sequences, which remember the named columns for later tables, and their targets."""
-        given = {role: name for role, name in (("id", self.id), ("target", self.target), ("time", self.time)) if name}
-        remembered = {**events.settings.labels, **given}
-        if self.labelled and "time" in remembered:
-            raise ValueError("--labelled is for a target per sequence. Leave out --labelled, or fit without --labels-time.")
-        events = replace(events, settings=replace(events.settings, labels=remembered))
-        try:
-            if self.labelled:
-                return events.labelled(self.source, id=self.id, target=self.target)
-            return events, events.labels(self.source, id=self.id, target=self.target, time=self.time)
-        except ValueError as error:
-            raise ValueError(of_labels(str(error))) from error
+def with_targets(labels: Labels, events: Events) -> tuple[Events, Any]:
+    """Return the sequences, which remember the named columns for later tables, and their targets."""
+    named = {"id": labels.labels_id, "target": labels.target, "time": labels.labels_time}
+    remembered = {**events.settings.labels, **{role: name for role, name in named.items() if name}}
+    if labels.labelled and "time" in remembered:
+        raise ValueError("--labelled is for a target per sequence. Leave out --labelled, or fit without --labels-time.")
+    events = replace(events, settings=replace(events.settings, labels=remembered))
+    try:
+        if labels.labelled:
+            return events.labelled(labels.labels, id=labels.labels_id, target=labels.target)
+        return events, events.labels(labels.labels, **named)
+    except ValueError as error:
+        raise ValueError(of_labels(str(error))) from error
 
 
 def marks(texts: Sequence[str]) -> Any:
@@ -97,11 +69,20 @@ def marks(texts: Sequence[str]) -> Any:
     return found["*"] if found.keys() == {"*"} else found
 
 
-def fit(source: Path, labels: Labels, out: Path, table: Table, task: str, options: dict[str, Any]) -> tuple[Report, Path]:
+def fit(
+    source: Path,
+    labels: Labels,
+    out: Path,
+    table: Table,
+    static: list[str] | None,
+    missing: Sequence[str],
+    task: str,
+    options: dict[str, Any],
+) -> tuple[Report, Path]:
     """Train a model on a table and write it to a folder, or beside a finished model if the training was stopped."""
     check.choice("--task", task, TASKS)
     check_folders(source, labels, out, options["checkpoint"])  # before the training, which may take long
-    events, y = labels.of(table.read(source)[0])
+    events, y = with_targets(labels, read_table(table, source, None, static, missing)[0])
     numbers = task == "numbers" or (task == "auto" and fractions(y))
     kind: Any = PhasedRegressor if numbers else PhasedClassifier
     model = kind(verbose=True, **options).fit(events, y)
@@ -113,7 +94,7 @@ def fit(source: Path, labels: Labels, out: Path, table: Table, task: str, option
 
 def check_folders(source: Path, labels: Labels, out: Path, checkpoint: Path | None) -> None:
     """Raise an error if the model, or the checkpoint of its training, cannot be written."""
-    inputs = (source, labels.source)
+    inputs = (source, labels.labels)
     check_free(out, inputs)
     aside = unfinished(out)
     if finished(out):
@@ -142,7 +123,7 @@ def predict(folder: Path, source: Path, out: Path, table: Table, device: str) ->
     """Write a row for each sequence, or for each step: its id, and a probability for each class, or the number."""
     files.check_output(out, (source, folder))
     model = load(folder, device)
-    events, times = table.read(source, model.table_.settings)
+    events, times = read_table(table, source, model.table_.settings)
     classes = isinstance(model, PhasedClassifier)
     answer = model.predict_proba(events) if isinstance(model, PhasedClassifier) else model.predict(events)[:, None]
     names = [str(name) for name in model.classes_.tolist()] if classes else ["prediction"]
@@ -163,7 +144,7 @@ def predict(folder: Path, source: Path, out: Path, table: Table, device: str) ->
 def score(folder: Path, source: Path, labels: Labels, table: Table, device: str) -> dict[str, float]:
     """The scores of a model on a table with targets."""
     model = load(folder, device)
-    events, y = labels.of(table.read(source, model.table_.settings)[0])
+    events, y = with_targets(labels, read_table(table, source, model.table_.settings)[0])
     found = model.evaluate(events, y)
     return {**found, "sequences": len(events)}
 

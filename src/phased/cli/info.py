@@ -18,25 +18,19 @@ from phased.ops import backends
 def describe() -> RenderableType:
     """The information that belongs in a bug report."""
     facts = Table.grid(padding=(0, 2))
-    for name, value in (versions() | machine()).items():
+    for name, value in versions_and_machine().items():
         facts.add_row(Text(name, style="bold"), Text(value))
     return Group(facts, "", backend_table())
 
 
-def versions() -> dict[str, str]:
-    """The versions that affect the results of a run."""
+def versions_and_machine() -> dict[str, str]:
+    """The versions that affect the results of a run, and the processors as PyTorch will use them."""
+    gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
     return {
         "phased": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
-    }
-
-
-def machine() -> dict[str, str]:
-    """The processors, as PyTorch will use them."""
-    gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
-    return {
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": f"{processor()}, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}",
         "gpu": ", ".join(gpus) or "none that PyTorch can use",

@@ -1,10 +1,13 @@
-"""Paths as arguments and options of commands, and commands from functions."""
+"""Options of several commands, paths as arguments and options, and commands from functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +23,28 @@ def command(**settings: Any) -> Callable[[Callable[..., None]], Any]:
         return typer.main.get_command(app)
 
     return make
+
+
+def expanded(function: Callable[..., None]) -> Callable[..., None]:
+    """Replace each dataclass among the parameters of a command by an option for each field."""
+    given = signature(function, eval_str=True).parameters
+    kinds: dict[str, Any] = {name: each.annotation for name, each in given.items() if is_dataclass(each.annotation)}
+    own = {name: [*signature(kind, eval_str=True).parameters.values()] for name, kind in kinds.items()}
+
+    @wraps(function)
+    def call(**values: Any) -> None:
+        made = {name: kind(**{each.name: values.pop(each.name) for each in own[name]}) for name, kind in kinds.items()}
+        function(**values, **made)
+
+    return with_signature(call, [option for name, each in given.items() for option in own.get(name, [each])])
+
+
+def with_signature(function: Callable[..., None], parameters: Iterable[Parameter]) -> Callable[..., None]:
+    """Set the parameters of a function. Each becomes an option of its command."""
+    keywords = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    function.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
+    function.__annotations__ = {each.name: each.annotation for each in keywords}
+    return function
 
 
 def named(text: str) -> Path:
@@ -42,3 +67,9 @@ def table_named(text: str) -> Path:
 def path(*names: str, **more: Any) -> Any:
     """Declare an option whose value is a path."""
     return typer.Option(*names, **{"parser": named, **more})
+
+
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
+Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
+ModelOut = Annotated[Path, path("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]

@@ -1,11 +1,10 @@
-"""Labels at the ends of lines, distances, captions and legends of figures."""
+"""Labels at the ends of lines, distances and captions of figures."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -17,7 +16,6 @@ from phased.pictures.style import INK, QUIET
 LINE_HEIGHT = 0.065
 
 LONGEST_LABEL = 80  # characters
-MOST_LINES = 8  # of a caption
 
 
 def plain(text: str) -> str:
@@ -92,36 +90,8 @@ def _gap(below: tuple[float, list[int]], above: tuple[float, list[int]], apart: 
 def caption(figure: Figure, *lines: str) -> None:
     """A caption in small print below a figure. Long lines are wrapped at the figure's width."""
     width = int(21 * figure.get_figwidth())  # characters at this font size
-    broken = [part for line in lines for part in textwrap.wrap(line, width)]
-    shown = broken if len(broken) <= MOST_LINES else [*broken[: MOST_LINES - 1], "..."]
-    figure.supxlabel(_literal("\n".join(shown)), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
-
-
-def legend(figure: Figure, handles: Sequence[Artist]) -> None:
-    """A legend above the panels, in rows from left to right, for lines that cannot be labelled at their ends."""
-    for handle in handles:
-        label = plain(str(handle.get_label()))
-        handle.set_label(f" {label}" if label.startswith("_") else label)  # matplotlib hides labels that begin with "_"
-    columns = next(
-        count for count in range(len(handles), 0, -1) if count == 1 or _legend_width(handles, count) < figure.get_figwidth()
-    )
-    # matplotlib fills columns first.
-    rows = [handles[column::columns] for column in range(columns)]
-    figure.legend(
-        handles=[handle for row in rows for handle in row],
-        loc="outside upper left",
-        ncols=columns,
-        frameon=False,
-        handlelength=1.8,
-        columnspacing=1.4,
-    )
-
-
-def _legend_width(handles: Sequence[Artist], columns: int) -> float:
-    """Approximate width of a legend of `columns` columns, in inches: a mark, a gap, and 0.06 per character."""
-    return sum(
-        0.46 + 0.06 * max(len(str(handle.get_label())) for handle in handles[column::columns]) for column in range(columns)
-    )
+    shown = "\n".join(textwrap.fill(line, width) for line in lines)
+    figure.supxlabel(_literal(shown), x=0.01, ha="left", fontsize=6.5, color=QUIET, linespacing=1.4)
 
 
 def plain_logarithm(*axes: Axis) -> None:

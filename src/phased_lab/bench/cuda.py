@@ -1,4 +1,4 @@
-"""Training and inference on an NVIDIA GPU against torch.nn.LSTM (cuDNN): time, memory, long sequences, lower bounds of work."""
+"""Training and inference on an NVIDIA GPU against torch.nn.LSTM (cuDNN): time, memory, long sequences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from phased_lab.bench import measure
 from phased_lab.bench.benchmark import Case, Cases, Row, Rows, Sheet, benchmark
 from phased_lab.bench.measure import Timing
-from phased_lab.bench.work import LEAKS, LEAKY, OURS, PEER, REFERENCE, Step, Work, steps
+from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Step, Work, steps
 
 SPARSE = (
     Work(32, 1000, 1, 110),
@@ -56,7 +56,7 @@ def trained(work: Work, rounds: int, own: str, reference: bool = False) -> dict[
     found, kernels = timed(work, rounds, own, PEER), kernel_times(work, own)
     if reference:
         found["seconds"] |= compare(steps(work, [REFERENCE], "cuda"), 1)
-    return found | {"gpu": {own: sum(kernels.values())}, "kernels": kernels} | ({} if LEAKS[own] else {"floor": floor(work)})
+    return found | {"gpu": {own: sum(kernels.values())}, "kernels": kernels}
 
 
 def without_threads(work: Work, rounds: int) -> dict[str, Any]:
@@ -85,18 +85,6 @@ def kernel_times(work: Work, name: str) -> dict[str, float]:
             kernel = event.key.partition("<")[0]
             found[kernel] = found.get(kernel, 0.0) + 1e-6 * float(event.self_device_time_total) / 3
     return found
-
-
-def floor(work: Work) -> dict[str, float]:
-    """Lower bounds of a training step over open units: multiply-adds, bytes of weights read, dependent steps."""
-    events = work.B * work.T * work.H * work.ratio_on
-    columns = work.H + work.D + 1
-    return {
-        "events": events,
-        "multiply_adds": 3 * 4 * events * columns,
-        "bytes_of_weights": 2 * 4 * 4 * events * work.H,
-        "dependent_steps": 2 * work.T,
-    }
 
 
 def memory(work: Work) -> dict[str, Any]:

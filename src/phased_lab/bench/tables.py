@@ -7,25 +7,9 @@ from pathlib import Path
 
 from phased_lab.bench.benchmark import load, read
 
-SHOWN = {
-    "estimators": 1,
-    "widths": 1,
-    "physionet": 1,
-    "online": 1,
-    "reading": 1,
-    "startup": 1,
-    "cpu": 1,
-    "cpu-avx2": 1,
-    "stream": 1,
-    "stream-avx2": 1,
-    "nmnist": 1,
-    "cuda": 2,
-    "tasks-cpu": 1,
-    "tasks-cuda": 2,
-    "epoch-cuda": 1,
-    "lipreading-cpu": 1,
-    "lipreading-cuda": 1,
-}
+ONE = "estimators widths physionet online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu"
+TWO = "cuda tasks-cuda"
+SHOWN = dict.fromkeys(f"{ONE} epoch-cuda lipreading-cpu lipreading-cuda".split(), 1) | dict.fromkeys(TWO.split(), 2)
 """Number of tables of a file in docs."""
 
 
@@ -35,10 +19,6 @@ def shown(folder: Path, name: str) -> list[str]:
     return [table.markdown() for table in tables[: SHOWN[name]]]
 
 
-def read_all(folder: Path) -> dict[str, list[str]]:
-    """Return every table in docs, keyed by file."""
-    return {name: shown(folder, name) for name in SHOWN if (folder / f"{name}.json").exists()}
-
-
 if __name__ == "__main__":
-    print("\n\n".join(table for tables in read_all(Path(sys.argv[1])).values() for table in tables))
+    folder = Path(sys.argv[1])
+    print("\n\n".join(table for name in SHOWN if (folder / f"{name}.json").exists() for table in shown(folder, name)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from phased import files
 from phased.cli.errors import fail, plain_errors
-from phased.cli.options import command, path
+from phased.cli.options import command, path, with_signature
 from phased_lab.bench import BENCHMARKS
 from phased_lab.tables import Table
 
@@ -75,10 +75,8 @@ def command_of(name: str) -> Any:
 
     shared = {"json": (Json, None), "quick": (Quick, False)} | ({"instructions": (Instructions, None)} if found.restricts else {})
     own = [each for each in signature(found.cases, eval_str=True).parameters.values() if get_origin(each.annotation) is Annotated]
-    keyword = Parameter.KEYWORD_ONLY
-    parameters = [Parameter(each, keyword, default=default, annotation=kind) for each, (kind, default) in shared.items()]
-    measure.__signature__ = Signature([*parameters, *(each.replace(kind=keyword) for each in own)])  # type: ignore[attr-defined]
-    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(measure)
+    common = [Parameter(each, Parameter.KEYWORD_ONLY, default=value, annotation=kind) for each, (kind, value) in shared.items()]
+    return command(name=name, help=f"{BENCHMARKS[name]}\n\n{found.cases.__doc__}")(with_signature(measure, [*common, *own]))
 
 
 def restrict(instructions: str) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from phased.cli.errors import RESUMES, Errors, need, plain_errors, plain_warnings, writable
-from phased.cli.options import command, named, path
+from phased.cli.options import Lines, ModelOut, SkipBad, command, named, path
 
 Results = Annotated[Path, path("--results", metavar="DIR", help="The folder of the results.")]
 Out = Annotated[Path, path("--out", metavar="DIR", help="The folder for page and pictures; created if needed.")]
@@ -27,8 +27,6 @@ Align = Annotated[
     Path | None,
     path("--align", metavar="FILE-OR-FOLDER", help="Alignments with the times of words. Default: times are found."),
 ]
-Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip and count files that cannot be read, instead of stopping.")]
 ClipPicture = Annotated[
     Path | None,
     path("--picture", metavar="FILE", help="Draw faces, sound, gates and words of one clip: .png, .svg or .pdf."),
@@ -36,7 +34,6 @@ ClipPicture = Annotated[
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="The name of a finished run, of digits or of lip reading.", show_default=False)
 ]
-ModelOut = Annotated[Path, path("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]
 DataOfRun = Annotated[
     Path | None, path("--data", metavar="FOLDER", help="Of lip reading: the data of the run. Default: PHASED_DATA.")
 ]
@@ -66,10 +63,16 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     need("altair", "lab")
     with plain_errors():
         folder = writable(out)
-    from phased_lab.cli.report import report as make
+    from phased_lab.bench import charts
+    from phased_lab.report.html.page import save_report
+    from phased_lab.runs.folder import read
 
-    with plain_errors():
-        make(Console(), results, folder)
+    console = Console()
+    with plain_errors(), plain_warnings(console):
+        reading = read(results)
+        files = save_report(reading.records, reading.skipped, results, folder, charts.figures(results / "bench"))
+    for file in files:
+        console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 
 
 @command()

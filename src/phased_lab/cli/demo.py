@@ -27,7 +27,7 @@ from phased_lab.paper.saccades import of_rings
 from phased_lab.report.html.demo import LABELS, PAGE, save_page
 from phased_lab.runs import catalogue
 from phased_lab.runs.baselines import Baseline
-from phased_lab.runs.descriptor import Demo, Events
+from phased_lab.runs.descriptor import Events
 from phased_lab.runs.progress import Show
 from phased_lab.runs.run import Run, trained
 from phased_lab.runs.sweep import Summary, sweep
@@ -41,7 +41,7 @@ def demo(console: Console, out: Path) -> Summary:
     results, recording = out / "results", out / "digit.bin"
     for file in (out / PAGE, recording, out / pumps.TABLE, out / pumps.LABELS):
         check_output(file)
-    shown = chosen()
+    shown = next(experiment.demo for experiment in catalogue.experiments().values() if experiment.demo is not None)
     runs = shown.runs()
     console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
     with bars(console) as show:
@@ -61,7 +61,7 @@ def demo(console: Console, out: Path) -> Summary:
     page = save_page(shown, records, speeds, out)
     table, labels = pumps.write(out)
     write_whole(recording, encode(of_rings()[0]))
-    folder, command = shlex.quote(str(out)), me()
+    folder, command = shlex.quote(str(out)), "phased" if shutil.which("phased") else sys.argv[0]
     console.print("\n[bold]3. The page[/]", highlight=False)
     for line in (
         f"  {page.resolve().as_uri()}",
@@ -86,11 +86,6 @@ def as_one(show: Show, runs: Sequence[Run]) -> Show:
     return of_all
 
 
-def chosen() -> Demo:
-    """The demo of the first experiment that has one."""
-    return next(experiment.demo for experiment in catalogue.experiments().values() if experiment.demo is not None)
-
-
 def layer(run: Run, results: Path) -> Any:
     """The recurrent layer of a trained network."""
     return next(module for module in trained(run, results).modules() if isinstance(module, PhasedRNN | Baseline))
@@ -108,8 +103,3 @@ def stream(gated: PhasedRNN, plain: Baseline, events: Events) -> dict[str, float
     }
     with same_terms(threads=1):
         return {name: 1e6 * timing.median / EVENTS for name, timing in compare(contestants, rounds=3).items()}
-
-
-def me() -> str:
-    """The name of this command, as it can be typed."""
-    return "phased" if shutil.which("phased") else sys.argv[0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from phased.cli import answers
-from phased.cli.answers import Skipping, files_in, save_picture, warn
+from phased.cli.answers import files_in, save_picture, skipping, warn
 from phased.files import printable
 from phased_lab.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
 from phased_lab.clips.layout import ALIGNMENTS, VIDEO
@@ -62,29 +63,30 @@ class Total:
 
 def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequence[Path], options: Options) -> Total:
     """Read every clip, and print its words as soon as they are known."""
-    total, skipping = Total(), Skipping(errors, options.skip_bad)
+    total = Total()
+    skip_bad = partial(skipping, errors, total, options.skip_bad)
     clips: list[Path] = []
     for path in paths:
-        with skipping:
+        with skip_bad():
             clips += files_in(path, sorted(VIDEO), "clips")
     check_alignment(options.align, len(clips))
     for file in clips:
-        with skipping:
+        with skip_bad():
             alignment = alignment_of(file, options.align)
             clip = prepare_clip(file, alignment, options.sense)
             spoken = answer_for(reader, file, clip, options.sense)
-            for warning in contradictions(file, clip, alignment):
-                warn(errors, warning)
+            truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
+            if truth is not None and (found := contradiction(file.stem, truth)) is not None:
+                told = f"{found} The alignment '{alignment}' is taken for the truth."
+                warn(errors, f"{told} Name another one if it is not that of the clip.")
             doubt = reader.doubt(clip, options.sense, spoken)
             if doubt is not None:
                 warn(errors, f"'{file}': {doubt}")
-            truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
             total.add(truth, said)
             if options.json:
                 print(json.dumps(as_json(file, spoken, doubt)), flush=True)
             else:
                 console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
-    total.skipped = skipping.count
     return total
 
 
@@ -130,14 +132,6 @@ def speaker_folders(file: Path) -> list[str]:
     """The names of the folders above a clip, the nearest first."""
     above = Path(normpath(file.absolute())).parents  # links are not followed: their names may be those of speakers
     return [folder.name for folder in list(above)[:DEEPEST] if folder.name]
-
-
-def contradictions(file: Path, clip: Clip, alignment: Path | None) -> Iterator[str]:
-    """A warning if the alignment of a clip has other words than its name spells: it may be that of another sentence."""
-    if clip.sentence is not None:
-        found = contradiction(file.stem, [WORDS[word] for word in clip.sentence.words])
-        if found is not None:
-            yield f"{found} The alignment '{alignment}' is taken for the truth. Name another one if it is not that of the clip."
 
 
 def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:

@@ -55,16 +55,11 @@ def find(name: str, results: Path) -> Record:
 
 
 def tested(console: Console, model: Packed, folder: Path) -> Classifier:
-    """The classifier with its score on a folder of recordings."""
+    """The classifier with its accuracy on recordings of a camera, in one folder per class."""
     if not isinstance(model, Classifier):
         raise ValueError("--test takes recordings of a camera, for a network that classifies them. Leave it out.")
-    real = measured(console, model, folder)
-    return model.described(replace(model.config.about, scores=(*model.config.about.scores, real)))
-
-
-def measured(console: Console, classifier: Classifier, folder: Path) -> Score:
-    """The accuracy on recordings of a camera, in one folder per class."""
-    total = classify(Console(quiet=True), console, classifier, [folder], Options())
+    total = classify(Console(quiet=True), console, model, [folder], Options())
     if total.named != total.recordings:
-        raise ValueError(f"'{folder}' must have one folder per class, named {', '.join(classifier.classes)}.")
-    return Score(total.correct / total.named, total.named, f"recordings in {folder.name}", simulated=False)
+        raise ValueError(f"'{folder}' must have one folder per class, named {', '.join(model.classes)}.")
+    score = Score(total.correct / total.named, total.named, f"recordings in {folder.name}", simulated=False)
+    return model.described(replace(model.config.about, scores=(*model.config.about.scores, score)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
-from phased.cli.options import command, path
+from phased.cli.options import Device, command, path, with_signature
 from phased_lab.runs import catalogue
 from phased_lab.runs.descriptor import Drawn, Experiment, Study
 from phased_lab.tables import Table
@@ -24,7 +24,6 @@ Results = Annotated[Path, path("--out", metavar="DIR", help="The folder of the r
 Pictures = Annotated[Path, path("--out", metavar="DIR", help="The folder to write to.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Runs at the same time on this machine.")]
 Cluster = Annotated[str | None, typer.Option("--cluster", metavar="ADDRESS", help="A dask scheduler whose workers do the runs.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Only = Annotated[str, typer.Option("--only", metavar="PATTERN", help="Only runs whose names match, with shell wildcards.")]
 Animate = Annotated[bool, typer.Option("--animate", help="Write a moving picture (SVG) instead.")]
 
@@ -87,23 +86,12 @@ def of_study(study: Study) -> Any:
         given = {name: value for name, value in options.items() if value is not None}
         sweep_study(study, (scale, range(seeds), only, given), out, (jobs, cluster, device))
 
-    own = {
-        name: Annotated[
-            str | None,
-            typer.Option(f"--{name.replace('_', '-')}", metavar="|".join(option.values) or "VALUE", help=option.about),
-        ]
-        for name, option in study.options.items()
-    }
-    return command(name=study.name, help=f"{study.about[0].upper()}{study.about[1:]}.")(with_parameters(train, own))
-
-
-def with_parameters(function: Callable[..., None], more: dict[str, Any]) -> Callable[..., None]:
-    """The function with named parameters, by their annotations, in place of its `**options`; their default is None."""
-    *common, _ = inspect.signature(function, eval_str=True).parameters.values()
-    own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in more.items()]
-    function.__signature__ = inspect.Signature([*common, *own])  # type: ignore[attr-defined]
-    function.__annotations__ = {each.name: each.annotation for each in (*common, *own)}
-    return function
+    *common, more = signature(train, eval_str=True).parameters.values()
+    for name, option in study.options.items():
+        words = {"metavar": "|".join(option.values) or "VALUE", "help": option.about}
+        kind = Annotated[str | None, typer.Option(f"--{name.replace('_', '-')}", **words)]
+        common.append(more.replace(name=name, kind=Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+    return command(name=study.name, help=f"{study.about[0].upper()}{study.about[1:]}.")(with_signature(train, common))
 
 
 def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[int, str | None, str]) -> None:
@@ -128,15 +116,12 @@ def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[in
 def of_drawing(experiment: Experiment) -> Any:
     """The command that draws an experiment without training."""
 
-    about = experiment.about
-
-    def still(out: Pictures = Path("out")) -> None:
-        draw(experiment, experiment.draw, out)
-
-    def moving(out: Pictures = Path("out"), animate: Animate = False) -> None:
+    def drawing(out: Pictures = Path("out"), animate: Animate = False) -> None:
         draw(experiment, experiment.animate if animate else experiment.draw, out)
 
-    return command(name=experiment.name, help=f"{about[0].upper()}{about[1:]}.")(moving if experiment.animate else still)
+    options = [*signature(drawing, eval_str=True).parameters.values()][: 1 + (experiment.animate is not None)]
+    about = f"{experiment.about[0].upper()}{experiment.about[1:]}."
+    return command(name=experiment.name, help=about)(with_signature(drawing, options))
 
 
 def draw(experiment: Experiment, make: Callable[[Path], Drawn] | None, out: Path) -> None:

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from phased_lab.cli.table import table
 from phased_lab.runs.progress import Show, shown
 from phased_lab.runs.sweep import Summary
+from phased_lab.tables import Table
 
 
 @contextmanager
@@ -43,12 +43,12 @@ def bars(console: Console) -> Iterator[Show]:
 
 def print_summary(console: Console, summary: Summary) -> None:
     """Print the results, and the runs that failed."""
-    rows = table("", "run", "test", "updates", "seconds")
+    rows = []
     for run in (*summary.skipped, *summary.done):
         record = summary.records[run.name]
         opened = "-" if record.updates is None else f"{record.updates:.1%}"
-        rows.add_row(run.name, f"{record.test:.4f}" if math.isfinite(record.test) else "-", opened, f"{record.wall:.0f}")
-    console.print(rows)
+        rows.append((run.name, f"{record.test:.4f}" if math.isfinite(record.test) else "-", opened, f"{record.wall:.0f}"))
+    console.print(Table(("run", "test", "updates", "seconds"), rows).to_rich())
     if summary.skipped:
         console.print(f"Finished before, not run again: {len(summary.skipped)}.", highlight=False)
     print_failed(console, summary)

@@ -55,16 +55,13 @@ def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
             if (group.experiment.name, group.scale) == (experiment.name, "paper") and key in best:
                 best[key] = max(best[key], len(set(group.seeds)))
         lacks = [
-            f"{experiment.label(model)}, {experiment.condition(condition, short=True)}: {have} of {experiment.seeds} seeds"
+            f"{experiment.kind(model).label}, {experiment.condition(condition, short=True)}: {have} of {experiment.seeds} seeds"
             for (model, condition), have in best.items()
             if have < experiment.seeds
         ]
         if lacks:
             lacks = lacks if any(best.values()) else ["no runs at the paper's scale"]
-            found.append(Missing(experiment, lacks, command(experiment, folder)))
+            name = experiment.studies[0].name
+            command = f"phased run {name} --scale paper --seeds {experiment.seeds} --out {folder}"  # it skips finished runs
+            found.append(Missing(experiment, lacks, command))
     return found
-
-
-def command(experiment: Experiment, folder: str = "results") -> str:
-    """Return the command for the missing runs of an experiment at the paper's scale. It skips finished runs."""
-    return f"phased run {experiment.studies[0].name} --scale paper --seeds {experiment.seeds} --out {folder}"

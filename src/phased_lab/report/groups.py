@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,44 +26,29 @@ Array = NDArray[np.float64]
 FEWEST_SETTINGS = 3
 
 
-@dataclass(frozen=True)
-class Spread:
-    """One number from several seeds. The mean leaves out the `lost` seeds with nan or infinity."""
+class Spread(NamedTuple):
+    """One number from several seeds, without the `lost` seeds with nan or infinity; nan without a seed."""
 
     values: tuple[float, ...]
-    lost: int = 0
+    lost: int
+    mean: float
+    deviation: float | None  # of the sample (n - 1), or None with fewer than two seeds
+    low: float
+    high: float
 
     @property
     def n(self) -> int:
         """The number of seeds in the mean."""
         return len(self.values)
 
-    @property
-    def mean(self) -> float:
-        """The mean, or nan without a seed."""
-        return float(np.mean(self.values)) if self.values else math.nan
-
-    @property
-    def deviation(self) -> float | None:
-        """The sample standard deviation (n - 1), or None with fewer than two seeds."""
-        return float(np.std(self.values, ddof=1)) if self.n > 1 else None
-
-    @property
-    def low(self) -> float:
-        """The minimum."""
-        return min(self.values, default=math.nan)
-
-    @property
-    def high(self) -> float:
-        """The maximum."""
-        return max(self.values, default=math.nan)
-
 
 def spread(values: Iterable[float]) -> Spread:
     """Separate finite numbers from nan and infinities."""
     every = list(values)
     finite = tuple(value for value in every if math.isfinite(value))
-    return Spread(finite, lost=len(every) - len(finite))
+    mean = float(np.mean(finite)) if finite else math.nan
+    deviation = float(np.std(finite, ddof=1)) if len(finite) > 1 else None
+    return Spread(finite, len(every) - len(finite), mean, deviation, min(finite, default=math.nan), max(finite, default=math.nan))
 
 
 class Curve(NamedTuple):
@@ -78,18 +65,18 @@ class Group:
     """Runs that differ only in their seed. `variant` distinguishes them from other runs of the model."""
 
     experiment: Experiment
+    records: tuple[Record, ...]
     study: str
     scale: str
     data: str
     model: str
     condition: str
     variant: str
-    records: tuple[Record, ...]
 
     @property
     def label(self) -> str:
         """Model and variant."""
-        return ", ".join(filter(None, (self.experiment.label(self.model), self.variant)))
+        return ", ".join(filter(None, (self.experiment.kind(self.model).label, self.variant)))
 
     @property
     def section(self) -> tuple[str, str, str]:
@@ -139,7 +126,7 @@ class Group:
     @property
     def updates_words(self) -> str:
         """The mean of `updates` as text, or "-" for a network without steps."""
-        if not self.experiment.recurrent(self.model):
+        if not self.experiment.kind(self.model).recurrent:
             return "-"
         return "every step" if self.records[0].updates is None else f"{100 * self.updates.mean:.1f} %"
 
@@ -162,25 +149,17 @@ class Group:
         return Curve(np.array(epochs, dtype=float), *(np.array(column, dtype=float) for column in columns))
 
 
-GroupKey = tuple[str, str, str, str, str, str, str]
-
-
-def place_of(record: Record) -> GroupKey:
-    """The fields of a record that identify its group."""
-    return record.experiment, record.study, record.scale, record.data, record.model, record.condition, record.variant
+place_of = attrgetter("experiment", "study", "scale", "data", "model", "condition", "variant")
+"""The fields of a record that identify its group."""
 
 
 def groups(records: Iterable[Record]) -> list[Group]:
     """Return groups of records, ordered by experiment, condition and model. Only the newest record of a repeated run counts."""
     newest = {(place_of(record), record.seed): record for record in sorted(records, key=lambda record: record.date)}
-    members: defaultdict[GroupKey, list[Record]] = defaultdict(list)
-    for place, seed in sorted(newest):
-        members[place].append(newest[place, seed])
     found = []
-    for (name, study, scale, data, model, condition, variant), runs in members.items():
+    for (name, *place), runs in groupby((newest[key] for key in sorted(newest)), key=place_of):
         about = catalogue.experiment(name)
-        shown = tuple(with_gates_of(about, record) for record in runs)
-        found.append(Group(about, study, scale, data, model, condition, variant, shown))
+        found.append(Group(about, tuple(with_gates_of(about, record) for record in runs), *place))
     return sorted(found, key=_order)
 
 
@@ -223,13 +202,11 @@ def main(of: Sequence[Group]) -> list[Group]:
     """
     with_own = {group.section for group in of if group.study == group.experiment.name}
     of = [group for group in of if group.study == group.experiment.name or group.section not in with_own]
-    covered: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
-    for group in of:
-        covered[_kind(group)].add(group.condition)
-    most: defaultdict[tuple[str, ...], int] = defaultdict(int)
-    for kind, conditions in covered.items():
-        most[kind[:-1]] = max(most[kind[:-1]], len(conditions))
-    return [group for group in of if len(covered[_kind(group)]) == most[_kind(group)[:-1]]]
+    covered = Counter(kind for kind, _ in {(_kind(group), group.condition) for group in of})
+    most: dict[tuple[str, ...], int] = {}
+    for kind, count in covered.items():
+        most[kind[:-1]] = max(most.get(kind[:-1], 0), count)
+    return [group for group in of if covered[_kind(group)] == most[_kind(group)[:-1]]]
 
 
 def learning(of: Sequence[Group]) -> list[Group]:
@@ -251,7 +228,7 @@ def compared(of: Sequence[Group]) -> list[Group]:
     if not of or "updates" not in of[0].experiment.charts or of[0].experiment.metric != "accuracy":
         return []
     studies = of[0].experiment.updates_of
-    of = [group for group in of if group.experiment.recurrent(group.model) and (not studies or group.study in studies)]
+    of = [group for group in of if group.experiment.kind(group.model).recurrent and (not studies or group.study in studies)]
     settings = Counter(group.condition for group in of if group.gated)
     most = max(settings.values(), default=0)
     if most < FEWEST_SETTINGS:
@@ -261,8 +238,5 @@ def compared(of: Sequence[Group]) -> list[Group]:
 
 
 def sections(of: Sequence[Group]) -> list[list[Group]]:
-    """The groups of each section."""
-    found: dict[tuple[str, str, str], list[Group]] = {}
-    for group in of:
-        found.setdefault(group.section, []).append(group)
-    return list(found.values())
+    """Divide the groups, in their order, by section."""
+    return [list(section) for _, section in groupby(of, key=attrgetter("section"))]

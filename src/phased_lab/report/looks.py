@@ -24,7 +24,7 @@ class Look(NamedTuple):
 
 def colour(group: Group) -> str:
     """Return the colour of a group's model, the same in every figure. Variants are shades of this colour."""
-    own = next((kind.colour for kind in group.experiment.models if kind.name == group.model), None)
+    own = group.experiment.kind(group.model).colour
     if own is not None:
         return own
     without = [kind.name for kind in group.experiment.models if kind.colour is None]
@@ -42,11 +42,11 @@ def looks(groups: Sequence[Group], of_conditions: bool = False) -> list[Look]:
     for group in groups:
         same = [other for other in groups if other.model == group.model]
         variants = sorted({other.variant for other in same}, key=natural)
-        conditions = _distinct([other.condition for other in same])
+        conditions = list(dict.fromkeys(other.condition for other in same))
         tones = shades(colour(group), len(conditions if of_conditions else variants))
         tone = tones[conditions.index(group.condition) if of_conditions else variants.index(group.variant)]
         about = group.experiment
-        words = (about.label(group.model) if several else "", about.condition(group.condition, short=True), group.variant)
+        words = (about.kind(group.model).label if several else "", about.condition(group.condition, short=True), group.variant)
         label = ", ".join(filter(None, words)) if of_conditions else group.label
         found.append(Look(label, tone, DASHES[variants.index(group.variant) % len(DASHES)]))
     return found
@@ -71,9 +71,9 @@ def tests_words(groups: Sequence[Group]) -> str:
 
 def machines_note(records: Sequence[Record]) -> str:
     """The devices and versions of the records."""
-    devices = _distinct([record.device for record in records])
-    versions = _distinct(
-        [f"phased {record.versions.get('phased', '?')}, torch {record.versions.get('torch', '?')}" for record in records]
+    devices = dict.fromkeys(record.device for record in records)
+    versions = dict.fromkeys(
+        f"phased {record.versions.get('phased', '?')}, torch {record.versions.get('torch', '?')}" for record in records
     )
     return f"{', '.join(devices)}; {' and '.join(versions)}"
 
@@ -82,7 +82,3 @@ def full_name(group: Group, among: Sequence[Group]) -> str:
     """Model, variant, and the condition if the groups have several."""
     several = len({other.condition for other in among}) > 1
     return ", ".join(filter(None, (group.label, group.experiment.condition(group.condition, short=True) if several else "")))
-
-
-def _distinct(items: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(items))

@@ -46,8 +46,12 @@ def paper_table(section: Sequence[Group]) -> Table | None:
     kinds = [kind for kind in about.models if any(group.model == kind.name for group in shown)]
     found = []
     for row in about.table:
-        runs = [group for group in (section if row.study else shown) if _belongs(group, row)]
-        spreads = [spread(number(row, about, record) for record in _records(runs, kind.name)) for kind in kinds]
+        place = row.study or about.name, row.condition
+        of_row = [
+            group for group in (section if row.study else shown) if place in ((group.study, group.condition), (group.study, ""))
+        ]
+        first = {group.model: group.records for group in reversed(of_row)}  # of each network the first variant
+        spreads = [spread(number(row, about, record) for record in first.get(kind.name, ())) for kind in kinds]
         if any(each.n for each in spreads):
             found.append((row, spreads))
     if not found:
@@ -137,7 +141,7 @@ def number(row: Row, about: Experiment, record: Record) -> float:
         points = {point.epoch: point.test for point in record.curve}
         return points.get(row.epoch or record.curve[-1].epoch, float("nan"))
     score = record.evaluations.get(row.evaluation)
-    if score is None or (row.quantity == "updates" and not about.recurrent(record.model)):
+    if score is None or (row.quantity == "updates" and not about.kind(record.model).recurrent):
         return float("nan")
     found = {
         "metric": score.test,
@@ -196,13 +200,3 @@ def _error(value: float) -> str:
 
 def _updates(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def _belongs(group: Group, row: Row) -> bool:
-    """Whether a group is of the study and the condition of a row."""
-    return group.study == (row.study or group.experiment.name) and row.condition in ("", group.condition)
-
-
-def _records(groups: Sequence[Group], model: str) -> list[Record]:
-    """Return the records of the first variant of a network."""
-    return next((list(group.records) for group in groups if group.model == model), [])

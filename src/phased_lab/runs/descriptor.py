@@ -18,7 +18,6 @@ Array = NDArray[np.float64]
 Metric = Literal["accuracy", "error"]
 Quantity = Literal["metric", "whole", "updates"]
 ChartName = Literal["bars", "loss", "learning", "updates", "gates"]
-SEEDS = 5  # behind each bar and curve of the paper's synthetic tasks
 
 
 class Words(NamedTuple):
@@ -96,16 +95,6 @@ def random_clock(duration: float, samples: int, unit: str) -> Clock:
     """Random sample times, the same on every call."""
     time = np.sort(np.random.default_rng(0).uniform(0.0, duration, samples))
     return Clock(time, unit, f"{samples} samples at random times")
-
-
-def every_unit(record: Record) -> slice:
-    """The units of a figure of gates, for experiments in which all have a gate of their own."""
-    return slice(None)
-
-
-def hundred_random_times(record: Record) -> Clock:
-    """The default clock, for experiments without one of their own."""
-    return random_clock(100.0, 100, "units of time")
 
 
 @dataclass(frozen=True)
@@ -203,7 +192,7 @@ class Experiment:
 
     models: Sequence[Kind] = ()
     conditions: Mapping[str, Words] = field(default_factory=dict)
-    seeds: int = SEEDS  # behind each line of the figure or column of the table
+    seeds: int = 5  # behind each line of the figure or column of the table
     beyond: Sequence[str] = ()  # conditions that the paper's figure does not have
     data: Mapping[str, str] = field(default_factory=dict)  # labels of the versions of the data; "" is the default version
 
@@ -224,8 +213,9 @@ class Experiment:
     updates_of: Sequence[str] = ()  # the studies in the chart of accuracy against updates; () for all
     # Makes what the runs are listed from, if that takes long: `phased run` calls it with the options of the study.
     prepare: Callable[[Mapping[str, str]], object] | None = None
-    clock: Callable[[Record], Clock] = hundred_random_times  # sample times like those of a run's training data
-    units: Callable[[Record], slice] = every_unit  # in figures of gates: not those that are open at every sample
+    # Sample times like those of a run's training data.
+    clock: Callable[[Record], Clock] = lambda record: random_clock(100.0, 100, "units of time")
+    units: Callable[[Record], slice] = lambda record: slice(None)  # in figures of gates: not those that are open at every sample
 
     def study(self, about: str) -> Callable[[Runs], Runs]:
         """Make a study of this experiment of a function, with its name: `nmnist_real` is `phased run nmnist-real`."""
@@ -241,13 +231,9 @@ class Experiment:
         """Its number in the paper and its title."""
         return f"{self.number}: {self.title}" if self.number else self.title
 
-    def label(self, model: str) -> str:
-        """The label of a model."""
-        return next((kind.label for kind in self.models if kind.name == model), model)
-
-    def recurrent(self, model: str) -> bool:
-        """Whether a model updates units at the steps of a sequence."""
-        return next((kind.recurrent for kind in self.models if kind.name == model), True)
+    def kind(self, model: str) -> Kind:
+        """The kind of network of this name; a default one if there is none."""
+        return next((kind for kind in self.models if kind.name == model), Kind(model, model))
 
     def condition(self, name: str, short: bool = False) -> str:
         """The label of a condition."""

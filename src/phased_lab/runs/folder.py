@@ -27,25 +27,14 @@ class Reading(NamedTuple):
 def read(folder: Path) -> Reading:
     """Return all records in the `*.jsonl` files under a folder, by path, with a warning for each skipped line."""
     check_folder(folder)
-    reading = Reading([], [])
-    for file in sorted(folder.rglob(f"*{SUFFIX}")):
-        read_file(file, reading)
-    return reading
+    found = [each for file in sorted(folder.rglob(f"*{SUFFIX}")) for _, each in lines(file)]
+    return Reading([each for each in found if isinstance(each, Record)], [each for each in found if isinstance(each, str)])
 
 
 def check_folder(folder: Path) -> None:
     """Raise an error if there is no such folder."""
     if not folder.is_dir():
         raise NotADirectoryError(f"there is no folder '{folder}'. Name the one that `phased run` wrote its results to.")
-
-
-def read_file(file: Path, reading: Reading) -> None:
-    """Add the records of one file to `reading`, and a message for each line that is not a record."""
-    for _, found in lines(file):
-        if isinstance(found, Record):
-            reading.records.append(found)
-        else:
-            reading.skipped.append(found)
 
 
 def lines(file: Path) -> Iterator[tuple[bytes, Record | str]]:

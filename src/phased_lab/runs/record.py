@@ -11,10 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from phased.learn.store import Epoch, Score
 
 SCHEMA = 3
-"""The version of the format of records. Schema 2 can be read too."""
-
-WITHOUT_EVALUATIONS = 2
-"""The schema of records without evaluations, which a version of phased that knows only schema 2 can read too."""
+"""The version of the format of records. Records without evaluations are written in schema 2."""
 
 LAST = 5  # a result is the mean over this many epochs: one test has 500 sequences, which gives an accuracy to half a percent only
 
@@ -59,18 +56,10 @@ class Record:
     variant: str = ""
     data: str = ""
     evaluations: Mapping[str, Score] = field(default_factory=dict)  # further tests of the trained network, by name
-    schema: int = 0  # 0 becomes the schema that the record is written in
 
     def __post_init__(self) -> None:
         if not self.study:
             object.__setattr__(self, "study", self.experiment)
-        if not self.schema:
-            object.__setattr__(self, "schema", self.written_schema)
-
-    @property
-    def written_schema(self) -> int:
-        """The oldest schema from 2 up that has all its fields."""
-        return SCHEMA if self.evaluations else WITHOUT_EVALUATIONS
 
     @property
     def last(self) -> int:
@@ -94,10 +83,10 @@ class Record:
         return str(self.machine.get("processor", "CPU")) if device == "cpu" else device
 
     def line(self) -> str:
-        """One line of JSON, in `written_schema`."""
+        """One line of JSON, in the oldest schema that has all its fields."""
         apart = ("before", "after", "evaluations")
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in apart}
-        found |= {"schema": self.written_schema, "curve": [known(epoch) for epoch in self.curve]}
+        found |= {"schema": SCHEMA if self.evaluations else SCHEMA - 1, "curve": [known(epoch) for epoch in self.curve]}
         if self.evaluations:
             found["evaluations"] = {name: known(score) for name, score in self.evaluations.items()}
         if self.before is not None and self.after is not None:

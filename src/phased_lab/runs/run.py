@@ -9,12 +9,12 @@ import shlex
 import time
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import torch
 
 import phased
-from phased import check, files
+from phased import files
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
 from phased.learn.device import make_fabric
@@ -22,6 +22,7 @@ from phased.learn.loop import Progress, Trained, Training, fit
 from phased.learn.model import Model
 from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.machine import device_name, processor
+from phased_lab.runs.network import Network
 from phased_lab.runs.record import Gates, Record, flat
 
 if TYPE_CHECKING:
@@ -33,23 +34,6 @@ PARTS = ("task", "network", "training")
 T = TypeVar("T")
 
 
-class Configuration(Protocol):
-    """The settings of a network; a frozen dataclass."""
-
-    @property
-    def model(self) -> str:
-        """The kind of network: a name in `Experiment.models`."""
-        ...
-
-    def settings(self) -> dict[str, Any]:
-        """All settings that apply to this model."""
-        ...
-
-    def build(self, task: Any, seed: int) -> Model:
-        """The network before training."""
-        ...
-
-
 @dataclass(frozen=True)
 class Run:
     """Everything that determines the results of a run, and its place among other runs; see `Record`."""
@@ -58,7 +42,7 @@ class Run:
     condition: str
     scale: Scale
     task: Task
-    network: Configuration
+    network: Network
     training: Training
     study: str = ""  # "" for the study with the name of the experiment
     variant: str = ""  # the label in figures and tables
@@ -116,7 +100,8 @@ class Run:
 
     def build(self) -> Model:
         """The network before training."""
-        return self.network.build(self.task, self.training.seed)
+        model: Model = self.network.build(self.task, self.training.seed)
+        return model
 
 
 def settings_of(network: Any, training: Training, task: Any) -> dict[str, Any]:
@@ -131,15 +116,8 @@ def defaults(configuration: Any, keep: tuple[str, ...] = ()) -> Any:
     """A dataclass with the default in every field that has one."""
     if not is_dataclass(configuration) or isinstance(configuration, type):
         return configuration
-    found: dict[str, Any] = {}
-    for each in fields(configuration):
-        if each.name in keep:
-            continue
-        if each.default is not MISSING:
-            found[each.name] = each.default
-        elif each.default_factory is not MISSING:
-            found[each.name] = each.default_factory()
-    return replace(configuration, **found)
+    required = {each.name for each in fields(configuration) if each.default is each.default_factory is MISSING}
+    return type(configuration)(**{name: getattr(configuration, name) for name in (*keep, *required - {*keep})})
 
 
 def execute(
@@ -227,22 +205,13 @@ def compare(run: Run, record: Record, path: Path) -> None:
 
     Settings that the record does not have are taken to have their defaults; those that only the record has are ignored.
     """
-    there = flat(filled(record.settings, run.default_settings))
+    there = flat(run.default_settings) | flat(record.settings)
     differences = {name: (there.get(name), here) for name, here in flat(run.settings).items() if there.get(name) != here}
     places = {"study": (record.study, run.study or run.experiment), "variant": (record.variant, run.variant)}
     differences |= {name: pair for name, pair in places.items() if pair[0] != pair[1]}
     for name, (other, here) in differences.items():
         differs = f"{name} is {other!r} there, {here!r} here"
         raise ValueError(f"'{path}' has the result of '{run.name}' with other settings: {differs}. {CURE}")
-
-
-def filled(settings: Any, default: dict[str, Any]) -> dict[str, Any]:
-    """Settings with defaults for missing keys, also in nested dicts."""
-    inner = {
-        key: filled(value, default[key]) if isinstance(value, dict) and isinstance(default.get(key), dict) else value
-        for key, value in settings.items()
-    }
-    return default | inner
 
 
 CURE = "Choose another folder, or move it away to run it again."
@@ -257,8 +226,3 @@ def trained(run: Run, out: Path) -> Model:
     model = run.build()
     model.load_state_dict(state["model"])
     return model.eval()
-
-
-def check_scale(scale: str) -> None:
-    """Raise a ValueError if there is no such scale."""
-    check.choice("scale", scale, SCALES)

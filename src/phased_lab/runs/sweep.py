@@ -23,7 +23,7 @@ from phased.learn.device import check_device
 from phased.learn.store import Epoch
 from phased.machine import cores
 from phased_lab.runs import catalogue
-from phased_lab.runs.folder import Reading, read_file
+from phased_lab.runs.folder import lines
 from phased_lab.runs.progress import Show, nothing, shown
 from phased_lab.runs.record import Record
 from phased_lab.runs.run import SCALES, Run, compare, execute, write
@@ -150,11 +150,9 @@ def recorded(runs: Sequence[Run], out: Path) -> dict[str, Record]:
     others: dict[str, ValueError] = {}
     wanted = {run.name: run for run in runs}
     for path in sorted({path for run in runs for path in (run.file(out), run.study_file(out)) if path.exists()}):
-        reading = Reading([], [])
-        read_file(path, reading)
-        for record in reading.records:
-            run = wanted.get(record.name)
-            if run is not None and record.scale == run.scale:
+        for _, record in lines(path):
+            run = wanted.get(record.name) if isinstance(record, Record) else None
+            if run is not None and isinstance(record, Record) and record.scale == run.scale:
                 try:
                     compare(run, record, path)
                     found[record.name] = record

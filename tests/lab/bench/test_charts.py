@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from typer.testing import CliRunner
 
+from phased.cli.app import app
 from phased_lab.bench import charts
 from phased_lab.bench.benchmark import write
 from phased_lab.bench.cuda import FLOAT32, SIZES
 from phased_lab.bench.work import Work
-from phased_lab.cli.report import report
 
 MACHINE = {"processor": "a CPU", "gpu": "a GPU", "torch": "2.11"}
 
@@ -60,9 +60,9 @@ def test_a_file_without_the_measurements_has_no_chart_and_a_broken_one_is_named(
 def test_the_report_shows_the_benchmarks_of_its_results_on_the_page_and_as_pictures(tmp_path: Path):
     cases = [case("growth of T", {"leak 0": 1e-3 * steps, "nn.LSTM": 1e-2}, T=steps) for steps in (1, 2)]
     write(tmp_path / "results" / "bench" / "cpu.json", {"machine": MACHINE, "plan": {}, "cases": cases})
-    (tmp_path / "out").mkdir()
-    files = report(Console(quiet=True), tmp_path / "results", tmp_path / "out")
-    assert {"report.html", "speed.png", "speed.svg", "growth.png", "growth.svg"} == {file.name for file in files}
+    CliRunner().invoke(app, ["report", "--results", str(tmp_path / "results"), "--out", str(tmp_path / "out")])
+    files = {file.name for file in (tmp_path / "out").iterdir()}
+    assert files == {"report.html", "speed.png", "speed.svg", "growth.png", "growth.svg"}
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "A training step as the work grows" in page
     assert '"speed-growth"' in page

@@ -6,21 +6,14 @@ import sys
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from phased.cli.app import app
 from phased.ops.core import core
 from phased_lab.bench import BENCHMARKS, stream
 from phased_lab.bench.benchmark import load
 
 
-@pytest.fixture
-def call():
-    return lambda *words: CliRunner(env={"COLUMNS": "400"}).invoke(app, ["bench", *map(str, words)])
-
-
 def test_without_a_name_the_benchmarks_are_listed(call):
-    found = call()
+    found = call("bench")
     assert found.exit_code == 0
     assert all(name in found.output and about in found.output for name, about in BENCHMARKS.items())
 
@@ -32,7 +25,7 @@ def test_a_list_of_benchmarks_imports_none():
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_has_the_options_that_it_knows(call, name):
-    found = call(name, "--help")
+    found = call("bench", name, "--help")
     assert found.exit_code == 0
     words = {word for word in found.output.split() if word.startswith("--")} - {"--help"}
     own = {"physionet": {"--data", "--seeds", "--folds"}, "estimators": {"--seeds"}}.get(name, set())
@@ -53,17 +46,13 @@ def test_a_benchmark_has_the_options_that_it_knows(call, name):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_mistake_is_answered_with_what_to_do(call, words, code, message):
-    found = call(*words)
-    assert found.exit_code == code
-    assert message in found.output
+def test_a_mistake_is_answered_with_what_to_do(refused, words, code, message):
+    refused(message, "bench", *words, code=code)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_its_benchmark_says_what_it_needs(call):
-    found = call("cuda")
-    assert found.exit_code == 1
-    assert "torch sees no CUDA device. Run on a machine with an NVIDIA GPU" in found.output
+def test_without_a_gpu_its_benchmark_says_what_it_needs(refused):
+    refused("torch sees no CUDA device. Run on a machine with an NVIDIA GPU", "bench", "cuda")
 
 
 @pytest.fixture
@@ -76,7 +65,7 @@ def short(monkeypatch):
 @pytest.mark.usefixtures("short")
 @pytest.mark.skipif(core is None, reason="no compiled core")
 def test_the_command_prints_tables_and_writes_what_it_measured(call, tmp_path):
-    found = call("stream", "--quick", "--json", tmp_path / "stream.json")
+    found = call("bench", "stream", "--quick", "--json", tmp_path / "stream.json")
     assert found.exit_code == 0, found.output
     assert "an event, H110 D41, one core" in found.output
     (case,) = json.loads((tmp_path / "stream.json").read_bytes())["cases"]
@@ -84,11 +73,9 @@ def test_the_command_prints_tables_and_writes_what_it_measured(call, tmp_path):
 
 
 @pytest.mark.usefixtures("short")
+@pytest.mark.skipif(core is None, reason="no compiled core")
 def test_an_instruction_set_is_measured_in_a_process_of_its_own(call, monkeypatch):
-    sets = [] if core is None else core.instruction_sets()
-    if not sets:
-        pytest.skip("no compiled core")
-    started = []
+    sets, started = core.instruction_sets(), []
 
     def run(command, env, check):
         started.append((command, env))
@@ -96,7 +83,7 @@ def test_an_instruction_set_is_measured_in_a_process_of_its_own(call, monkeypatc
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr("sys.argv", ["phased", "bench", "stream", "--instructions", sets[0]])
-    assert call("stream", "--instructions", sets[0]).exit_code == 3
+    assert call("bench", "stream", "--instructions", sets[0]).exit_code == 3
     ((command, env),) = started
     assert command == [sys.executable, "-m", "phased", "bench", "stream", "--instructions", sets[0]]
     assert env["PHASED_INSTRUCTION_SET"] == sets[0]

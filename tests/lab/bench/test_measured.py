@@ -82,16 +82,12 @@ def test_products_have_the_precision_of_their_name_and_half_precision_is_half():
 
 
 @needs_core
-def test_forcing_the_dense_path_changes_the_way_and_not_the_result(monkeypatch):
+def test_the_dense_path_changes_no_result_and_the_stream_with_every_unit_open_is_an_lstm(monkeypatch):
     work = Work(2, 40, 3, 5, ratio_on=0.5)
     (x, time, _), layer = work.data(), work.layer(0.0)
     sparse = layer(x, time)[0]
     monkeypatch.setattr(passes, "BREAK_EVEN", -1.0)
     torch.testing.assert_close(sparse, layer(x, time)[0])
-
-
-@needs_core
-def test_the_stream_with_every_unit_open_is_an_lstm():
     layer = stream.layer(6, 1.0, "square")
     x, t = (torch.from_numpy(values) for values in stream.events(20))
     lstm = torch.nn.LSTM(stream.FEATURES, 6)

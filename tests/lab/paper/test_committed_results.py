@@ -9,7 +9,6 @@ from phased_lab.report.groups import Group, groups
 from phased_lab.runs import catalogue
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record, flat
-from phased_lab.runs.run import filled
 from phased_lab.runs.sweep import runs_of
 
 FOLDER = Path(__file__).parents[3] / "results"
@@ -62,7 +61,7 @@ def test_a_committed_record_has_the_settings_that_its_command_has_now(name, monk
             pytest.skip("its runs are listed from its data alone")
     for record in committed(name):
         run = runs[record.name]
-        there, here = flat(filled(record.settings, run.default_settings)), flat(run.settings)
+        there, here = flat(run.default_settings) | flat(record.settings), flat(run.settings)
         assert {key: value for key, value in here.items() if there.get(key) != value and key not in BY_DATA} == {}, record.name
 
 

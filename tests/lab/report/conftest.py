@@ -6,12 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from records import everything, reported, write
+from phased_lab.report.groups import Group
+from records import everything, grouped, reported, write
 
 
 @pytest.fixture(scope="session")
 def all_lines() -> list[dict]:
     return everything()
+
+
+@pytest.fixture(scope="session")
+def found(all_lines) -> list[Group]:
+    return grouped(*all_lines)
 
 
 @pytest.fixture(scope="session")

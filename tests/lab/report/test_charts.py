@@ -11,22 +11,13 @@ import pytest
 from phased.pictures.style import OTHERS, shades
 from phased_lab.report import looks
 from phased_lab.report.charts import figures
-from phased_lab.report.groups import compared, groups, learning, main, sections
+from phased_lab.report.groups import compared, learning, main, sections
 from phased_lab.report.theme import DIGITS, save, short
 from phased_lab.runs import catalogue
 from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Kind
-from records import records
+from records import grouped
 
 EXACT = 10.0 ** (1 - DIGITS)  # of drawn numbers, relative
-
-
-@pytest.fixture(scope="module")
-def found(all_lines):
-    return groups(records(*all_lines))
-
-
-def made(*lines):
-    return groups(records(*lines))
 
 
 def of(found, key):
@@ -58,15 +49,20 @@ def with_fields(columns, *fields):
     return found
 
 
+def drawn_from(shown, means, dots, mean):
+    """Means, whiskers and dots of a chart are those of the records."""
+    tests = 100 * np.array([[record.test for record in group.records] for group in shown])
+    sides = tests.std(1, ddof=1)
+    for field, wanted in ((mean, tests.mean(1)), ("low", tests.mean(1) - sides), ("high", tests.mean(1) + sides)):
+        np.testing.assert_allclose(means[field], wanted, rtol=EXACT)
+    np.testing.assert_allclose(dots["test"], tests.ravel(), rtol=EXACT)
+
+
 def test_a_bar_is_the_mean_and_the_deviation_of_its_seeds_and_every_seed_is_a_dot(found, drawn):
     shown = main(of(found, "frequency"))
     _, _, columns = drawn("frequency", "bars")
     bars, dots = with_fields(columns, "mean"), with_fields(columns, "seed")
-    tests = 100 * np.array([[record.test for record in group.records] for group in shown])
-    np.testing.assert_allclose(bars["mean"], tests.mean(1), rtol=EXACT)
-    np.testing.assert_allclose(bars["low"], tests.mean(1) - tests.std(1, ddof=1), rtol=EXACT)
-    np.testing.assert_allclose(bars["high"], tests.mean(1) + tests.std(1, ddof=1), rtol=EXACT)
-    np.testing.assert_allclose(dots["test"], tests.ravel(), rtol=EXACT)
+    drawn_from(shown, bars, dots, "mean")
     assert bars["label"] == [group.label for group in shown]
     assert bars["condition"] == [group.experiment.condition(group.condition) for group in shown]
     assert bars["paper"] == [short(100 * group.claim.value) for group in shown]
@@ -110,11 +106,8 @@ def test_accuracy_against_updates_has_a_point_for_each_setting_of_the_condition_
     _, _, columns = drawn("frequency", "updates")
     points, dots = with_fields(columns, "left"), with_fields(columns, "seed")
     updates = 100 * np.array([[1.0 if run.updates is None else run.updates for run in group.records] for group in shown])
-    tests = 100 * np.array([[run.test for run in group.records] for group in shown])
     np.testing.assert_allclose(points["updates"], updates.mean(1), rtol=EXACT)
-    np.testing.assert_allclose(points["test"], tests.mean(1), rtol=EXACT)
-    np.testing.assert_allclose(points["low"], tests.mean(1) - tests.std(1, ddof=1), rtol=EXACT)
-    np.testing.assert_allclose(dots["test"], tests.ravel(), rtol=EXACT)
+    drawn_from(shown, points, dots, "test")
     assert {"r_on 0.05 fixed, leak 0", "r_on learned from 0.05, leak 0, openness cost 0.1", "LSTM"} <= set(points["label"])
 
 
@@ -156,34 +149,32 @@ def test_a_name_of_the_legend_picks_its_marks(drawn):
         assert "'param': 'pick'" in str(spec)
 
 
-def test_a_model_has_one_colour_in_every_figure(found):
+def test_a_model_has_one_colour_in_every_figure_also_if_its_descriptor_names_none(found, result, monkeypatch):
     for key in ("frequency", "superimposed"):
         shown = main(of(found, key))
         for group, look in zip(shown, looks.looks(shown), strict=True):
             (own,) = (kind.colour for kind in (PHASED, BN_LSTM, LSTM) if kind.name == group.model)
             assert looks.colour(group) == own
             assert look.colour == own or group.variant
-
-
-def test_a_model_whose_descriptor_names_no_colour_has_one_of_its_own(result, monkeypatch):
     about = replace(catalogue.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
     monkeypatch.setattr(catalogue, "experiment", lambda name: about)
-    found = made(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
-    colours = {group.model: looks.colour(group) for group in found}
+    lines = grouped(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
+    colours = {group.model: looks.colour(group) for group in lines}
     assert colours["bn-lstm"] == BN_LSTM.colour
     assert len({colours["phased"], colours["lstm"], colours["bn-lstm"]}) == 3
     assert {colours["phased"], colours["lstm"], colours["unheard of"]} <= set(OTHERS)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 9])
-def test_shades_are_all_different(count):
-    assert len(set(shades(PHASED.colour, count))) == count
+def test_shades_are_all_different():
+    assert [len(set(shades(PHASED.colour, count))) for count in (1, 2, 3, 9)] == [1, 2, 3, 9]
 
 
 def test_notes_own_up_to_uneven_seeds_and_diverged_runs(result):
     lost = result(model="lstm", seed=1)
     lost["curve"][-1]["test"] = math.nan
-    note = looks.seeds_note(made(*(result(seed=seed) for seed in range(3)), result(model="lstm"), lost, result(model="bn-lstm")))
+    note = looks.seeds_note(
+        grouped(*(result(seed=seed) for seed in range(3)), result(model="lstm"), lost, result(model="bn-lstm"))
+    )
     assert "LSTM: 2" in note
     assert "BN-LSTM: 1" in note or "1 seed each" in note
     assert "1 of 2 of LSTM diverged, in no mean" in note
@@ -205,7 +196,7 @@ def test_every_chart_that_results_allow_is_written_as_png_and_svg(report):
 
 def test_the_same_results_give_the_same_pictures_with_their_title_and_note(result, tmp_path):
     def written():
-        (bars, *_) = figures(next(iter(sections(made(result(), result(model="lstm"))))))
+        (bars, *_) = figures(next(iter(sections(grouped(result(), result(model="lstm"))))))
         return [file.read_bytes() for file in save(bars.chart, tmp_path, "bars", bars.title, bars.note)]
 
     first = written()

@@ -24,17 +24,11 @@ def sample_times(line) -> np.ndarray:
     return catalogue.experiment(record.experiment).clock(record).time
 
 
-def test_open_units_are_those_the_layer_updates(result):
+def test_openness_is_the_layers_own_and_open_units_are_those_it_updates(result):
     rnn, gates = some_gates()
-    time = sample_times(result())
-    counted = updates(rnn, torch.from_numpy(time))[0].numpy()
-    np.testing.assert_array_equal(is_open(gates, time).sum(0), counted)
-
-
-def test_openness_is_the_layers_own():
-    rnn, gates = some_gates()
-    time = np.linspace(0, 50, 200)
     (gate,) = rnn.gates()
+    time = sample_times(result())
+    np.testing.assert_array_equal(is_open(gates, time).sum(0), updates(rnn, torch.from_numpy(time))[0].numpy())
     np.testing.assert_array_equal(openness(gates, time), gate._replace(leak=0.0)(torch.from_numpy(time)).detach().numpy())
 
 

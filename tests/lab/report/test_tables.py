@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 
 from phased_lab.report import markdown
-from phased_lab.report.groups import groups, spread
+from phased_lab.report.groups import spread
 from phased_lab.report.tables import costs, further_tests, measured, paper_table, printed, results
 from phased_lab.runs.descriptor import Printed
-from records import records
-
-
-def section(*lines):
-    return groups(records(*lines))
+from records import grouped, records
 
 
 def cells(text):
@@ -28,7 +24,7 @@ def made(full_folder):
 
 @pytest.fixture(scope="module")
 def digits(all_lines):
-    return section(*(line for line in all_lines if line["experiment"] == "nmnist"))
+    return grouped(*(line for line in all_lines if line["experiment"] == "nmnist"))
 
 
 def percent(values):
@@ -60,12 +56,9 @@ def test_what_goes_beyond_a_figure_is_a_table_of_its_own_without_the_papers_numb
     assert "beyond adding" not in made
 
 
-def test_errors_are_numbers_and_accuracies_percent(made):
+def test_errors_are_numbers_and_accuracies_percent_and_runs_that_differ_in_the_leak_alone_stand_side_by_side(made):
     assert all("%" in row[2] and "±" in row[2] for row in cells(made["superimposed"])[1:])
     assert all("%" not in row[2] for row in cells(made["adding"])[1:])
-
-
-def test_runs_that_differ_in_the_leak_alone_stand_side_by_side(made):
     _, *body = cells(made["leak"])
     assert len(body) == 3 + 1 + 1 + 4
     assert {row[-1] for row in body} <= {"yes", "no"}
@@ -83,9 +76,9 @@ def test_one_seed_has_no_spread_and_other_scales_no_row(tmp_path, result, put):
 def test_a_run_that_diverged_is_counted_beside_the_others(result):
     lost, whole = result(model="lstm", seed=1), result(model="lstm", seed=0)
     lost["curve"][-1]["test"] = None
-    (row,) = results(section(lost, whole)).rows
+    (row,) = results(grouped(lost, whole)).rows
     assert row[6] == "1, and 1 diverged"
-    (row,) = results(section(lost)).rows
+    (row,) = results(grouped(lost)).rows
     assert (row[2], row[6]) == ("-", "0, and 1 diverged")
 
 
@@ -124,7 +117,7 @@ def test_numbers_that_no_run_has_make_no_row(result):
     lines = [result("nmnist", model, "simulated") for model in ("cnn", "bn-lstm", "phased")]
     for line in lines:
         line["evaluations"] = {name: line["evaluations"][name] for name in ("rho 0.75", "rho 1")}
-    table = paper_table(section(*lines))
+    table = paper_table(grouped(*lines))
     assert table.head[0] == ""
     assert [row[0] for row in table.rows] == [
         "accuracy after epoch 1",
@@ -132,9 +125,9 @@ def test_numbers_that_no_run_has_make_no_row(result):
         "tested at rho 1.0",
         "updates per unit at rho 0.75",
     ]
-    assert paper_table(section(result("nmnist", "phased", "simulated", study="nmnist-best", variant="x"))) is None
-    assert paper_table(section(result())) is None
-    assert further_tests(section(result())) is None
+    assert paper_table(grouped(result("nmnist", "phased", "simulated", study="nmnist-best", variant="x"))) is None
+    assert paper_table(grouped(result())) is None
+    assert further_tests(grouped(result())) is None
 
 
 def test_further_tests_have_a_row_for_each_group(digits):

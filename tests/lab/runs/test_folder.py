@@ -11,22 +11,16 @@ from phased_lab.runs.folder import GATHERING, gather, read
 from phased_lab.runs.record import parse
 
 
-def test_results_are_found_in_folders_of_any_depth_and_in_the_order_of_their_paths(result, put, tmp_path):
-    put(tmp_path / "b" / "c", result(seed=0))
-    put(tmp_path / "a", result(seed=1))
-    assert [found.seed for found in read(tmp_path).records] == [1, 0]
-
-
 @pytest.mark.parametrize("line", ["{", "[1, 2]", "3", '{"hello": "world"}', b"\xff\xfe\x00garbage", '{"schema": 9}'])
 def test_a_line_that_is_no_record_is_skipped_with_one_warning_that_names_file_and_line(line, result, put, tmp_path):
-    put(tmp_path, result(seed=0))
+    put(tmp_path / "b" / "c", result(seed=0))
     file = tmp_path / "cut.jsonl"
     file.write_bytes(json.dumps(result(seed=1)).encode() + b"\n" + (line if isinstance(line, bytes) else line.encode()))
     before = file.read_bytes()
     with pytest.warns(UserWarning, match=r"cut\.jsonl', line 2: skipped, it is not the record of a run \(.*\)") as caught:
         reading = read(tmp_path)
     assert len(caught) == 1
-    assert sorted(found.seed for found in reading.records) == [0, 1]
+    assert [found.seed for found in reading.records] == [0, 1], "of any depth, in the order of their paths"
     assert reading.skipped == [str(caught[0].message)]
     assert file.read_bytes() == before
 
@@ -65,7 +59,7 @@ def some(result, put, tmp_path):
     return put(tmp_path / "results", *lines)
 
 
-def test_gathering_moves_records_of_single_runs_into_one_sorted_file_a_study_and_again_changes_nothing(some):
+def test_gathering_moves_records_of_single_runs_into_one_sorted_file_a_study_and_again_changes_nothing(some, result):
     before = lines_in(some)
     numbers = {(group.section, group.study, group.label): group.test for group in groups(read(some).records)}
     written = gather(some)
@@ -81,24 +75,16 @@ def test_gathering_moves_records_of_single_runs_into_one_sorted_file_a_study_and
     there = files_in(some)
     assert gather(some) == written
     assert files_in(some) == there
-
-
-def test_new_runs_are_gathered_into_what_there_is(some, result, put):
-    gather(some)
-    before = lines_in(some)
-    new = result(seed=7, epochs=2) | {"notes": "of a newer version"}
-    put(some, new)
+    new = json.dumps(result(seed=7, epochs=2) | {"notes": "of a newer version"})
+    (some / "frequency" / "new.jsonl").write_text(new)
     assert gather(some)[some / "frequency.jsonl"] == 8
-    assert lines_in(some) == sorted([*before, parse(json.dumps(new)).line()])
-    assert json.dumps(new) in (some / "frequency.jsonl").read_text().splitlines(), "lines are moved as they are"
+    assert lines_in(some) == sorted([*before, parse(new).line()])
+    assert new in (some / "frequency.jsonl").read_text().splitlines(), "lines are moved as they are"
 
 
-@pytest.mark.parametrize("late_first", [False, True])
 @pytest.mark.parametrize("days, counts", [((1, 2), 1), ((2, 1), 0), ((1, 1), 1)])
-def test_of_two_records_of_one_run_gathering_keeps_the_later(result, put, tmp_path, late_first, days, counts):
+def test_of_two_records_of_one_run_gathering_keeps_the_later(result, put, tmp_path, days, counts):
     both = [result(end=end) | {"date": f"2026-01-0{day}"} for end, day in zip((0.7, 0.9), days, strict=True)]
-    if late_first and days[0] != days[1]:
-        both, counts = both[::-1], 1 - counts
     for line in both:
         put(tmp_path, line)
         assert gather(tmp_path) == {tmp_path / "frequency.jsonl": 1}

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from phased.pictures.annotate import caption, legend, panel, plain_logarithm
+from phased.pictures.annotate import caption, panel, plain_logarithm
 from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
 from phased_lab.paper.camera.compare import EVERY, Comparison
 from phased_lab.runs.descriptor import Array
@@ -31,7 +31,8 @@ def draw_camera(found: Comparison) -> Figure:
     _outlines(last, found, "last", np.arange(296.0, 321.0), "last event (ms)", "{:.1f}")
     panel(last, "e", "Last event")
     _intervals(intervals, found)
-    legend(figure, [Line2D([], [], color=REAL, label="real"), Line2D([], [], color=SIMULATED, label="simulated")])
+    handles = [Line2D([], [], color=colour, label=label) for colour, label in ((REAL, "real"), (SIMULATED, "simulated"))]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, handlelength=1.8, columnspacing=1.4)
     caption(
         figure,
         f"{len(found.real.events)} real recordings of N-MNIST, and simulated ones of the same digits. (c, e) Means and standard "

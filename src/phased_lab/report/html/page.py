@@ -45,10 +45,9 @@ def save_report(
     shown = sections(records, benchmarks)
     files = [save_text(render(shown, records, skipped, printable(results.as_posix())), out, NAME)]
     for section in shown:
-        for part in section.parts:
-            if isinstance(part, Figure):
-                name = part.name if section.id == SPEED else f"{section.id}-{part.name}"
-                files += save(part.chart, out, name, f"{section.title}: {part.title[0].lower()}{part.title[1:]}", part.note)
+        for part in figures(section):
+            name = part.name if section.id == SPEED else f"{section.id}-{part.name}"
+            files += save(part.chart, out, name, f"{section.title}: {part.title[0].lower()}{part.title[1:]}", part.note)
     return files
 
 

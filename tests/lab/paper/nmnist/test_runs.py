@@ -132,7 +132,7 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
         "nmnist-real-phased-seed0-quick",
     }
     for record in found.values():
-        assert record.schema == 3
+        assert '"schema": 3' in record.line()
         assert str(tmp_path) not in record.line()
         assert str(data_folder) not in record.line()
         for name, score in record.evaluations.items():
