@@ -181,7 +181,7 @@ class Experiment:
     title: str
     number: str = ""  # of the figure or equation in the paper, "Fig. 3"; "" beyond the paper
     place: int = 100  # its order on the page and in lists, ascending
-    about: str = ""  # a line for `phased run --help`; not used if there are studies
+    about: str = ""  # a line for `phased run`; not used if there are studies
     scales: dict[str, Run] = field(default_factory=dict)  # the run from which the studies make theirs, by scale
     options: Mapping[str, Option] = field(default_factory=dict)  # of the studies
     choose: Chosen = lambda run, options: run  # the run of a scale with these options
