@@ -128,7 +128,7 @@ def sweep(
     if waiting:
         jobs = min(jobs, len(waiting))
         # On another cluster the scheduler divides the runs, also among workers that come later.
-        at_once, threads = (len(waiting), None) if cluster else (jobs, max(1, cores() // jobs))
+        at_once, threads = (len(waiting), None) if cluster else (jobs, max(1, min(torch.get_num_threads(), cores() // jobs)))
         order = Order(out.resolve(), device, threads)
         with connected(cluster, jobs) as client:
             for number, (run, end) in enumerate(ends(client, waiting, order, at_once, show), len(records) + 1):
@@ -170,7 +170,11 @@ def connected(address: str | None, jobs: int) -> Iterator[Client]:
     from distributed import Client, LocalCluster
 
     # A run is not repeated after its process was killed: it may have been the run. Loaders of batches are processes of workers.
-    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.worker.daemon": False}
+    settings = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.worker.daemon": False,
+        "distributed.nanny.pre-spawn-environ": {},  # with dask's setting of malloc, training takes 1.5 times as long
+    }
     if address is not None:
         try:
             client = Client(address, timeout="20s")
