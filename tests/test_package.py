@@ -3,13 +3,14 @@
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import phased
-from phased.cli.app import LABORATORY
+from phased.cli.app import LABORATORY, app
 
 ROOT = Path(__file__).parent.parent
 
@@ -68,6 +69,20 @@ def test_the_list_of_commands_says_what_each_command_of_the_laboratory_says_of_i
     assert set(entries.names) == set(LABORATORY)
     for entry in entries:
         assert entry.load().help.split("\n\n")[0].split(". ")[0].rstrip(".") == LABORATORY[entry.name].rstrip("."), entry.name
+
+
+@pytest.mark.parametrize(
+    "found, said",
+    [((), "'phased report' is not in this installation"), (("no_such_module:report",), "'phased report' needs no_such_module")],
+)
+def test_a_command_of_the_laboratory_that_cannot_be_imported_is_answered_with_what_to_install(monkeypatch, found, said):
+    entries = [EntryPoint("report", value, "phased.commands") for value in found]
+    monkeypatch.setattr("phased.cli.app.entry_points", lambda **_: entries)
+    result = CliRunner().invoke(app, ["report"])
+    assert result.exit_code == 1
+    told = " ".join(result.output.split())
+    assert said in told
+    assert "pip install 'phased[lab]'" in told
 
 
 def test_every_public_name_is_the_same_at_each_use_and_others_are_refused():

@@ -40,9 +40,11 @@ class Commands(TyperGroup):
         """The command that is called, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         if name in LABORATORY:
+            installed = [*entry_points(group="phased.commands", name=name)]
+            if not installed:
+                fail(f"'phased {name}' is not in this installation. Install it again: pip install 'phased[lab]'")
             try:
-                (entry,) = entry_points(group="phased.commands", name=name)
-                command = entry.load()
+                command = installed[0].load()
             except ModuleNotFoundError as error:
                 fail(f"'phased {name}' needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
         return name, command, rest
