@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-# The command, with the quick scale of Figure 3 made tiny: three runs that last longer than a stop takes.
+# The command, with the quick scale of Figure 3 made tiny: six short runs, of which at most two are under way.
 COMMAND = """
 from phased.cli import main
 from phased_lab.paper.waves import FREQUENCY
 
-training = {"epochs": 400, "train": 64, "test": 32}
+training = {"epochs": 40, "train": 64, "test": 32}
 FREQUENCY.scales["quick"] = FREQUENCY.scales["quick"].vary(network={"units": 6}, training=training)
 if __name__ == "__main__":
     main()
@@ -46,7 +46,7 @@ def left(workers: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def test_sigterm_stops_the_command_as_ctrl_c_does_and_the_same_command_goes_on(tmp_path: Path):
-    arguments = ("run", "frequency", "--scale", "quick", "--seeds", 1, "--jobs", 2, "--out", tmp_path, "--device", "cpu")
+    arguments = ("run", "frequency", "--scale", "quick", "--seeds", 2, "--jobs", 2, "--out", tmp_path, "--device", "cpu")
     parent = start(COMMAND, *arguments)
     results = tmp_path / "frequency"
     until(lambda: list(results.glob("*.jsonl")) or parent.poll() is not None, "the first run finished")
@@ -58,12 +58,12 @@ def test_sigterm_stops_the_command_as_ctrl_c_does_and_the_same_command_goes_on(t
     assert told == "phased: stopped. Finished runs are kept, and the same command continues with the others.\n"
     assert left(workers) == []
     finished = {path: path.stat().st_mtime_ns for path in results.glob("*.jsonl")}
-    assert finished, "what was finished before is kept; dask lets workers end what they do within seconds"
+    assert 1 <= len(finished) < 6
     again = start(COMMAND, *arguments)
-    until(lambda: len(list(results.glob("*.jsonl"))) == 3 or again.poll() is not None, "the others finished")
+    until(lambda: len(list(results.glob("*.jsonl"))) == 6 or again.poll() is not None, "the others finished")
     workers = psutil.Process(again.pid).children(recursive=True)
     again.kill()
     again.communicate()
     assert left(workers) == [], "workers end with their parent, also if it was killed"
-    assert len(list(results.glob("*.jsonl"))) == 3
+    assert len(list(results.glob("*.jsonl"))) == 6
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "what was finished is not done again"
