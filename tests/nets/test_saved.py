@@ -109,6 +109,14 @@ def trained(folder: Path, epochs: int) -> list[Any]:
     return [[epoch.loss, epoch.test] for epoch in found.curve]
 
 
+def exported() -> torch.export.ExportedProgram:
+    """A graph of a layer without the places in its source, which are those of one machine."""
+    program = torch.export.export(PhasedLSTM(3, 2, dtype=torch.float64, **GATES).eval(), events())
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)
+    return program
+
+
 def identity() -> str:
     """The texts by which the checkpoint of an estimator names its training; what is told of the data are their digests."""
     with TemporaryDirectory() as folder:
@@ -133,9 +141,7 @@ KINDS = {
         lambda path: of_stream(pickle.loads(path.read_bytes())),
     ),
     "exported.pt2": Kind(
-        lambda path: torch.export.save(
-            torch.export.export(PhasedLSTM(3, 2, dtype=torch.float64, **GATES).eval(), events()), path
-        ),
+        lambda path: torch.export.save(exported(), path),
         lambda path: [torch.export.load(path).module()(*events())[0].detach()],
     ),
     "classifier": Kind(
