@@ -6,18 +6,25 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
+from torch import Tensor, nn
 
 from phased import check, files
+from phased.fields import Malformed, decode, encode
+from phased.parameters import in_force, tensors
+
+C = TypeVar("C")
+M = TypeVar("M", bound=nn.Module)
+T = TypeVar("T")
 
 PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 ENTRY = "phased.model"
@@ -30,11 +37,7 @@ class BadModel(ValueError):
     """A folder does not hold a model of the expected kind; the message names the file and says what is wrong with it."""
 
 
-class Malformed(ValueError):
-    """A configuration is not one; the message says why."""
-
-
-class Stored(NamedTuple):
+class Files(NamedTuple):
     """What a folder holds: the fields of its configuration, its parameters, and whether both are as they were written."""
 
     fields: dict[str, Any]
@@ -43,36 +46,74 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Format:
-    """One kind of model folder.
+class Kind(Generic[C, M]):
+    """One kind of trained model, as a folder.
 
     Args:
         name: the entry 'format' of its configuration.
         version: counts the changes of the configuration.
+        config: the dataclass of its configuration; `phased.fields` writes and reads it.
+        card: the model card of a configuration.
+        build: a network of a configuration, with any weights; None where more than the configuration is needed.
         again: what makes the folder again, if it was written by an older version: "Pack the model again".
         cure: what to do about a damaged folder, a sentence.
+        stored: the dtype in which a parameter is stored, from its name and value.
     """
 
     name: str
     version: int
-    again: str
-    cure: str
+    config: type[C]
+    card: Callable[[C], str]
+    build: Callable[[C], M] | None = None
+    again: str = "Pack the model again"
+    cure: str = "Name the folder of another model, or make it again with `phased pack`."
+    stored: Callable[[str, Tensor], torch.dtype] = lambda name, value: value.dtype
 
-    def write(self, folder: Path, fields: Mapping[str, Any], state: Mapping[str, Tensor], card: str) -> None:
+    def write(self, folder: Path, config: C, state: Mapping[str, Tensor]) -> None:
         """Write the three files. Renaming the parameters commits them with their configuration. The others are copies."""
         check_free(folder)
-        check_finite(fields)
-        tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        found = encode(config)
+        check_finite(found)
+        tensors = {name: value.cpu().contiguous() for name, value in self.rounded(state).items()}
         check_parameters(tensors)
-        content = {"format": self.name, "version": self.version, **fields}
+        content = {"format": self.name, "version": self.version, **found}
         content["sha256"] = seal(content, tensors)
         data = safetensors.torch.save(tensors, {ENTRY: json.dumps(content, allow_nan=False)})
         text = json.dumps(content, indent=1, allow_nan=False) + "\n"
         files.writable(folder)
-        about = card.encode("utf-8", "backslashreplace")
+        about = self.card(config).encode("utf-8", "backslashreplace")
         files.write_together({folder / PARAMETERS: data, folder / CONFIG: text.encode(), folder / CARD: about})
 
-    def read(self, folder: Path) -> Stored:
+    def rounded(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return parameters as they are stored: gates within their bounds, each in its dtype."""
+        return {name: value.detach().to(self.stored(name, value)) for name, value in in_force(state).items()}
+
+    def read(self, folder: Path) -> tuple[C, M]:
+        """Return the configuration and the network of a folder; `BadModel` if anything about it is not as it was written."""
+        found = self.files(folder)
+        config = self.configured(folder, lambda: decode(self.config, found.fields))
+        assert self.build is not None
+        return config, self.network(folder, found, partial(self.build, config))
+
+    def configured(self, folder: Path, make: Callable[[], T]) -> T:
+        """Return what is made of a configuration; where it is `Malformed`, a `BadModel` that names the file."""
+        try:
+            return make()
+        except Malformed as error:
+            raise self.misconfigured(folder, error) from error
+
+    def network(self, folder: Path, found: Files, build: Callable[[], M]) -> M:
+        """Return the network of a folder in eval; `BadModel` if its parameters do not fit, or were changed since."""
+        with torch.device("meta"):  # sizes from a file: nothing is allocated before they are known to fit the parameters
+            expected = dict(tensors(undrawn(build)))
+        fault = wrong(found.state, {name: (tuple(value.shape), self.stored(name, value)) for name, value in expected.items()})
+        if fault is None and not found.intact:
+            fault = f"the SHA-256 of both files must be that in '{CONFIG}', and is another, so one of them was changed"
+        if fault is not None:
+            raise BadModel(f"'{folder / PARAMETERS}' does not have the parameters of this model: {fault}. {self.cure}")
+        return restored(build, found.state)
+
+    def files(self, folder: Path) -> Files:
         """Return the content of a folder. Raises `BadModel` if a file is missing, damaged, or of another kind or version.
 
         A `config.json` that is missing, or has the SHA-256 of another model, is a copy that a crash left behind and is not used.
@@ -84,16 +125,13 @@ class Format:
         text = self._content(copy) if committed is None or os.path.lexists(copy) else None
         if committed is not None and (text is None or left_behind(text, committed)):
             text, copy = committed, folder / PARAMETERS
-        try:
-            fields = self.parse(text or b"")
-        except Malformed as error:
-            raise self.misconfigured(copy, error) from error
+        content = self.configured(copy, lambda: self.parse(text or b""))
         try:
             state = safetensors.torch.load(data)
         except SafetensorError as error:
             raise BadModel(f"'{folder / PARAMETERS}' is cut off, damaged or no safetensors file: {error}. {self.cure}") from error
-        found = digest(fields, data) if committed is None else seal(fields, state)
-        return Stored(fields, state, found == fields["sha256"])
+        digested = digest(content, data) if committed is None else seal(content, state)
+        return Files(content, state, digested == content["sha256"])
 
     def parse(self, text: bytes) -> dict[str, Any]:
         """The fields of a configuration of this kind and version; `Malformed` if it is none."""
@@ -118,14 +156,6 @@ class Format:
         file = path / CONFIG if path.is_dir() else path
         return BadModel(f"'{file}' is not the configuration of a model: {error}. {self.cure}")
 
-    def check(self, folder: Path, stored: Stored, expected: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> None:
-        """`BadModel` if the parameters are not those expected, by name, or were changed after they were written."""
-        fault = wrong(stored.state, expected)
-        if fault is None and not stored.intact:
-            fault = f"the SHA-256 of both files must be that in '{CONFIG}', and is another, so one of them was changed"
-        if fault is not None:
-            raise BadModel(f"'{folder / PARAMETERS}' does not have the parameters of this model: {fault}. {self.cure}")
-
     def _content(self, path: Path) -> bytes:
         try:
             if path.exists() and not path.is_file():
@@ -135,6 +165,19 @@ class Format:
             raise BadModel(f"the model has no file '{path}'. {self.cure}") from error
         except OSError as error:
             raise BadModel(f"cannot read '{path}': {files.reason(error)}. {self.cure}") from error
+
+
+def undrawn(build: Callable[[], M]) -> M:
+    """Return a network whose parameters are replaced; torch's generator stays where it is."""
+    with torch.random.fork_rng(devices=[]):
+        return build()
+
+
+def restored(build: Callable[[], M], state: Mapping[str, Tensor]) -> M:
+    """Return a network in eval with these parameters, in its own dtypes."""
+    network = undrawn(build)
+    network.load_state_dict({name: state[name].to(value.dtype) for name, value in tensors(network)})
+    return network.requires_grad_(False).eval()
 
 
 def check_free(folder: Path, inputs: Iterable[Path] = ()) -> None:

@@ -316,6 +316,11 @@ def is_of_time(name: str) -> bool:
     return name.removeprefix("parametrizations.").startswith(tuple(f"{kind}_l" for kind in GATE))
 
 
+def tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """Parameters and buffers by name; not a `state_dict`, which may also have settings."""
+    return [*model.named_parameters(), *model.named_buffers()]
+
+
 def in_force(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A network's tensors by name, with gates as its layers use them: training may move a learned period or open ratio out of its
     bounds, and the layers then use the bound.

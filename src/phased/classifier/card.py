@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from phased.classifier.config import Config, Score
+from phased.classifier.network import Config, Score
 
 LICENCE = (
     "MNIST and N-MNIST (Orchard et al. 2015, CC BY-SA 4.0) are the work of their authors. Keep this notice with the model and "
@@ -21,8 +21,8 @@ def card(config: Config) -> str:
     units = f"{layers} of {sizes.units} phased {sizes.cell.upper()} units ({sizes.gate} gate)"
     what = (
         f"A network that classifies recordings of an event camera of {width} x {height} pixels, event by event: an embedding of "
-        f"the pixel in {sizes.embedding} dimensions and the polarity, {units}, and a linear layer with {sizes.outputs} outputs: "
-        f"{', '.join(config.classes)}. An event updates open units only."
+        f"the pixel in {sizes.embedding} dimensions and the polarity, {units}, and a linear layer with {len(config.classes)} "
+        f"outputs: {', '.join(config.classes)}. An event updates open units only."
     )
     parts = ["# Event classifier", filled(what), "## Training", filled(about.data or "The training data are not recorded.")]
     if about.command:

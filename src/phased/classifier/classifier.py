@@ -13,15 +13,15 @@ import torch
 
 import phased
 from phased import files, ops
-from phased.classifier import store
-from phased.classifier.config import About, Config
 from phased.classifier.encoder import EventEmbedding
-from phased.classifier.network import sizes_of
+from phased.classifier.network import About, Config, sizes_of
 from phased.classifier.session import Head, Moment, Probabilities, Session
+from phased.classifier.store import KIND, SHIPPED
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
 from phased.learn.readout import Readout
-from phased.model_folder import check_parameters
+from phased.model_folder import check_parameters, restored
+from phased.parameters import tensors
 from phased.stream import Stream
 
 
@@ -95,7 +95,7 @@ class Classifier:
             >>> Classifier.load().sensor
             Sensor(width=34, height=34)
         """
-        return cls(*store.read(store.SHIPPED if folder is None else files.named(folder)))
+        return cls(*KIND.read(SHIPPED if folder is None else files.named(folder)))
 
     @classmethod
     def of(cls, model: Readout, classes: Sequence[str] | None = None, about: About | None = None) -> Self:
@@ -122,15 +122,15 @@ class Classifier:
             >>> Classifier.of(Readout(rnn, 2, encoder=encoder), classes=["left", "right"]).classes
             ('left', 'right')
         """
-        sizes = sizes_of(model)
-        check_parameters(model.state_dict())
-        names = tuple(map(str, range(sizes.outputs) if classes is None else classes))
-        if len(set(names)) != sizes.outputs:
-            raise ValueError(f"classes must be {sizes.outputs} different names, one for each output, got {list(names)}.")
+        sizes, outputs = sizes_of(model), model.classes or 0
+        check_parameters(dict(tensors(model)))
+        names = tuple(map(str, range(outputs) if classes is None else classes))
+        if len(set(names)) != outputs:
+            raise ValueError(f"classes must be {outputs} different names, one for each output, got {list(names)}.")
         given = about or About()
         versions = {"phased": phased.__version__, "torch": torch.__version__, "python": platform.python_version()}
-        config = Config(sizes, names, replace(given, versions=dict(given.versions) or versions))
-        return cls(config, sizes.load(model.state_dict()))
+        config = Config(sizes, names, about=replace(given, versions=dict(given.versions) or versions))
+        return cls(config, restored(config.build, dict(tensors(model))))
 
     def save(self, folder: Path | str) -> None:
         """Write the classifier as a folder: parameters (safetensors), configuration (JSON) and a model card.
@@ -149,7 +149,7 @@ class Classifier:
             >>> Classifier.load(folder).classes[:3]
             ('0', '1', '2')
         """
-        store.write(files.named(folder), self.config, self._model)
+        KIND.write(files.named(folder), self.config, dict(tensors(self._model)))
 
     def described(self, about: About) -> Self:
         """The same classifier with another account of how it was trained and tested."""

@@ -1,10 +1,11 @@
-"""The sizes of a classifier's network, from which it is built: an embedding of events, a gated layer, a linear layer or two."""
+"""A classifier's configuration, and its network: an embedding of events, a gated layer, a linear layer or two."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,59 +14,93 @@ from phased import check
 from phased.cell import CELLS
 from phased.classifier.encoder import EventEmbedding
 from phased.data.recordings import NMNIST, Sensor
+from phased.fields import FLAT, Between, Malformed, OneOf
 from phased.gate import SHAPES
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.readout import Readout
-from phased.parameters import GATE, PEEPHOLES, is_of_time
+from phased.model_folder import MOST
 
 LAYERS: dict[str, type[PhasedRNN]] = {layer.cell.name: layer for layer in (PhasedLSTM, PhasedGRU)}
+Size = Annotated[int, Between(1, MOST)]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The share of recordings that are classified correctly.
+
+    Args:
+        accuracy: the share.
+        recordings: how many.
+        about: which recordings: "recorded by a camera, test set".
+        simulated: whether the event camera in software made them.
+    """
+
+    accuracy: Annotated[float, Between(0, 1)]
+    recordings: int
+    about: str
+    simulated: bool
+
+
+@dataclass(frozen=True)
+class About:
+    """How a classifier was trained and tested; nothing here changes its answers.
+
+    Args:
+        command: the command that trained it.
+        data: the recordings it was trained on.
+        scores: its accuracy on recordings that were not used in training.
+        longest: the duration of the longest recordings that it was tested on, in ms; None if that is not known.
+        versions: of the packages that trained it.
+        date: when it was trained.
+    """
+
+    command: str = ""
+    data: str = ""
+    scores: tuple[Score, ...] = ()
+    longest: float | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    date: str = ""
 
 
 class Sizes(NamedTuple):
-    """Everything about a network except the values of its parameters."""
+    """Everything about a network except its outputs and the values of its parameters."""
 
-    sensor: Sensor
-    embedding: int
-    cell: str
-    units: int
-    layers: int
-    outputs: int
-    gate: str = "triangle"
+    sensor: Annotated[Sensor, Between(1, MOST)]
+    embedding: Size
+    cell: Annotated[str, OneOf(tuple(CELLS))]
+    units: Size
+    layers: Size
+    gate: Annotated[str, OneOf(SHAPES)] = "triangle"
     bias: bool = True
     peephole: bool = False
     mean: bool = False  # whether the linear layer also reads the mean output
-    hidden: int = 0  # ReLUs before the linear layer
+    hidden: Annotated[int, Between(0, MOST)] = 0  # ReLUs before the linear layer
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every parameter, by its name in the state_dict; nothing is allocated."""
-        rows = CELLS[self.cell].gates * self.units
-        found: dict[str, tuple[int, ...]] = {"encoder.pixel.weight": (self.sensor.width * self.sensor.height, self.embedding)}
-        for layer in range(self.layers):
-            features = self.units if layer else self.embedding + 1
-            own: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features), "weight_hh": (rows, self.units)}
-            own |= dict.fromkeys(("bias_ih", "bias_hh") if self.bias else (), (rows,))
-            own |= dict.fromkeys((*(PEEPHOLES if self.peephole else ()), *GATE), (self.units,))
-            found |= {f"rnn.{name}_l{layer}": shape for name, shape in own.items()}
-        read = (1 + self.mean) * self.units
-        if self.hidden:
-            found |= {"hidden.weight": (self.hidden, read), "hidden.bias": (self.hidden,)}
-        return found | {"linear.weight": (self.outputs, self.hidden or read), "linear.bias": (self.outputs,)}
-
-    def load(self, state: Mapping[str, Tensor]) -> Readout:
-        """A network of these sizes in eval, with copies of these parameters: float64 for those of time, float32 for others."""
-        with torch.random.fork_rng(devices=[]):  # the parameters that are drawn here are replaced
-            encoder = EventEmbedding(self.sensor, self.embedding)
-            rnn = LAYERS[self.cell](
-                encoder.features, self.units, self.layers, self.bias, gate=self.gate, peephole=self.peephole, dtype=torch.float32
-            )
-            model = Readout(rnn, self.outputs, encoder=encoder, mean=self.mean, hidden=self.hidden).float()
-        model.load_state_dict(dict(state))  # a plain dict: with the settings of the layer, another leak would be refused
-        return model.requires_grad_(False).eval()
+    def build(self, outputs: int) -> Readout:
+        """A network of these sizes: float64 for parameters of time, float32 for others."""
+        encoder = EventEmbedding(self.sensor, self.embedding)
+        rnn = LAYERS[self.cell](
+            encoder.features, self.units, self.layers, self.bias, gate=self.gate, peephole=self.peephole, dtype=torch.float32
+        )
+        return Readout(rnn, outputs, encoder=encoder, mean=self.mean, hidden=self.hidden).float()
 
 
-def dtype_of(name: str) -> torch.dtype:
-    """The dtype of a parameter of this name in a network's state_dict."""
-    return torch.float64 if is_of_time(name.removeprefix("rnn.")) else torch.float32
+@dataclass(frozen=True)
+class Config:
+    """What `config.json` holds, except for format, version and digest."""
+
+    sizes: Annotated[Sizes, FLAT]
+    classes: tuple[str, ...]
+    time_unit: Literal["ms"] = "ms"
+    about: Annotated[About, FLAT] = About()
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise Malformed(f"its 'classes' must be at least two different names, got {list(self.classes)}")
+
+    def build(self) -> Readout:
+        """A network of this configuration."""
+        return self.sizes.build(len(self.classes))
 
 
 def sizes_of(model: Any) -> Sizes:
@@ -85,7 +120,6 @@ def sizes_of(model: Any) -> Sizes:
         rnn.cell.name,
         rnn.hidden_size,
         rnn.num_layers,
-        model.classes,
         rnn.gate,
         rnn.bias,
         rnn.peephole,
@@ -109,6 +143,6 @@ def sizes_in(state: Mapping[str, Tensor], sensor: Sensor = NMNIST, gate: str = "
         raise ValueError(f"the network must have an LSTM or a GRU, got {rows} recurrent rows for {units} units.")
     layers = sum(re.fullmatch(r"rnn\.weight_hh_l\d+", name) is not None for name in state)
     bias, peephole = "rnn.bias_ih_l0" in state, "rnn.weight_ci_l0" in state
-    outputs, width = state["linear.weight"].shape
+    width = state["linear.weight"].shape[1]
     hidden, read = state["hidden.weight"].shape if "hidden.weight" in state else (0, width)
-    return Sizes(sensor, embedding, cell, units, layers, outputs, gate, bias, peephole, read == 2 * units, hidden)
+    return Sizes(sensor, embedding, cell, units, layers, gate, bias, peephole, read == 2 * units, hidden)

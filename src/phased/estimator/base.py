@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from phased import check, files
 from phased.estimator import checks, gates, training
-from phased.estimator.config import plain
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.needs import require
@@ -27,8 +26,10 @@ from phased.estimator.optimiser import Optimiser
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.splits import split
+from phased.estimator.store import plain
 from phased.estimator.targets import Targets, check_copies, targets
 from phased.estimator.task import EventTask, Sequences, batch_size, in_batches
+from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.learn.device import check_device
 from phased.learn.loop import Training
@@ -131,7 +132,7 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
         self.fitted_with_ = self.get_params(deep=False)
         events = checks.as_events(X)
         parameters = {name: plain(value) for name, value in self.fitted_with_.items()}
-        check_finite({**parameters, "table": events.settings.to_json()})  # what could not be saved is not trained
+        check_finite({**parameters, "table": encode(events.settings)})  # what could not be saved is not trained
         checks.check_range(events)
         found = targets(events, y)
         check_copies(events, found)

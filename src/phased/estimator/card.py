@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from phased.estimator.report import Report
+if TYPE_CHECKING:
+    from phased.estimator.store import Config
+
 
 NAMES = {
     "auroc": "area under the ROC curve",
@@ -18,22 +20,22 @@ NAMES = {
 }
 
 
-def card(fields: dict[str, Any], report: Report) -> str:
+def card(config: Config) -> str:
     """What the model is, what it reads, how it was trained, its scores, and how to use it, in Markdown."""
-    unit, parameters = fields["unit"] or "no unit given", fields["parameters"]
-    classes = fields["classes"]
-    answer = "a number" if classes is None else f"one of {len(classes['values'])} classes: {named(map(str, classes['values']))}"
-    when = "at each step" if fields["every_step"] else "for each sequence"
+    unit, parameters, report = config.unit or "no unit given", config.parameters, config.report
+    classes = None if config.classes is None else config.classes.values
+    answer = "a number" if classes is None else f"one of {len(classes)} classes: {named(map(str, classes))}"
+    when = "at each step" if config.every_step else "for each sequence"
     what = (
         f"A model that gives {answer}, {when} of measurements at uneven times: one layer of {parameters['units']} units "
         f"({parameters['cell']}), and a linear layer on its last, mean and highest states and on summaries of the inputs."
     )
     reads = (
-        f"Variables over time: {named(fields['variables'])}. Known once a sequence: {named(fields['statics'])}. Times are in "
+        f"Variables over time: {named(config.variables)}. Known once a sequence: {named(config.statics)}. Times are in "
         f"{unit}; the training sequences have a median gap of {report.gap:.4g} and a median span of {report.span:.4g}, at most "
-        f"{fields['longest']:.4g}."
+        f"{config.longest:.4g}."
     )
-    texts = [f"- {name}: {named(levels)}" for name, levels in fields["table"].get("levels", {}).items()]
+    texts = [f"- {name}: {named(levels)}" for name, levels in config.table.levels.items()]
     trained = f"{report.train:,} sequences; {report.held_out:,} others were held out for early stopping. "
     trained += (
         f"Epoch {report.best} of {len(report.curve)} was best; the model was then trained on all of them for as many. The scores "
@@ -43,17 +45,17 @@ def card(fields: dict[str, Any], report: Report) -> str:
     )
     trained += " The training was interrupted." if report.interrupted else ""
     updates = f" An event updates {report.updates:.1%} of the units on average." if report.periods else ""
-    versions = ", ".join(f"{name} {version}" for name, version in fields["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in config.versions.items())
     scores = [f"| {NAMES.get(name, name)} | {value:.4f} |" for name, value in report.scores.items()]
     usage = f"""```python
-from phased.estimator import Events, Phased{fields["kind"].capitalize()}
+from phased.estimator import Events, Phased{config.kind.capitalize()}
 
-model = Phased{fields["kind"].capitalize()}.load("FOLDER")
+model = Phased{config.kind.capitalize()}.load("FOLDER")
 X = Events.read("table.csv", like=model.table_)
 answer = model.{"predict" if classes is None else "predict_proba"}(X)
 ```"""
     parts = [
-        f"# Phased {fields['kind']}",
+        f"# Phased {config.kind}",
         filled(what),
         "## Input",
         filled(reads),
@@ -61,7 +63,7 @@ answer = model.{"predict" if classes is None else "predict_proba"}(X)
         *(["\n".join(filled(line, "  ") for line in texts)] if texts else []),
         "## Training",
         filled(trained + updates),
-        *([f"```\n{fields['command']}\n```"] if fields["command"] else []),
+        *([f"```\n{config.command}\n```"] if config.command else []),
         filled(f"{versions}."),
         "## Scores on the held-out sequences",
         "\n".join(["| score | value |", "|---|---|", *scores]),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from phased.learn.store import Epoch
 
@@ -46,16 +45,6 @@ class Report:
     def seconds_per_epoch(self) -> float:
         """Mean over all epochs, with the test."""
         return sum(epoch.seconds for epoch in self.curve) / max(1, len(self.curve))
-
-    def fields(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self) | {"curve": [list(epoch) for epoch in self.curve], "periods": list(self.periods)}
-
-    @classmethod
-    def read(cls, fields: dict[str, Any]) -> Report:
-        """What `fields` returned."""
-        curve = [Epoch(*point) for point in fields["curve"]]
-        return cls(**{**fields, "curve": curve, "periods": tuple(fields["periods"])})
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""

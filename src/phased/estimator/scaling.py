@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,15 +57,6 @@ class Numbers:
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = np.abs([self(self.low), self(self.high)]).astype(np.float32)
         return bool(np.isfinite(scaled).all() and (np.abs([self.center, self.low, self.high]) <= LARGEST).all())
-
-    def fields(self) -> dict[str, list[float]]:
-        """For JSON; Python writes a float so that it is read back as the same."""
-        return {name: [float(value) for value in getattr(self, name)] for name in NUMBERS}
-
-    @classmethod
-    def read(cls, fields: dict[str, Any]) -> Numbers:
-        """What `fields` returned."""
-        return cls(*(np.array(fields[name], dtype=np.float64) for name in NUMBERS))
 
 
 NUMBERS = ("center", "factor", "low", "high")
@@ -154,24 +144,6 @@ class Scaling:
         whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == statics
         levels = np.isfinite([level for levels in self.levels for level in levels]).all()
         return bool(whole and levels and 0 < self.gap <= self.span < self.gap * REACH[1])
-
-    def fields(self) -> dict[str, Any]:
-        """For JSON."""
-        levels = [list(found) for found in self.levels]
-        return {
-            "values": self.values.fields(),
-            "statics": self.statics.fields(),
-            "levels": levels,
-            "gap": self.gap,
-            "span": self.span,
-        }
-
-    @classmethod
-    def read(cls, fields: dict[str, Any]) -> Scaling:
-        """What `fields` returned."""
-        levels = tuple(tuple(map(float, found)) for found in fields["levels"])
-        values, statics = Numbers.read(fields["values"]), Numbers.read(fields["statics"])
-        return cls(values, statics, levels, float(fields["gap"]), float(fields["span"]))
 
 
 def levels_of(column: Array) -> tuple[float, ...]:

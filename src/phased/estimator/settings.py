@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -15,8 +15,6 @@ Clock = Literal["number", "date"]
 EMPTY = ("", "na", "n/a", "nan", "null", "none")  # texts of an empty cell, in small letters
 OTHER = "other"  # the level of texts that are no level of their own
 EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
-
-LATER = ("layout", "selected", "levels", "labels", "offset")  # entries that the settings of an older model do not have
 
 
 def marks(missing: Mapping[str, tuple[float, ...]], name: str) -> tuple[float, ...]:
@@ -33,7 +31,7 @@ def indicator(name: str, level: str) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a table was read. It is part of a saved model, so it contains JSON values only.
+    """How a table was read. It is part of a saved model, so `phased.fields` can write and read it.
 
     Args:
         unit: of the times.
@@ -52,7 +50,8 @@ class Settings:
 
     Example:
         >>> settings = Settings(unit="h", variables=("HR",), missing={"Height": (-1.0,)})
-        >>> Settings.from_json(settings.to_json()) == settings
+        >>> from phased.fields import decode, encode
+        >>> decode(Settings, encode(settings)) == settings
         True
     """
 
@@ -83,45 +82,3 @@ class Settings:
     def marks(self, name: str) -> tuple[float, ...]:
         """The numbers that stand for a missing value of a variable."""
         return marks(self.missing, name)
-
-    def to_json(self) -> dict[str, Any]:
-        """As a dictionary of JSON values."""
-        return asdict(self) | {
-            "variables": list(self.variables),
-            "statics": list(self.statics),
-            "columns": dict(self.columns),
-            "missing": {name: list(values) for name, values in self.missing.items()},
-            "drop": list(self.drop),
-            "levels": {name: list(levels) for name, levels in self.levels.items()},
-            "labels": dict(self.labels),
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Settings:
-        """The settings in such a dictionary; a ValueError if it is another one."""
-        names = {each.name for each in fields(cls)}
-        values = {**dict.fromkeys(LATER), **values}
-        if set(values) != names:
-            raise ValueError(f"settings of a table must have the keys {sorted(names)}, got {sorted(values)}.")
-        known = {"merge": (None, *get_args(Merge)), "clock": get_args(Clock), "layout": (None, *get_args(Layout))}
-        for name, allowed in known.items():
-            if values[name] not in allowed:
-                raise ValueError(f"merge, clock and layout must be known names, got {values[name]!r} as {name}.")
-        for name in ("selected", "offset"):
-            if not isinstance(values[name], bool | None):
-                raise ValueError(f"{name} must be true or false, got {values[name]!r}.")
-        return cls(
-            unit=str(values["unit"]),
-            clock=values["clock"],
-            variables=tuple(values["variables"]),
-            statics=tuple(values["statics"]),
-            columns=dict(values["columns"]),
-            missing={name: tuple(map(float, each)) for name, each in values["missing"].items()},
-            merge=values["merge"],
-            drop=tuple(values["drop"]),
-            layout=values["layout"],
-            selected=bool(values["selected"]),
-            levels={name: tuple(map(str, each)) for name, each in (values["levels"] or {}).items()},
-            labels={role: str(column) for role, column in (values["labels"] or {}).items()},
-            offset=values["offset"],
-        )

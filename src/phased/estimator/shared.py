@@ -22,9 +22,10 @@ from phased.estimator.recent import RATE
 from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
 from phased.estimator.stepping import Steps
+from phased.fields import encode
 from phased.layer import PhasedRNN
-from phased.learn.best import tensors
 from phased.ops.core import core
+from phased.parameters import tensors
 
 NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
 """Types that float() takes, or that need a message, and that are no measurement."""
@@ -205,7 +206,7 @@ def by_name(what: str, given: Any) -> Mapping[str, Any]:
 
 def digest(network: Network, scaling: Scaling, columns: Columns) -> bytes:
     """Identifies a model: SHA-256 of its weights, scales and names."""
-    found = hashlib.sha256(repr((scaling.fields(), columns)).encode())
+    found = hashlib.sha256(repr((encode(scaling), columns)).encode())
     for name, value in sorted(tensors(network), key=itemgetter(0)):
         found.update(name.encode() + value.detach().cpu().numpy().tobytes())
     return found.digest()

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from phased.parameters import tensors
+
 
 class Best:
     """The weights of the epoch with the lowest test result so far; `over` after `patience` epochs without a lower one.
@@ -51,8 +53,3 @@ class Best:
         """Restore what `state` returned."""
         self.epoch, self.test, self.waited = state["epoch"], state["test"], state["waited"]
         self.weights = dict(state["values"])
-
-
-def tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """Parameters and buffers by name; not a `state_dict`, which may also have settings."""
-    return [*model.named_parameters(), *model.named_buffers()]

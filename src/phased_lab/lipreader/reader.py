@@ -12,13 +12,15 @@ from torch import Tensor
 from phased import check, files
 from phased.fusion import Fused
 from phased.learn.batch import Samples
+from phased.model_folder import restored
+from phased.parameters import tensors
 from phased_lab.clips import Clip
 from phased_lab.clips.clip import DAMAGED
-from phased_lab.lipreader import store
 from phased_lab.lipreader.config import Config
 from phased_lab.lipreader.grammar import Array, Spoken, at_found_times, at_known_times
 from phased_lab.lipreader.inputs import SENSES, Sense, samples_of
 from phased_lab.lipreader.network import Words
+from phased_lab.lipreader.store import KIND, SHIPPED
 
 SHORTEST_WORD = 40.0  # ms: that of GRID's alignments on which the model that comes with the package was trained
 
@@ -61,15 +63,12 @@ make it again with `phased pack`.
         Raises:
             BadModel: a file is missing, damaged or of another version.
         """
-        return cls(*store.read(store.SHIPPED if folder is None else files.named(folder)))
+        return cls(*KIND.read(SHIPPED if folder is None else files.named(folder)))
 
     @classmethod
     def of(cls, config: Config, state: dict[str, Tensor]) -> LipReader:
         """A lip reader with parameters rounded as they are stored."""
-        network = store.built(config)
-        own = network.state_dict()
-        network.load_state_dict({name: value.to(own[name].dtype) for name, value in store.rounded(state).items()})
-        return cls(config, network)
+        return cls(config, restored(config.build, KIND.rounded(state)))
 
     def save(self, folder: Path | str) -> None:
         """Write the lip reader to a folder: parameters, configuration and model card.
@@ -80,7 +79,7 @@ make it again with `phased pack`.
         Raises:
             OSError: it cannot be written.
         """
-        store.write(files.named(folder), self.config, self.network.state_dict())
+        KIND.write(files.named(folder), self.config, dict(tensors(self.network)))
 
     def read(self, clip: Clip, sense: Sense = "both") -> Spoken:
         """Recognise the words of a clip.

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from phased.classifier import About, Classifier, Score
 from phased.classifier.network import sizes_in
+from phased.model_folder import restored
 from phased_lab.runs.record import Record
 from phased_lab.runs.taught import student_of
 
@@ -38,7 +39,8 @@ def network(state: Mapping[str, Tensor]) -> Any:
     """The network of a state_dict; its sizes follow from the shapes, the gate's shape from the layer's own settings."""
     state = student_of(state)
     settings = getattr(state, "_metadata", {}).get("rnn", {}).get("settings", {})
-    return sizes_in(state, gate=settings.get("gate", "triangle")).load(state)
+    sizes = sizes_in(state, gate=settings.get("gate", "triangle"))
+    return restored(lambda: sizes.build(len(state["linear.bias"])), state)
 
 
 def about(record: Record) -> About:
