@@ -1,11 +1,15 @@
-"""Files with bytes that were changed or cut off, and what reading them gives."""
+"""Files with bytes that were changed or cut off, what reading them gives, and folders of models with other content."""
 
+import json
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
+import safetensors.torch
 from hypothesis import strategies as st
 
 from phased.data import BadFile
+from phased.model_folder import digest
 
 T = TypeVar("T")
 
@@ -28,3 +32,17 @@ def outcome(read: Callable[[], T]) -> T | BadFile:
         return read()
     except BadFile as error:
         return error
+
+
+def reconfigure(folder: Path, sort_keys: bool = False, **changes: Any) -> None:
+    """Change fields of a model's configuration; the digest stays."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes, sort_keys=sort_keys))
+
+
+def resign(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]] = dict, **changes: Any) -> None:
+    """Change parameters and configuration, with a digest that fits."""
+    path = folder / "model.safetensors"
+    path.write_bytes(safetensors.torch.save(change(safetensors.torch.load_file(path))))
+    reconfigure(folder, **changes)
+    reconfigure(folder, sha256=digest(json.loads((folder / "config.json").read_text()), path.read_bytes()))

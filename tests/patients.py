@@ -58,9 +58,9 @@ X, Y = patients()
 
 
 @cache
-def quick(kind: type = PhasedClassifier, **options: Any) -> Any:
-    """A model of X and Y that tests share: they do not change it."""
-    return kind(**{**QUICK, **options}).fit(X, Y)
+def quick(kind: type = PhasedClassifier, y: tuple[Any, ...] | None = None, **options: Any) -> Any:
+    """A model of X, and of Y or other targets, that tests share: they do not change it."""
+    return kind(**{**QUICK, **options}).fit(X, Y if y is None else np.array(y))
 
 
 def write(path: Path, header: list[str], rows: Iterable[Iterable[Any]]) -> Path:

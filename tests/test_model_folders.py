@@ -1,6 +1,6 @@
-"""Folders of classifiers and lip readers: what is written is what is read, and every defect is an error that names the file."""
+"""Folders of models of every kind: what is written is what is read, and every defect is an error that names the file."""
 
-import json
+import copy
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +11,13 @@ import pytest
 import safetensors.torch
 import torch
 
+from damaged import reconfigure, resign
+from patients import X, follow, quick
 from phased import PhasedGRU, classifier
 from phased.classifier import BadModel, Classifier, Score
 from phased.classifier import card as classifier_card
 from phased.classifier.store import SHIPPED as CLASSIFIER
-from phased.model_folder import digest
+from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.parameters import in_force
 from phased_lab.lipreader import LipReader
 from phased_lab.lipreader import card as reader_card
@@ -33,14 +35,23 @@ ABOUT = classifier.About(
 
 
 class Kind(NamedTuple):
-    """A kind of model: how one is made and loaded, what it answers, and the texts of its card."""
+    """A kind of model: how one is made and loaded, what it answers, the texts of its card, and the command of its cure."""
 
     make: Callable[[], Any]
     load: Callable[..., Any]
     answer: Callable[[Any], np.ndarray]
     texts: tuple[str, ...]
-    shipped: Path
-    card: Callable[[Any], str]
+    command: str = "phased pack"
+
+
+def estimator(make: Callable[[], Any], load: Callable[..., Any]) -> Kind:
+    """One whose answers are those of a batch and of events that come one by one."""
+
+    def answer(model: Any) -> np.ndarray:
+        batch = getattr(model, "predict_proba", model.predict)(X)
+        return np.concatenate([np.ravel(batch), np.ravel(follow(model, X, 5))])
+
+    return Kind(make, load, answer, ("HR, GCS, Temp", "Age, ICU"), "phased fit")
 
 
 KINDS = {
@@ -49,8 +60,6 @@ KINDS = {
         Classifier.load,
         lambda model: model.classify(recording()).probabilities,
         ("phased run nmnist --seeds 1", "Simulated recordings.", "34 x 34", "340 ms", "CC BY-SA 4.0", "2026-01-31"),
-        CLASSIFIER,
-        classifier_card.card,
     ),
     "lip reader": Kind(
         untrained,
@@ -60,9 +69,10 @@ KINDS = {
             *("phased run lipreading", "Made-up clips.", "| words, video alone | 50.0 % |", "0.1.0"),
             "On 2 clips that were not used in training; `tested` in `config.json` has their names:",
         ),
-        READER,
-        reader_card.card,
     ),
+    "estimator": estimator(quick, PhasedClassifier.load),
+    "estimator of names": estimator(lambda: quick(y=("a", "b", "c") * 20), PhasedClassifier.load),
+    "estimator of steps": estimator(lambda: quick(PhasedRegressor, y=tuple(X.time * 10.0)), PhasedRegressor.load),
 }
 
 
@@ -72,30 +82,31 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS[request.param]
 
 
-@pytest.fixture
-def folder(kind: Kind, tmp_path: Path) -> Path:
+def saved(kind: Kind, folder: Path) -> Path:
     """The folder of a small model."""
-    kind.make().save(tmp_path / "model")
-    return tmp_path / "model"
+    kind.make().save(folder)
+    return folder
 
 
-def reconfigure(folder: Path, **changes: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def test_a_saved_model_answers_as_before_and_loading_draws_no_random_numbers(kind, tmp_path):
+def test_a_saved_model_answers_as_before_and_is_saved_the_same_again(kind, tmp_path):
     made = kind.make()
     made.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "config.json", "model.safetensors"]
-    state = torch.random.get_rng_state()
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(files) == ["README.md", "config.json", "model.safetensors"]
     loaded = kind.load(tmp_path)
-    assert torch.equal(torch.random.get_rng_state(), state)
     assert np.array_equal(kind.answer(loaded), kind.answer(made))
-    assert loaded.config.fields() == made.config.fields()
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(dict(sorted(json.loads(path.read_text()).items()))))
-    assert kind.load(tmp_path).config.fields() == made.config.fields(), "in another layout"
+    loaded.save(tmp_path / "again")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()} == files
+    reconfigure(tmp_path, sort_keys=True)
+    assert np.array_equal(kind.answer(kind.load(tmp_path)), kind.answer(made)), "in another layout"
+
+
+@pytest.mark.parametrize("name", ["classifier", "lip reader"])
+def test_loading_draws_no_random_numbers(name, tmp_path):
+    saved(KINDS[name], tmp_path)
+    state = torch.random.get_rng_state()
+    KINDS[name].load(tmp_path)
+    assert torch.equal(torch.random.get_rng_state(), state)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +139,18 @@ def moved_reader() -> LipReader:
     return LipReader.of(untrained().config, state)
 
 
-@pytest.mark.parametrize("name, make", [("classifier", moved_classifier), ("lip reader", moved_reader)])
+def moved_estimator() -> PhasedClassifier:
+    made = copy.deepcopy(quick())
+    with torch.no_grad():
+        made.network_.rnn.ratio_on_l0.fill_(1.4)
+        made.network_.rnn.period_l0[0] = -3.0
+    return made
+
+
+MOVED = {"classifier": moved_classifier, "lip reader": moved_reader, "estimator": moved_estimator}
+
+
+@pytest.mark.parametrize("name, make", MOVED.items())
 def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_used(name, make, tmp_path):
     kind, moved = KINDS[name], make()
     moved.save(tmp_path)
@@ -148,14 +170,14 @@ def test_a_lip_reader_stores_weights_in_half_precision_and_gates_as_they_are(tmp
         assert torch.equal(stored[name].to(state[name].dtype), state[name])
 
 
-def test_the_card_says_what_a_reader_needs(kind, folder):
-    text = (folder / "README.md").read_text()
+def test_the_card_says_what_a_reader_needs(kind, tmp_path):
+    text = (saved(kind, tmp_path) / "README.md").read_text()
     assert [part for part in kind.texts if part not in text] == []
     assert max(map(len, text.splitlines())) <= 140
 
 
 def test_the_card_of_a_classifier_keeps_real_and_simulated_scores_apart(tmp_path):
-    KINDS["classifier"].make().save(tmp_path)
+    saved(KINDS["classifier"], tmp_path)
     real, simulated = (tmp_path / "README.md").read_text().partition("| Simulated from images")[::2]
     assert "| N-MNIST, Test | 100 | 97.00% |" in real
     assert "| test set | 10,000 | 98.50% |" in simulated
@@ -173,7 +195,7 @@ def flipped(data: bytes) -> bytes:
 CHANGED = "the SHA-256 of both files must be that in 'config.json'"
 NO_CONFIG = "config.json' is not the configuration of a model"
 FILES: list[tuple[str, Callable[[bytes], bytes | None], str]] = [  # the file, what becomes of it, the error
-    ("model.safetensors", lambda data: None, r"has no file '.*model.safetensors'.*phased pack"),
+    ("model.safetensors", lambda data: None, r"has no file '.*model.safetensors'.*{command}"),
     *(
         ("model.safetensors", lambda data, kept=kept: data[:kept], r"model.safetensors' is cut off, damaged or no safetensors")
         for kept in (0, 4, 100, -1)
@@ -184,16 +206,17 @@ FILES: list[tuple[str, Callable[[bytes], bytes | None], str]] = [  # the file, w
 
 
 @pytest.mark.parametrize("name, change, message", FILES)
-def test_a_missing_or_damaged_file_is_named(kind, folder, name, change, message):
-    content = change((folder / name).read_bytes())
-    (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
-    with pytest.raises(BadModel, match=message):
-        kind.load(folder)
+def test_a_missing_or_damaged_file_is_named(kind, tmp_path, name, change, message):
+    path = saved(kind, tmp_path) / name
+    content = change(path.read_bytes())
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(BadModel, match=message.format(command=kind.command)):
+        kind.load(tmp_path)
 
 
-BOTH: list[tuple[dict[str, Any], str]] = [
+ALL: list[tuple[dict[str, Any], str]] = [
     ({"format": "another"}, f"{NO_CONFIG}: its 'format' must be 'phased "),
-    ({"version": 2}, f"{NO_CONFIG}: .*'version' must be 1, got 2. Upgrade phased"),
+    ({"version": 4}, f"{NO_CONFIG}: .*'version' must be [13], got 4. Upgrade phased"),
     ({"version": "1"}, f"{NO_CONFIG}: .*'version' must be of type int, got str"),
 ]
 CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
@@ -216,6 +239,15 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"scores": [{"accuracy": 2}]}, f"{NO_CONFIG}: .*it must have a 'recordings'"),
         ({"longest": -1}, f"{NO_CONFIG}: .*'longest' must be a number from 0"),
     ],
+    "estimator": [
+        ({"unit": "min"}, CHANGED),
+        ({"variables": ["GCS", "HR", "Temp"]}, CHANGED),
+        ({"version": 1}, f"{NO_CONFIG}: .*'version' must be 3, got 1. Fit the model again"),
+        ({"kind": "regressor"}, f"{NO_CONFIG}: .*'kind' must be 'classifier', got 'regressor'"),
+        ({"scaling": {}}, f"{NO_CONFIG}: a field is missing or wrong"),
+        ({"classes": {"dtype": "<i8", "values": [1]}}, f"{NO_CONFIG}: .*at least 2 classes"),
+        ({"classes": {"dtype": "<U20000", "values": ["a", "b"]}}, f"{NO_CONFIG}: .*'classes' must be numbers or words"),
+    ],
     "lip reader": [
         ({"units": [6, 7, 9]}, r"of shape \(36, 13\), got .* \(32, 13\)"),
         ({"units": [6, 7, 65_536]}, "of shape"),  # 70 GB
@@ -228,10 +260,9 @@ CONFIGURATIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
 }
 
 
-@pytest.mark.parametrize("name, changes, message", [(name, *row) for name, rows in CONFIGURATIONS.items() for row in BOTH + rows])
+@pytest.mark.parametrize("name, changes, message", [(name, *row) for name, rows in CONFIGURATIONS.items() for row in ALL + rows])
 def test_a_changed_configuration_is_refused(name, changes, message, tmp_path):
-    KINDS[name].make().save(tmp_path)
-    reconfigure(tmp_path, **changes)
+    reconfigure(saved(KINDS[name], tmp_path), **changes)
     with pytest.raises(BadModel, match=message):
         KINDS[name].load(tmp_path)
 
@@ -262,19 +293,17 @@ def poked(value):
     ],
 )
 def test_parameters_that_do_not_fit_are_named_even_if_the_digest_fits(change, message, tmp_path):
-    KINDS["classifier"].make().save(tmp_path)
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(safetensors.torch.save(change(safetensors.torch.load_file(path))))
-    reconfigure(tmp_path, sha256=digest(json.loads((tmp_path / "config.json").read_text()), path.read_bytes()))
+    resign(saved(KINDS["classifier"], tmp_path), change)
     with pytest.raises(BadModel, match=f"does not have the parameters of this model: {message}"):
         Classifier.load(tmp_path)
 
 
-def test_the_model_that_comes_with_the_package_is_small_and_has_its_card(kind):
-    shipped = kind.load()
-    assert (kind.shipped / "model.safetensors").stat().st_size < 3e6
-    assert (kind.shipped / "README.md").read_text() == kind.card(shipped.config)
-    assert np.isfinite(kind.answer(shipped)).all()
+@pytest.mark.parametrize("name, shipped, of", [("classifier", CLASSIFIER, classifier_card), ("lip reader", READER, reader_card)])
+def test_a_model_that_comes_with_the_package_is_small_and_has_its_card(name, shipped, of):
+    model = KINDS[name].load()
+    assert (shipped / "model.safetensors").stat().st_size < 3e6
+    assert (shipped / "README.md").read_text() == of.card(model.config)
+    assert np.isfinite(KINDS[name].answer(model)).all()
 
 
 def test_the_scores_of_the_models_that_come_with_the_package():

@@ -1,17 +1,14 @@
-"""A model's folder: what is written is what is read, and every defect is an error that names the file."""
+"""The folder of an estimator, beyond what tests/test_model_folders.py has of all kinds."""
 
-import copy
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-import safetensors.torch
-import torch
 
+from damaged import resign
 from disk import room_for
-from patients import X, Y, measured, quick
-from phased.estimator import BadModel, PhasedClassifier, PhasedRegressor
+from patients import X, Y
+from phased.estimator import BadModel, PhasedClassifier
 from phased.model_folder import digest
 
 
@@ -20,53 +17,6 @@ def folder(classifier, tmp_path):
     """The folder of a small classifier."""
     classifier.save(tmp_path / "model", command="phased fit table.csv")
     return tmp_path / "model"
-
-
-def reconfigure(folder, **changes):
-    """Change fields of the configuration; the digest stays."""
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def resign(folder, change=None, **changes):
-    """Change parameters and configuration, with a digest that fits."""
-    path = folder / "model.safetensors"
-    if change is not None:
-        path.write_bytes(safetensors.torch.save(change(safetensors.torch.load_file(path))))
-    fields = json.loads((folder / "config.json").read_text()) | changes
-    reconfigure(folder, **changes, sha256=digest(fields, path.read_bytes()))
-
-
-@pytest.mark.parametrize("name", ["classifier", "of_three", "regressor"])
-def test_a_loaded_model_answers_bit_for_bit(name, request, tmp_path):
-    model = request.getfixturevalue(name)
-    model.save(tmp_path)
-    loaded = type(model).load(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"model.safetensors", "config.json", "README.md"}
-    call = "predict" if name == "regressor" else "predict_proba"
-    assert np.array_equal(getattr(loaded, call)(X), getattr(model, call)(X))
-    one, other = model.online(), loaded.online()
-    for time, values in measured(X, 5):
-        assert np.array_equal(one.push(time, values), other.push(time, values))
-    assert loaded.report_ == model.report_
-    assert loaded.table_.settings == model.table_.settings
-    if name != "regressor":
-        assert loaded.classes_.dtype == model.classes_.dtype
-
-
-def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_used(tmp_path):
-    model = copy.deepcopy(quick(units=4, epochs=1))
-    with torch.no_grad():
-        model.network_.rnn.ratio_on_l0.fill_(1.4)
-        model.network_.rnn.period_l0[0] = -3.0
-    model.save(tmp_path)
-    assert np.array_equal(PhasedClassifier.load(tmp_path).predict_proba(X), model.predict_proba(X))
-
-
-def test_a_saved_and_loaded_model_saves_the_same_files(folder, tmp_path):
-    PhasedClassifier.load(folder).save(tmp_path / "again", command="phased fit table.csv")
-    for name in ("model.safetensors", "config.json", "README.md"):
-        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
 def test_parameters_of_all_kinds_come_back_as_they_were_in_the_fit(tmp_path):
@@ -81,10 +31,8 @@ def test_parameters_of_all_kinds_come_back_as_they_were_in_the_fit(tmp_path):
 
 def test_the_card_and_the_configuration_say_what_the_model_is(folder, classifier):
     text = (folder / "README.md").read_text()
-    for part in ("phased fit table.csv", "HR, GCS, Temp", "Age, ICU"):
-        assert part in text
+    assert "phased fit table.csv" in text
     assert f"| area under the ROC curve | {classifier.report_.scores['auroc']:.4f} |" in text
-    assert max(map(len, text.splitlines())) <= 140
     fields = json.loads((folder / "config.json").read_text())
     assert {"phased", "torch", "numpy", "scikit-learn", "python"} == fields["versions"].keys()
     assert (fields["gate"], fields["unit"], len(fields["scaling"]["values"]["center"])) == ("triangle", "h", 3)
@@ -98,7 +46,7 @@ def test_a_crash_between_the_files_leaves_one_whole_model_and_a_full_disk_the_on
     if before != "nothing":
         of_three.save(tmp_path)
     if before == "older":
-        resign(tmp_path, dict)  # without metadata
+        resign(tmp_path)  # without metadata
     replace, calls = Path.replace, []
 
     def crash(part, path):
@@ -120,40 +68,6 @@ def test_a_crash_between_the_files_leaves_one_whole_model_and_a_full_disk_the_on
     monkeypatch.undo()
     classifier.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "model.safetensors", "config.json", "README.md"}
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"unit": "min"}, "SHA-256"),
-        ({"variables": ["GCS", "HR", "Temp"]}, "SHA-256"),
-        ({"version": 4}, "'version' must be 3, got 4. Upgrade phased"),
-        ({"version": 1}, "'version' must be 3, got 1. Fit the model again"),
-        ({"format": "another"}, "'format' must be 'phased estimator'"),
-        ({"scaling": {}}, "a field is missing or wrong"),
-        ({"classes": {"dtype": "<i8", "values": [1]}}, "at least 2 classes"),
-        ({"classes": {"dtype": "<U20000", "values": ["a", "b"]}}, "'classes' must be numbers or words"),
-    ],
-)
-def test_a_configuration_that_was_changed_or_of_another_kind_or_version_is_refused(folder, changes, message):
-    reconfigure(folder, **changes)
-    with pytest.raises(BadModel, match=message):
-        PhasedClassifier.load(folder)
-
-
-def test_parameters_that_do_not_fit_are_refused_even_if_the_digest_does(folder):
-    resign(folder, lambda state: state | {"head.bias": torch.zeros(3)})
-    with pytest.raises(BadModel, match=r"'head.bias' must be torch.float32 of shape"):
-        PhasedClassifier.load(folder)
-
-
-def test_a_regressor_is_no_classifier(regressor, tmp_path):
-    regressor.save(tmp_path)
-    with pytest.raises(BadModel, match="'kind' must be 'classifier', got 'regressor'"):
-        PhasedClassifier.load(tmp_path)
-    assert isinstance(PhasedRegressor.load(tmp_path), PhasedRegressor)
-    with pytest.raises(BadModel, match="there is no folder"):
-        PhasedRegressor.load(tmp_path / "nowhere")
 
 
 JUNK = [None, True, -1, 0, 1e308, 10**30, "x", "", [], {}, [1], {"a": 1}, [[1]]]
@@ -178,7 +92,7 @@ def replaced(value, path, entry):
 
 
 def test_any_entry_of_another_kind_is_either_refused_or_harmless(folder):
-    resign(folder, dict)  # the configuration is that of the file
+    resign(folder)  # the configuration is that of the file
     path, data = folder / "config.json", (folder / "model.safetensors").read_bytes()
     whole = json.loads(path.read_text())
     refused = 0
