@@ -41,7 +41,7 @@ class OneOf(NamedTuple):
     def check(self, name: str, value: Any) -> None:
         """Raise `Malformed` for another value."""
         if value not in self.values:
-            raise Malformed(f"its '{name}' must be one of {', '.join(map(repr, self.values))}, got {value!r}")
+            raise Malformed(f"its '{name}' must be {' or '.join(map(repr, self.values))}, got {value!r}")
 
 
 def decode(kind: Any, value: Any, name: str = "") -> Any:

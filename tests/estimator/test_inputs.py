@@ -10,6 +10,7 @@ from phased.estimator import Events
 from phased.estimator import inputs as made_of
 from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
+from phased.fields import decode, encode
 
 X, _ = patients(empty=True)
 NAN = float("nan")
@@ -86,7 +87,7 @@ def test_scales_are_read_back_bit_for_bit():
     import json
 
     scaling = Scaling.of(X)
-    again = Scaling.read(json.loads(json.dumps(scaling.fields())))
+    again = decode(Scaling, json.loads(json.dumps(encode(scaling))))
     assert np.array_equal(inputs(X, again), inputs(X, scaling))
     assert np.array_equal(again.static_inputs(X.static), scaling.static_inputs(X.static))
     assert (again.gap, again.span, again.levels) == (scaling.gap, scaling.span, scaling.levels)

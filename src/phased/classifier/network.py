@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
@@ -57,7 +58,7 @@ class About:
     command: str = ""
     data: str = ""
     scores: tuple[Score, ...] = ()
-    longest: float | None = None
+    longest: Annotated[float, Between(0, sys.float_info.max)] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     date: str = ""
 
