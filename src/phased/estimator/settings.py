@@ -49,8 +49,9 @@ class Settings:
         offset: whether its dates had an offset from UTC; None if that is not known.
 
     Example:
-        >>> settings = Settings(unit="h", variables=("HR",), missing={"Height": (-1.0,)})
+        >>> from phased.estimator.settings import Settings
         >>> from phased.fields import decode, encode
+        >>> settings = Settings(unit="h", variables=("HR",), missing={"Height": (-1.0,)})
         >>> decode(Settings, encode(settings)) == settings
         True
     """
