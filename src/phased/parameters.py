@@ -249,7 +249,7 @@ class GatedModule(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the parameters that older hooks compute: torch copies no tensor that belongs to a graph. Nor the last calls."""
-        computed = {*self._older_hooks(), "_recent"}
+        computed = {*self._older_hooks(), "_calls"}
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

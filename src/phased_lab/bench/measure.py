@@ -18,7 +18,7 @@ import torch
 
 import phased
 from phased.machine import processor
-from phased.ops.cuda.driver import driver
+from phased.ops.cuda.kernels import driver
 from phased.ops.native import core
 from phased_lab.bench.instructions import restricted_variables
 

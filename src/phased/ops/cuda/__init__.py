@@ -9,9 +9,7 @@ BACKEND = Backend(
     recurrence,
     device="cuda",
     missing=missing,
-    accepts_empty_state=True,
-    takes_autocast=True,
-    again=recurrence.again,  # type: ignore[attr-defined]
+    replay=recurrence.replay,
     graphs=True,
     provides="kernels",
 )

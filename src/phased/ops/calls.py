@@ -1,11 +1,11 @@
-"""Whether tensors are like earlier ones, in all that decides how compiled code reads them."""
+"""Calls that are like earlier ones: tensors that compiled code reads alike, and what is known of calls, found by such tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
@@ -46,3 +46,42 @@ def described(tensor: Tensor) -> tuple[Any, ...]:
     """What is compared."""
     about = tensor.dtype, tensor.device, tensor.is_neg(), tensor.is_conj(), tensor.requires_grad
     return type(tensor), tensor.shape, tensor.stride(), *about
+
+
+Known = TypeVar("Known")
+
+
+class Calls(Generic[Known]):
+    """Earlier calls by a key and by tensors: `most` keys, and for each of them `alike_each` kinds of tensors.
+
+    The oldest key is forgotten first, and the oldest kind of tensors.
+    """
+
+    def __init__(self, most: int, alike_each: int = 1) -> None:
+        self._most, self._alike_each = most, alike_each
+        self._calls: dict[Hashable, list[tuple[Alike, Known]]] = {}
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self._calls)
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether any call with this key is known."""
+        return key in self._calls
+
+    def find(self, key: Hashable, tensors: Sequence[Tensor]) -> Known | None:
+        """What is known of a call with this key and tensors like these."""
+        for is_alike, known in self._calls.get(key, ()):
+            if is_alike(*tensors):
+                return known
+        return None
+
+    def add(self, key: Hashable, tensors: Sequence[Tensor], known: Known) -> None:
+        """Remember a call."""
+        if key not in self._calls and len(self._calls) >= self._most:
+            del self._calls[next(iter(self._calls))]
+        self._calls[key] = [(alike(tensors), known), *self._calls.get(key, [])[: self._alike_each - 1]]
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self._calls.clear()
