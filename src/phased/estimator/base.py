@@ -19,7 +19,6 @@ from phased import check, files
 from phased.estimator import checks, gates, training
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
-from phased.estimator.needs import require
 from phased.estimator.network import CELLS, Network
 from phased.estimator.objective import Objective
 from phased.estimator.optimiser import Optimiser
@@ -117,7 +116,6 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
             >>> model.predict(X).shape
             (40,)
         """
-        require("lightning")
         self._check_parameters()
         before = dict(self.__dict__)
         try:

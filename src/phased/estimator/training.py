@@ -20,8 +20,8 @@ from phased.estimator.objective import Objective
 from phased.estimator.optimiser import Optimiser, shrink
 from phased.estimator.task import EventTask, Sequences
 from phased.layer import PhasedRNN
-from phased.learn.best import Best
-from phased.learn.device import make_fabric
+from phased.learn.average import Best
+from phased.learn.device import one_device
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
@@ -57,8 +57,9 @@ def train(
     """
     best = None if patience is None else Best(patience)
     curve, interrupted, what = [], False, "training" if best else "training on all sequences"
-    fabric = make_fabric(device)
-    with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng():
+    fabric = one_device(device)
+    drawn_on = [] if fabric.device.type == "cpu" else [fabric.device]
+    with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng(drawn_on):
 
         def after(epoch: Epoch) -> None:
             curve.append(epoch)
