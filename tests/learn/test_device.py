@@ -51,7 +51,7 @@ def test_one_device_trains_as_a_fabric_of_one_process_does(train, precision):
         "fabric": Fabric(accelerator="cpu", devices=1, precision=precision),
     }
     assert isinstance(fabrics["device"], OneDevice)
-    trained = [train(name, fabric=fabric) for name, fabric in (("alone", alone), ("fabric", fabric))]
+    trained = [train(name, fabric=fabric) for name, fabric in fabrics.items()]
     assert numbers(trained[0][0].curve) == numbers(trained[1][0].curve)
     assert_same_weights(trained[0][1], trained[1][1])
 
