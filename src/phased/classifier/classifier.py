@@ -243,4 +243,4 @@ class Classifier:
     def _check(self, recording: Recording) -> None:
         if not len(recording):
             raise ValueError("the recording must have at least one event, got none. There is nothing to classify.")
-        warn_of_unit(recording.time, stacklevel=4)
+        warn_of_unit(recording.time)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased import check
+from phased import check, notice
 from phased.estimator.events import Events
 from phased.estimator.ragged import EXACT, by_variable
 from phased.estimator.scaling import LARGEST, Scaling
@@ -169,16 +168,14 @@ def warn_spans(events: Events, typical: float, longest: float) -> None:
         return
     if found.max() > FAR * longest:
         at = np.flatnonzero(events.lengths > 1)[int(found.argmax())]
-        warnings.warn(
+        notice.warn(
             f"Sequence {events.ids[at].item()!r} spans {found.max():.4g}{unit}; the longest of the training {longest:.4g}{unit}. "
             f"The answer for it was not tested. Check the unit of time, or cut the sequence.",
-            stacklevel=4,
         )
     elif len(found) > 1 and float(np.median(found)) < SHORT * typical:
-        warnings.warn(
+        notice.warn(
             f"The sequences span {np.median(found):.4g}{unit} (median); those of the training {typical:.4g}{unit}. "
             f"Check the unit of time.",
-            stacklevel=4,
         )
 
 
@@ -188,20 +185,18 @@ def warn_sentinels(events: Events) -> None:
     columns |= {name: column[np.isfinite(column)] for name, column in zip(events.statics, events.static.T, strict=True)}
     found = [f"{name} = {mark:g} ({count} times)" for name, column in columns.items() for mark, count, *_ in suspicious(column)]
     if found:
-        warnings.warn(
+        notice.warn(
             f"Some values look like marks for 'not known': {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. They are "
             f"used as numbers. Read the table with missing={{name: value}} to leave them out.",
-            stacklevel=4,
         )
 
 
 def warn_never_open(closed: int, units: int) -> None:
     """Warn of units that open at no step of the training sequences."""
     if closed:
-        warnings.warn(
+        notice.warn(
             f"{closed} of {units} units open at no step of the training sequences, and contribute nothing. "
             f"Choose a larger budget (updates) or fewer units.",
-            stacklevel=3,
         )
 
 
