@@ -27,7 +27,7 @@ def private(path: str, otherwise: Any) -> Any:
     return otherwise
 
 
-_is_tracing = private("torch._C._is_tracing", lambda: torch.jit.is_tracing())  # type: ignore[attr-defined]
+_is_tracing = private("torch._C._is_tracing", private("torch.jit.is_tracing", None))
 # Without this name torch itself refuses a backend other than "reference" inside torch.func, with its own words.
 _is_transformed = private("torch._C._are_functorch_transforms_active", lambda: False)
 # Without this name values of tensors are read under dispatch modes, which may then record the checks.
