@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from layers import Layer, each_layer
 from phased import PhasedLSTM, Stream, check_events, clock, ops, updates
 from phased.init import LogUniform
-from phased.ops.core import MISSING
+from phased.ops.native import MISSING
 from strategies import clocks, f64, seeds
 
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from phased import tracing
-from phased.ops.core import core
 from phased.ops.cuda import driver
 from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
+from phased.ops.native import core
 from phased.ops.precision import without_autocast
 
 SPAN = 48  # bits of an offset
