@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from phased import schedule, tracing
+from phased import notice, schedule, tracing
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
 from phased.ops import cpu, cuda, eager, reference
-from phased.ops.contract import Backend, Problem, Replay, Stepper, check_weights, constant
+from phased.ops.contract import Backend, Problem, Replay, Stepper, check_weights
 from phased.ops.eager.stepper import PlainStepper
+from phased.tracing import constant
 
 REFERENCE = Backend(
     "reference", "the specification: a loop differentiated by autograd, every unit at every step", reference.recurrence
@@ -92,7 +92,7 @@ def warn_once(device: str, without: str, why: str) -> None:
     """Warn that this device runs without its compiled code, once for each reason."""
     if why not in _WARNED:
         _WARNED.add(why)
-        warnings.warn(f"phased runs on {device} without its {without}, many times slower: {why}", stacklevel=3)
+        notice.warn(f"phased runs on {device} without its {without}, many times slower: {why}")
 
 
 def recurrence(problem: Problem, backend: str = "auto") -> tuple[Tensor, State]:

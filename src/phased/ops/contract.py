@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -166,18 +166,6 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
     if device.type == "meta":
         return None
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def constant(function: Function) -> Function:
-    """For functions that torch.compile calls while it traces, instead of tracing them; their arguments are plain Python values.
-
-    What torch.compiler.assume_constant_result does, without importing the 800 modules of torch.compile.
-    """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
 
 
 def never_missing(device: torch.device | None = None) -> str | None:

@@ -9,7 +9,6 @@ import stat
 import struct
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from phased import files
+from phased import files, notice, tracing
 from phased.ops.cuda import constants
 from phased.ops.native import core
 
@@ -152,11 +151,10 @@ def private(folder: Path) -> Path | None:
         return None
     if is_own(status):
         return folder
-    warnings.warn(
+    notice.warn(
         f"phased compiles its GPU kernels again in each process: the folder that keeps them, '{folder}', must belong to the "
         f"current user and be writable by that user alone. Run: chmod 700 '{folder}', or set PHASED_CACHE to another folder.",
         RuntimeWarning,
-        stacklevel=1,
     )
     return None
 
@@ -243,7 +241,7 @@ class Kernels:
         buffer = self._buffers.of.get(name) or self._buffers.add(name, arguments)
         buffer.write(buffer.memory, 0, *arguments)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
-        parameters = (kernel, x, y, z, block, 1, 1, shared, torch._C._cuda_getCurrentRawStream(device))
+        parameters = (kernel, x, y, z, block, 1, 1, shared, tracing.current_raw_stream(device))
         start = launcher(together)
         given = (*parameters, buffer.pointers) if together else (*parameters, None, buffer.packed)
         status = start(*given)

@@ -8,7 +8,6 @@ from functools import cache, lru_cache
 
 import torch
 
-from phased.ops.contract import constant
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import (
     AHEAD,
@@ -39,6 +38,7 @@ from phased.ops.cuda.constants import (
     UNIT_WARPS,
     struct_bytes,
 )
+from phased.tracing import constant
 
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 

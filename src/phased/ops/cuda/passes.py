@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased.ops.contract import EventCount, Gradients, Problem, Result, constant
+from phased.ops.contract import EventCount, Gradients, Problem, Result
 from phased.ops.cuda import counting, kernels, replay
 from phased.ops.cuda.counting import Count
 from phased.ops.cuda.gradients import Backward, Density
@@ -27,6 +27,7 @@ from phased.ops.cuda.launch import (
 )
 from phased.ops.cuda.replay import ListedBackward, ListedCall
 from phased.ops.operator import Operator
+from phased.tracing import constant
 
 LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
 
