@@ -43,7 +43,7 @@ def assert_compiled(source, cell, number, *sizes):
 
 
 @pytest.mark.parametrize("cell", ["Lstm", "Gru"])
-@pytest.mark.parametrize("number, source", enumerate(SOURCES))
+@pytest.mark.parametrize("number, source", [*enumerate(SOURCES)])
 def test_a_recurrence_compiles(number, source, cell):
     for each, (warps, helpers, threads) in enumerate(SOURCES[source]):
         code = assert_compiled(source, cell, number + 2 * each + (cell == "Gru"), 1, warps, helpers, threads)

@@ -21,10 +21,11 @@ HOST = Path(__file__).parent / "host"
 SCHEDULES = ["1 3 5 1 0", "10 5 30 2 0", "33 4 50 5 1e9", "65 7 20 0 1e3", "110 4 97 9 3e5", "64 3 33 41 1e16", "130 3 70 1 1e13"]
 # Units, sequences, steps, features, splits of the rows, warps.
 SUMS = ["1 3 5 1 1 1", "5 1 1 3 3 2", "33 4 50 5 3 4", "64 3 33 32 1 16", "65 40 3 0 5 5", "110 4 97 41 4 14", "130 3 70 1 2 8"]
-SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
-# Units, sequences, steps, groups of blocks. With 230 units a step has more events than a warp reads at once.
-SPREAD = ["5 3 4 1", "24 13 3 1", "70 5 5 2", "40 2 80 2", "230 3 4 1"]
-SINGLE = ["5 3 4 1", "24 45 3 1", "70 5 3 2", "530 2 1 2"]  # units, sequences, steps, splits of the units
+# Units, sequences, steps; and sequences of a block, groups of blocks, splits of the units.
+SMALL_SIZES = [(1, 3, 5, 2), (10, 5, 7, 1), (13, 7, 6, 4), (64, 3, 5, 3), (65, 5, 5, 2), (110, 5, 4, 4), (128, 2, 3, 1)]
+SPREAD_SIZES = [(5, 3, 4, 1), (24, 13, 3, 1), (70, 5, 5, 2), (40, 2, 80, 2)]
+SPREAD_SIZES += [(230, 4, 4, 1)]  # a step has more events than a warp reads at once
+SINGLE_SIZES = [(5, 3, 4, 1), (24, 45, 3, 1), (70, 5, 3, 2), (530, 2, 1, 2)]
 
 LSTM, PEEPHOLES, GRU = ("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)  # and numbers on the tape
 BOTH = [("Lstm", 1, None), ("Gru", 0, torch.bfloat16)]
@@ -45,6 +46,9 @@ HELD = [(LSTM, 1, (110, 20)), (PEEPHOLES, 2, (33,)), (GRU, 4, (20, 1))]  # seque
 STREAMED = [(LSTM, 2, (33, 128)), (GRU, 1, (130,)), (PEEPHOLES, 1, (1024, 1101))]
 
 
+each_way = pytest.mark.parametrize("way", ["forward", "backward"])
+
+
 @cache
 def built(folder, program, defined):
     """A program of host/, compiled with macros."""
@@ -62,6 +66,21 @@ def program(tmp_path_factory):
     return lambda name, *given, **more: built(folder, name, tuple((macros(*given) | more).items()))
 
 
+@pytest.fixture
+def recurrence(program):
+    """A function that compiles the program for a kernel of the recurrence."""
+
+    def make(kernel, kind, of, *sizes, source=None):
+        cell, peephole, half = of
+        given = {"source": f"{source or kernel}.cu", "kernel": kernel, "kind": kind, "way": int("backward" in kernel)}
+        return program("recurrence", cell, "float", half, peephole, *sizes, **given)
+
+    return make
+
+
+TEAMS, SPREAD, SINGLE, DENSE = range(4)  # how kernels are launched: see recurrence.cpp
+
+
 def assert_right(program, *arguments):
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "0 wrong\n", f"{arguments}: {done.stdout}{done.stderr}"
@@ -75,62 +94,65 @@ def test_kernels_around_the_recurrence(name, sizes, cell, real, program):
         assert_right(made, *size.split())
 
 
-@pytest.mark.parametrize("cell, peephole, half", BOTH)
-def test_small_layers(cell, peephole, half, program):
-    made = program("small", cell, "float", half, peephole, 1, 16, 1, 512)
-    for size in SIZES:
-        assert_right(made, *size.split())
-
-
-# Of a block that is one of several, a warp has one sequence, and then the next ones.
-@pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("single, sizes", [(0, SPREAD), (1, SINGLE)], ids=["spread over blocks", "single steps of open units"])
-@pytest.mark.parametrize("warps, kind", enumerate(BOTH), ids=str)
-def test_large_layers(way, single, sizes, warps, kind, program):
-    (cell, peephole, half), warps = kind, 2 + 2 * warps if single else 1 + 4 * warps
-    own = (warps, 0) if single else (1, 0)
-    made = program("large", cell, "float", half, peephole, 1, *own, 32 * warps, way=int(way == "backward"), single=single)
-    for size in sizes:
+@each_way
+@pytest.mark.parametrize("of", BOTH)
+def test_small_layers(way, of, recurrence):
+    made = recurrence(f"small_dense_{way}", DENSE, of, 1, 16, 1, 512, source="small")
+    for units, batch, steps, together in SMALL_SIZES:
         for null in (0, 1):  # whether initial states, the tape and gradients are missing
-            assert_right(made, *size.split(), null)
+            assert_right(made, units, batch, steps, together, together, null, units)
 
 
-@pytest.mark.parametrize("way, kind, warps, teams, beyond, sizes", GROUPS)
-def test_grouped_sequences(way, kind, warps, teams, beyond, sizes, program):
-    (cell, peephole, half), sixteens = kind, -(-sizes[0] // 16)
-    given = (cell, "float", half, peephole, sixteens, warps, 1, 32 * teams * (warps + 1), beyond)
-    made = program("sequences", *given, way=int(way == "backward"), kind=0)
+@each_way
+@pytest.mark.parametrize("of, warps", [*zip(BOTH, (1, 5), strict=True)])  # a warp has a sequence, and then the next ones
+def test_units_that_are_spread_over_blocks(way, of, warps, recurrence):
+    made = recurrence(f"spread_{way}", SPREAD, of, 1, 1, 0, 32 * warps)
+    for units, batch, steps, groups in SPREAD_SIZES:
+        for null in (0, 1):
+            assert_right(made, units, batch, steps, groups, -(-units // 8), null, units)
+
+
+@each_way
+@pytest.mark.parametrize("of, warps", [*zip(BOTH, (2, 4), strict=True)])
+def test_single_steps_of_open_units(way, of, warps, recurrence):
+    made = recurrence(f"open_step_{way}", SINGLE, of, 1, warps, 0, 32 * warps)
+    for units, batch, steps, splits in SINGLE_SIZES:
+        for null in (0, 1):
+            assert_right(made, units, batch, steps, splits, units, null, units)
+
+
+@pytest.mark.parametrize("way, of, warps, teams, beyond, sizes", GROUPS)
+def test_grouped_sequences(way, of, warps, teams, beyond, sizes, recurrence):
+    made = recurrence(f"grouped_{way}", TEAMS, of, -(-sizes[0] // 16), warps, 1, 32 * teams * (warps + 1), beyond)
     for units in sizes:
         steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
         for null in (0, 1):
             assert_right(made, units, 4, steps, teams, units - beyond, null, units)
 
 
-@pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("kind, teams, sizes", HELD)
-def test_sequences_with_all_weights_in_shared_memory(way, kind, teams, sizes, program):
-    (cell, peephole, half), structs = kind, struct_bytes(4, kind[2])
+@each_way
+@pytest.mark.parametrize("of, teams, sizes", HELD)
+def test_sequences_with_all_weights_in_shared_memory(way, of, teams, sizes, recurrence):
+    structs = struct_bytes(4, of[2])
     for units in sizes:
         most = -(-units // 8) * 8
         plans = (layout._held(way, units, 4, 5, most, 4, structs, teams, limit) for limit in count(step=64))
         plan = next(plan for plan in plans if plan)  # with as little shared memory, and as short rings, as possible
-        given = (cell, "float", half, peephole, 1, plan.warps, plan.helpers, plan.block)
-        made = program("sequences", *given, way=int(way == "backward"), kind=1)
+        made = recurrence(f"held_{way}", TEAMS, of, 1, plan.warps, plan.helpers, plan.block)
         steps = 140 if units < 64 else 12  # the ends of 128 steps are in a ring
         for null in (0, 1):
             assert_right(made, units, 4, steps, teams, plan.ring, null, plan.most)
 
 
-@pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("kind, teams, sizes", STREAMED)
-def test_sequences_with_streamed_weights(way, kind, teams, sizes, program):
-    (cell, peephole, half), structs = kind, struct_bytes(4, kind[2])
+@each_way
+@pytest.mark.parametrize("of, teams, sizes", STREAMED)
+def test_sequences_with_streamed_weights(way, of, teams, sizes, recurrence):
+    structs = struct_bytes(4, of[2])
     for units in sizes:
         most = -(-units // 8) * 8
         plan = layout._by_units(way, units, 4, 4, most, 4, structs, teams, 2**18)
         ring = max(-(-(2 * most + plan.warps) // 14) * 16, ROUNDS * plan.warps)  # as short as it may be
-        given = (cell, "float", half, peephole, layout.blocks(units), plan.warps, plan.helpers, plan.block)
-        made = program("sequences", *given, way=int(way == "backward"), kind=2)
+        made = recurrence(f"streamed_{way}", TEAMS, of, layout.blocks(units), plan.warps, plan.helpers, plan.block)
         steps = 34 if units < 64 else 7 if units < 300 else 5  # where events end is looked up for 32 steps at a time
         for null in (0, 1) if units < 300 else (0,):
             assert_right(made, units, 3, steps, teams, ring, null, units)
