@@ -40,7 +40,7 @@ def test_the_core_on_arm_equals_the_reference(program, cell, leak, dtype, hidden
     problem = case.problem("reference", case.leaves)
     real, whole = (np.float32, np.float64)[dtype == torch.float64], np.int64
     to_output = torch.randn(40, 3, hidden, dtype=dtype)
-    sizes = [int(cell == "gru"), SHAPES.index(shape), 3, 40, case.inputs, hidden, 2]
+    sizes = [int(cell == "gru"), list(SHAPES).index(shape), 3, 40, case.inputs, hidden, 2]
     parts = [whole(np.dtype(real).itemsize), np.array(sizes, whole), np.float64(leak)]
     parts += [problem.input.transpose(0, 1), problem.time.T.double(), problem.lengths, *problem.state, *problem.weights[:4]]
     parts += [*problem.gate.parameters(), to_output]

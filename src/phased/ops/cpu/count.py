@@ -21,7 +21,7 @@ def count(gate: TimeGate, time: Tensor, lengths: Tensor | None) -> Tensor:
     clock = contiguous(time.to(torch.float64).t())
     own = torch.full((batch,), steps, dtype=torch.int64, device="cpu") if lengths is None else contiguous(lengths)
     gates = [contiguous(each) for each in gate.parameters()]
-    sizes = (0, core.SHAPES[gate.shape], 0.0, batch, steps, 0, units)
+    sizes = (0, 0, 0.0, batch, steps, 0, units)  # any cell and shape: units open at the same times
     clocks = (0, 0, 0, address(clock), address(own))
     rest = (0, 0, [0, 0, 0, 0], 0, [address(each) for each in gates], BOUNDS, torch.get_num_threads())
     counts = torch.empty(batch, units, dtype=torch.int64, device="cpu")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phased.cell import LSTM
 from phased.ops.contract import Problem
 from phased.ops.core import core
 from phased.ops.cpu.call import Call
@@ -20,15 +19,16 @@ def dense_gradients(
     if problem.lengths is not None:  # padding may hold anything, and 0 * NaN is NaN
         x = torch.where(valid_steps(x.shape[0], call.lengths).unsqueeze(-1), x, 0)
     features = x.shape[2]
-    rows = x.new_ones(*x.shape[:2], features + units + 1)  # [x | h before | 1], as every unit reads them
-    rows[..., :features] = x
-    if len(rows):
-        rows[0, :, features:-1] = call.state[0]
-        rows[1:, :, features:-1] = output[:-1]
+    seen = x.new_ones(*x.shape[:2], features + units + 1)  # [x | h before | 1], as every unit reads them
+    seen[..., :features] = x
+    if len(seen):
+        seen[0, :, features:-1] = call.state[0]
+        seen[1:, :, features:-1] = output[:-1]
     flat = to_products.view(-1, core.PRODUCTS * units)
-    whole = (flat.T @ rows.view(-1, rows.shape[2])).view(core.PRODUCTS, units, rows.shape[2])
-    # The GRU's n has a product of its own for the input, the third, and for the state, the fourth.
-    from_x, from_h = (whole, whole) if problem.cell is LSTM else (whole[:3], whole[[0, 1, 3]])
+    whole = (flat.T @ seen.view(-1, seen.shape[2])).view(core.PRODUCTS, units, seen.shape[2])
+    rows = core.ROWS_OF_H[problem.cell.name]  # of each product
+    of_rows = [rows.index(row) for row in range(problem.cell.gates)]
+    from_x, from_h = whole[: problem.cell.gates], whole if of_rows == rows else whole[of_rows]
     matrices: list[Tensor | None] = [
         from_x[..., :features].flatten(0, 1).contiguous(),
         from_h[..., features:-1].flatten(0, 1).contiguous(),
