@@ -70,9 +70,7 @@ class PhasedRNN(SavedModule):
         check.number("dropout", dropout, low=0.0, high=1.0)
         check.number("leak", leak, low=0.0, high=1.0)
         check.choice("gate", gate, tuple(SHAPES))
-        check.choice("backend", backend, ("auto", *ops.backends()))
         check.floating("dtype", dtype)
-        ops.require(backend)
         if peephole and not self.cell.peepholes:
             raise ValueError(
                 f"peephole must be False: a {type(self).__name__} has no cell state to look at. Use PhasedLSTM for peepholes."
@@ -103,6 +101,13 @@ class PhasedRNN(SavedModule):
     def state_names(self) -> tuple[str, ...]:
         """The names of the initial states."""
         return ("h_0", "c_0")[: self.cell.states]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a backend that does not exist or cannot run here raises."""
+        if name == "backend":
+            check.choice(name, value, ("auto", *ops.backends()))
+            ops.require(value)
+        super().__setattr__(name, value)
 
     def flatten_parameters(self) -> None:
         """Do nothing. torch.nn.LSTM's method of this name lays weights out for cuDNN, and code written for it may call it."""
@@ -361,7 +366,7 @@ class PhasedLSTM(PhasedRNN):
         learn_ratio_on: Whether open ratios are learned.
         peephole: Whether the input, forget and output gates see the cell state.
         gate: Shape of the open phase: "triangle" rises and falls, "square" is fully open.
-        backend: "auto", "cpu", "cuda", "adjoint" or "reference"; `phased info` lists those that can run.
+        backend: "auto", "cpu", "cuda", "eager" or "reference"; `phased info` lists those that can run.
         device: Device of the parameters.
         dtype: Dtype of the weights. Parameters of time are always float64.
 

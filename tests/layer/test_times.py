@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from layers import Layer, each_layer
 from phased import PhasedLSTM, Stream, check, check_events, ops, updates
 from phased.init import LogUniform
-from phased.ops.core import MISSING
+from phased.ops.native import MISSING
 from phased.schedule import valid_steps
 from strategies import clocks, f64, seeds
 
