@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from phased import check, init, notice, ops, tracing
+from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
 from phased.ops.precision import autocast_dtype
@@ -221,15 +221,12 @@ class PhasedRNN(SavedModule):
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""
         if not (time.is_cpu and tracing.readable(time)):  # reading values on a GPU would synchronise
-            return check.signed(time)
+            return clock.signed(time)
         if ops.is_clock(time, lengths):  # the usual case at once
             return time
-        valid = None if lengths is None else valid_steps(len(time), lengths)
-        time = check.signed(time, valid)
         if self.check_time:
-            check.clock(time, valid)
-            check.resolution(time, valid, self.shortest_open_time)
-        return time
+            clock.flat(time, lengths).check(self.shortest_open_time, clock.LAYER)
+        return clock.signed(time, None if lengths is None else valid_steps(len(time), lengths))
 
     def _check_final(self, h: Tensor, x: Tensor, lengths: Tensor | None) -> None:
         """Warn, once for each layer, if input (T, B, D) has made the final state NaN; not where reading it would synchronise.
@@ -306,7 +303,7 @@ class PhasedRNN(SavedModule):
         if lengths is not None:
             raise ValueError("lengths must be None for a PackedSequence, which has its own.")
         check.packed_times(time, input)
-        time = time._replace(data=check.signed(time.data))
+        time = time._replace(data=clock.signed(time.data))
         padded, length = pad_packed_sequence(input, batch_first=self.batch_first)
         padded_time, _ = pad_packed_sequence(time, batch_first=self.batch_first)
         output, final = self.forward(padded, padded_time, hx, length)
