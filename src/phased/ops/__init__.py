@@ -147,7 +147,7 @@ def stepper(
         check_weights(cell, w, gate, w.ih.shape[-1] if layer == 0 else units, dtype, device)
     asked = None if backend == "auto" else named(backend)
     if asked is None or asked.device not in (None, device.type):
-        candidates = BACKENDS
+        candidates: Sequence[Backend] = BACKENDS
     else:
         require_kind(asked, cell, gates[0])
         candidates = (asked,)

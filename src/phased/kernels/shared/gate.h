@@ -87,17 +87,23 @@ PHASED_FUNCTION V slope_to_ratio(V phi, V k, V r_on) {
 // The same for the GPU's kernels, which have these two shapes and are told at run time which it is.
 template <class V>
 PHASED_FUNCTION V openness(V phi, V r_on, double alpha, bool square) {
-  return phi >= r_on ? alpha * phi : square ? Square::openness(phi, r_on) : Triangle::openness(phi, r_on);
+  const V rise = 2 * phi / r_on, full = rise - rise + 1, closed = alpha * phi;
+  const V triangle = phi < r_on / 2 ? rise : 2 - rise;
+  return phi >= r_on ? closed : (square ? full : triangle);
 }
 
 template <class V>
 PHASED_FUNCTION V slope_to_phase(V phi, V r_on, double alpha, bool square) {
-  return square ? slope_to_phase<Square>(phi, phi, r_on, alpha) : slope_to_phase<Triangle>(phi, phi, r_on, alpha);
+  const V none = phi - phi, rising = none + 1;
+  const V triangle = phi < r_on / 2 ? rising : -rising;
+  return phi < r_on ? (square ? none : triangle) : alpha / 2 * r_on;
 }
 
 template <class V>
 PHASED_FUNCTION V slope_to_ratio(V phi, V k, V r_on, bool square) {
-  return square ? slope_to_ratio<Square>(phi, k, r_on) : slope_to_ratio<Triangle>(phi, k, r_on);
+  const V none = phi - phi;
+  const V triangle = phi < r_on / 2 ? -k : 2 - k;
+  return phi < r_on ? (square ? none : triangle) : none;
 }
 
 }  // namespace phased
