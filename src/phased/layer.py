@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import e
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +24,6 @@ Sequences = Tensor | PackedSequence
 
 class PhasedRNN(GatedModule):
     """What the two layers share: options, checks, stacking, directions, ragged batches."""
-
-    state_names: ClassVar[tuple[str, ...]]
 
     check_time: bool = True
     """Whether times of CPU tensors are checked: finite, never decreasing, not made equal by rounding. Set to False to skip."""
@@ -70,10 +68,12 @@ class PhasedRNN(GatedModule):
             check.flag(name, flag)
         check.number("dropout", dropout, low=0.0, high=1.0)
         check.number("leak", leak, low=0.0, high=1.0)
-        check.choice("gate", gate, SHAPES)
+        check.choice("gate", gate, tuple(SHAPES))
         check.floating("dtype", dtype)
-        if peephole and self.cell is not LSTM:
-            raise ValueError("peephole must be False: a GRU has no cell state to look at. Use PhasedLSTM for peepholes.")
+        if peephole and not self.cell.peepholes:
+            raise ValueError(
+                f"peephole must be False: a {type(self).__name__} has no cell state to look at. Use PhasedLSTM for peepholes."
+            )
         self.input_size = int(input_size)
         self.hidden_size = int(hidden_size)
         self.num_layers = int(num_layers)
@@ -95,6 +95,11 @@ class PhasedRNN(GatedModule):
         }
         self._register(learned, device, dtype)
         self.reset_parameters()
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of the initial states."""
+        return ("h_0", "c_0")[: self.cell.states]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; a backend that does not exist or cannot run here raises."""
@@ -381,7 +386,6 @@ class PhasedLSTM(PhasedRNN):
     """
 
     cell = LSTM
-    state_names = ("h_0", "c_0")
 
     @classmethod
     def from_lstm(cls, lstm: nn.LSTM, **settings: Any) -> Self:
@@ -443,7 +447,6 @@ class PhasedGRU(PhasedRNN):
     """
 
     cell = GRU
-    state_names = ("h_0",)
 
     @classmethod
     def from_gru(cls, gru: nn.GRU, **settings: Any) -> Self:
