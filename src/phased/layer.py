@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
+from phased.openings import Openings
 from phased.ops.precision import autocast_dtype
 from phased.parameters import GATE, GatedModule, Operands, Setting
 from phased.recent import Recent
@@ -34,6 +35,9 @@ class PhasedRNN(GatedModule):
     """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
 
     _recent: Recent | None = None
+
+    def _watch(self) -> None:
+        self._openings = Openings()
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from phased import check
 from phased.data.recordings import NMNIST, Sensor
-from phased.learn.lookup import look_up
+from phased.lookup import look_up
 
 STD = 0.3  # of the vectors at first
 
