@@ -64,7 +64,7 @@ class PhasedRNN(GatedModule):
     ) -> None:
         super().__init__()
         for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            check.size(name, value)
+            check.positive_int(name, value)
         for name, flag in (
             ("bias", bias),
             ("batch_first", batch_first),
@@ -199,8 +199,8 @@ class PhasedRNN(GatedModule):
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         output, final = self._run(operands, x, t, initial, length, low, working)
-        plain = hx is None and lengths is None and batched and t is given  # a call of the most usual kind
-        if plain and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
+        is_replayable = hx is None and lengths is None and batched and t is given
+        if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
             self._recent = self._recent or Recent()
             self._recent.add(self, operands, x, t, low)
         if self.check_input:

@@ -129,7 +129,7 @@ def union(ordered: Sequence[Tensor], samples: Tensor) -> tuple[Tensor, Tensor]:
 def resized(time: Tensor, lengths: Tensor, steps: int | None) -> tuple[Tensor, Tensor]:
     """Times (B, S) cut to the steps of the longest sequence, or cut or padded to `steps`; and the lengths, (B,)."""
     if steps is not None:
-        check.size("steps", steps)
+        check.positive_int("steps", steps)
     readable = tracing.readable(lengths) and (lengths.is_cpu or steps is None)
     longest = int(lengths.max()) if readable and lengths.numel() else 0
     if steps is None:
