@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
+from phased.openings import Openings
 from phased.ops.precision import autocast_dtype
 from phased.parameters import GATE, GatedModule, Operands, Setting
 from phased.recent import Recent
@@ -32,6 +33,9 @@ class PhasedRNN(GatedModule):
     """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
 
     _recent: Recent | None = None
+
+    def _watch(self) -> None:
+        self._openings = Openings()
 
     def __init__(
         self,
@@ -58,7 +62,7 @@ class PhasedRNN(GatedModule):
     ) -> None:
         super().__init__()
         for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            check.size(name, value)
+            check.positive_int(name, value)
         for name, flag in (
             ("bias", bias),
             ("batch_first", batch_first),
@@ -200,8 +204,8 @@ class PhasedRNN(GatedModule):
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         output, final = self._run(operands, x, t, initial, length, low, working)
-        plain = hx is None and lengths is None and batched and t is given  # a call of the most usual kind
-        if plain and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
+        is_replayable = hx is None and lengths is None and batched and t is given
+        if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
             self._recent = self._recent or Recent()
             self._recent.add(self, operands, x, t, low)
         if self.check_input:

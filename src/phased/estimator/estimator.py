@@ -414,7 +414,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
     def _check_parameters(self) -> None:
         """A TypeError or ValueError that names the parameter."""
         for name in ("units", "epochs", "patience", *(["batch_size"] if self.batch_size is not None else [])):
-            check.size(name, getattr(self, name))
+            check.positive_int(name, getattr(self, name))
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"checkpoint must be a folder or None, got {check.kind(self.checkpoint)}.")
         if self.checkpoint is not None:

@@ -26,7 +26,7 @@ class Adding:
 
     def __post_init__(self) -> None:
         for end in self.length:
-            check.size("length", end)
+            check.positive_int("length", end)
         check.interval("length", *self.length)
         if self.length[0] < 10:
             raise ValueError(f"length must be at least 10, or the first tenth is empty, got {self.length[0]}.")

@@ -74,7 +74,7 @@ class Sines:
         if self.waves not in (1, 2):
             raise ValueError(f"waves must be 1 or 2, got {self.waves!r}.")
         for end in self.points:
-            check.size("points", end)
+            check.positive_int("points", end)
         check.interval("points", *self.points)
         check.interval("duration", *self.duration, positive=True)
 

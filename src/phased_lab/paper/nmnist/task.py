@@ -76,7 +76,7 @@ class Digits(Loadable):
     def __post_init__(self) -> None:
         check.choice("recordings", self.recordings, TRAINED)
         for count in self.images:
-            check.size("images", count)
+            check.positive_int("images", count)
         check.number("share", self.share, low=0.0, high=1.0, low_open=True, high_open=True)
         check.number("keep", self.keep, low=0.0, high=1.0, low_open=True)
         check.number("spread", self.spread, low=0.0, high=self.keep)
