@@ -34,8 +34,8 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What a training gave, besides the network's weights."""
+class Course:
+    """The course of a training: all epochs, the best one, and whether it was interrupted."""
 
     curve: list[Epoch]
     best: int
@@ -52,7 +52,7 @@ def train(
     device: str,
     checkpoint: Path | None,
     verbose: bool,
-) -> Fitted:
+) -> Course:
     """Train a network in place; it has the weights of its best epoch in the end, also after an interrupt.
 
     Without patience no epoch is better than another: it is trained for all epochs, and after an interrupt it is of no use.
@@ -79,7 +79,7 @@ def train(
                 best.restore(network)
             interrupted = True
     network.to("cpu").eval()
-    return Fitted(curve, settings.epochs if best is None else best.epoch, interrupted)
+    return Course(curve, settings.epochs if best is None else best.epoch, interrupted)
 
 
 def device_of(name: str) -> torch.device:
