@@ -25,7 +25,7 @@ POOL = 16
 """Batches whose sequences are sorted by length together: batches differ in every epoch, with little padding."""
 
 AT_ONCE = 256
-"""Sequences that are summarised together."""
+"""Sequences that are summarised, counted, measured or answered together."""
 
 MOST_IN_BATCH, LEAST_IN_BATCH, BATCHES = 64, 8, 40
 """Sequences in a batch, and batches in an epoch: small data sets have smaller batches, so that an epoch has enough steps."""
@@ -105,7 +105,7 @@ class Sequences:
     @torch.no_grad()
     def summarised(self, summaries: Callable[[Batch], Tensor]) -> Self:
         """A copy with the summaries of all sequences, which training then does not compute again in every epoch."""
-        parts = [(some, summaries(self.batch(some))) for some in in_batches(self, np.arange(len(self)), AT_ONCE)]
+        parts = [(some, summaries(self.batch(some))) for some in in_batches(self, np.arange(len(self)))]
         order = np.concatenate([some for some, _ in parts])
         return replace(self, summary=torch.cat([made for _, made in parts])[torch.from_numpy(np.argsort(order))])
 
@@ -215,7 +215,7 @@ def by_length(chosen: Indices, lengths: Indices) -> Indices:
     return chosen[np.argsort(lengths[chosen], kind="stable")]
 
 
-def in_batches(data: Sequences, chosen: Indices, size: int) -> Iterator[Indices]:
+def in_batches(data: Sequences, chosen: Indices, size: int = AT_ONCE) -> Iterator[Indices]:
     """These sequences in batches of similar length."""
     ordered = by_length(chosen, data.lengths)
     return (ordered[first : first + size] for first in range(0, len(ordered), size))

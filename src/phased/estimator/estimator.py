@@ -42,8 +42,6 @@ LARGEST_RATE = 1e6
 """Largest learning rate and weight decay."""
 AVERAGE = 0.99
 """Decay of the moving average of the weights, which is tested and kept."""
-MEASURED = 256
-"""Sequences of which inputs are measured together."""
 
 
 class Fitted:
@@ -241,7 +239,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
             if data.counts is None:
                 data = data.summarised(network.summaries)
             gates.open_all(network, data, train)
-            network.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
+            network.measure(data.batch(some) for some in in_batches(data, train))
         return network, data
 
     def _budget(self) -> float | None:

@@ -77,7 +77,7 @@ class Pieces(nn.Module):
 
     def cut(self, rows: Tensor) -> Tensor:
         """Pieces before scaling, (..., count, columns), from 0 to 1."""
-        return (rows.unsqueeze(-2) - self.start).mul_(self.slope).clamp_(0.0, 1.0)
+        return cut(rows, self.start, self.slope)
 
     @torch.no_grad()
     def measure(self, rows: Tensor) -> None:
@@ -101,3 +101,8 @@ class Pieces(nn.Module):
     def extra_repr(self) -> str:
         """The numbers of pieces and columns."""
         return f"columns={self.start.shape[1]}, count={self.start.shape[0]}"
+
+
+def cut(rows: Tensor, start: Tensor, slope: Tensor) -> Tensor:
+    """Pieces (..., count, columns) of summaries (..., columns): 0 up to `start`, then rising to 1."""
+    return (rows.unsqueeze(-2) - start).mul_(slope).clamp_(0.0, 1.0)
