@@ -23,7 +23,6 @@ from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, 
 from phased.estimator.checks import Columns
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
-from phased.estimator.needs import require
 from phased.estimator.network import CELLS, Network
 from phased.estimator.online import Online
 from phased.estimator.report import Report
@@ -32,7 +31,7 @@ from phased.estimator.shared import Shared
 from phased.estimator.targets import Classes, Number, Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
-from phased.learn.device import check_device
+from phased.learn.device import check_device, one_device
 from phased.learn.loop import Training
 from phased.model_folder import MOST, check_finite
 
@@ -128,7 +127,6 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
             >>> model.predict(X).shape
             (40,)
         """
-        require("lightning")
         self._check_parameters()
         before = dict(self.__dict__)
         try:
@@ -288,7 +286,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         checks.warn_spans(events, self.scaling_.span, self.longest_)
         steps = len(events.time)
         nothing = Targets(np.zeros(steps), np.zeros(steps, bool)) if network.every_step else Targets(np.zeros(len(events)), None)
-        device = training.device_of(self.device)
+        device = one_device(self.device).device
         data = self._sequences(events, nothing).to(device)
         if device.type != "cpu":
             network = copy.deepcopy(network).to(device)  # the model stays where it is, also after an error

@@ -21,8 +21,8 @@ from phased.estimator.network import Network
 from phased.estimator.targets import Objective
 from phased.groups import parameter_groups
 from phased.layer import PhasedRNN
-from phased.learn.best import Best
-from phased.learn.device import check_device, make_fabric
+from phased.learn.average import Best
+from phased.learn.device import one_device
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
@@ -58,9 +58,9 @@ def train(
     """
     best = None if patience is None else Best(patience)
     curve, interrupted, what = [], False, "training" if best else "training on all sequences"
-    fabric, used = make_fabric(device), device_of(device)
-    forked = torch.random.fork_rng([used] if used.type == "cuda" else [])
-    with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, forked:
+    fabric = one_device(device)
+    drawn_on = [] if fabric.device.type == "cpu" else [fabric.device]
+    with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng(drawn_on):
 
         def after(epoch: Epoch) -> None:
             curve.append(epoch)
@@ -79,12 +79,6 @@ def train(
             interrupted = True
     network.to("cpu").eval()
     return Course(curve, settings.epochs if best is None else best.epoch, interrupted)
-
-
-def device_of(name: str) -> torch.device:
-    """The device that "auto", "cpu", "cuda" or "cuda:1" stands for; a ValueError if there is no such device."""
-    kind, index = check_device(name)
-    return torch.device(f"{kind}:{index}" if index else kind)
 
 
 @dataclass(frozen=True)
