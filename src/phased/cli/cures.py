@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 
-from phased.estimator.tables.columns import INDEX
-
 OPTIONS = ("unit", "static", "missing", "merge", "drop", "target", "id", "time", "variable", "value")
 QUOTED = r"'[^']*'|\"[^\"]*\""
 WORDS = {
@@ -20,7 +18,6 @@ WORDS = {
     "y must ": "targets must ",
     "X must ": "the table must ",
     "Leave out such sequences.": "Leave them out of the labels, with --labelled.",
-    f" {INDEX}": "",
 }
 """Cures that name Python objects, and the same in the words of the commands."""
 OF_A_MODEL = {

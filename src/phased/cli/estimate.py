@@ -21,6 +21,7 @@ from phased.cli.errors import uninterrupted
 from phased.cli.own_data import Labels, Table
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 from phased.estimator.report import Report
+from phased.estimator.settings import Settings
 from phased.estimator.store import finished, read
 from phased.estimator.training import check_checkpoint
 from phased.model_folder import check_free
@@ -32,9 +33,7 @@ def read_table(
     table: Table, source: Path, like: Any = None, static: list[str] | None = None, missing: Sequence[str] = ()
 ) -> tuple[Events, Any]:
     """Return the sequences of a file or folder, read as `like` was, and the times of their steps as the table has them."""
-    roles = {"id": table.id, "time": table.time, "variable": table.variable, "value": table.value}
-    how: dict[str, Any] = {"unit": table.unit, "merge": table.merge, "drop": tuple(table.drop or ())}
-    return Events.read_with_times(source, roles, static=static, missing=marks(missing), like=like, **how)
+    return Events.read_with_times(source, Settings.asked(**vars(table), static=static, missing=marks(missing)), like)
 
 
 def with_targets(labels: Labels, events: Events) -> tuple[Events, Any]:

@@ -92,7 +92,7 @@ def test_at_most_so_many_levels_and_none_for_free_text(column, levels):
         assert len(events.settings.levels["text"]) == levels
         assert events.settings.levels["text"][-1] == "other"
     elif "note" in wide["text"][-1]:
-        with pytest.warns(UserWarning, match=r"'text' has 1,800 different texts in 1,800 rows.*left out.*drop=\['text'\]"):
+        with pytest.warns(UserWarning, match=r"'text' has 1,800 different texts in 1,800 rows.*left out.*\(drop: 'text'\)"):
             events = Events.read(wide)
         assert (events.variables, events.settings.drop) == (("x",), ("text",))
         assert Events.read(wide, like=events).variables == ("x",)  # without a warning
