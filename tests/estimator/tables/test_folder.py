@@ -93,6 +93,7 @@ def test_columns_of_parquet_files_may_differ_in_the_kind_of_their_numbers(tmp_pa
     "name, content, message",
     [
         ("132540.txt", b"Time,Parameter,Value\n\xff,HR,3\n", "'132540.txt' must be a table of comma-separated values in UTF-8"),
+        ("132539.csv", b"Time,Parameter,Value\n00:00,HR,80\n", "must end alike, got '132539.csv' and '132539.txt'. Convert"),
         ("outcomes.txt", b"RecordID,died\n1,0\n", "the columns 'Time', 'Parameter', 'Value' of '132539.txt'; 'outcomes.txt' has"),
     ],
 )

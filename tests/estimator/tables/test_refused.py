@@ -138,6 +138,8 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path):
         ("ragged.csv", b"id,time,a\n1,0,2\n1,0,2,3,4\n", "'ragged.csv' must be a table of comma-separated values"),
         ("a.csv", b"id,time,HR,HR\n1,0,2,3\n", "each column of 'a.csv' must have its own name, got 'HR' twice"),
         ("a.csv", b"id,time,HR,HR \n1,0,2,3\n", "each column of 'a.csv' must have its own name, got 'HR' twice"),
+        ("q.csv", b'\n\nid,time,x\n1,"0\n",5\n\n1,1,high\n1,2,6\n', "each row must have an id, and line 6 of 'q.csv' has none"),
+        ("q.csv", b'\n\nid,time,note,x\n1,0,"a\nb",5\n1,1,"c",high\n1,2,"d",6\n', r"got 'high' .* \(line 6 of 'q.csv'\)"),
         ("s.csv", b"id,time,variable,value\n1,0,a,1\n1,1,a,high\n", r"at id 1, time 1, variable 'a' \(line 3 of 's.csv'\)"),
     ]:
         (tmp_path / name).write_bytes(content)

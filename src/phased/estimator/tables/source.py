@@ -34,6 +34,7 @@ from phased.files import check_utf8, named
 
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
+FORMATS = (*TEXT, *PARQUET)
 PRINTABLE = {"ms": 2**47, "us": 2**57, "D": 2**21}  # from 1970 to years of four digits
 
 
@@ -159,9 +160,9 @@ def is_parquet(path: Path) -> bool:
 def _open_folder(folder: Path) -> Source:
     """The tables of a folder, sorted by name. Their formats and columns must be the same."""
     found = sorted(folder.iterdir(), key=lambda file: file.name)
-    files = tuple(file for file in found if file.suffix.lower() in (*TEXT, *PARQUET) and not file.name.startswith("."))
+    files = tuple(file for file in found if file.suffix.lower() in FORMATS and not file.name.startswith("."))
     if not files:
-        raise ValueError(f"the folder '{folder}' must have files that end in {', '.join((*TEXT, *PARQUET))}, and has none.")
+        raise ValueError(f"the folder '{folder}' must have files that end in {', '.join(FORMATS)}, and has none.")
     for file in files:
         _check_file(file)
     columns, first = _columns_of(files[0]), _first_line(files[0])
@@ -208,7 +209,7 @@ def _columns_of(path: Path) -> tuple[str, ...]:
             return tuple(pl.scan_parquet(path, glob=False).collect_schema())
     if path.suffix.lower() in TEXT:
         return csv_columns(path)
-    raise ValueError(f"the name of a table must end in {', '.join((*TEXT, *PARQUET))}, got '{path.name}'. Convert or rename it.")
+    raise ValueError(f"the name of a table must end in {', '.join(FORMATS)}, got '{path.name}'. Convert or rename it.")
 
 
 def _read_files(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list[int]]:
