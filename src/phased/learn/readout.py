@@ -7,12 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from phased import check
+from phased import check, ops
 from phased.cost import openness_cost, updates
 from phased.layer import PhasedRNN
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
-from phased.ops import cuda
 from phased.schedule import valid_steps
 
 
@@ -114,10 +113,7 @@ class Readout(Model):
     @property
     def recordable(self) -> bool:
         """Whether a training step reads no values: of samples without padding, to normalise them, or in plain PyTorch."""
-        if isinstance(self.rnn, PhasedRNN):
-            computes = self.rnn.backend in ("auto", "cuda") and cuda.BACKEND.missing() is None
-        else:
-            computes = self.rnn.recordable
+        computes = ops.has_graphs(self.rnn.backend) if isinstance(self.rnn, PhasedRNN) else self.rnn.recordable
         return computes and (self.encoder is None or self.encode_padding)
 
     def mean_output(self, output: Tensor, lengths: Tensor) -> Tensor:

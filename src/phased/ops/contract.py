@@ -196,6 +196,11 @@ class Backend:
     # None if the backend cannot do so, for any problem or for this one.
     again: Callable[[Problem], Again | None] | None = None
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
+    # How often each unit is open in each sequence, (B, H) int64, at times (T, B) with lengths or None; None: counted by torch.
+    count: Callable[[TimeGate, Tensor, Tensor | None], Tensor] | None = None
+    # Whether times (T, B) are float64, finite and never decreasing, except in padding; None: not known without other checks.
+    is_clock: Callable[[Tensor, Tensor | None], bool] | None = None
+    graphs: bool = False  # whether its passes may be recorded as a CUDA graph: they read no values
     provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"
 
 

@@ -19,11 +19,11 @@ from phased.learn.share import shares
 from phased.learn.step import Step
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import compare
-from phased_lab.paper.nmnist import RUN
+from phased_lab.paper.nmnist import base
 from phased_lab.paper.nmnist.network import DigitNetwork
 from phased_lab.paper.nmnist.task import Digits
 
-PAPER = RUN
+PAPER = base()
 WARM_UP = 20  # batches
 
 

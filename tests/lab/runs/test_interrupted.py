@@ -15,8 +15,7 @@ COMMAND = """
 from phased.cli import main
 from phased_lab.paper.waves import FREQUENCY
 
-training = {"epochs": 40, "train": 64, "test": 32}
-FREQUENCY.scales["quick"] = FREQUENCY.scales["quick"].vary(network={"units": 6}, training=training)
+FREQUENCY.quick.update(network={"units": 6}, training={"epochs": 40, "train": 64, "test": 32})
 if __name__ == "__main__":
     main()
 """

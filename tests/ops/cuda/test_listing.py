@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from contract import Case, assert_contract
-from phased.ops.core import MISSING, core
 from phased.ops.cuda import count, driver, known, launch, listing, prepared, repeated, uncounted
 from phased.ops.cuda.kernels import Kernels, argument_form
 from phased.ops.cuda.listing import Listing, Placeholder, listing_of
+from phased.ops.native import MISSING, core
 from recorded_driver import START, GraphRecorder, Recorder
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))

@@ -22,7 +22,7 @@ def argument_form(arguments: Sequence[float]) -> str:
 
 def not_launched(name: str, status: int) -> RuntimeError:
     """The error for a launch that the driver has refused."""
-    return RuntimeError(f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.')
+    return RuntimeError(f'the CUDA driver did not launch "{name}": error {status}. Use backend="eager", and report this.')
 
 
 class Buffer:
@@ -104,7 +104,7 @@ class Kernels:
             (status,) = bindings.cuKernelSetAttribute(attribute, driver.shared_memory(device), handle, bindings.CUdevice(device))
         if int(status):
             raise RuntimeError(
-                f'the CUDA driver refused shared memory for "{name}": {status}. Use backend="adjoint", and report this.'
+                f'the CUDA driver refused shared memory for "{name}": {status}. Use backend="eager", and report this.'
             )
         self._kernels[name, device] = int(handle)
         return self._kernels[name, device]
@@ -152,7 +152,7 @@ def missing(device: int) -> str | None:
     capability = torch.cuda.get_device_capability(device)
     if capability < OLDEST:
         name, has, needs = torch.cuda.get_device_name(device), ".".join(map(str, capability)), ".".join(map(str, OLDEST))
-        return f'{name} has compute capability {has}, the kernels need {needs} (Ampere or later). Use backend="adjoint".'
+        return f'{name} has compute capability {has}, the kernels need {needs} (Ampere or later). Use backend="eager".'
     try:
         common(device, "Lstm", "float")
     except RuntimeError as error:

@@ -315,7 +315,7 @@ def _by_units(
     if least > limit:
         raise ValueError(
             f"hidden_size={units} needs {least} bytes of a GPU's shared memory where {most} units are open at once, "
-            f'this one has {limit}. Use fewer units, a smaller ratio_on, or backend="adjoint".'
+            f'this one has {limit}. Use fewer units, a smaller ratio_on, or backend="eager".'
         )
     held = name.startswith("dense") and weights + least <= limit
     available = limit - (weights if held else 0)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from phased.ops.core import core
 from phased.ops.cuda import driver
 from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
+from phased.ops.native import core
 from phased.ops.precision import without_autocast
 
 SPAN = 48  # bits of an offset
