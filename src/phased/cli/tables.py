@@ -107,7 +107,7 @@ def fit(
     need_estimator()
     from phased import check
     from phased.estimator import PhasedClassifier, PhasedRegressor
-    from phased.estimator.store import finished
+    from phased.estimator.saved import finished
 
     options: dict[str, Any] = {"updates": updates, "checkpoint": checkpoint, "random_state": seed, "device": device}
     options |= {} if epochs is None else {"epochs": epochs}
@@ -174,7 +174,7 @@ def score(
 
 def need_estimator() -> None:
     """Exit with the command that installs the extra `estimator`, if a part of it is missing."""
-    for module in ("lightning", "sklearn", "polars"):
+    for module in ("sklearn", "polars"):
         need(module, "estimator")
 
 
@@ -216,7 +216,7 @@ def marks(texts: Sequence[str]) -> Any:
 
 def check_folders(source: Path, labels: Labels, out: Path, checkpoint: Path | None) -> None:
     """Raise an error if the model, or the checkpoint of its training, cannot be written."""
-    from phased.estimator.store import finished
+    from phased.estimator.saved import finished
     from phased.estimator.tables.source import FORMATS
     from phased.estimator.training import check_checkpoint
     from phased.model_folder import check_free
@@ -250,6 +250,6 @@ def fractions(y: Any) -> bool:
 def load(folder: Path, device: str) -> Any:
     """The model of a folder, of either kind."""
     from phased.estimator import PhasedClassifier, PhasedRegressor
-    from phased.estimator.store import read
+    from phased.estimator.saved import read
 
     return read(folder, PhasedClassifier, PhasedRegressor).set_params(device=device, verbose=False)

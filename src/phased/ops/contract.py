@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -152,18 +152,6 @@ class Missing(Protocol):
 
     def __call__(self, device: torch.device | None = None) -> str | None:
         """The reason, as full sentences."""
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def constant(function: Function) -> Function:
-    """For functions that torch.compile calls while it traces, instead of tracing them; their arguments are plain Python values.
-
-    What torch.compiler.assume_constant_result does, without importing the 800 modules of torch.compile.
-    """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
 
 
 def never_missing(device: torch.device | None = None) -> str | None:

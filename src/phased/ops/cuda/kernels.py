@@ -10,6 +10,7 @@ from functools import cache
 
 import torch
 
+from phased import tracing
 from phased.ops.cuda import compiler, constants, driver, kernel_cache
 
 OLDEST = (8, 0)  # compute capability: kernels copy to shared memory asynchronously
@@ -80,7 +81,7 @@ class Kernels:
         buffer = self._buffers.of.get(name) or self._buffers.add(name, arguments)
         buffer.write(buffer.memory, 0, *arguments)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
-        parameters = (kernel, x, y, z, block, 1, 1, shared, torch._C._cuda_getCurrentRawStream(device))
+        parameters = (kernel, x, y, z, block, 1, 1, shared, tracing.current_raw_stream(device))
         start = driver.launcher(together)
         given = (*parameters, buffer.pointers) if together else (*parameters, None, buffer.packed)
         status = start(*given)

@@ -8,7 +8,6 @@ from functools import cache
 
 import torch
 
-from phased.ops.contract import constant
 from phased.ops.cuda import driver
 from phased.ops.cuda.constants import (
     AHEAD,
@@ -33,6 +32,7 @@ from phased.ops.cuda.constants import (
     struct_bytes,
 )
 from phased.ops.cuda.sum_layout import gate_sums_plan
+from phased.tracing import constant
 
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 
