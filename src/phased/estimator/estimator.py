@@ -349,7 +349,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         found = Targets.of(events, y)
         if (found.counts is not None) != self.network_.every_step:
             wanted, got = ("step", "sequence") if self.network_.every_step else ("sequence", "step")
-            raise ValueError(f"y must have a target for each {wanted}, as in the training, got one for each {got}.")
+            raise ValueError(f"targets must be given for each {wanted}, as in the training, got one for each {got}.")
         encoded = self._target.encode(found)
         return self._target.scores(encoded[found.which], self._answer(events)[found.which])
 
