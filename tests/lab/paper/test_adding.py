@@ -35,10 +35,3 @@ def test_every_allowed_place_is_marked_now_and_then():
     assert (marks[:2] > 900).all()
     assert (marks[2:10] == 0).all()
     assert (marks[10:] > 140).all()
-
-
-def test_lengths_without_a_first_tenth_are_refused():
-    with pytest.raises(ValueError, match="length must be at least 10, or the first tenth is empty, got 9"):
-        Adding(length=(9, 20))
-    with pytest.raises(ValueError, match="length needs low <= high, got low=20 and high=12"):
-        Adding(length=(20, 12))

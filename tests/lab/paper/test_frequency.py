@@ -156,22 +156,6 @@ def test_two_waves_are_the_sum_of_sines_with_2_pi_and_a_phase_of_their_own():
     assert fitted(times(batch, b), values(batch, b), np.linspace(5, 6, 41), np.linspace(13, 15, 41))[0] < 0.2
 
 
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"condition": "slow"}, "condition must be one of 'standard', 'high', 'asynchronous', got 'slow'"),
-        ({"periods": "mine"}, "periods must be one of 'paper', 'authors', got 'mine'"),
-        ({"waves": 3}, "waves must be 1 or 2, got 3"),
-        ({"points": (9, 3)}, "points needs low <= high"),
-        ({"points": (0, 3)}, "points must be at least 1, got 0"),
-        ({"duration": (0.0, 3.0)}, "duration's low end must be in"),
-    ],
-)
-def test_settings_without_meaning_are_named(wrong, message):
-    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-        Sines(**wrong)
-
-
 def test_an_unknown_split_and_an_empty_batch_are_refused():
     with pytest.raises(ValueError, match="split must be one of 'train', 'test', got 'valid'"):
         Sines().batch(0, "valid", 1, 0, 4)

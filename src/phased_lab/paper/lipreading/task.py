@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from phased import check
 from phased.data.ragged import Ragged
 from phased.fusion import Timeline
 from phased.learn.batch import Batch, Evaluation, Split
 from phased_lab.clips import WORDS
+from phased_lab.lipreader.inputs import SENSES, Sense
 from phased_lab.paper.lipreading import data
 from phased_lab.paper.lipreading.data import Loaded, Source
 from phased_lab.paper.lipreading.gather import Changes, begun, heard, labels, pictures_of, samples_of, timeline_steps
@@ -23,8 +23,6 @@ from phased_lab.paper.on_device import Loadable, OnDevice
 Resolution = Literal["high", "low"]
 RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
 RATES: dict[str, int] = {"high": 100, "low": 25}  # rows of MFCCs a second
-Sense = Literal["video", "audio", "both"]
-SENSES: tuple[str, ...] = get_args(Sense)
 STREAM = 0x6C1  # identifies this task's random numbers
 GRID_CLIPS = (1603, 178)  # of the two speakers that the committed runs were trained on
 
@@ -70,19 +68,7 @@ class Sentences(Loadable):
     noise: float = 0.0
     sense: Sense = "video"
     folder: str = field(default="", repr=False, metadata={"setting": False})
-
-    def __post_init__(self) -> None:
-        check.choice("resolution", self.resolution, RESOLUTIONS)
-        check.choice("sense", self.sense, SENSES)
-        check.number("silent", self.silent, low=0.0, high=1.0)
-        check.number("blind", self.blind, low=0.0, high=1.0 - self.silent)
-        for name in ("shift", "zoom", "light", "begin", "noise"):
-            check.number(name, getattr(self, name), low=0.0)
-
-    @property
-    def classes(self) -> int:
-        """The words of GRID."""
-        return len(WORDS)
+    classes: ClassVar[int] = len(WORDS)
 
     @property
     def source(self) -> Source:
@@ -111,7 +97,7 @@ class Sentences(Loadable):
 
     def evaluations(self) -> Mapping[str, Evaluation]:
         """Tests with video alone, with sound alone, and with both."""
-        return {sense: Evaluation(replace(self, sense=sense), self.clips[1]) for sense in ("video", "audio", "both")}
+        return {sense: Evaluation(replace(self, sense=sense), self.clips[1]) for sense in SENSES}
 
 
 class ClipsOnDevice(OnDevice):

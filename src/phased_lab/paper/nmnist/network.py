@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from phased.classifier.encoder import EventEmbedding
-from phased.data.recordings import NMNIST, Sensor
+from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model
@@ -113,19 +113,14 @@ class FrameNetwork(Model):
     were then fully-connected to 256 neurons, and finally fully-connected to the 10 output classes". How we read the rest: events
     of both polarities are counted in one frame, as in Fig. 5b, padding keeps the size of a frame before pooling, and the 256
     neurons are leaky ReLUs too.
-
-    Args:
-        classes: the number of classes.
-        sensor: the size of a frame.
     """
 
     # Counts are divided by this fixed number, so that inputs are of the order of one. A frame with more events has larger inputs.
     EVENTS = 8.0
 
-    def __init__(self, classes: int, sensor: Sensor = NMNIST) -> None:
+    def __init__(self, classes: int) -> None:
         super().__init__()
-        self.sensor = sensor
-        size = 8 * (sensor.width // 8) * (sensor.height // 8)
+        size = 8 * (NMNIST.width // 8) * (NMNIST.height // 8)
         self.layers = nn.Sequential(
             *(layer for inputs in (1, 8, 8) for layer in (nn.Conv2d(inputs, 8, 5, padding=2), nn.LeakyReLU(), nn.MaxPool2d(2))),
             nn.Flatten(),
@@ -136,10 +131,10 @@ class FrameNetwork(Model):
 
     def forward(self, batch: Batch) -> Tensor:
         """The output for each recording, (B, classes)."""
-        answer: Tensor = self.layers(frame(batch.samples, self.sensor) / self.EVENTS)
+        answer: Tensor = self.layers(frame(batch.samples) / self.EVENTS)
         return answer
 
 
-def frame(samples: Samples, sensor: Sensor = NMNIST) -> Tensor:
+def frame(samples: Samples) -> Tensor:
     """The number of events of each pixel, (B, 1, height, width)."""
-    return counted(samples, torch.arange(samples.x.shape[1], device=samples.x.device), 1, sensor)
+    return counted(samples, torch.arange(samples.x.shape[1], device=samples.x.device), 1)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phased import check
 from phased.data import Recordings
 from phased.data.camera import Camera, identity
 from phased.learn.batch import SPLITS, Batch, Evaluation, Split
-from phased_lab.paper.nmnist import TRAINED, data
+from phased_lab.paper.nmnist import data
 from phased_lab.paper.nmnist.data import Source
 from phased_lab.paper.nmnist.gather import Changes, gather
 from phased_lab.paper.on_device import Loadable, OnDevice
@@ -67,32 +66,12 @@ class Digits(Loadable):
     real: str = ""
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
+    classes: ClassVar[int] = 10
 
     def __repr__(self) -> str:
         """The settings. Empty ones of LATER are left out, so that checkpoints from before they were settings are recognised."""
         shown = [each.name for each in fields(self) if each.repr and (each.name not in LATER or getattr(self, each.name))]
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
-
-    def __post_init__(self) -> None:
-        check.choice("recordings", self.recordings, TRAINED)
-        for count in self.images:
-            check.size("images", count)
-        check.number("share", self.share, low=0.0, high=1.0, low_open=True, high_open=True)
-        check.number("keep", self.keep, low=0.0, high=1.0, low_open=True)
-        check.number("spread", self.spread, low=0.0, high=self.keep)
-        if self.most < 0:
-            raise ValueError(f"most must be a number of events from 0 up, got {self.most}.")
-        if self.shift < 0:
-            raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
-        check.number("turn", self.turn, low=0.0, high=180.0)
-        check.number("stretch", self.stretch, low=0.0, high=0.5)
-        for name in ("bend", "jitter"):
-            check.number(name, getattr(self, name), low=0.0)
-
-    @property
-    def classes(self) -> int:
-        """The digits 0 to 9."""
-        return 10
 
     def source(self, kind: data.Kind, split: Split) -> Source:
         """Where recordings of a kind and split come from."""

@@ -122,23 +122,6 @@ def test_more_sequences_than_there_are_recordings_are_refused():
         TINY.to(CPU, 16).batch(0, "train", 1, 2, 16)
 
 
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"recordings": "some"}, "recordings must be one of 'simulated', 'real', 'both'"),
-        ({"keep": 0.0}, "keep must be in"),
-        ({"keep": 0.3, "spread": 0.4}, "spread must be in"),
-        ({"most": -1}, "most must be a number of events"),
-        ({"shift": -1}, "shift must be a number of pixels"),
-        ({"jitter": -1.0}, "jitter must be in"),
-        ({"share": 1.0}, "share must be in"),
-    ],
-)
-def test_settings_without_meaning_are_named(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        Digits(**wrong)
-
-
 # Further tests
 
 
