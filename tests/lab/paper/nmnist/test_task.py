@@ -12,11 +12,9 @@ from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
 from phased.learn.loader import sizes
-from phased_lab.paper.nmnist.gather import Changes, gather
-from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frame
+from phased_lab.paper.nmnist.network import PART, PARTS, DigitNetwork, FrameNetwork, frame, movie
 from phased_lab.paper.nmnist.pack import network
-from phased_lab.paper.nmnist.task import Digits, RecordingsOnDevice
-from phased_lab.paper.nmnist.teacher import PART, PARTS, movie
+from phased_lab.paper.nmnist.task import Changes, Digits, RecordingsOnDevice, gather
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.taught import Taught
 
