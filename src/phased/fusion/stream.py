@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from phased import check, check_events
+from phased import check, check_events, clock
 from phased.fusion import arguments
 from phased.fusion.module import Fusion
 from phased.fusion.parts import Parts
@@ -291,8 +291,7 @@ class FusionStream:
             encoder = self._encoders[name]
             like = next(encoder.parameters(), rows)
             features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
-            arguments.encoded(features, len(rows))
-            rows = features
+            rows = arguments.check_features(features, len(rows))
         return rows.to("cpu", self._dtypes[name])
 
 
@@ -300,6 +299,6 @@ def moment(t: Any) -> float:
     """One time. Whole numbers stay int: nanoseconds that float64 would round to one number are different times."""
     if type(t) in TIMES and -WHOLE < t < WHOLE:
         return float(t)
-    given = check.signed(check_events.numbers("time", t))
+    given = clock.signed(check_events.numbers("time", t))
     rounded = check_events.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)

@@ -11,9 +11,9 @@ import torch
 
 from phased.fusion import Timeline
 from phased.learn.batch import Batch, Samples
-from phased.learn.device import make_fabric
+from phased.learn.device import one_device
+from phased.learn.feed import shared
 from phased.learn.loop import adam, train_once
-from phased.learn.share import shared
 from phased.learn.step import Step
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import compare, synchroniser
@@ -59,7 +59,7 @@ class Contestant:
     """A network in training on one batch of clips."""
 
     def __init__(self, network: LipNetwork, clips: Batch) -> None:
-        fabric, training = make_fabric("auto"), replace(PAPER.training, schedule="constant")
+        fabric, training = one_device("auto"), replace(PAPER.training, schedule="constant")
         self.model = network.build(Sentences(), seed=0)
         optimizer = adam([each for each in self.model.parameters() if each.requires_grad], training.rate, fabric.device)
         self.step = Step.of(self.model, optimizer, training, fabric)

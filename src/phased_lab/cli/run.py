@@ -96,8 +96,7 @@ def of_study(study: Study) -> Any:
 
 def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[int, str | None, str]) -> None:
     """Train the runs of a study that have no record yet, and print the results; exits with 1 if one failed."""
-    for module in ("lightning", "distributed"):
-        need(module, "lab")
+    need("distributed", "lab")
     from phased_lab.cli.train import bars, print_summary
     from phased_lab.runs.sweep import runs_of, sweep
 
