@@ -7,7 +7,7 @@ import threading
 import traceback
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -230,8 +230,11 @@ def work(run: Run, order: Order, topic: str) -> Record | str:
                     record = execute(run, order.out, gpu_of(order.device, worker.name), epoch)
             return record
         except Exception as error:  # an error of any kind must not stop other runs
-            files.write_whole(folder / ERROR, traceback.format_exc().encode())
-            return f"{type(error).__name__}: {error} (traceback in '{folder / ERROR}')"
+            words = f"{type(error).__name__}: {error}"
+            with suppress(OSError):  # a file may be in the place of the folder
+                files.write_whole(folder / ERROR, traceback.format_exc().encode())
+                words += f" (traceback in '{folder / ERROR}')"
+            return words
 
 
 def gpu_of(device: str, worker: object) -> str:
