@@ -5,10 +5,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import pytest
 import torch
-from phased.ops.calls import alike
 from torch.utils.checkpoint import checkpoint
 
 from phased import PhasedLSTM, tracing
+from phased.ops.calls import alike
 
 NAMES = [
     "torch._C._is_tracing",
