@@ -61,7 +61,7 @@ FAST = [{"foreach": True}, {"fused": True}, {"capturable": False, "foreach": Fal
 @pytest.mark.parametrize(
     "name, options", [*((name, {}) for name in OPTIMISERS), *(("Adam", options) for options in FAST)], ids=str
 )
-def test_every_optimiser_of_torch_trains_the_mixed_dtypes_and_so_do_adams_fast_paths(name, options):
+def test_every_optimiser_of_torch_trains_the_mixed_dtypes(name, options):
     rnn = PhasedLSTM(2, 8, period=10.0, ratio_on=0.3, learn_ratio_on=True)
     before = copy.deepcopy(rnn.state_dict())
     train(rnn, getattr(torch.optim, name)(rnn.parameters(), lr=0.01, **options), clocks(30, 4))
