@@ -14,16 +14,16 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
+from phased.openings import Openings
 from phased.ops.precision import autocast_dtype
-from phased.parameters import GATE, Operands, Setting
+from phased.parameters import GATE, GatedModule, Operands, Setting
 from phased.recent import Recent
-from phased.saving import SavedModule
 from phased.schedule import valid_steps
 
 Sequences = Tensor | PackedSequence
 
 
-class PhasedRNN(SavedModule):
+class PhasedRNN(GatedModule):
     """What the two layers share: options, checks, stacking, directions, ragged batches."""
 
     check_time: bool = True
@@ -33,6 +33,9 @@ class PhasedRNN(SavedModule):
     """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
 
     _recent: Recent | None = None
+
+    def _watch(self) -> None:
+        self._openings = Openings()
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class PhasedRNN(SavedModule):
     ) -> None:
         super().__init__()
         for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            check.size(name, value)
+            check.positive_int(name, value)
         for name, flag in (
             ("bias", bias),
             ("batch_first", batch_first),
@@ -201,8 +204,8 @@ class PhasedRNN(SavedModule):
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         output, final = self._run(operands, x, t, initial, length, low, working)
-        plain = hx is None and lengths is None and batched and t is given  # a call of the most usual kind
-        if plain and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
+        is_replayable = hx is None and lengths is None and batched and t is given
+        if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
             self._recent = self._recent or Recent()
             self._recent.add(self, operands, x, t, low)
         if self.check_input:
