@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from phased.closed import never_open, wake
     from phased.cost import openness_cost, updates
     from phased.fitting import fitted
-    from phased.fusion import Fusion, FusionStream, Timeline, open_at_samples
+    from phased.fusion import Fusion, FusionStream, Timeline
     from phased.groups import parameter_groups
-    from phased.init import Constant, LogUniform, Uniform, aligned
+    from phased.init import Constant, LogUniform, Uniform, aligned, open_at_samples
     from phased.layer import PhasedGRU, PhasedLSTM
     from phased.stream import Stream
 
@@ -40,9 +40,9 @@ _MODULES = {
     "closed": ("never_open", "wake"),
     "cost": ("openness_cost", "updates"),
     "fitting": ("fitted",),
-    "fusion": ("Fusion", "FusionStream", "Timeline", "open_at_samples"),
+    "fusion": ("Fusion", "FusionStream", "Timeline"),
     "groups": ("parameter_groups",),
-    "init": ("Constant", "LogUniform", "Uniform", "aligned"),
+    "init": ("Constant", "LogUniform", "Uniform", "aligned", "open_at_samples"),
     "layer": ("PhasedGRU", "PhasedLSTM"),
     "stream": ("Stream",),
 }

@@ -15,15 +15,14 @@ from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
 from phased.ops.precision import autocast_dtype
-from phased.parameters import GATE, Operands, Setting
+from phased.parameters import GATE, GatedModule, Operands, Setting
 from phased.recent import Recent
-from phased.saving import SavedModule
 from phased.schedule import valid_steps
 
 Sequences = Tensor | PackedSequence
 
 
-class PhasedRNN(SavedModule):
+class PhasedRNN(GatedModule):
     """What the two layers share: options, checks, stacking, directions, ragged batches."""
 
     state_names: ClassVar[tuple[str, ...]]
