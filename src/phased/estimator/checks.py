@@ -173,7 +173,7 @@ def warn_sentinels(events: Events) -> None:
     if found:
         notice.warn(
             f"Some values look like marks for 'not known': {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. They are "
-            f"used as numbers. Read the table with missing={{name: value}} to leave them out.",
+            f"used as numbers. To leave them out, name them when the table is read (missing: a number for each variable).",
         )
 
 

@@ -349,7 +349,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         found = Targets.of(events, y)
         if (found.counts is not None) != self.network_.every_step:
             wanted, got = ("step", "sequence") if self.network_.every_step else ("sequence", "step")
-            raise ValueError(f"y must have a target for each {wanted}, as in the training, got one for each {got}.")
+            raise ValueError(f"targets must be given for each {wanted}, as in the training, got one for each {got}.")
         encoded = self._target.encode(found)
         return self._target.scores(encoded[found.which], self._answer(events)[found.which])
 
@@ -396,7 +396,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
     def _check_parameters(self) -> None:
         """A TypeError or ValueError that names the parameter."""
         for name in ("units", "epochs", "patience", *(["batch_size"] if self.batch_size is not None else [])):
-            check.size(name, getattr(self, name))
+            check.positive_int(name, getattr(self, name))
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"checkpoint must be a folder or None, got {check.kind(self.checkpoint)}.")
         if self.checkpoint is not None:
