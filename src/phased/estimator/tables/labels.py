@@ -149,27 +149,17 @@ def _step_of(events: Events, rows: Table, sequence: NDArray[np.int64], present: 
     clock, sequence = times.ticks[chosen], sequence[chosen]
     if events.origin is not None:
         clock = in_unit(clock - events.origin.astype(np.int64)[sequence], events.unit)
-    # Steps and rows in one order: a row's step is the last one not after it.
-    both = np.concatenate([events.time, clock])
-    whose = np.concatenate([events.sequence, sequence])
-    is_row = np.repeat([False, True], [len(events.time), len(clock)])
-    order = np.lexsort((is_row, both, whose))
-    last = np.maximum.accumulate(np.where(is_row[order], -1, order))
-    step = np.empty(len(clock), np.int64)
-    row_in_order = order[is_row[order]] - len(events.time)
-    step[row_in_order] = last[is_row[order]]
-    wrong = (step < 0) | (events.time[step] != clock) | (events.sequence[step] != sequence)
-    if (wrong & present[chosen]).any():
-        row = int(chosen[wrong & present[chosen]][0])
-        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(row)}.")
-    row_in_order = row_in_order[~wrong[row_in_order]]
-    end = np.flatnonzero(np.append(starts(step[row_in_order])[1:], True))  # rows of one time follow each other, in their order
-    after = end[np.searchsorted(end, np.arange(len(row_in_order)))] - np.arange(len(row_in_order))
-    steps = np.flatnonzero(starts(events.sequence, events.time))
-    first = steps[np.searchsorted(steps, step[row_in_order], "right") - 1]
-    step[row_in_order] = np.maximum(step[row_in_order] - after, first)
+    at, step = ("sequence", "time"), pl.col("step")
+    steps = pl.DataFrame({"sequence": events.sequence, "time": events.time, "step": np.arange(len(events.time))})
+    steps = steps.group_by(at).agg(step.min().alias("first"), step.max().alias("last"))
+    found = pl.DataFrame({"sequence": sequence, "time": clock}).join(steps, on=at, how="left", maintain_order="left")
+    from_last = pl.int_range(pl.len()).reverse().over(at)
+    place = found.select(pl.max_horizontal(pl.col("last") - from_last, "first").fill_null(-1)).to_series().to_numpy()
+    lost = chosen[(place < 0) & present[chosen]]
+    if len(lost):
+        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(int(lost[0]))}.")
     of_rows = np.full(len(present), -1)
-    of_rows[chosen] = step
+    of_rows[chosen] = place
     return of_rows
 
 
