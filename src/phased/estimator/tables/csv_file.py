@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import SEEK_CUR, SEEK_END, BytesIO
+from io import SEEK_CUR, SEEK_END
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,7 +115,7 @@ def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFr
     with refused(path):
         source = joined or content(path)
         mark, _ = header(source)
-        sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
+        sample = pl.scan_csv(source, separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
         options: dict[str, Any] = {"separator": mark, "columns": list(kinds.used), "glob": False}
         types: dict[str, Any] = {name: pl.Float64 for name in kinds.numbers if sample[name].is_numeric()}
         ids = [name for name in kinds.ids if sample[name].is_numeric() or sample[name] == pl.Boolean]
@@ -123,9 +123,9 @@ def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFr
         types |= dict.fromkeys([*kinds.texts, *ids, *keys], pl.String)
         types |= {name: sample[name] for name in kinds.used if name not in types}
         try:
-            frame = pl.read_csv(_again(source), schema_overrides=types, **options).select(kinds.used)
+            frame = pl.read_csv(source, schema_overrides=types, **options).select(kinds.used)
         except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
-            frame = pl.read_csv(_again(source), infer_schema=False, **options).select(kinds.used)
+            frame = pl.read_csv(source, infer_schema=False, **options).select(kinds.used)
             frame = frame.with_columns(_restored(frame[name], types[name]) for name in kinds.used)
     return as_numbers(frame, ids, keys)
 
@@ -155,11 +155,6 @@ def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     """Text as a type, if every cell can be converted."""
     made = column.cast(dtype, strict=False) if dtype != pl.Boolean else column
     return made if made.null_count() == column.null_count() else column
-
-
-def _again(source: Path | bytes) -> Path | BytesIO:
-    """The source, to be read from its beginning."""
-    return source if isinstance(source, Path) else BytesIO(source)
 
 
 @contextmanager

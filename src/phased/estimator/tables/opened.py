@@ -85,11 +85,6 @@ class Opened:
                         f"{argument} must name variables of {self.table.name}, got {name!r}. It has {listed(present, 50)}."
                     )
 
-    def static(self, names: Sequence[str]) -> NDArray[np.bool_]:
-        """Whether each of the names was given as static."""
-        static = {*(self.how.statics or ())}
-        return np.array([name in static for name in names], np.bool_)
-
     def texts(self, name: str, column: pl.Series, bad: int) -> tuple[NDArray[np.float64], list[str]] | None:
         """The cells of a text variable as indices into its texts, and these; None for numbers, with `bad` cells that are none."""
         if is_text(column, bad) if self.like is None else name in self.like.levels:

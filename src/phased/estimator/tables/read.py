@@ -22,7 +22,6 @@ from phased.estimator.tables.rows import (
     Steps,
     at_first_time,
     constant,
-    lengths_of,
     merged,
     one_per_sequence,
     ordered,
@@ -108,7 +107,7 @@ def read_long(opened: Opened) -> Cells:
     names, code = _rows_of_variables(opened)
     value, texts, sentinels = _long_values(opened, names, code)
     kept = ~np.isnan(value)
-    static = opened.static(names) | _timeless(opened, kept, code, names)
+    static = is_in(names, opened.how.statics or ()) | _timeless(opened, kept, code, names)
     time, origin = opened.clock(kept)
     rows = Measurements(opened.sequence, time, code, value, np.arange(len(value)))
     fixed, rows = (rows if kept.all() else rows[np.flatnonzero(kept)]).split(static)
@@ -122,7 +121,7 @@ def read_long(opened: Opened) -> Cells:
         fixed, static = fixed.joined(more), static | found
     rows, turn = _in_turns(rows)
     begin = np.flatnonzero(starts(rows.sequence, rows.time, turn))
-    steps = Steps(rows.sequence[begin], rows.time[begin], rows.row[begin], lengths_of(begin, len(rows)))
+    steps = Steps(rows.sequence[begin], rows.time[begin], rows.row[begin], np.diff(begin, append=len(rows)))
     variable = (np.cumsum(~static) - 1)[rows.variable]
     return Cells(names, static, fixed, steps, variable, rows.value, texts, counts, time, origin)
 
@@ -187,7 +186,7 @@ def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], 
         if opened.columns.names == MEDS and opened.how.statics is None:
             number = np.bincount(code[kept], minlength=len(names))
             never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
-        bad = np.flatnonzero(lacking & ~(never | opened.static(names))[code])
+        bad = np.flatnonzero(lacking & ~(never | is_in(names, opened.how.statics or ()))[code])
         if len(bad):
             raise opened.no_time(int(bad[0]))
     return never
@@ -212,17 +211,17 @@ def read_wide(opened: Opened) -> Cells:
     The cells stay a matrix: for dense tables, a row per cell would take five times as long.
     """
     names, matrix, texts, sentinels = _matrix(opened)
-    static, text, known = opened.static(names), is_in(names, texts), opened.times.known
+    static, text, known = is_in(names, opened.how.statics or ()), is_in(names, texts), opened.times.known
     bad = np.argwhere(~np.isnan(matrix[~known]) & ~static)
     if len(bad):
         raise opened.no_time(int(np.flatnonzero(~known)[bad[0, 0]]), names[bad[0, 1]])
     time, origin = opened.clock(known)
-    place = np.flatnonzero(known)
-    none = np.zeros(len(place), np.int64)
-    steps = ordered(Measurements(opened.sequence[place], time[place], none, none.astype(np.float64), place))
+    none = np.zeros(len(matrix), np.int64)
+    rows = Measurements(opened.sequence, np.where(known, time, -np.inf), none, none.astype(np.float64), np.arange(len(matrix)))
+    steps = ordered(rows if known.all() else rows[known])
     cells = matrix if np.array_equal(steps.row, np.arange(len(matrix))) else matrix[steps.row]
     static = constant(cells, steps) if opened.how.statics is None else static
-    fixed = _filled(matrix, np.where(known, time, -np.inf), opened.sequence, np.arange(len(matrix)), np.flatnonzero(static))
+    fixed = _filled(matrix, rows, np.flatnonzero(static))
     cells = cells[:, ~static] if static.any() else cells
     counts = {"sentinels": sentinels}
     if opened.how.merge is not None:
@@ -259,17 +258,11 @@ def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, l
     return names, matrix, texts, sentinels
 
 
-def _filled(
-    matrix: NDArray[np.float64],
-    time: NDArray[np.float64],
-    sequence: NDArray[np.int64],
-    row: NDArray[np.int64],
-    columns: NDArray[np.int64],
-) -> Measurements:
-    """The filled cells of some columns, row after row."""
+def _filled(matrix: NDArray[np.float64], rows: Measurements, columns: NDArray[np.int64]) -> Measurements:
+    """The filled cells of some columns, row after row, each with the sequence and time of its row."""
     place, column = np.nonzero(~np.isnan(matrix[:, columns]))
     column = columns[column]
-    return Measurements(sequence[place], time[place], column, matrix[place, column], row[place])
+    return replace(rows[place], variable=column, value=matrix[place, column])
 
 
 def _collapse(
@@ -277,11 +270,11 @@ def _collapse(
 ) -> tuple[NDArray[np.float64], Measurements, int]:
     """One row for each sequence and time, and how many values were merged into others."""
     begin = np.flatnonzero(starts(steps.sequence, steps.time))
-    length = lengths_of(begin, len(steps))
+    length = np.diff(begin, append=len(steps))
     step = np.repeat(np.arange(len(begin)), length)
     several = np.flatnonzero(length[step] > 1)
-    part = steps[several]
-    rows = ordered(_filled(cells[several], part.time, step[several], part.row, np.arange(cells.shape[1])))
+    part = replace(steps[several], sequence=step[several])
+    rows = ordered(_filled(cells[several], part, np.arange(cells.shape[1])))
     one = merged(rows, starts(rows.sequence, rows.time, rows.variable), how, text)
     cells = cells[begin]
     cells[length > 1] = np.nan
@@ -291,7 +284,8 @@ def _collapse(
 
 def is_in(names: Sequence[str], some: Collection[str]) -> NDArray[np.bool_]:
     """Whether each name is among some."""
-    return np.array([name in some for name in names], np.bool_)
+    among = {*some}
+    return np.array([name in among for name in names], np.bool_)
 
 
 def _sequences(opened: Opened, cells: Cells) -> Sequences:

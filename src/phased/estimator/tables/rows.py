@@ -78,11 +78,6 @@ def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
     return first
 
 
-def lengths_of(begin: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
-    """The length of each run of rows, of which these are the first."""
-    return np.diff(begin, append=rows)
-
-
 def is_sorted(*keys: NDArray[Any]) -> bool:
     """Whether rows are in the order of the first key, then the second, and so on."""
     tied = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
@@ -146,7 +141,7 @@ def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArr
     if first.all():
         return rows
     begin = np.flatnonzero(first)
-    length = lengths_of(begin, len(rows))
+    length = np.diff(begin, append=len(rows))
     run = np.repeat(np.arange(len(begin)), length)
     several = length[run] > 1  # the others stay as they are
     part = rows[several]
@@ -182,7 +177,7 @@ def at_first_time(rows: Measurements, variables: int) -> NDArray[np.bool_]:
         variables: their number.
     """
     begin = np.flatnonzero(starts(rows.sequence))
-    length = lengths_of(begin, len(rows))
+    length = np.diff(begin, append=len(rows))
     at_first = rows.time == np.repeat(rows.time[begin], length)
     goes_on = np.repeat(rows.time[begin + length - 1] > rows.time[begin], length)
     number = np.bincount(rows.variable, minlength=variables)
@@ -202,7 +197,7 @@ def constant(cells: NDArray[np.float64], steps: Measurements) -> NDArray[np.bool
     if not len(cells):
         return np.zeros(cells.shape[1], np.bool_)
     begin = np.flatnonzero(starts(steps.sequence))
-    length = lengths_of(begin, len(cells))[:, None]
+    length = np.diff(begin, append=len(cells))[:, None]
     goes_on = (steps.time[begin + length[:, 0] - 1] > steps.time[begin])[:, None]
     filled = ~np.isnan(cells)
     count = np.add.reduceat(filled, begin, dtype=np.int64)
