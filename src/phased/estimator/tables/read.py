@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from phased.estimator.ragged import offsets
 from phased.estimator.settings import Merge, Settings
-from phased.estimator.tables.categories import with_levels
-from phased.estimator.tables.cells import read_values
-from phased.estimator.tables.columns import MEDS, resolve
-from phased.estimator.tables.opened import Opened, open_table
+from phased.estimator.tables.cells import read_values, with_levels
+from phased.estimator.tables.columns import MEDS, Opened, open_table, resolve
 from phased.estimator.tables.rows import (
     Measurements,
     Sequences,

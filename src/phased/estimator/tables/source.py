@@ -18,7 +18,6 @@ import polars as pl
 from phased.check import as_float
 from phased.estimator.settings import listed
 from phased.estimator.tables.cells import id_series
-from phased.estimator.tables.columns import KNOWN, MEMORY
 from phased.estimator.tables.csv_file import (
     COMPRESSED,
     Kinds,
@@ -32,6 +31,14 @@ from phased.estimator.tables.csv_file import (
 from phased.estimator.units import ticks_of
 from phased.files import check_utf8, named
 
+# In order of preference: this library's names, those of MEDS, those of PhysioNet 2012.
+KNOWN = {
+    "id": ("id", "subject_id", "RecordID"),
+    "time": ("time", "Time"),
+    "variable": ("variable", "code", "Parameter"),
+    "value": ("value", "numeric_value", "Value"),
+}
+MEMORY = "the table"  # the name of a table that is no file
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
 FORMATS = (*TEXT, *PARQUET)
