@@ -19,14 +19,14 @@ WORDS = {"true": 1.0, "false": 0.0}
 COMMAS = r"^[+-]?\d+(,\d+)+(\.\d+)?$"  # a number such as 36,6 or 1,200.5
 SPREAD = 4  # ids are looked up in an array if it has at most this many places a row
 MOST = 50  # levels of a text variable, besides OTHER
-SEQUENCES = 10  # a level occurs in at least so many
+SEQUENCES = 10  # the fewest sequences in which a level occurs
 NEW = 0.9  # text with more different values per row is no category
 
 Levels = Mapping[str, tuple[str, ...]]
 
 
 def filled(column: pl.Series) -> pl.Series:
-    """Text without blanks around it; null where a word says that the cell is empty."""
+    """Return text without surrounding blanks. A word such as NA becomes null."""
     text = column.str.strip_chars()
     return text.set(text.str.to_lowercase().is_in(EMPTY), None)
 
@@ -88,9 +88,9 @@ def as_ids(column: pl.Series) -> pl.Series:
 
 
 def id_series(column: pl.Series, where: Callable[[int], str] = "row {}".format) -> pl.Series:
-    """Ids as int64 or text without blanks around it; a ValueError if they are neither.
+    """Return ids as int64 or as text without surrounding blanks. Raises ValueError for other types.
 
-    Floats that are exact whole numbers become integers, as a frame with gaps in its column has them. Integers beyond int64 become
+    Floats that are exact whole numbers become integers, as in a frame with gaps. Integers beyond int64 become
     text.
     """
     dtype = column.dtype
@@ -133,7 +133,7 @@ def encode(column: pl.Series) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def numbers_of(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
-    """The place of each row's id among `ids`, which are distinct; -1 where it is not among them."""
+    """Return the index of each id in the distinct `ids`, or -1 for an unknown id."""
     known = pl.DataFrame({"id": ids, "number": np.arange(len(ids))})
     return column.to_frame("id").join(known, on="id", how="left", maintain_order="left")["number"].fill_null(-1).to_numpy()
 
@@ -141,16 +141,16 @@ def numbers_of(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
 def with_levels(made: Sequences, texts: Mapping[str, Sequence[str]], known: Levels | None) -> tuple[Sequences, Levels]:
     """Replace each text variable by a variable of 0 and 1 for each of its levels.
 
-    At a step with a text, the variable of its level is measured as 1 and that of the level before as 0. So the last-known values
-    show the present level, and the ages show how long ago each level was there.
+    At a step with a text, the variable of its level is measured as 1 and the variable of the previous level as 0. The last-known
+    values show the present level, and the ages show the time since each level.
 
     Args:
         made: sequences in which the values of text variables are indices into their texts.
         texts: of each text variable.
-        known: levels of the table read before, or None to choose them. Text without levels is left out, with a warning.
+        known: levels of the table read before, or None to choose levels. Text without levels is left out with a warning.
 
     Returns:
-        The sequences, and the levels of each text variable: none if it was left out.
+        The sequences, and the levels of each text variable, () for a variable that was left out.
     """
     if not texts and not known:
         return made, {}
@@ -195,7 +195,7 @@ def with_levels(made: Sequences, texts: Mapping[str, Sequence[str]], known: Leve
 
 
 def choose(name: str, texts: Sequence[str], code: NDArray[np.int64], sequence: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the levels of a text variable, sorted; none, with a warning, if it is no category.
+    """Return the sorted levels of a text variable. Warns and returns () for text that is no category.
 
     Args:
         name: of the variable.
@@ -219,7 +219,7 @@ def choose(name: str, texts: Sequence[str], code: NDArray[np.int64], sequence: N
 
 
 def places(texts: Sequence[str], levels: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return the index of the level of each text; -1 where it has none."""
+    """Return the index of the level of each text, or -1 for a text without a level."""
     index = {level: place for place, level in enumerate(levels)}
     other = index.get(OTHER, -1)
     return np.array([index.get(text, other) for text in texts], np.int64)
@@ -232,7 +232,7 @@ def names_of(names: Collection[str], levels: Levels) -> tuple[str, ...]:
 
 
 def _static(made: Sequences, texts: Mapping[str, Sequence[str]], levels: Levels) -> NDArray[np.float64]:
-    """Return the static values, with a column of 0 and 1 for each level; NaN where unknown."""
+    """Return the static values, NaN where unknown, with a column of 0 and 1 for each level."""
     columns = []
     for name, column in zip(made.statics, made.static.T, strict=True):
         if name not in levels:

@@ -1,4 +1,4 @@
-"""Which column of a table is the id, the time, the variable and the value; and the table with its ids and times."""
+"""The columns of id, time, variable and value, and a table with the ids and times of its rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBERED = {"", "Unnamed: 0", "__index_level_0__"}  # numbers of rows, as pandas
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a long table, or of a wide one (`wide`: the variables). id is None where every file is a sequence."""
+    """The columns of a long or of a wide table. `wide` has the variables. id is None if every file is a sequence."""
 
     id: str | None
     time: str
@@ -39,19 +39,19 @@ class Columns:
 
     @property
     def names(self) -> dict[str, str]:
-        """The column of each role that has one."""
+        """The role and the name of each column except the variables of a wide table."""
         roles = {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value}
         return {role: name for role, name in roles.items() if name is not None}
 
     def kinds(self, text: Collection[str] = ()) -> Kinds:
-        """How a CSV file with these columns is read. `text` names the variables that were text in the table read before."""
+        """Return the types for a CSV file with these columns. `text`: variables that were text in the table read before."""
         values = {name: None for name in (*self.wide, *([] if text else [self.value])) if name and name not in text}
         texts = [name for name in (self.variable, self.value, *self.wide) if name and name not in values]
         return Kinds([*self.names.values(), *self.wide], list(values), texts, [self.id] if self.id else [])
 
 
 def find(role: str, given: str | None, before: Mapping[str, str], present: Sequence[str], where: str) -> str:
-    """The column of a role: the given one, the one of the table read before, or one with a known name."""
+    """Return the column of a role: the given column, the column of the table read before, or a column with a known name."""
     hint = " If it is the index of the frame, call reset_index() first." if where == MEMORY and len(present) <= 3 else ""
     if given is not None:
         check_present(role, given, present, where, hint)
@@ -85,8 +85,8 @@ def resolve(present: Sequence[str], where: str, asked: Settings, like: Settings,
     Args:
         present: the names of its columns.
         where: its name.
-        asked: what was asked for.
-        like: how the table before was read.
+        asked: arguments of the call.
+        like: settings of the table read before.
         files_are_sequences: whether the id of a row is the name of its file, if no column is given.
     """
     given, before = asked.columns, like.columns
@@ -146,8 +146,8 @@ class Opened:
     Args:
         columns: the role of its columns.
         table: its rows.
-        how: it is read.
-        like: how the table before was read, or None.
+        how: settings with which it is read.
+        like: settings of the table read before, or None.
         ids: in the order of their first appearance.
         sequence: the number of each row's id.
         times: of each row.
@@ -166,7 +166,7 @@ class Opened:
         return self.table.frame[self.columns.names[role]]
 
     def clock(self, used: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.datetime64] | None]:
-        """The time of each row in the unit; for dates since the first used row of its sequence, and that date."""
+        """Return the time of each row in the unit. For dates also return the date of the first used row of each sequence."""
         if self.times.clock == "number":
             return self.times.ticks, None
         never = np.iinfo(np.int64).max
@@ -193,7 +193,7 @@ class Opened:
         return list(known)
 
     def check_names(self, present: Sequence[str]) -> None:
-        """Raise a ValueError if a name in an argument does not occur; a table read like another may lack variables."""
+        """Raise a ValueError if a name in an argument does not occur. A table that is read like another may lack variables."""
         there = {EVERY, *present}
         arguments = {"static": self.how.statics or (), "missing": self.how.missing, "drop": self.how.drop}
         for argument, names in arguments.items() if self.like is None else ():
@@ -204,7 +204,7 @@ class Opened:
                     )
 
     def texts(self, name: str, column: pl.Series, bad: int) -> tuple[NDArray[np.float64], list[str]] | None:
-        """The cells of a text variable as indices into its texts, and these; None for numbers, with `bad` cells that are none."""
+        """Return indices and distinct texts of a text variable. Returns None for numbers. `bad`: number of cells without a number."""
         if is_text(column, bad) if self.like is None else name in self.like.levels:
             return read_texts(column, self.how.marks(name))
         return None
@@ -218,7 +218,7 @@ class Opened:
         )
 
     def no_time(self, row: int, variable: str | None = None) -> ValueError:
-        """The error about a row whose time is missing or not finite."""
+        """The error about a row with a missing or infinite time."""
         cure = ", or name the variable as static if it is known from the start" if self.like is None else ""
         return ValueError(
             f"each measurement must have a finite time, got {self.table.cell(self.columns.time, row)} at "

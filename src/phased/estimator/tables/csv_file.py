@@ -23,7 +23,7 @@ COMPRESSED = (".gz", ".xz", ".zst")
 
 
 class Kinds(NamedTuple):
-    """How the columns of a CSV file are read; the others have the type of their first rows.
+    """Types of the columns of a CSV file. A column that is not named here has the type of its first rows.
 
     Args:
         used: all columns to read.
@@ -85,7 +85,7 @@ def header(source: Path | bytes) -> tuple[str, list[str]]:
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
-    """The names in the first line of a file; a ValueError if one occurs twice."""
+    """Return the names in the header of a file. Raises ValueError if a name occurs twice."""
     with refused(path):
         source = content(path)
         mark, written = header(source)
@@ -111,7 +111,7 @@ def line_of(path: Path, row: int) -> int:
 
 
 def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFrame:
-    """Read columns of a file, or the `joined` content of files with the header of this one."""
+    """Read columns of a file, or of the `joined` content of several files with the same header."""
     with refused(path):
         source = joined or content(path)
         mark, _ = header(source)
@@ -159,7 +159,7 @@ def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:
 
 @contextmanager
 def refused(path: Path, what: str = "a table of comma-separated values in UTF-8") -> Iterator[None]:
-    """Errors of polars, also its panics, and of decompression become errors about a file."""
+    """Turn errors and panics of polars and errors of decompression into errors about a file."""
     try:
         yield
     except pl.exceptions.NoDataError as error:

@@ -1,4 +1,4 @@
-"""From a table to the fields of Events: a long table has a row per measurement, a wide one a row per time."""
+"""From a table to the fields of Events. A long table has a row per measurement, a wide table a row per time."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from phased.estimator.tables.source import open_source
 
 
 def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[dict[str, Any], pl.Series]:
-    """The fields of Events, from a table, and the time of each step as the table has it.
+    """Return the fields of Events, and the time of each step as it stands in the table.
 
     Args:
         source: a path, a frame or a dictionary of columns.
-        asked: how to read it.
-        like: how the table before was read, which completes what was asked for.
+        asked: arguments of the call.
+        like: settings of the table read before, which complete the arguments.
     """
     how = asked if like is None else asked.completed(like)
     found = open_source(source)
@@ -82,7 +82,7 @@ class Cells(NamedTuple):
         steps: of the measurements of the others.
         variable: of each measurement, step after step, a number among the variables that are not static.
         value: of each measurement.
-        texts: of each text variable; its values are indices into them.
+        texts: of each text variable. Its values are indices into these texts.
         counts: what happened to rows.
         time: of each row of the table.
         origin: date of time 0 of each sequence, or None.
@@ -125,7 +125,7 @@ def read_long(opened: Opened) -> Cells:
 
 
 def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
-    """The names of the variables, and the number of each row's; -1 for rows that are left out."""
+    """Return the names of the variables, and the variable of each row, -1 for rows that are left out."""
     column, value = opened.column("variable").cast(pl.String), opened.column("value")
     distinct = column.unique().drop_nulls()
     if (distinct.str.strip_chars() != distinct).any() or "" in distinct:
@@ -138,7 +138,7 @@ def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
             raise ValueError(f"each measurement must name its variable, and {opened.table.row(bad[0])} does not.")
     present = distinct.sort().to_list()
     opened.check_names(present)
-    # A variable that never has a value, such as a code of MEDS for an event, is none.
+    # A variable without any value, such as a code of MEDS for an event, is left out.
     empty = value.is_null() | value.is_nan() if value.dtype.is_float() else value.is_null()
     measured = {*column.filter(~empty).unique().drop_nulls()} if empty.any() else {*present}
     measured = (measured | {*(opened.how.statics or ())}) - {*opened.how.drop}
@@ -151,7 +151,7 @@ def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
 def _long_values(
     opened: Opened, names: list[str], code: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], dict[str, list[str]], int]:
-    """The values, NaN in rows without one; the texts of text variables; and how many values were sentinels."""
+    """Return the value of each row, NaN without a value, the texts of text variables, and the number of sentinels."""
     column = opened.column("value")
     value, bad = read_values(column)
     bad = bad[code[bad] >= 0]
@@ -177,7 +177,7 @@ def _long_values(
 
 
 def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], names: list[str]) -> NDArray[np.bool_]:
-    """The variables of MEDS that never have a time, and are static therefore; a ValueError about any other without a time."""
+    """Return a bool per variable of MEDS: it never has a time, so it is static. Raises ValueError for others without a time."""
     never = np.zeros(len(names), np.bool_)
     lacking = kept & ~opened.times.known
     if lacking.any():
@@ -191,7 +191,7 @@ def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], 
 
 
 def _in_turns(rows: Measurements) -> tuple[Measurements, NDArray[np.int64]]:
-    """The rows sorted by sequence, time, turn and variable, and their turns.
+    """Return the rows sorted by sequence, time, turn and variable, with the turns.
 
     The turn of the k-th value of a variable at a time, in the order of the table, is k: it belongs to the k-th step at that time.
     """
@@ -231,7 +231,7 @@ def read_wide(opened: Opened) -> Cells:
 
 
 def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, list[str]], int]:
-    """The variables; their values, (rows, variables), NaN in empty cells; the texts of text variables; the count of sentinels."""
+    """Return the variables, values (rows, variables), NaN in empty cells, texts of text variables, number of sentinels."""
     frame, how = opened.table.frame, opened.how
     opened.check_names([*opened.columns.wide, *opened.columns.dropped])
     names = opened.names(opened.columns.wide)
@@ -266,7 +266,7 @@ def _filled(matrix: NDArray[np.float64], rows: Measurements, columns: NDArray[np
 def _collapse(
     how: Merge, text: NDArray[np.bool_], cells: NDArray[np.float64], steps: Measurements
 ) -> tuple[NDArray[np.float64], Measurements, int]:
-    """One row for each sequence and time, and how many values were merged into others."""
+    """Return one row for each sequence and time, and the number of values that were merged into others."""
     begin = np.flatnonzero(starts(steps.sequence, steps.time))
     length = np.diff(begin, append=len(steps))
     step = np.repeat(np.arange(len(begin)), length)
@@ -314,7 +314,7 @@ def _sequences(opened: Opened, cells: Cells) -> Sequences:
 
 
 def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
-    """The steps, and one for each sequence that has none: at the first time of its rows, or at 0 if no row has a time."""
+    """Return the steps, and an empty step for a sequence without one, at the first time of its rows or at 0."""
     without = np.bincount(cells.steps.sequence, minlength=len(opened.ids)) == 0
     if not without.any():
         return cells.steps
