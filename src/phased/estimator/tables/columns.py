@@ -204,7 +204,7 @@ class Opened:
                     )
 
     def texts(self, name: str, column: pl.Series, bad: int) -> tuple[NDArray[np.float64], list[str]] | None:
-        """Return indices and distinct texts of a text variable. Returns None for numbers. `bad`: number of cells without a number."""
+        """Return indices and distinct texts of a text variable, or None for numbers. `bad`: number of cells without a number."""
         if is_text(column, bad) if self.like is None else name in self.like.levels:
             return read_texts(column, self.how.marks(name))
         return None
