@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phased.estimator.description import Description, describe
+from phased.estimator.describe import Description, describe
 from phased.estimator.ragged import check_events, flatten, gather
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.units import unit_name

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -92,47 +92,18 @@ class Targets(NamedTuple):
         return found
 
 
-class Target(Protocol):
-    """A kind of target, classes or a number: everything in which the two estimators differ."""
-
-    stratified: ClassVar[bool]
-    """Whether held-out sequences are drawn from every class alike."""
-
-    @classmethod
-    def of(cls, found: Targets) -> Self:
-        """The classes, or centre and spread, of the targets given to `fit`."""
-
-    @property
-    def outputs(self) -> int:
-        """The number of outputs of the network."""
-
-    def fields(self) -> dict[str, Any]:
-        """The attributes that a fitted estimator has of them."""
-
-    def encode(self, found: Targets) -> NDArray[Any]:
-        """Targets as the network learns them, 0 where they are not known."""
-
-    def objective(self, y: NDArray[Any], weight: Any) -> Objective:
-        """The objective for these encoded targets, with `class_weight`."""
-
-    def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities, or numbers, from the outputs of the network."""
-
-    def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
-        """The most probable classes, or the numbers."""
-
-    def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
-        """The scores of answers for these encoded targets, by name."""
-
-
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The classes of a classifier, sorted, and their dtype; a part of a saved model's configuration."""
+    """Targets that are classes: sorted, with their dtype. A part of a saved model's configuration.
+
+    `Classes` and `Number` have the same methods: all in which the two estimators differ.
+    """
 
     dtype: str
     values: list[Any]
 
     stratified: ClassVar[bool] = True
+    """Whether held-out sequences are drawn from every class alike."""
 
     def __post_init__(self) -> None:
         try:
@@ -181,15 +152,15 @@ class Classes:
 
     @property
     def outputs(self) -> int:
-        """The number of classes."""
+        """The number of outputs of the network."""
         return len(self.values)
 
     def fields(self) -> dict[str, Any]:
-        """The classes."""
+        """The attributes of a fitted estimator."""
         return {"classes_": self.names}
 
     def encode(self, found: Targets) -> NDArray[np.int64]:
-        """Numbers of the classes; a ValueError for a class that is none of them."""
+        """Targets as the network learns them: numbers of classes, and 0 where a target is not known."""
         known = self._as_text(found.known()) if self.names.dtype.kind == "U" else found.known()
         strange = np.setdiff1d(known, self.names)
         if len(strange):
@@ -205,22 +176,22 @@ class Classes:
         return np.array([names.get(str(each).lower(), str(each)) for each in whole], object)
 
     def objective(self, y: NDArray[Any], weight: Any) -> Objective:
-        """Cross entropy, with the weights of classes."""
+        """What is minimised for these encoded targets with `class_weight`: cross entropy."""
         return Objective(class_weights(weight, self.names, y))
 
     def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probability of each class, (..., classes)."""
+        """Answers from the outputs of the network, (N, classes): probabilities."""
         powers = np.exp(outputs - outputs.max(1, keepdims=True))
         found: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
         return found
 
     def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
-        """The most probable classes."""
+        """What `predict` returns for answers: the most probable classes."""
         found: NDArray[Any] = self.names[answer.argmax(1)]
         return found
 
     def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
-        """AUROC and AUPRC, which need all classes among y, accuracy and log loss."""
+        """Scores of answers for encoded targets, by name: AUROC and AUPRC, which need all classes, accuracy and log loss."""
         found: dict[str, float] = {}
         labels = np.arange(answer.shape[1])
         if len(np.unique(y)) == len(labels) == 2:
@@ -236,7 +207,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Number:
-    """Centre and spread of a regressor's targets; a part of a saved model's configuration."""
+    """Targets that are numbers, with their centre and spread. A part of a saved model's configuration."""
 
     center: Annotated[float, Between(-LARGEST_TARGET, LARGEST_TARGET)]
     spread: Annotated[float, Between(sys.float_info.min, LARGEST_TARGET)]
@@ -285,6 +256,9 @@ class Number:
         found = {} if len(y) < 2 else {"r2": float(metrics.r2_score(y, answer))}
         errors = {"rmse": np.sqrt((error**2).mean()), "mae": np.abs(error).mean()}
         return found | {name: float(np.ldexp(value, exponent)) for name, value in errors.items()}
+
+
+Target = Classes | Number
 
 
 @dataclass(frozen=True)
