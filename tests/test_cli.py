@@ -270,7 +270,7 @@ def test_a_full_disk_fails_a_run_without_a_traceback(refused, tmp_path):
 @pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_fails_a_drawing_and_a_benchmark_without_a_traceback(refused, tmp_path, monkeypatch):
     measured = Benchmark(lambda: [Case("much", "", lambda: {"much": "x" * 10_000})], ())
-    monkeypatch.setattr("phased_lab.bench.tasks.tasks", measured)
+    monkeypatch.setattr("phased_lab.bench.training.tasks", measured)
     refused(f"cannot write '{tmp_path / 'memory.png'}': File too large", "run", "memory", "--out", tmp_path)
     file = tmp_path / "tasks.json"
     refused(f"cannot write '{file}': File too large", "bench", "tasks", "--json", file)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from phased.files import destination, write_whole
+from phased_lab.bench import MODULES
 from phased_lab.bench.measure import machine, same_terms
 from phased_lab.tables import Table
 
@@ -165,7 +166,7 @@ def benchmark(*sheets: Sheet, **settings: Any) -> Callable[[Callable[..., Iterab
 
 def load(name: str) -> Benchmark:
     """The benchmark of this name."""
-    found: Benchmark = getattr(import_module(f"phased_lab.bench.{name}"), name)
+    found: Benchmark = getattr(import_module(f"phased_lab.bench.{MODULES.get(name, name)}"), name)
     return found
 
 

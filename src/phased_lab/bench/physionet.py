@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from phased.cli.options import path
 from phased.estimator import Events, PhasedClassifier
 from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark
-from phased_lab.bench.cells import CELLS, Seeds, fitted
+from phased_lab.bench.estimators import CELLS, Seeds, fitted
 from phased_lab.bench.measure import Timing
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
