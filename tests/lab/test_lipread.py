@@ -7,7 +7,7 @@ import pytest
 
 from phased_lab.cli import lipread as command
 from phased_lab.clips import SLOTS, BadClip, Clip
-from phased_lab.lipreader.inputs import Sense
+from phased_lab.clips.decoding import Sense
 from speaking import made_up, shortened, untrained
 
 pytest.importorskip("cv2", reason="opencv is not installed: pip install 'phased[video]'")

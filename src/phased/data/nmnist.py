@@ -19,11 +19,10 @@ import numpy as np
 import torch
 
 from phased.data import native, ragged
-from phased.data.errors import BadRecording
+from phased.data.errors import BadRecording, read_bytes, unreadable
 from phased.data.ragged import Progress
 from phased.data.recording import NMNIST
 from phased.data.recordings import Recordings
-from phased.data.regular import read_bytes, unreadable
 from phased.files import cache_folder
 
 SPLITS = {"train": "Train", "test": "Test"}

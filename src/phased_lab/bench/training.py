@@ -164,7 +164,7 @@ def tasks(rounds: int = 9, figures: tuple[str, ...] = tuple(RUNS)) -> Iterator[C
         yield Case("a training step", name, partial(step_of_task, name, rounds))
 
 
-def epochs_of(network: DigitNetwork, task: Digits) -> Callable[[], None]:
+def epochs_of(network: Any, task: Any) -> Callable[[], None]:
     """A function that trains on a further epoch of recordings, after a warm-up of a few batches.
 
     An epoch includes making the batches and the average of the parameters, and neither the test nor the checkpoint.
@@ -188,7 +188,7 @@ def epoch_of_digits(recordings: int, rounds: int) -> dict[str, Any]:
     network, whole = DigitNetwork(), replace(Digits(), images=(recordings, 1))
     racing = {
         "Phased LSTM": epochs_of(network, whole),
-        "Phased LSTM, recordings changed": epochs_of(DIGITS.network, replace(DIGITS.task, images=(recordings, 1))),
+        "Phased LSTM, recordings changed": epochs_of(DIGITS.network, DIGITS.vary(task={"images": (recordings, 1)}).task),
         "nn.LSTM": epochs_of(replace(network, model="lstm"), whole),
         "BN-LSTM": epochs_of(replace(network, model="bn-lstm"), whole),
     }

@@ -17,12 +17,11 @@ from phased.cli import answers
 from phased.cli.answers import files_in, save_picture, skipping, warn
 from phased.files import printable
 from phased_lab.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
-from phased_lab.clips.layout import ALIGNMENTS, VIDEO
+from phased_lab.clips.decoding import Sense
+from phased_lab.clips.preparation import ALIGNMENT, VIDEO, alignments
 from phased_lab.lipreader import LipReader, Spoken
-from phased_lab.lipreader.inputs import Sense
 from phased_lab.lipreader.store import SHIPPED
 
-ALIGNMENT = ".align"
 DEEPEST = 4  # folders above a clip among which the speaker's is searched
 
 
@@ -116,14 +115,12 @@ def alignment_of(file: Path, align: Path | None) -> Path | None:
     if align is None or not align.is_dir():
         return align
     # The speaker's folder is that of the clip, or one above it: archives of GRID have s1/video/mpg_6000/bbaf2n.mpg too.
-    name, speakers = f"{file.stem}{ALIGNMENT}", speaker_folders(file)
-    places = [align / speakers[0] / name, align / name] if speakers else [align / name, align / name]
-    further = [align / speaker / inner / name for speaker in ("", *speakers) for inner in ("", *ALIGNMENTS)]
-    found = next((place for place in (*places, *further) if place.is_file()), None)
+    places = alignments(align, file.stem, [*speaker_folders(file), ""])
+    found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise BadClip(
             file,
-            f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Copy it there, or leave --align out.",
+            f"its alignment must be '{places[0]}' or '{align / places[0].name}', and neither exists. Copy it there, or leave --align out.",
         )
     return found
 

@@ -6,10 +6,8 @@ from phased_lab.clips.clip import Clip, prepare_clip
 from phased_lab.clips.decoding import Decoded, decode
 from phased_lab.clips.errors import BadClip
 from phased_lab.clips.face import Box, cropped, find_face
-from phased_lab.clips.flat import Clips, load_clips
-from phased_lab.clips.layout import find_grid
-from phased_lab.clips.preparation import Prepared, prepare, prepared
-from phased_lab.clips.splits import Split, split
+from phased_lab.clips.preparation import Prepared, find_grid, prepare, prepared
+from phased_lab.clips.store import Clips, Split, load_clips, split
 from phased_lab.clips.vocabulary import SLOTS, WORDS, contradiction, spelled
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.data.regular import read_bytes
+from phased.data.errors import read_bytes
 from phased_lab.clips.errors import BadClip
 from phased_lab.clips.vocabulary import SLOTS, WORD_ID
 

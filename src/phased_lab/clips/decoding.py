@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased import check
-from phased.data.regular import size_of
+from phased.data.errors import size_of
 from phased.needs import module
 from phased_lab.clips.cepstrum import RATE
 from phased_lab.clips.errors import BadClip

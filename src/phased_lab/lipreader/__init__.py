@@ -3,7 +3,7 @@
 from phased.model_folder import BadModel
 from phased_lab.lipreader.config import About, Config
 from phased_lab.lipreader.grammar import Spoken, Timing
-from phased_lab.lipreader.inputs import Scaling
+from phased_lab.lipreader.network import Scaling
 from phased_lab.lipreader.reader import LipReader
 
 __all__ = ["About", "BadModel", "Config", "LipReader", "Scaling", "Spoken", "Timing"]

@@ -11,8 +11,7 @@ from phased.model_folder import MOST
 from phased_lab.clips import WORDS
 from phased_lab.clips.cepstrum import RESOLUTIONS
 from phased_lab.lipreader.grammar import PLACES, Timing
-from phased_lab.lipreader.inputs import Scaling
-from phased_lab.lipreader.network import SOUND, Words, phased_network
+from phased_lab.lipreader.network import SOUND, Scaling, Words, phased_network
 
 Size = Annotated[int, Between(1, MOST)]
 

@@ -14,7 +14,7 @@ from phased.fusion import Timeline
 from phased.learn.batch import Samples
 from phased.schedule import valid_steps
 from phased_lab.clips import Clips
-from phased_lab.lipreader.inputs import standardised
+from phased_lab.lipreader.network import standardised
 
 
 class Changes(NamedTuple):
