@@ -17,6 +17,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from phased import check, files
 from phased.fields import Malformed, decode, encode
@@ -104,7 +105,8 @@ class Kind(Generic[C, M]):
 
     def network(self, folder: Path, found: Files, build: Callable[[], M]) -> M:
         """Return the network of a folder in eval; `BadModel` if its parameters do not fit, or were changed since."""
-        with torch.device("meta"):  # sizes from a file: nothing is allocated before they are known to fit the parameters
+        # Sizes from a file: nothing is allocated before they are known to fit the parameters.
+        with torch.device("meta"), Uninitialised():
             expected = dict(tensors(undrawn(build)))
         fault = wrong(found.state, {name: (tuple(value.shape), self.stored(name, value)) for name, value in expected.items()})
         if fault is None and not found.intact:
@@ -165,6 +167,16 @@ class Kind(Generic[C, M]):
             raise BadModel(f"the model has no file '{path}'. {self.cure}") from error
         except OSError as error:
             raise BadModel(f"cannot read '{path}': {files.reason(error)}. {self.cure}") from error
+
+
+class Uninitialised(TorchFunctionMode):
+    """Functions of `torch.nn.init` set no values. On the meta device they would import torch's compiler, which takes a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else args[0]
+        return func(*args, **named)
 
 
 def undrawn(build: Callable[[], M]) -> M:

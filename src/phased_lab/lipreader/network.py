@@ -1,4 +1,4 @@
-"""The network of a lip reader: scaled inputs, convolutions on pictures, a layer for each sensor, merged layers, and a word per step."""
+"""The network of a lip reader: scaled inputs, convolutions on pictures, a layer per sensor, merged layers, a word per step."""
 
 from __future__ import annotations
 
