@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -291,3 +292,31 @@ def wrong(state: Mapping[str, Tensor], expected: Mapping[str, tuple[tuple[int, .
         except ValueError as error:
             return f"'{name}' is out of range: {str(error).rstrip('.')}"
     return None
+
+
+def card_of(title: str, *parts: str) -> str:
+    """Return a model card in Markdown. Empty parts are left out."""
+    return "\n\n".join(filter(None, (f"# {title}", *parts))) + "\n"
+
+
+def filled(text: str, indent: str = "") -> str:
+    """Return prose in lines of at most 140 columns."""
+    return textwrap.fill(text, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def listed(*lines: str) -> str:
+    """Return a list in Markdown."""
+    return "\n".join(filled(f"- {line}", "  ") for line in lines)
+
+
+def trained(about: Any) -> list[str]:
+    """Return the section of a model card about the training: data, command, date and versions."""
+    versions = (f"{name} {version}" for name, version in about.versions.items())
+    made = ", ".join(filter(None, (about.date, *versions)))
+    command = f"```\n{about.command}\n```" if about.command else ""
+    return [
+        "## Training",
+        filled(about.data or "The training data are not recorded."),
+        command,
+        filled(f"{made}.") if made else "",
+    ]

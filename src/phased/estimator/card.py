@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
+
+from phased.model_folder import filled
 
 if TYPE_CHECKING:
     from phased.estimator.store import Config
@@ -86,8 +87,3 @@ answer = model.{"predict" if classes is None else "predict_proba"}(X)
 def named(names: Any) -> str:
     """Names in a row."""
     return ", ".join(names) or "none"
-
-
-def filled(text: str, indent: str = "") -> str:
-    """Prose in lines of at most 140 columns."""
-    return textwrap.fill(text, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
