@@ -137,7 +137,7 @@ class Benchmark:
     def run(self, plan: Mapping[str, Any], file: Path | None = None, show: Callable[[str], None] = lambda text: None) -> Result:
         """Measure the cases that are missing in the file, and write the file after each case. `show` receives a line per case."""
         with same_terms(self.threads):
-            settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path)}))
+            settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path | None)}))
             result: Result = {"machine": machine(self.on_gpu), "plan": settings, "cases": []}
             regular = file is not None and destination(file)[1]
             if regular and file is not None and file.exists():

@@ -57,11 +57,6 @@ def prepare_clip(path: Path | str, alignment: Path | str | None = None, sense: S
     Raises:
         BadClip: a file cannot be read or, in what is used, no frame has a face, or the clip ends before the last word.
         ModuleNotFoundError: av or opencv is not installed.
-
-    Example:
-        >>> prepare_clip("s1/missing.mpg")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        phased_lab.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     sentence = None if alignment is None else read_alignment(alignment)
     clip = decode(path, sense)

@@ -65,11 +65,6 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
         BadClip: the file cannot be decoded or, in what is used, has no video or no sound, fewer than two frames, or times that
             do not increase.
         ModuleNotFoundError: av is not installed.
-
-    Example:
-        >>> decode("s1/missing.mpg")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        phased_lab.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     check.choice("sense", sense, SENSES)
     av = module("av", f"decoding '{path}'", "video")

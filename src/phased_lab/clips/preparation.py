@@ -71,14 +71,6 @@ def find_grid(folder: Path | str | None = None) -> Path:
 
     Raises:
         FileNotFoundError: no folder has clips.
-
-    Example:
-        >>> from tempfile import mkdtemp
-        >>> data = Path(mkdtemp())
-        >>> (data / "grid" / "s1").mkdir(parents=True)
-        >>> _ = (data / "grid" / "s1" / "bbaf2n.mpg").write_bytes(b"")
-        >>> find_grid(data).name
-        'grid'
     """
     clips = [f"*/**/*{each}" for suffix in VIDEO for each in (suffix, suffix.upper())]
     return places.find(*GRID, FOLDERS, clips, folder)
@@ -179,11 +171,6 @@ def prepare(
         OSError: the disk is full; clips that are done remain.
         ModuleNotFoundError: av or opencv is not installed; distributed, for several processes.
         RuntimeError: several processes, and no `if __name__ == "__main__":`.
-
-    Example:
-        >>> prepare("no such folder")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
     """
     workers = cores() if workers is None else workers
     check.size("workers", workers)
@@ -235,11 +222,6 @@ def prepared(folder: Path | str | None = None) -> Path | None:
 
     Raises:
         FileNotFoundError: there is neither.
-
-    Example:
-        >>> prepared("no such folder")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
     """
     try:
         return places.find("prepared clips", "Prepare them", FOLDERS, (store.LIST,), folder)

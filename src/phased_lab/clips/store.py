@@ -190,11 +190,6 @@ def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int
         BadClip: a file is missing or damaged.
         FileNotFoundError: no clips are prepared there.
         ValueError: another rate, or no names.
-
-    Example:
-        >>> load_clips("clips", rate=50)
-        Traceback (most recent call last):
-        ValueError: rate must be 100 or 25 rows a second, got 50.
     """
     if rate not in RESOLUTIONS:
         raise ValueError(f"rate must be {' or '.join(map(str, RESOLUTIONS))} rows a second, got {rate}.")

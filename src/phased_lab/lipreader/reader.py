@@ -38,13 +38,6 @@ class LipReader:
     Args:
         config: sizes, scaling and times.
         network: the trained network.
-
-    Example:
-        >>> from phased_lab.lipreader import LipReader
-        >>> LipReader.load("no such folder")
-        Traceback (most recent call last):
-        phased.model_folder.BadModel: there is no folder 'no such folder' with a model. Name the folder of another model, or \
-make it again with `phased pack`.
     """
 
     def __init__(self, config: Config, network: Words) -> None:

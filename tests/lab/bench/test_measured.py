@@ -124,7 +124,6 @@ def test_the_lstms_that_are_measured_compute_what_the_bn_lstm_computes():
     want = baseline(rows[:, :-1].unsqueeze(1), time, torch.tensor([50]))[1][0, 0]
     lstm = peers.folded(baseline)
     torch.testing.assert_close(lstm(rows)[1][0][0], want)
-    pytest.importorskip("onnxruntime")
     for run in peers.by_onnx(lstm, rows).values():
         for _ in range(2):  # each call starts from a state of zeros
             torch.testing.assert_close(torch.from_numpy(run()), want, atol=1e-5, rtol=1e-4)
