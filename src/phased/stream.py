@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check, check_events
+from phased import check, check_events, ops
 from phased.cell import CELLS, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
 from phased.ops.contract import Stepper
 from phased.ops.cpu.stepper import CoreStepper
-from phased.ops.stepper import stepper
 
 TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
 """Types of a time that need no conversion and are exact."""
@@ -285,4 +284,4 @@ class Stream:
 
 def stepper_of(cell: str, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str) -> Stepper:
     """A stepper from parts that can be pickled; the cell is given by its name."""
-    return stepper(CELLS[cell], weights, gates, table, backend)
+    return ops.stepper(CELLS[cell], weights, gates, table, backend)

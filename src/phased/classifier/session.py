@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from operator import index
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased import check
+from phased import check, notice
 from phased.data.recording import MICROSECONDS, Recording, Sensor
 from phased.stream import Stream
 
@@ -242,8 +241,7 @@ class Session:
     def _warn_beyond(self, time: float) -> None:
         if not self._warned and self._longest is not None and time > self._longest:
             self._warned = True
-            warnings.warn(
+            notice.warn(
                 f"These events go beyond {self._longest:g} ms, the longest recordings that this model was tested on. It goes on "
                 f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event.",
-                stacklevel=3,
             )

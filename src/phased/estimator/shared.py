@@ -24,7 +24,7 @@ from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
 from phased.estimator.stepping import Steps
 from phased.fields import encode
 from phased.layer import PhasedRNN
-from phased.ops.core import core
+from phased.ops.native import core
 from phased.parameters import tensors
 
 NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)

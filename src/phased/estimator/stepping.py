@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phased import ops
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
 from phased.ops.cpu.stepper import CoreStepper
-from phased.ops.memory import address
-from phased.ops.stepper import stepper
+from phased.ops.native import address
 
 State = NDArray[np.float32]
 
@@ -25,7 +25,7 @@ class Steps:
         weights = [each.map(own, own) for each in rnn.weights()]
         gates = [TimeGate(own(gate.period), own(gate.shift), own(gate.ratio_on), 0.0, gate.shape) for gate in rnn.gates()]
         self.features, self.units, self.states = rnn.input_size, rnn.hidden_size, rnn.cell.states
-        self._stepper = stepper(rnn.cell, weights, gates, None, rnn.backend)
+        self._stepper = ops.stepper(rnn.cell, weights, gates, None, rnn.backend)
         self.core: Any = self._stepper.core if isinstance(self._stepper, CoreStepper) else None
         self._lock = threading.Lock()
 

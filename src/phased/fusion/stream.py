@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from phased import check, check_events
+from phased import check, check_events, clock
 from phased.fusion import arguments
 from phased.fusion.module import Fusion
 from phased.fusion.parts import Parts
@@ -300,6 +300,6 @@ def moment(t: Any) -> float:
     """One time. Whole numbers stay int: nanoseconds that float64 would round to one number are different times."""
     if type(t) in TIMES and -WHOLE < t < WHOLE:
         return float(t)
-    given = check.signed(check_events.numbers("time", t))
+    given = clock.signed(check_events.numbers("time", t))
     rounded = check_events.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)

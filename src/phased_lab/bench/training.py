@@ -13,11 +13,10 @@ import torch
 from phased.fusion import Timeline
 from phased.learn.average import Average
 from phased.learn.batch import Batch, Samples
-from phased.learn.device import make_fabric
-from phased.learn.loader import Place, sizes
+from phased.learn.device import one_device
+from phased.learn.feed import BatchNumber, Part, shared, shares, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.model import Model
-from phased.learn.share import Share, shared, shares
 from phased.learn.step import WARM_UP, RecordedStep, Step
 from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark, contestants, each_case
 from phased_lab.bench.measure import compare, synchroniser
@@ -43,7 +42,7 @@ RUNS = {
     "adding": ("adding-exp6to8-phased-leak0.001-seed0", 0.05),
 }
 """The run of each task, and about the mean open ratio of its network after training."""
-DIGITS, LIPS = digits.RUN, lips.improved(lips.RUN)
+DIGITS, LIPS = digits.base(), lips.improved(lips.base())
 BEFORE = 20  # batches of digits, in the warm-up
 SECONDS, FRAMES = 3, 25  # of a clip, and a second
 
@@ -52,12 +51,12 @@ class Contestant:
     """A network in training on the device of the benchmark."""
 
     def __init__(self, model: Model, training: Training, recorded: bool = False) -> None:
-        self.fabric, self.model, self.training = make_fabric("auto"), model, training
+        self.fabric, self.model, self.training = one_device("auto"), model, training
         optimizer = adam([each for each in model.parameters() if each.requires_grad], training.rate, self.fabric.device)
         self.step = (RecordedStep if recorded else Step).of(model, optimizer, training, self.fabric)
         self.average = Average(model, training.average) if training.average else None
 
-    def train(self, batches: Iterable[Share], epoch: int = 1) -> None:
+    def train(self, batches: Iterable[Part], epoch: int = 1) -> None:
         """One training step for each batch. The last step reads the loss from the device."""
         train_once(self.step, iter(batches), epoch, self.average)
 
@@ -175,7 +174,7 @@ def epochs_of(network: Any, task: Any) -> Callable[[], None]:
     def train(batches: int | None = None) -> None:
         nonlocal epochs
         epochs += 1
-        places = [Place("train", epochs, number, size) for number, size in enumerate(sizes(settings.train, settings.batch))]
+        places = [BatchNumber("train", epochs, number, size) for number, size in enumerate(sizes(settings.train, settings.batch))]
         made = shares(task, settings.batch, settings.seed, places, contestant.fabric)
         contestant.train(islice(made, batches), epochs)
 
