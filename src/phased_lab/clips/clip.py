@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from phased_lab.clips.alignment import Sentence, read_alignment
 from phased_lab.clips.cepstrum import RATE, RESOLUTIONS, Mfcc, differences, mfcc
-from phased_lab.clips.decoding import Decoded, Sense, decode, resampled
-from phased_lab.clips.errors import BadClip
+from phased_lab.clips.decoding import BadClip, Decoded, Sense, decode, resampled
 from phased_lab.clips.face import SIDE, cropped, find_face
 
 DAMAGED = 10.0  # gray levels between two frames

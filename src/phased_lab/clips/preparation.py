@@ -24,7 +24,7 @@ from phased.machine import cores
 from phased.needs import module
 from phased_lab.clips import store
 from phased_lab.clips.clip import DAMAGED, prepare_clip
-from phased_lab.clips.errors import BadClip
+from phased_lab.clips.decoding import BadClip
 from phased_lab.clips.vocabulary import WORDS, contradiction
 
 FORMAT = 1  # changes with anything that changes a prepared clip

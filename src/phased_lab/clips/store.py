@@ -20,7 +20,7 @@ from phased.needs import module
 from phased_lab.clips.alignment import Sentence
 from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
 from phased_lab.clips.clip import Clip
-from phased_lab.clips.errors import BadClip
+from phased_lab.clips.decoding import BadClip
 from phased_lab.clips.face import SIDE
 
 LIST = "clips.json"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from phased.model_folder import Kind, card_of, filled, listed, trained
 from phased.parameters import is_of_time
-from phased_lab.lipreader.config import Config
+from phased_lab.lipreader.network import Config
 
 
 def card(config: Config) -> str:
