@@ -21,7 +21,7 @@ BLOCKS: dict[str, Callable[[bytearray], bytes]] = {
     "backwards": lambda block: bytes(block[::-1]),
     "as it is": bytes,
 }
-"""What may become of a part of a file."""
+"""Kinds of damage of a block of a file."""
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Users' files of every kind: a damaged one gives what it may have had or an error that names it, never a crash or a hang."""
+"""Files of users: reading a damaged file gives a possible result or an error with its name, never a crash or a hang."""
 
 import os
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from videos import FRAMES, write_alignment, write_video
 
 
 class Kind(NamedTuple):
-    """A kind of file: its name, how it is written and read, and whether what was read of some bytes can be right."""
+    """A kind of file: its name, functions that write and read it, and whether a result can come from these bytes."""
 
     name: str
     write: Callable[[Path], Any]

@@ -1,4 +1,4 @@
-"""A classifier as a folder, with its model card; see `phased.model_folder`."""
+"""A classifier as a folder, with its model card. `phased.model_folder` writes and reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LICENCE = (
 
 
 def card(config: Config) -> str:
-    """What the network is, what it was trained on, its scores, the command, and its limits, in Markdown."""
+    """Return the model card in Markdown: network, training, scores and limits."""
     sizes, about = config.sizes, config.about
     width, height = sizes.sensor
     layers = "one layer" if sizes.layers == 1 else f"{sizes.layers} layers"
@@ -49,7 +49,7 @@ def scores(found: Iterable[Score]) -> list[str]:
 
 
 def limits(config: Config) -> str:
-    """What the network was not made or tested for."""
+    """Return the section about limits."""
     width, height = config.sizes.sensor
     longest = config.about.longest
     lines = [

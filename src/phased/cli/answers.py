@@ -1,4 +1,4 @@
-"""The shell of the commands that answer for many files: which files, bad ones, answers as lines or JSON, a picture of one."""
+"""The shell of the commands that answer for many files: find files, skip bad files, print lines or JSON, draw one file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answers:
     errors: Console = field(default_factory=Errors, kw_only=True)
     answered: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
-    known: int = field(default=0, init=False)  # answers whose truth is known
+    known: int = field(default=0, init=False)  # answers with a known truth
     right: int = field(default=0, init=False)
 
     suffixes: ClassVar[Collection[str]]
@@ -63,7 +63,7 @@ class Answers:
                     self.show(line)
 
     def found(self, paths: Sequence[Path]) -> list[Path]:
-        """All files of the paths; see `files_in`."""
+        """Return all files of the paths in order."""
         every: list[Path] = []
         for path in paths:
             with self.skipping():
@@ -125,7 +125,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
-    """The file as given; for a folder all files with these suffixes in it and below, linked ones too, sorted.
+    """Return the file. For a folder return all files with these suffixes in it and below, also behind links, sorted.
 
     Each folder is searched once, since a link may lead to one above. Hidden files are left out: other systems keep some of them.
     """
@@ -147,7 +147,7 @@ def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is a folder; one that the system refuses, such as too long a name, is none, and an error when it is read."""
+    """Whether a path is a folder. A path that the system refuses, such as too long a name, is an error when it is read."""
     try:
         return path.is_dir()
     except OSError:

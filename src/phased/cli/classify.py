@@ -31,7 +31,7 @@ class Recordings(Answers):
     """Classifies recordings. The truth is the folder of a recording, if it has the name of a class.
 
     Args:
-        sensor: the size of the camera, for files that do not contain it.
+        sensor: the size of the camera, for files without a size.
         corner: of the window to classify.
         replay: take the events at the pace at which they were recorded.
     """
@@ -65,7 +65,7 @@ class Recordings(Answers):
             super().all(paths)
 
     def answer(self, file: Path) -> tuple[dict[str, Any], str]:
-        """Classify the recording in a file, with a live line on a terminal; errors name the file."""
+        """Classify the recording in a file, with a live line on a terminal. Errors name the file."""
         try:
             recording = self.read(file)
             live = not self.json and (self.console.is_terminal or self.replay)
@@ -82,7 +82,7 @@ class Recordings(Answers):
         return as_json(file, answer), line(file, answer)
 
     def read(self, file: Path) -> Recording:
-        """The recording in a file as the classifier takes it: times from its beginning, and the window that was chosen.
+        """Read the recording in a file, with times from its beginning, and take the chosen window.
 
         A camera's own clock starts anywhere: then times count from the first event. Times that all lie within the length that the
         model was tested on stay as they are, so that a recording of N-MNIST gives the same answer in any kind of file.
@@ -104,7 +104,7 @@ class Recordings(Answers):
                 if self.replay:
                     time.sleep(max(0.0, begin + moment.time / 1000 - time.perf_counter()))
                 live.update(live_line(file, self.model.classes, moment), refresh=True)
-        return self.model.classify(recording)  # again, without the line, so that the time is that of the events alone
+        return self.model.classify(recording)  # again without the line, which takes time
 
     def draw(self, file: Path) -> Any:
         """Draw the events of a recording and the confidence over time."""
@@ -145,7 +145,7 @@ def line(file: Path, answer: Answer) -> str:
 
 
 def as_json(file: Path, answer: Answer) -> dict[str, Any]:
-    """The fields of a line of JSON; a class whose name is a number is one."""
+    """Return the fields of a line of JSON. The name of a class becomes a number if it is one."""
     label = int(answer.label) if answer.label.isdecimal() else answer.label
     made = {"events": answer.events, "updates": answer.updates, "seconds": answer.seconds}
     return {"file": str(file), "class": label, "confidence": answer.confidence, **made}

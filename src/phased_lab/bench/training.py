@@ -61,7 +61,7 @@ class Contestant:
         train_once(self.step, iter(batches), epoch, self.average)
 
     def on(self, batches: Iterable[Batch], warm_up: int = 1) -> Callable[[], None]:
-        """A function that trains on these batches, and has done so."""
+        """Make a function that trains on these batches. It was called before."""
         ready = [shared(batch, self.fabric) for batch in batches]
         for _ in range(warm_up):
             self.train(ready)
@@ -227,14 +227,14 @@ def made_up(resolution: Resolution, clips: int) -> Batch:
 
 
 def updates(contestant: Contestant, batch: Batch) -> float:
-    """Return the update rate. A network that updates all units at every step has 1."""
+    """Return the update rate. It is 1 for a network that updates all units at every step."""
     with torch.no_grad():
         counted = contestant.model.eval().updates(batch.to(contestant.fabric.device))
     return 1.0 if counted is None else float(counted.made / counted.possible)
 
 
 def step_of_clips(resolution: Resolution, clips: int, rounds: int) -> dict[str, Any]:
-    """Time a training step of the networks of the study, and of the Phased LSTM with fewer open units and with a leak."""
+    """Time a training step of the networks of the study and of the Phased LSTM with fewer open units, without and with a leak."""
     network: Any = LIPS.network
     usual = replace(network, ratio_on=USUAL_RATIO)
     networks = {

@@ -118,7 +118,7 @@ def steps(work: Work, names: Iterable[str], device: str = "cpu", train: bool = T
 def timed(
     work: Work, rounds: int, *names: str, device: str = "cpu", train: bool = True, alone: bool = False, **more: Any
 ) -> dict[str, Any]:
-    """Time steps of models in turns. The reference loop is far slower, and has two rounds of its own after the others.
+    """Time steps of models in turns. The reference loop is far slower and is timed in two rounds after the others.
 
     On a GPU each step is made three times before, and the GPU is synchronised between turns, with `alone` after each step.
     """

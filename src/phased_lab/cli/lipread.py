@@ -22,10 +22,10 @@ DEEPEST = 4  # folders above a clip among which the speaker's is searched
 
 @dataclass
 class Lips(Answers):
-    """Reads the words of clips. The truth is the sentence of the alignment, or of the clip's name.
+    """Reads the words of clips. The truth is the sentence of the alignment or of the name of the clip.
 
     Args:
-        sense: what is used of a clip.
+        sense: the senses to use.
         align: where the times of words are.
     """
 
@@ -45,7 +45,7 @@ class Lips(Answers):
         return ", ".join(parts) + "."
 
     def found(self, paths: Sequence[Path]) -> list[Path]:
-        """All clips of the paths. An alignment must be that of one clip."""
+        """Return all clips of the paths. A file of an alignment is for one clip."""
         clips = super().found(paths)
         check_alignment(self.align, len(clips))
         return clips
@@ -93,7 +93,7 @@ def alignment_of(file: Path, align: Path | None) -> Path | None:
     """The alignment of a clip: the file that was named, or the one of its sentence in the folder that was named."""
     if align is None or not align.is_dir():
         return align
-    # The speaker's folder is that of the clip, or one above it: archives of GRID have s1/video/mpg_6000/bbaf2n.mpg too.
+    # The folder of the speaker may be above the folder of the clip: archives of GRID have s1/video/mpg_6000/bbaf2n.mpg too.
     places = alignments(align, file.stem, [*speaker_folders(file), ""])
     found = next((place for place in places if place.is_file()), None)
     if found is None:
@@ -112,12 +112,12 @@ def speaker_folders(file: Path) -> list[str]:
 
 
 def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:
-    """What is said in a clip, by its alignment or its name; None if it is not known."""
+    """Return the words of the alignment or of the name of a clip, or None if both are unknown."""
     return spelled(file.stem) if clip.sentence is None else tuple(WORDS[word] for word in clip.sentence.words)
 
 
 def as_json(file: Path, spoken: Spoken, doubt: str | None) -> dict[str, Any]:
-    """The answer for one clip; `confidence` is the mean over its words, and `doubt` is there if there is one."""
+    """Return the fields for one clip. `confidence` is the mean over its words."""
     answer = {
         "file": str(file),
         "words": [WORDS[word] for word in spoken.words],

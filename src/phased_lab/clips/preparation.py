@@ -90,7 +90,7 @@ def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]
 
 
 def alignments(folder: Path, stem: str, speakers: Sequence[str]) -> list[Path]:
-    """Where the alignment of a sentence may be, the nearest speaker first: archives of GRID differ in where they put them."""
+    """Return the possible files of the alignment of a sentence, in the order of the speakers. Archives of GRID differ."""
     pairs = ((speaker, inner) for speaker in speakers for inner in ("", *ALIGNMENTS))
     places = (folder / one / other for pair in pairs for one, other in (pair, pair[::-1]))
     return [place / f"{stem}{ALIGNMENT}" for place in dict.fromkeys(places)]

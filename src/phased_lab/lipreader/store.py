@@ -1,4 +1,4 @@
-"""A lip reader as a folder, with its model card; see `phased.model_folder`."""
+"""A lip reader as a folder, with its model card. `phased.model_folder` writes and reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phased_lab.lipreader.network import Config
 
 
 def card(config: Config) -> str:
-    """Markdown that says what the model is, how it was trained, how good it is, and what it cannot do."""
+    """Return the model card in Markdown: network, training, scores and limits."""
     video, audio, merged = config.units
     about = config.about
     network = (
@@ -35,7 +35,7 @@ def card(config: Config) -> str:
 
 
 def on_what(clips: int) -> str:
-    """What the scores are of."""
+    """Return the sentence before the table of scores."""
     if not clips:
         return "On clips that were not used in training:"
     return f"On {clips:,} clips that were not used in training; `tested` in `config.json` has their names:"
@@ -45,7 +45,7 @@ SHIPPED = Path(__file__).parent / "grid"
 
 
 def in_half(name: str, value: Tensor) -> torch.dtype:
-    """The dtype of a parameter in the file: weights take half the space; period, shift and open ratio keep their precision."""
+    """Return the dtype of a parameter in the file. Period, shift and open ratio keep their precision."""
     return torch.float16 if value.dtype == torch.float32 and not is_of_time(name.rpartition(".")[2]) else value.dtype
 
 
