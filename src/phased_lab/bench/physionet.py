@@ -42,7 +42,7 @@ Stays = Annotated[
 def read(data: Path | None) -> tuple[Events, Labels]:
     """Read the stays and outcomes from a folder with the files of PhysioNet, or with such a folder in it."""
     folder = find(*PHYSIONET, ("physionet2012", ""), (f"{STAYS}/*.txt",), data)
-    events = Events.read(folder / STAYS, merge="mean", missing=MISSING)
+    events = Events.read(folder / STAYS, merge="mean", missing=MISSING, drop=["RecordID"])
     return events, np.asarray(events.labels(folder / OUTCOMES, target=TARGET), np.int64)
 
 

@@ -173,7 +173,7 @@ def prepare(
         RuntimeError: several processes, and no `if __name__ == "__main__":`.
     """
     workers = cores() if workers is None else workers
-    check.size("workers", workers)
+    check.positive_int("workers", workers)
     check_guarded()
     found = find_grid(folder)
     clips = sources(found, speakers)
