@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import struct
 from functools import partial
 from typing import Any
 
@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from phased import check, check_events
-from phased.cell import CELLS, Weights
+from phased.cell import CELLS
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
-from phased.ops.contract import Stepper
-from phased.ops.cpu.stepper import CoreStepper
+from phased.one_sequence import OneSequence, identity
 from phased.ops.stepper import stepper
 
 TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
@@ -25,11 +24,12 @@ TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
 WHOLE = 2.0**24
 """Below this float32 has every whole number."""
 
+ARRAYS = frozenset((np.ndarray,))
 INDICES = frozenset((int, np.int64))
-"""Types of an index into a table that need no conversion."""
+"""Types of features, and of an index into a table, that need no conversion."""
 
 
-class Stream:
+class Stream(OneSequence):
     """One sequence through a PhasedLSTM or PhasedGRU, event by event, as the layer computes it in eval.
 
     The weights are copied when the stream is made; `copy()` makes more streams that share them. numpy in gives numpy out, tensors
@@ -83,63 +83,43 @@ class Stream:
         gates = [own_gate(gate) for gate in rnn.gates()]
         self._open_time = rnn.shortest_open_time()
         self._parts = (rnn.cell.name, weights, gates, None if table is None else own("table", table), rnn.backend)
-        self._start(stepper_of(*self._parts))
+        self._settle()
 
-    def _start(self, stepper: Stepper) -> None:
-        """Run on this stepper from now on."""
-        self._stepper = stepper
-        compiled = stepper if isinstance(stepper, CoreStepper) else None
-        self._core = compiled.core if compiled is not None and self._entries is None else None
-        self._looking_up = compiled if self._entries is not None else None
+    def _settle(self) -> None:
+        """Make a stepper of the parts, and begin."""
+        cell, weights, gates, table, backend = self._parts
+        self._usual = ARRAYS if table is None else INDICES
+        self._stepper = stepper(CELLS[cell], weights, gates, table, backend)
+        self._identity: list[bytes] = []
+        self._now = self._start()
 
-    def reset(self) -> None:
-        """Set the states to zero; the next event may have any time.
+    def _start(self) -> Any:
+        return self._stepper.start()
 
-        Example:
-            >>> import torch
-            >>> from phased import PhasedLSTM, Stream
-            >>> stream = Stream(PhasedLSTM(3, 8))
-            >>> h = stream.push(torch.randn(3), 1e6)
-            >>> stream.reset()
-            >>> h = stream.push(torch.randn(3), 0.0)
-        """
-        self._stepper.restore(tuple(torch.zeros_like(s) for s in self._stepper.state()), -math.inf)
+    def _identify(self) -> bytes:
+        cell, weights, gates, table, _ = self._parts
+        tensors = [tensor for w, gate in zip(weights, gates, strict=True) for tensor in (*w.present(), *gate.parameters())]
+        shapes = [gate.shape for gate in gates]
+        return identity((cell, shapes), tensors if table is None else [*tensors, table])
 
-    def copy(self) -> Stream:
-        """Make another stream on the same weights, with its own copy of the state and the time.
+    def _pack(self) -> bytes:
+        return struct.pack("<d", self._now.time) + b"".join(s.numpy().tobytes() for s in self._stepper.tensors(self._now))
 
-        Returns:
-            The new stream.
-
-        Example:
-            >>> import torch
-            >>> from phased import PhasedLSTM, Stream
-            >>> first = Stream(PhasedLSTM(3, 8))
-            >>> second = first.copy()
-            >>> h = first.push(torch.randn(3), 5.0)
-            >>> first.time, second.time
-            (5.0, None)
-        """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._start(self._stepper.copy())
-        return other
-
-    def __copy__(self) -> Stream:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Stream:
-        return self.copy()
+    def _unpack(self, data: bytes) -> Any:
+        state, shape = self._start(), (-1, *self._stepper.shape)
+        values = torch.frombuffer(bytearray(data[8:]), dtype=self._dtype).view(shape)
+        self._stepper.set(state, values.unbind(0), struct.unpack("<d", data[:8])[0])
+        return state
 
     def __getstate__(self) -> dict[str, Any]:
-        values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core", "_looking_up")}
+        values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_identity", "_usual", "_now")}
         # As arrays: torch sends a tensor to another process as shared memory, which would end with these temporary tensors.
-        return values | {"state": [s.numpy() for s in self._stepper.state()], "time": self._stepper.time}
+        return values | {"state": [s.numpy() for s in self._stepper.tensors(self._now)], "time": self._now.time}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         self.__dict__.update({name: value for name, value in values.items() if name not in ("state", "time")})
-        self._start(stepper_of(*self._parts))
-        self._stepper.restore(tuple(torch.tensor(s, device="cpu") for s in values["state"]), values["time"])
+        self._settle()
+        self._stepper.set(self._now, tuple(torch.tensor(s, device="cpu") for s in values["state"]), values["time"])
 
     @property
     def state(self) -> Any:
@@ -165,16 +145,15 @@ class Stream:
             >>> torch.equal(other.state[0], stream.state[0])
             True
         """
-        state = self._stepper.state()
+        state = self._stepper.tensors(self._now)
         return state if len(state) > 1 else state[0]
 
     @state.setter
     def state(self, value: Any) -> None:
-        shape = tuple(self._stepper.state()[0].shape)
-        given = check.state(value, self._names, shape, self._dtype, torch.device("cpu"))
+        given = check.state(value, self._names, self._stepper.shape, self._dtype, torch.device("cpu"))
         for name, values in zip(self._names, given, strict=True):
             check_events.finite_values(name, values)
-        self._stepper.restore(tuple(s.detach() for s in given), self._stepper.time)
+        self._stepper.set(self._now, tuple(s.detach() for s in given), self._now.time)
 
     @property
     def time(self) -> float | None:
@@ -188,7 +167,7 @@ class Stream:
             >>> stream.time
             2.5
         """
-        time = self._stepper.time
+        time = self._now.time
         return None if time == -math.inf else time
 
     def push(self, x: Any, t: float) -> Any:
@@ -217,15 +196,11 @@ class Stream:
             >>> stream.push(torch.randn(3), 0.5).shape
             torch.Size([8])
         """
-        if self._core is not None and type(x) is np.ndarray and (type(t) in TIMES or self._is_plain(t)):  # the short path
+        if type(x) in self._usual and (type(t) in TIMES or self._is_plain(t)):  # the short path
             try:
-                return self._core.push(x, self.input_size, t)
-            except (TypeError, ValueError):
-                pass  # the checks below accept the event or say what is wrong with it
-        looking_up, entries = self._looking_up, self._entries
-        if looking_up is not None and entries is not None and type(x) in INDICES and (type(t) in TIMES or self._is_plain(t)):
-            # The short path of an index. numpy would compare in float32, where the largest float64 overflows.
-            h = looking_up.push_index(x, t if type(t) in TIMES else float(t), entries)
+                h = self._stepper.push(self._now, x, t)
+            except TypeError:  # a number that is too large for a float
+                h = None
             if h is not None:
                 return h
         rows = self._events(x)
@@ -267,22 +242,15 @@ class Stream:
 
     def _is_plain(self, t: Any) -> bool:
         """Whether a time is float32 and rounding cannot have made it equal to the last."""
-        return type(t) is np.float32 and bool(abs(t) < WHOLE or t != self._stepper.time)
+        return type(t) is np.float32 and bool(abs(t) < WHOLE or t != self._now.time)
 
     def _take(self, rows: Tensor, times: Tensor) -> Tensor:
         """Take all events, or none if that is interrupted."""
-        state, time = self._stepper.state(), self._stepper.time
-        try:
-            return self._stepper.run(rows, times)
-        except BaseException:
-            self._stepper.restore(state, time)
-            raise
+        after = self._now.copy()
+        outputs = self._stepper.run(after, rows, times)
+        self._now = after
+        return outputs
 
     def _events(self, x: Any) -> Tensor:
         values = check_events.numbers("x", x)
         return values.to("cpu") if self._entries is not None else values.to("cpu", self._dtype)
-
-
-def stepper_of(cell: str, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str) -> Stepper:
-    """A stepper from parts that can be pickled; the cell is given by its name."""
-    return stepper(CELLS[cell], weights, gates, table, backend)

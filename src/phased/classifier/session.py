@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from phased import check
 from phased.data.recording import MICROSECONDS, Recording, Sensor
+from phased.one_sequence import OneSequence, identity
 from phased.stream import Stream
 
 CHUNK = 8192
@@ -80,7 +85,23 @@ class Head:
         return logits
 
 
-class Session:
+@dataclass
+class Now:
+    """Where a session stands: the recurrent layer, and its outputs so far."""
+
+    stream: Stream
+    seen: Outputs
+
+    def copy(self) -> Now:
+        """Another one in the same state."""
+        return Now(self.stream.copy(), self.seen)
+
+    def take(self, outputs: NDArray[Any]) -> None:
+        """Take further outputs of the layer into account, (N, H)."""
+        self.seen = self.seen.after(outputs)
+
+
+class Session(OneSequence):
     """Events of one stream through a classifier, one by one or in parts of any length; the state stays between calls.
 
     `Classifier.session()` makes one. Sessions of a classifier share its weights and are independent of each other.
@@ -96,13 +117,47 @@ class Session:
 
     def __init__(self, stream: Stream, head: Head, sensor: Sensor, longest: float | None) -> None:
         self._stream, self._head, self._sensor, self._longest = stream, head, sensor, longest
-        self._seen = head.before(stream.hidden_size)
+        self._identity: list[bytes] = []
         self._warned = longest is None
+        self._now = self._start()
+
+    def _start(self) -> Now:
+        return Now(self._stream.copy(), self._head.before(self._stream.hidden_size))
+
+    def _identify(self) -> bytes:
+        return identity((self._stream._model(), self._head.mean, self._sensor), map(torch.from_numpy, chain(*self._head.layers)))
+
+    def _pack(self) -> bytes:
+        stream, seen = self._now.stream, self._now.seen
+        return struct.pack("<q", seen.events) + (b"" if seen.total is None else seen.total.tobytes()) + stream._pack()
+
+    def _unpack(self, data: bytes) -> Now:
+        now, units = self._start(), self._stream.hidden_size
+        totals = 8 * units if self._head.mean else 0
+        now.stream._now = now.stream._unpack(data[8 + totals :])
+        last = now.stream._stepper.tensors(now.stream._now)[0][-1].numpy()
+        total = np.frombuffer(data, np.float64, units, 8) if totals else None
+        now.seen = Outputs(last, total, struct.unpack("<q", data[:8])[0])
+        return now
+
+    @property
+    def time(self) -> float | None:
+        """The time of the last event in microseconds, or None before the first.
+
+        Example:
+            >>> from phased.classifier import Classifier
+            >>> session = Classifier.load().session()
+            >>> probabilities = session.push(16, 7, 1, 2_000)
+            >>> session.time
+            2000.0
+        """
+        last = self._now.stream.time
+        return None if last is None else last * MICROSECONDS
 
     @property
     def probabilities(self) -> Probabilities:
         """The probability of each class after the events so far, (classes,)."""
-        return self._head(self._seen)
+        return self._head(self._now.seen)
 
     def push(self, x: int, y: int, polarity: int, t: float) -> Probabilities:
         """Take one event.
@@ -137,7 +192,7 @@ class Session:
             )
         time = check.as_float(t) / MICROSECONDS
         self._check_order(time)
-        self._seen = self._seen.after(self._stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)[None])
+        self._now.take(self._now.stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)[None])
         self._warn_beyond(time)
         return self.probabilities
 
@@ -164,14 +219,10 @@ class Session:
             >>> Classifier.load().session().run(part).shape
             (10,)
         """
-        stream, seen = self._stream, self._seen
-        self._stream = stream.copy()
-        try:
-            for _ in self._outputs(recording):
-                pass
-        except BaseException:
-            self._stream, self._seen = stream, seen
-            raise
+        after = self._now.copy()
+        for _ in self._outputs(after, recording):
+            pass
+        self._now = after
         return self.probabilities
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
@@ -201,19 +252,20 @@ class Session:
         time = recording.time
         first, last = int(time[0]) / MICROSECONDS, int(time[-1]) / MICROSECONDS
         tick = int(first // every) + 1
-        begin, before = 0, self._seen
-        for outputs in self._outputs(recording):
+        begin, now = 0, self._now
+        before = now.seen
+        for outputs in self._outputs(now, recording):
             end = begin + len(outputs)
             until = last if end == len(time) else int(time[end]) / MICROSECONDS
             while tick * every < until:
                 taken = int(np.searchsorted(time[begin:end], tick * every * MICROSECONDS))
                 yield Moment(tick * every, self._head(before.after(outputs[:taken])))
                 tick += 1
-            begin, before = end, self._seen
+            begin, before = end, now.seen
         yield Moment(last, self.probabilities)
 
-    def _outputs(self, recording: Recording) -> Iterator[NDArray[Any]]:
-        """The layer's outputs after each event, (events, H), chunk by chunk."""
+    def _outputs(self, now: Now, recording: Recording) -> Iterator[NDArray[Any]]:
+        """The layer's outputs after each event, (events, H), chunk by chunk, each of them taken."""
         if recording.sensor != self._sensor:
             (width, height), other = self._sensor, recording.sensor
             raise ValueError(
@@ -224,15 +276,15 @@ class Session:
             self._check_order(int(recording.time[0]) / MICROSECONDS, "event 0: ")
         for first in range(0, len(recording), CHUNK):
             chunk = recording.part(first, first + CHUNK)
-            outputs = self._stream.run(chunk.address, chunk.time / MICROSECONDS)
-            self._seen = self._seen.after(outputs)
+            outputs = now.stream.run(chunk.address, chunk.time / MICROSECONDS)
+            now.take(outputs)
             yield outputs
         if len(recording):
             self._warn_beyond(int(recording.time[-1]) / MICROSECONDS)
 
     def _check_order(self, time: float, what: str = "") -> None:
         """A time in ms that is not before the last event."""
-        last = self._stream.time
+        last = self._now.stream.time
         if last is not None and time < last:
             raise ValueError(
                 f"{what}time must not go backwards, got {time * MICROSECONDS:.15g} us after {last * MICROSECONDS:.15g} us, the "

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from phased import check, check_events
 from phased.fusion import arguments
-from phased.fusion.module import Fusion
+from phased.fusion.module import Fusion, top
 from phased.fusion.parts import Parts
-from phased.fusion.standing import Standing, batched, in_state, output_of
 from phased.fusion.timeline import Timeline, hold
+from phased.one_sequence import OneSequence, identity
 from phased.stream import TIMES, Stream
 
 WHOLE = 2.0**53
 """Below this float64 has every whole number."""
 
 
-class FusionStream:
+class Now(NamedTuple):
+    """The layers of a stream of several sensors after a time. Nothing in it changes later: an update copies what it changes.
+
+    So copies of a stream share it, and an error during an update leaves it as it was.
+    """
+
+    time: float | None
+    sensors: Mapping[str, Stream]
+    held: Mapping[str, NDArray[Any]]  # the latest output of each sensor's layer, (H,)
+    before: Stream  # the merged layer before the update at this time
+    after: Stream  # and after it
+
+    @classmethod
+    def at(cls, time: float | None, sensors: Mapping[str, Stream], before: Stream, after: Stream) -> Now:
+        """Layers in these states; what is held follows from them."""
+        return cls(time, sensors, {name: output_of(stream).numpy() for name, stream in sensors.items()}, before, after)
+
+    def copy(self) -> Now:
+        """It never changes."""
+        return self
+
+
+class FusionStream(OneSequence):
     """One sequence through a `Fusion`, sample by sample, as the network computes it in eval.
 
     Samples are pushed in the order of their times. Those of one time may be pushed together or one after another, in any order of
@@ -67,7 +92,8 @@ class FusionStream:
             name: deepcopy(encoder).to("cpu").eval().requires_grad_(False) for name, encoder in fusion.encoders.items()
         }
         self._dtypes = {name: output_of(stream).dtype for name, stream in streams.items()}
-        self._now = Standing.at(None, streams, merged)
+        self._streams, self._merged, self._identity = streams, merged, list[bytes]()
+        self._now = self._start()
         self._open_time = min(layer.shortest_open_time() for layer in (*fusion.sensors.values(), fusion.merged))  # type: ignore[operator]
         self.hidden_size = fusion.hidden_size
 
@@ -113,7 +139,7 @@ class FusionStream:
         before = now.before if time == now.time else now.after
         after = before.copy()
         h = after.push(np.concatenate(list(held.values())), float(time))
-        self._now = Standing(time, sensors, held, before, after)
+        self._now = Now(time, sensors, held, before, after)
         return torch.from_numpy(h)
 
     def run(self, streams: Mapping[str, tuple[Any, Any] | None], extra: Any = None) -> tuple[Tensor, Tensor]:
@@ -184,7 +210,7 @@ class FusionStream:
         first = before.run(x[:-1], time[:-1])
         after = before.copy()
         output = torch.cat([first, after.run(x[-1:], time[-1:])])
-        self._now = Standing(time[-1].item(), sensors, held, before, after)
+        self._now = Now(time[-1].item(), sensors, held, before, after)
         return output, time
 
     @property
@@ -238,49 +264,38 @@ class FusionStream:
                 sensors[name] = in_state(stream, given.sensors[name])
         with arguments.of("merged"):
             merged = in_state(now.after, given.merged)
-        self._now = Standing.at(now.time, sensors, merged)
+        self._now = Now.at(now.time, sensors, merged, merged)
 
-    def reset(self) -> None:
-        """Set all states to zero; the next sample may have any time.
+    def _start(self) -> Now:
+        return Now.at(None, self._streams, self._merged, self._merged)
 
-        Example:
-            >>> import torch
-            >>> from phased import Fusion, FusionStream, PhasedGRU
-            >>> stream = FusionStream(Fusion({"left": PhasedGRU(2, 4)}, PhasedGRU(4, 5)))
-            >>> h = stream.push({"left": torch.randn(2)}, 1e6)
-            >>> stream.reset()
-            >>> h = stream.push({"left": torch.randn(2)}, 0.0)
-        """
-        sensors = {name: stream.copy() for name, stream in self._now.sensors.items()}
-        merged = self._now.after.copy()
-        for stream in (*sensors.values(), merged):
-            stream.reset()
-        self._now = Standing.at(None, sensors, merged)
+    def _identify(self) -> bytes:
+        tensors = [value for name in sorted(self._encoders) for value in self._encoders[name].state_dict().values()]
+        return identity([(*self._streams, *self._encoders), *(each._model() for each in self._layers(self._now))], tensors)
 
-    def copy(self) -> FusionStream:
-        """Make another stream on the same weights, with its own state and time.
+    @staticmethod
+    def _layers(now: Now) -> list[Stream]:
+        return [*now.sensors.values(), now.before, now.after]
 
-        Returns:
-            The new stream.
+    def _pack(self) -> bytes:
+        time = self._now.time
+        clock = (
+            struct.pack("<?q", True, time)
+            if isinstance(time, int)
+            else struct.pack("<?d", False, math.nan if time is None else time)
+        )
+        return clock + b"".join(each._pack() for each in self._layers(self._now))
 
-        Example:
-            >>> import torch
-            >>> from phased import Fusion, FusionStream, PhasedGRU
-            >>> first = FusionStream(Fusion({"left": PhasedGRU(2, 4)}, PhasedGRU(4, 5)))
-            >>> second = first.copy()
-            >>> h = first.push({"left": torch.randn(2)}, 5.0)
-            >>> first.time, second.time
-            (5.0, None)
-        """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
-    def __copy__(self) -> FusionStream:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FusionStream:
-        return self.copy()
+    def _unpack(self, data: bytes) -> Now:
+        time = struct.unpack("<q" if data[0] else "<d", data[1:9])[0]
+        at, made = 9, []
+        for stream in self._layers(self._start()):
+            end = at + len(stream._pack())
+            made.append(other := stream.copy())
+            other._now = other._unpack(data[at:end])
+            at = end
+        *sensors, before, after = made
+        return Now.at(None if time != time else time, dict(zip(self._streams, sensors, strict=True)), before, after)
 
     @torch.no_grad()
     def _encoded(self, name: str, rows: Tensor) -> Tensor:
@@ -303,3 +318,25 @@ def moment(t: Any) -> float:
     given = check.signed(check_events.numbers("time", t))
     rounded = check_events.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)
+
+
+def output_of(stream: Stream) -> Tensor:
+    """The output of a layer in its present state, (H,)."""
+    h = top(stream.state)
+    assert h is not None
+    return h
+
+
+def in_state(stream: Stream, state: Any) -> Stream:
+    """A copy of a stream in another state, given as that of a batch of one sequence; None is zeros."""
+    other = stream.copy()
+    if state is None:
+        state = batched(other.state)
+        state = tuple(torch.zeros_like(s) for s in state) if isinstance(state, tuple) else torch.zeros_like(state)
+    other.state = tuple(s.squeeze(1) for s in state) if isinstance(state, tuple) else state.squeeze(1)
+    return other
+
+
+def batched(state: Any) -> Any:
+    """The state of one sequence as that of a batch."""
+    return tuple(s.unsqueeze(1) for s in state) if isinstance(state, tuple) else state.unsqueeze(1)

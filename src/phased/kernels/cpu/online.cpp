@@ -35,7 +35,7 @@ float piece(const float* weight, const float* columns, const float* start, const
 
 }  // namespace
 
-OnlineModel::OnlineModel(const Stream<float>& layer, OnlineSizes sizes, double span, double rate, const float* start,
+OnlineModel::OnlineModel(const Stack<float>& layer, OnlineSizes sizes, double span, double rate, const float* start,
                          const float* slope, const float* read_pieces, const float* read_states, const double* bias,
                          const int64_t* chosen, const float* center, const float* factor, const float* read_pairs)
     : sizes_(sizes),
@@ -58,12 +58,11 @@ void OnlineModel::take(const OnlineSequence& sequence, double now, double gap, d
   const float before = time;
   inputs(sequence, now, gap, measured);
   const float kept = std::exp(-rate_ * (time - before));
-  {
-    const std::lock_guard<std::mutex> hold(lock_);
-    layer_.set(sequence.h, sequence.c, last);
-    layer_.run(sequence.x, nullptr, &now, 1, sequence.read);
-    layer_.get(sequence.h, sequence.c);
-  }
+  std::unique_ptr<StackState<float>> state = states_.take([&] { return layer_.start(); });
+  state->set(sequence.h, sequence.c, last);
+  layer_.run(*state, sequence.x, nullptr, &now, 1, sequence.read);
+  state->get(sequence.h, sequence.c);
+  states_.give(std::move(state));
   summaries(sequence, kept, steps);
   outputs(sequence, steps, out);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "memory.h"
@@ -28,13 +27,13 @@ struct Measured {
   float value;
 };
 
-// What all sequences of a model share. Sequences take turns: the layer has one working memory.
+// What all sequences of a model share. The stack has to outlive it.
 class OnlineModel {
  public:
   // start and slope (pieces, columns), read_pieces (outputs, pieces, columns), read_states (2 outputs, 2 units), bias (outputs); of
   // the summaries whose pairs are multiplied: which they are (paired), centre and factor of their ranks (paired), and weights
   // (outputs, paired, paired). `rate`: how fast extremes are forgotten, see recent.h.
-  OnlineModel(const Stream<float>& layer, OnlineSizes sizes, double span, double rate, const float* start, const float* slope,
+  OnlineModel(const Stack<float>& layer, OnlineSizes sizes, double span, double rate, const float* start, const float* slope,
               const float* read_pieces, const float* read_states, const double* bias, const int64_t* chosen, const float* center,
               const float* factor, const float* read_pairs);
 
@@ -55,11 +54,11 @@ class OnlineModel {
   OnlineSizes sizes_;
   double span_;
   float rate_;
-  Stream<float> layer_;
+  const Stack<float>& layer_;
+  Spare<StackState<float>> states_;
   Buffer<float> start_, slope_, read_pieces_, read_states_, center_, factor_, read_pairs_;
   Buffer<double> bias_;
   std::vector<int64_t> chosen_;
-  std::mutex lock_;
 };
 
 }  // namespace phased
