@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from phased import files
 from phased.estimator import store
 from phased.estimator.online import Online
-from phased.estimator.shared import Shared
+from phased.estimator.online_model import OnlineModel
 
 
 class SavedMixin:
     """`save`, `load` and `online`, for both estimators."""
 
-    _shared: Shared | None = None
+    _shared: OnlineModel | None = None
 
     def save(self, folder: Path | str, command: str = "") -> None:
         """Write the model as a folder: parameters (safetensors), configuration (JSON) and a model card.
@@ -96,12 +96,12 @@ class SavedMixin:
         owner: Any = self
         if self._shared is None:
             target = (owner.center_, owner.spread_) if owner.kind == "regressor" else None
-            self._shared = Shared(owner.network_, owner.scaling_, owner.columns_, target, owner.table_.settings)
+            self._shared = OnlineModel(owner.network_, owner.scaling_, owner.columns_, target, owner.table_.settings)
         if state is not None and static is not None:
             raise ValueError("state has the static variables of its sequence already. Leave out static.")
-        sequence = Online(self._shared, self._shared.static_inputs(static))
+        sequence = Online(self._shared, static)
         if state is not None:
-            sequence._load(state)
+            sequence.restore(state)
         return sequence
 
     def __getstate__(self) -> dict[str, Any]:

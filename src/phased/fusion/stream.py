@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,7 @@ from phased.fusion import arguments
 from phased.fusion.module import Fusion, top
 from phased.fusion.parts import Parts
 from phased.fusion.timeline import Timeline, hold
-from phased.one_sequence import OneSequence, identity
-from phased.stream import TIMES, Stream
+from phased.stream import TIMES, OneSequence, Stream, identity
 
 WHOLE = 2.0**53
 """Below this float64 has every whole number."""
@@ -43,8 +43,72 @@ class Now(NamedTuple):
         return cls(time, sensors, {name: output_of(stream).numpy() for name, stream in sensors.items()}, before, after)
 
     def copy(self) -> Now:
-        """It never changes."""
+        """The same."""
         return self
+
+    @property
+    def layers(self) -> tuple[Stream, ...]:
+        """Every layer."""
+        return (*self.sensors.values(), self.before, self.after)
+
+
+class Layers:
+    """The layers of a fusion, which streams share, before their first sample; and its encoders in eval."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.sensors = {}
+        for name, layer in fusion.sensors.items():
+            with arguments.of(f"sensor {name!r}"):
+                self.sensors[name] = Stream(layer)  # type: ignore[arg-type]
+        with arguments.of("merged"):
+            self.merged = Stream(fusion.merged)  # type: ignore[arg-type]
+        self.encoders: dict[str, nn.Module] = {
+            name: deepcopy(encoder).to("cpu").eval().requires_grad_(False) for name, encoder in fusion.encoders.items()
+        }
+        self.open_time = min(stream._model.open_time for stream in (*self.sensors.values(), self.merged))
+
+    @cached_property
+    def identity(self) -> bytes:
+        """Identifies the weights of all layers and encoders."""
+        models = [stream._model.identity for stream in (*self.sensors.values(), self.merged)]
+        tensors = [value for name in sorted(self.encoders) for value in self.encoders[name].state_dict().values()]
+        return identity((*self.sensors, *self.encoders, *models), tensors)
+
+    def start(self) -> Now:
+        """The state before the first sample."""
+        return Now.at(None, self.sensors, self.merged, self.merged)
+
+    def pack(self, now: Now) -> bytes:
+        """A state as bytes: the time, whether it is a whole number, and the states of the layers."""
+        time = math.nan if now.time is None else now.time
+        clock = struct.pack("<q?" if isinstance(time, int) else "<d?", time, isinstance(time, int))
+        return clock + b"".join(stream._model.pack(stream._now) for stream in now.layers)
+
+    def unpack(self, data: bytes) -> Now:
+        """The state from what `pack` returned."""
+        time: float = struct.unpack_from("<q" if data[8] else "<d", data)[0]
+        begin, layers = 9, []
+        for stream in self.start().layers:
+            end = begin + len(stream._model.pack(stream._now))
+            layers.append(other := stream.copy())
+            other._now = stream._model.unpack(data[begin:end])
+            begin = end
+        *sensors, before, after = layers
+        return Now.at(None if time != time else time, dict(zip(self.sensors, sensors, strict=True)), before, after)
+
+    @torch.no_grad()
+    def encoded(self, name: str, rows: Tensor) -> Tensor:
+        """The input of a sensor's layer for samples (N, ...)."""
+        model = self.sensors[name]._model
+        if not len(rows):  # whatever its shape, as in `Fusion`
+            rows = torch.zeros(0, model.input_size)
+        elif name in self.encoders:
+            encoder = self.encoders[name]
+            like = next(encoder.parameters(), rows)
+            features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
+            arguments.encoded(features, len(rows))
+            rows = features
+        return rows.to("cpu", model.dtype)
 
 
 class FusionStream(OneSequence):
@@ -79,23 +143,18 @@ class FusionStream(OneSequence):
         True
     """
 
+    _model: Layers
+
     def __init__(self, fusion: Fusion) -> None:
         if not isinstance(fusion, Fusion):
             raise TypeError(f"fusion must be a Fusion, got {check.kind(fusion)}. For a single layer use Stream.")
-        streams = {}
-        for name, layer in fusion.sensors.items():
-            with arguments.of(f"sensor {name!r}"):
-                streams[name] = Stream(layer)  # type: ignore[arg-type]
-        with arguments.of("merged"):
-            merged = Stream(fusion.merged)  # type: ignore[arg-type]
-        self._encoders: dict[str, nn.Module] = {
-            name: deepcopy(encoder).to("cpu").eval().requires_grad_(False) for name, encoder in fusion.encoders.items()
-        }
-        self._dtypes = {name: output_of(stream).dtype for name, stream in streams.items()}
-        self._streams, self._merged, self._identity = streams, merged, list[bytes]()
-        self._now = self._start()
-        self._open_time = min(layer.shortest_open_time() for layer in (*fusion.sensors.values(), fusion.merged))  # type: ignore[operator]
-        self.hidden_size = fusion.hidden_size
+        self._model = Layers(fusion)
+        self._now = self._model.start()
+
+    @property
+    def hidden_size(self) -> int:
+        """The number of units of the merged layer."""
+        return self._model.merged.hidden_size
 
     def push(self, samples: Mapping[str, Any], t: float) -> Tensor:
         """Take the samples of one time.
@@ -132,9 +191,9 @@ class FusionStream(OneSequence):
         for name, x in samples.items():
             sensors[name] = sensors[name].copy()
             with arguments.of(f"sensor {name!r}"):
-                row = self._encoded(name, check_events.numbers("x", x).unsqueeze(0))[0]
+                row = self._model.encoded(name, check_events.numbers("x", x).unsqueeze(0))[0]
                 if type(t) not in TIMES:  # several sensors may share a time; one sensor may by rounding
-                    check_events.moment(t, sensors[name].time, self._open_time)
+                    check_events.moment(t, sensors[name].time, self._model.open_time)
                 held[name] = sensors[name].push(row.numpy(), float(time))
         before = now.before if time == now.time else now.after
         after = before.copy()
@@ -185,7 +244,7 @@ class FusionStream(OneSequence):
                         f"samples must be a pair (x, time), got {check.kind(pair)}. Pass both, or None for no samples."
                     )
                 x, t = pair
-                rows[name] = self._encoded(name, check_events.numbers("x", x))
+                rows[name] = self._model.encoded(name, check_events.numbers("x", x))
                 times[name] = check_events.numbers("time", t).to("cpu")
         further = None if extra is None else check_events.numbers("extra", extra).to("cpu").unsqueeze(1)
         clocks = {name: times[name].unsqueeze(1) if name in times else None for name in now.sensors}
@@ -265,50 +324,6 @@ class FusionStream(OneSequence):
         with arguments.of("merged"):
             merged = in_state(now.after, given.merged)
         self._now = Now.at(now.time, sensors, merged, merged)
-
-    def _start(self) -> Now:
-        return Now.at(None, self._streams, self._merged, self._merged)
-
-    def _identify(self) -> bytes:
-        tensors = [value for name in sorted(self._encoders) for value in self._encoders[name].state_dict().values()]
-        return identity([(*self._streams, *self._encoders), *(each._model() for each in self._layers(self._now))], tensors)
-
-    @staticmethod
-    def _layers(now: Now) -> list[Stream]:
-        return [*now.sensors.values(), now.before, now.after]
-
-    def _pack(self) -> bytes:
-        time = self._now.time
-        clock = (
-            struct.pack("<?q", True, time)
-            if isinstance(time, int)
-            else struct.pack("<?d", False, math.nan if time is None else time)
-        )
-        return clock + b"".join(each._pack() for each in self._layers(self._now))
-
-    def _unpack(self, data: bytes) -> Now:
-        time = struct.unpack("<q" if data[0] else "<d", data[1:9])[0]
-        at, made = 9, []
-        for stream in self._layers(self._start()):
-            end = at + len(stream._pack())
-            made.append(other := stream.copy())
-            other._now = other._unpack(data[at:end])
-            at = end
-        *sensors, before, after = made
-        return Now.at(None if time != time else time, dict(zip(self._streams, sensors, strict=True)), before, after)
-
-    @torch.no_grad()
-    def _encoded(self, name: str, rows: Tensor) -> Tensor:
-        """The input of a sensor's layer for samples (N, ...)."""
-        if not len(rows):  # whatever its shape, as in `Fusion`
-            rows = torch.zeros(0, self._now.sensors[name].input_size)
-        elif name in self._encoders:
-            encoder = self._encoders[name]
-            like = next(encoder.parameters(), rows)
-            features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
-            arguments.encoded(features, len(rows))
-            rows = features
-        return rows.to("cpu", self._dtypes[name])
 
 
 def moment(t: Any) -> float:

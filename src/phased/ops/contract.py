@@ -137,29 +137,29 @@ class StreamState(Protocol):
 class Stepper(Protocol):
     """A stack of layers, event by event. Its weights never change; sequences share it, also in several threads."""
 
-    shape: tuple[int, int]  # layers, units
+    native: Any  # the stack of the compiled core, for other code of the core that steps it; None elsewhere
 
     def start(self) -> Any:
         """A `StreamState` of zeros, before the first event."""
 
-    def run(self, at: Any, x: Tensor, time: Tensor) -> Tensor:
+    def pack(self, state: Any) -> bytes:
+        """A state as bytes: the time as float64, then h and c, (layers, H) each, in the dtype of the stack."""
+
+    def unpack(self, data: bytes) -> Any:
+        """The state from what `pack` returned."""
+
+    def run(self, state: Any, x: Tensor, time: Tensor) -> Tensor:
         """Take events into a state, rows (N, D) or indices (N,) into the table, at float64 times (N,).
 
         Returns the last layer's outputs, (N, H). If it is interrupted, the state has taken some of the events.
         """
 
-    def push(self, at: Any, x: Any, time: Any) -> Any:
+    def push(self, state: Any, x: Any, time: Any) -> Any:
         """Take one event into a state by the shortest path: an array (D,) of the stack's dtype, or an index.
 
         Returns the last layer's output, an array (H,). None for an event that is not of these types, not finite or before the
         last one: the state is as it was, and the caller finds out what is wrong. May raise a TypeError instead.
         """
-
-    def tensors(self, at: Any) -> State:
-        """Copies of h and c of a state, (layers, H) each."""
-
-    def set(self, at: Any, state: State, time: float) -> None:
-        """Give a state these values."""
 
 
 MakeStepper = Callable[[Cell, Sequence[Weights], Sequence[TimeGate], "Tensor | None"], Stepper]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased.cell import Cell, State, Weights
+from phased.cell import Cell, Weights
 from phased.gate import TimeGate
 from phased.ops.core import KINDS, core
 from phased.ops.memory import address, contiguous
@@ -19,10 +19,9 @@ AT_ONCE = 1 << 16  # events in one call of the core; Python notices an interrupt
 class CoreStepper:
     """The core has copies of the weights. A state is an object of the core, too."""
 
-    def __init__(self, stack: Any, shape: tuple[int, int], states: int, dtype: torch.dtype) -> None:
-        self.core, self.shape, self._states, self._dtype = stack, shape, states, dtype
-        self.start = stack.start
-        self.push = stack.push
+    def __init__(self, stack: Any, units: int, dtype: torch.dtype) -> None:
+        self.native, self._units, self._dtype = stack, units, dtype
+        self.start, self.push, self.pack, self.unpack = stack.start, stack.push, stack.pack, stack.unpack
 
     @classmethod
     def create(cls, cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None) -> CoreStepper:
@@ -39,42 +38,27 @@ class CoreStepper:
             folded = table if index == 0 else None
             layers.append(
                 {
-                    "units": w.hh.shape[1],
                     "features": w.ih.shape[1] if folded is None else 0,
                     "shape": core.SHAPES[gate.shape],
                     "weights": [address_of(matrix) for matrix in w[:4]],
                     "peephole": address_of(w.peephole),
-                    "period": address_of(gate.period),
-                    "shift": address_of(gate.shift),
-                    "ratio_on": address_of(gate.ratio_on),
+                    "gate": [address_of(values) for values in gate.parameters()],
                     "entries": 0 if folded is None else len(folded),
                     "table": 0 if folded is None else address_of(fold(cell, w, folded)),
                 }
             )
-        dtype = weights[0].hh.dtype
-        stack = getattr(core, "Stack" + KINDS[dtype])(core.CELLS[cell.name], layers)
-        return cls(stack, (len(weights), weights[0].hh.shape[1]), cell.states, dtype)
+        units, dtype = weights[0].hh.shape[1], weights[0].hh.dtype
+        return cls(getattr(core, "Stack" + KINDS[dtype])(core.CELLS[cell.name], units, layers), units, dtype)
 
-    def run(self, at: Any, x: Tensor, time: Tensor) -> Tensor:
+    def run(self, state: Any, x: Tensor, time: Tensor) -> Tensor:
         """Take events, many in one call; other Python threads run during it."""
-        outputs = torch.empty(len(time), self.shape[1], dtype=self._dtype, device="cpu")
+        outputs = torch.empty(len(time), self._units, dtype=self._dtype, device="cpu")
         x, time = contiguous(x), contiguous(time)
         for first in range(0, len(time), AT_ONCE):
             events, times, out = (tensor[first : first + AT_ONCE] for tensor in (x, time, outputs))
             row, index = (0, address(events)) if x.dtype == torch.int64 else (address(events), 0)
-            self.core.run(at, row, index, address(times), len(times), address(out))
+            self.native.run(state, row, index, address(times), len(times), address(out))
         return outputs
-
-    def tensors(self, at: Any) -> State:
-        """Copies of the state."""
-        state = tuple(torch.empty(self.shape, dtype=self._dtype, device="cpu") for _ in range(self._states))
-        at.get(address(state[0]), address(state[-1]))
-        return state
-
-    def set(self, at: Any, state: State, time: float) -> None:
-        """Give a state these values."""
-        state = tuple(contiguous(s) for s in state)
-        at.set(address(state[0]), address(state[-1]), time)
 
 
 def fold(cell: Cell, weights: Weights, table: Tensor) -> Tensor:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from phased.cell import Cell, State, Weights, hold
@@ -28,33 +30,36 @@ class PlainState:
 class PlainStepper:
     """By the same equations as the layers."""
 
+    native = None
+
     def __init__(self, cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None) -> None:
         self._cell, self._weights, self._gates, self._table = cell, weights, gates, table
-        self.shape = len(weights), weights[0].hh.shape[1]
+        self._shape = cell.states, len(weights), weights[0].hh.shape[1]
 
     def start(self) -> PlainState:
         """A state of zeros."""
-        return PlainState(tuple(self._weights[0].hh.new_zeros(self.shape) for _ in range(self._cell.states)))
+        return PlainState(self._weights[0].hh.new_zeros(self._shape).unbind(0))
 
-    def run(self, at: PlainState, x: Tensor, time: Tensor) -> Tensor:
+    def pack(self, state: PlainState) -> bytes:
+        """A state as bytes."""
+        return struct.pack("<d", state.time) + b"".join(s.numpy().tobytes() for s in state.tensors)
+
+    def unpack(self, data: bytes) -> PlainState:
+        """The state from what `pack` returned."""
+        values = torch.frombuffer(bytearray(data), dtype=self._weights[0].hh.dtype, offset=8)
+        return PlainState(values.view(self._shape).unbind(0), *struct.unpack_from("<d", data))
+
+    def run(self, state: PlainState, x: Tensor, time: Tensor) -> Tensor:
         """Take events one after another."""
         rows = x if self._table is None else self._table[x]
-        outputs = rows.new_empty(len(rows), self.shape[1])
+        outputs = rows.new_empty(len(rows), self._shape[-1])
         for j, (row, t) in enumerate(zip(rows, time, strict=True)):
-            outputs[j] = self._advance(at.tensors, row, t)
-            at.time = float(t)
+            outputs[j] = self._advance(state.tensors, row, t)
+            state.time = float(t)
         return outputs
 
-    def push(self, at: PlainState, x: Any, time: Any) -> None:
+    def push(self, state: PlainState, x: Any, time: Any) -> None:
         """There is no shorter path."""
-
-    def tensors(self, at: PlainState) -> State:
-        """Copies of the state."""
-        return at.copy().tensors
-
-    def set(self, at: PlainState, state: State, time: float) -> None:
-        """Give a state these values."""
-        at.tensors, at.time = tuple(s.clone() for s in state), time
 
     def _advance(self, states: State, x: Tensor, time: Tensor) -> Tensor:
         """One event through all layers, at the same time in each (the paper's Figure 2a)."""
