@@ -16,14 +16,14 @@ IMAGES = {"train": 24, "t10k": 12}
 REAL = {"Train": 10, "Test": 6}
 
 
-def write_data(folder: Path) -> Path:
-    """Write `mnist` and `nmnist` into a folder."""
+def write_data(folder: Path, images: dict[str, int] = IMAGES) -> Path:
+    """Write `mnist`, with so many random images, and `nmnist` into a folder."""
     random = np.random.default_rng(0)
     (folder / "mnist").mkdir(parents=True)
-    for name, count in IMAGES.items():
-        images = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+    for name, count in images.items():
+        pixels = random.integers(0, 256, (count, 28, 28), dtype=np.uint8)
         header = np.array([0x803, count, 28, 28], ">i4").tobytes()
-        (folder / "mnist" / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(header + images.tobytes()))
+        (folder / "mnist" / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(header + pixels.tobytes()))
         header = np.array([0x801, count], ">i4").tobytes()
         labels = (np.arange(count) % 10).astype(np.uint8)
         (folder / "mnist" / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(header + labels.tobytes()))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from phased.ops.core import core
+from phased.ops.native import core
 
 SETS: list[str] = [] if core is None else core.instruction_sets()
 

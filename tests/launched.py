@@ -11,6 +11,7 @@ import torch
 import signatures
 from emulator import Emulator
 from numpy_gpu import forget, replace_gpu
+from phased import tracing
 from phased.ops.cuda import driver, stepwise
 from phased.ops.cuda.kernels import Buffers, Kernels
 from recorded_driver import Recorder, unpacked
@@ -54,7 +55,7 @@ class Trace(Recorder):
         self.lines, self.handles, self.tensors, self.storages = [], [], [], []
         replace_gpu(patch, partial(self.kernels, "common"), partial(self.kernels, "recurrence"))
         forget(patch)
-        patch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 5, raising=False)
+        patch.setattr(tracing, "current_raw_stream", lambda index: 5)
         patch.setattr(driver, "functions", lambda: self.driver)
         patch.setattr(driver, "launcher", lambda together: partial(self.start, together=together))
         patch.setattr(torch.cuda, "current_stream", lambda device: Stream)

@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-from phased.ops.core import core
+from phased.ops.native import core
 from raw_memory import at
 
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_size_t

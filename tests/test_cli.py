@@ -77,8 +77,9 @@ QUICKLY = {"fit": ("--epochs", "1"), "run": ("--seeds", "1", "--only", "*-phased
 @pytest.fixture
 def tiny(monkeypatch, in_process):
     """The quick scale made one of a second, in this process."""
-    scales, training = waves.FREQUENCY.scales, {"epochs": 2, "train": 64, "test": 32}
-    monkeypatch.setitem(scales, "quick", scales["quick"].vary(network={"units": 6}, training=training))
+    training = {"epochs": 2, "train": 64, "test": 32}
+    monkeypatch.setitem(waves.FREQUENCY.quick, "network", {"units": 6})
+    monkeypatch.setitem(waves.FREQUENCY.quick, "training", training)
     monkeypatch.setattr(waves, "DEMO", {"network": {"units": 6, "leak": 0.0}, "training": training})
     monkeypatch.setattr("phased_lab.cli.demo.EVENTS", 200)
 

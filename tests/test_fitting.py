@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from phased import LogUniform, PhasedLSTM, fitted, never_open, updates, wake
-from phased.clocks import read
+from phased.clock import read
 from strategies import clocks
 
 HOURS = [torch.arange(97) / 2, torch.arange(48) / 2, torch.arange(95) / 2]

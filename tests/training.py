@@ -18,8 +18,7 @@ from phased.learn.batch import Batch, Samples, Split, generator, padded
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training
 from phased.learn.metric import sum_of_losses, sum_of_scores
-from phased.learn.model import Model, Updates
-from phased.learn.readout import Readout
+from phased.learn.model import Model, Readout, Updates
 from phased.learn.store import Epoch, load_checkpoint
 from phased_lab.paper.waves import Sines
 from phased_lab.runs import run as run_module

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from phased import tracing
 
-UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
 INTEGERS, NUMBERS, FLAGS = (int, np.integer), (int, float, np.integer, np.floating), (bool, np.bool_)
 
 
@@ -103,7 +103,7 @@ def one_per_unit(values: Any, units: int, name: str) -> Tensor:
 def finite(name: str, values: Tensor) -> None:
     """Every value is finite."""
     if tracing.readable(values) and not bool(torch.isfinite(values).all()):
-        unit = first(~torch.isfinite(values.flatten()))
+        unit = first_index(~torch.isfinite(values.flatten()))
         raise ValueError(
             f"{name} must be finite, got {values.flatten()[unit]} for unit {unit}. Look at where its values come from."
         )
@@ -112,7 +112,7 @@ def finite(name: str, values: Tensor) -> None:
 def periods(values: Tensor) -> None:
     """Every period is positive."""
     if tracing.readable(values) and not bool((values > 0).all()):
-        unit = first(values <= 0)
+        unit = first_index(values <= 0)
         raise ValueError(
             f"period must be positive, got {values[unit]:g} for unit {unit}. It is the length of a cycle in units of time."
         )
@@ -122,7 +122,7 @@ def ratios(values: Tensor) -> None:
     """Every open ratio is in (0, 1]."""
     bad = (values <= 0) | (values > 1)
     if tracing.readable(values) and bool(bad.any()):
-        unit = first(bad)
+        unit = first_index(bad)
         raise ValueError(f"ratio_on must be in (0, 1], got {values[unit]:g} for unit {unit}. It is the open part of a cycle.")
 
 
@@ -231,77 +231,6 @@ def packed_times(time: Any, input: PackedSequence) -> None:
         raise ValueError("time must be packed as input is, got other lengths or another order. Pack both with the same lengths.")
 
 
-def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
-    """Unsigned timestamps as int64, which torch can compare and subtract; others as they are."""
-    if time.dtype not in UNSIGNED:
-        return time
-    wide = time.to(torch.int64)
-    if time.dtype == torch.uint64 and time.is_cpu and tracing.readable(time):
-        bad = wide < 0 if valid is None else (wide < 0) & valid
-        if bool(bad.any()):
-            value = int(wide[bad][0]) % 2**64
-            raise ValueError(f"time must be below 2**63, got {value} as torch.uint64. Subtract the start of the recording first.")
-    return wide
-
-
-def clock(time: Tensor, valid: Tensor | None) -> None:
-    """Timestamps (T, B) that are finite and never decrease, except in padding."""
-    # The usual case in one pass: times that never decrease, from a finite one to a finite one, are all finite.
-    if valid is None and time.numel():
-        rising, ends = time[1:] >= time[:-1], time[:: max(1, len(time) - 1)]
-        if bool(rising.all()) and (not time.is_floating_point() or math.isfinite(ends.abs().max().item())):
-            return
-    finite = torch.isfinite(time) if time.is_floating_point() else None
-    if finite is not None:
-        bad = ~finite if valid is None else ~finite & valid
-        if bool(bad.any()):
-            step, sequence = bad.nonzero()[0].tolist()
-            raise ValueError(
-                f"time must be finite, got {time[step, sequence].item()} at step {step} of sequence {sequence}. "
-                f"Leave out steps without a time, or shorten the sequence by `lengths`."
-            )
-    back = time[1:] < time[:-1] if valid is None else (time[1:] < time[:-1]) & valid[1:]
-    if bool(back.any()):
-        step, sequence = back.nonzero()[0].tolist()
-        before, after = time[step : step + 2, sequence].tolist()
-        raise ValueError(
-            f"time must not go backwards, got {after} after {before} at step {step + 1} of sequence {sequence}. "
-            f"Sort the steps by time, or set layer.check_time = False if this is meant."
-        )
-
-
-def resolution(time: Tensor, valid: Tensor | None, open_time: Callable[[], float]) -> None:
-    """Timestamps (T, B) in a dtype below float64 in which rounding has not made neighbouring steps equal.
-
-    Equal times are allowed: several events may share one. They are an error where they come from rounding, which is taken as
-    certain if all of this holds for neighbouring steps:
-
-    - they lie beyond the whole numbers that the dtype holds one by one: 2**24 for float32, 2**11 for float16, 2**8 for bfloat16;
-    - numbers of the dtype lie further apart there than half of `open_time()`, in which the fastest unit's gate rises or falls;
-    - some steps are equal, and no others prove a coarser grid: the closest of those that differ are two adjacent numbers of the
-      dtype. Midnights in UNIX seconds, each given twice, are 675 such numbers apart, and pass.
-
-    float32 UNIX seconds lie 128 s apart, milliseconds 131 s, microseconds 134 s.
-    """
-    if not time.is_floating_point() or time.dtype == torch.float64 or not time.numel():
-        return
-    size = time.abs() if valid is None else torch.where(valid, time, 0).abs()
-    eps = torch.finfo(time.dtype).eps
-    if float(size.max()) < 2 / eps:
-        return
-    spacing = eps * torch.exp2(torch.frexp(size.double()).exponent - 1.0)
-    coarse = (size >= 2 / eps) & (2 * spacing > open_time())
-    gaps = (time[1:].double() - time[:-1].double()) / torch.minimum(spacing[1:], spacing[:-1])
-    gaps = gaps[coarse[1:] & coarse[:-1]]
-    apart = gaps[gaps > 0]
-    if len(apart) < len(gaps) and bool((apart <= 1).any() if len(apart) else True):
-        raise ValueError(
-            f"time must tell its steps apart, got {len(gaps) - len(apart)} of {len(gaps)} equal to the step before: numbers of "
-            f"{time.dtype} near {float(size.max()):.3g} lie {float(spacing.max()):g} apart. Pass time as torch.float64 or "
-            f"torch.int64 from its source on, or subtract the start of the recording before time becomes {time.dtype}."
-        )
-
-
 def not_finite(input: Tensor, valid: Tensor | None) -> str | None:
     """The first value of input (T, B, D) that is NaN or infinite and not in padding, and its place; None if there is none."""
     bad = ~torch.isfinite(input) if valid is None else ~torch.isfinite(input) & valid.unsqueeze(-1)
@@ -357,6 +286,104 @@ def state(
     return given
 
 
+def table(value: Any, input_size: int) -> None:
+    """A table of a stream's inputs, one row for each index."""
+    tensor("table", value)
+    if value.dim() != 2 or value.shape[1] != input_size:
+        raise ValueError(f"table must have shape (entries, {input_size}), got {shape(value)}.")
+    if not len(value):
+        raise ValueError("table must have at least one row, got none. Pass one row for each index of an event.")
+    floating("table", value.dtype)
+
+
+def event(x: Tensor, input_size: int, entries: int | None) -> None:
+    """One event of a stream: a feature vector, or an index into its table."""
+    if entries is not None:
+        indices(x, entries, ())
+    elif x.shape != (input_size,):
+        raise ValueError(
+            f"x must have shape ({input_size},), the layer's input_size, got {shape(x)}. For many events, call run()."
+        )
+    else:
+        finite_features(x)
+
+
+def events(x: Tensor, input_size: int, entries: int | None) -> None:
+    """Many events of a stream: feature vectors, or indices into its table."""
+    if entries is not None:
+        indices(x, entries, (len(x),) if x.dim() else (1,))
+    elif x.dim() != 2 or x.shape[1] != input_size:
+        raise ValueError(f"x must have shape (events, {input_size}), got {shape(x)}. For one event, call push().")
+    else:
+        finite_features(x)
+
+
+def finite_features(x: Tensor) -> None:
+    """Features of events, (..., D), without NaN and infinity, which would stay in a stream's state."""
+    if math.isfinite(float(x.sum())):  # one pass decides for nearly all input; a sum of finite numbers may still overflow
+        return
+    bad = ~torch.isfinite(x)
+    if bool(bad.any()):
+        where = bad.nonzero()[0].tolist()
+        of_event = f" of event {where[0]}" if len(where) > 1 else ""
+        raise ValueError(
+            f"x must be finite, got {x[tuple(where)].item()} for feature {where[-1]}{of_event}. "
+            f"Leave such events out, or fill the gap: a stream would keep it in its state."
+        )
+
+
+def indices(x: Tensor, entries: int, expected: tuple[int, ...]) -> None:
+    """Rows of a stream's table."""
+    if x.dtype != torch.int64:
+        raise TypeError(f"x must be int64, an index into the stream's table, got {x.dtype}.")
+    if x.shape != expected:
+        raise ValueError(f"x must have shape {expected}, one index for each event, got {shape(x)}.")
+    if x.numel() and (int(x.min()) < 0 or int(x.max()) >= entries):
+        bad = int(x.min()) if int(x.min()) < 0 else int(x.max())
+        raise ValueError(f"x must be in [0, {entries}), the rows of the stream's table, got {bad}.")
+
+
+def numbers(name: str, value: Any) -> Tensor:
+    """Real numbers in any container that numpy reads, as a tensor with numpy's precision: a list of floats is float64."""
+    if isinstance(value, Tensor):
+        given = value.detach().resolve_neg()
+    else:
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(
+                f"{name} must be an array without a mask, got a masked array. Leave out masked events, or call filled()."
+            )
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{name} must be an array of numbers, got {kind(value)} ({error}). Make all rows equally long."
+            ) from error
+        if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+            raise TypeError(
+                f"{name} must be real numbers, got {kind(value)} of {array.dtype}. Convert it to a numpy array of floats."
+            )
+        if not _torch_takes(array):
+            array = np.array(array, array.dtype.newbyteorder("="), order="C")
+        given = torch.as_tensor(array, device="cpu")  # torch's default device may be another
+    if given.is_complex() or given.dtype == torch.bool:
+        raise TypeError(f"{name} must be real numbers, got {given.dtype}. Convert it with .to(torch.float32).")
+    return given
+
+
+def _torch_takes(array: NDArray[Any]) -> bool:
+    """Whether torch can share an array's memory: not that of a memory map, of another byte order, or of a reversed view."""
+    size = array.dtype.itemsize
+    return array.flags.writeable and array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
+
+
+def finite_values(name: str, value: Tensor) -> None:
+    """Parameters or a state with values, all of them finite."""
+    if value.is_meta:
+        raise ValueError(f"{name} must have values, got tensors on the meta device. Load a state_dict or call to_empty() first.")
+    if not bool(torch.isfinite(value).all()):
+        raise ValueError(f"{name} must be finite, got NaN or infinity. Look at where its values come from.")
+
+
 def shape(value: Tensor) -> str:
     """A shape as users write it: (4, 128)."""
     return str(tuple(value.shape))
@@ -367,6 +394,6 @@ def kind(value: Any) -> str:
     return f"{type(value).__name__} of length {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
 
 
-def first(bad: Tensor) -> int:
+def first_index(bad: Tensor) -> int:
     """The index of the first True."""
     return int(bad.nonzero()[0].item())

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased import check, clocks, ops
+from phased import check, clock, ops
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
 from phased.schedule import CHUNK
@@ -99,7 +99,7 @@ def _times(rnn: PhasedRNN, time: Any, lengths: Any) -> Tensor:
         raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
     if rnn.device.type == "meta":
         raise ValueError("rnn must have values, got parameters on the meta device. Load or draw them first.")
-    return clocks.read(time, lengths, rnn.batch_first).time.to(rnn.device)
+    return clock.read(time, lengths, rnn.batch_first).time.to(rnn.device)
 
 
 def _gates(rnn: PhasedRNN) -> list[TimeGate]:

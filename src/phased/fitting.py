@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from phased import check, clocks
-from phased.clocks import Clocks
+from phased import check, clock
+from phased.clock import Clocks
 from phased.gate import LONGEST_PERIOD, phase
 from phased.init import LogUniform
 
@@ -65,7 +65,7 @@ def fitted(time: Any, lengths: Any = None, *, batch_first: bool = False, ratio_o
     """
     check.flag("batch_first", batch_first)
     check.number("ratio_on", ratio_on, low=0.0, low_open=True, high=1.0)
-    data = clocks.read(time, lengths, batch_first)
+    data = clock.read(time, lengths, batch_first)
     gaps, spans = data.gaps(), data.spans()
     gaps, moving = gaps[gaps > 0], spans[spans > 0]
     if not len(gaps):

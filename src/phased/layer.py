@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from phased import check, init, notice, ops, tracing
+from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
 from phased.ops.precision import autocast_dtype
@@ -72,9 +72,7 @@ class PhasedRNN(SavedModule):
         check.number("dropout", dropout, low=0.0, high=1.0)
         check.number("leak", leak, low=0.0, high=1.0)
         check.choice("gate", gate, SHAPES)
-        check.choice("backend", backend, ("auto", *ops.backends()))
         check.floating("dtype", dtype)
-        ops.require(backend)
         if peephole and self.cell is not LSTM:
             raise ValueError("peephole must be False: a GRU has no cell state to look at. Use PhasedLSTM for peepholes.")
         self.input_size = int(input_size)
@@ -98,6 +96,13 @@ class PhasedRNN(SavedModule):
         }
         self._register(learned, device, dtype)
         self.reset_parameters()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a backend that does not exist or cannot run here raises."""
+        if name == "backend":
+            check.choice(name, value, ("auto", *ops.backends()))
+            ops.require(value)
+        super().__setattr__(name, value)
 
     def flatten_parameters(self) -> None:
         """Do nothing. torch.nn.LSTM's method of this name lays weights out for cuDNN, and code written for it may call it."""
@@ -211,15 +216,12 @@ class PhasedRNN(SavedModule):
     def checked_time(self, time: Tensor, lengths: Tensor | None) -> Tensor:
         """Times (T, B) as integers or floats that torch computes with, checked where their values can be read at once."""
         if not (time.is_cpu and tracing.readable(time)):  # reading values on a GPU would synchronise
-            return check.signed(time)
+            return clock.signed(time)
         if ops.is_clock(time, lengths):  # the usual case at once
             return time
-        valid = None if lengths is None else valid_steps(len(time), lengths)
-        time = check.signed(time, valid)
         if self.check_time:
-            check.clock(time, valid)
-            check.resolution(time, valid, self.shortest_open_time)
-        return time
+            clock.flat(time, lengths).check(self.shortest_open_time, clock.LAYER)
+        return clock.signed(time, None if lengths is None else valid_steps(len(time), lengths))
 
     def _check_final(self, h: Tensor, x: Tensor, lengths: Tensor | None) -> None:
         """Warn, once for each layer, if input (T, B, D) has made the final state NaN; not where reading it would synchronise.
@@ -296,7 +298,7 @@ class PhasedRNN(SavedModule):
         if lengths is not None:
             raise ValueError("lengths must be None for a PackedSequence, which has its own.")
         check.packed_times(time, input)
-        time = time._replace(data=check.signed(time.data))
+        time = time._replace(data=clock.signed(time.data))
         padded, length = pad_packed_sequence(input, batch_first=self.batch_first)
         padded_time, _ = pad_packed_sequence(time, batch_first=self.batch_first)
         output, final = self.forward(padded, padded_time, hx, length)
@@ -356,7 +358,7 @@ class PhasedLSTM(PhasedRNN):
         learn_ratio_on: Whether open ratios are learned.
         peephole: Whether the input, forget and output gates see the cell state.
         gate: Shape of the open phase: "triangle" rises and falls, "square" is fully open.
-        backend: "auto", "cpu", "cuda", "adjoint" or "reference"; `phased info` lists those that can run.
+        backend: "auto", "cpu", "cuda", "eager" or "reference"; `phased info` lists those that can run.
         device: Device of the parameters.
         dtype: Dtype of the weights. Parameters of time are always float64.
 

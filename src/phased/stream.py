@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check, check_events
+from phased import check, check_events, ops
 from phased.cell import CELLS, State, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
-from phased.ops.stepper import stepper
 
 TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
 """Types of a time that need no conversion and are exact."""
@@ -182,7 +181,7 @@ class Stack:
         self.shape = len(weights), weights[0].hh.shape[1]
         self.entries = None if table is None else len(table)
         self.usual = ARRAYS if table is None else INDICES
-        own = stepper(CELLS[cell], weights, gates, table, backend)
+        own = ops.stepper(CELLS[cell], weights, gates, table, backend)
         self.native, self.start, self.run, self.push = own.native, own.start, own.run, own.push
         self.pack, self.unpack = own.pack, own.unpack
 

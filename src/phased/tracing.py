@@ -1,14 +1,72 @@
-"""Tracers and transforms around a call: whether values may be read, and which of them a backend refuses."""
+"""Tracers and transforms around a call; and every private name of torch that is used, with its replacement.
+
+Torch may rename or remove a private name in any version. Each is looked up here, and other modules use the functions of this
+module. Last tested with the torch version in TESTED, and with each name removed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+
+TESTED = "2.13"
+"""The version of torch that has all names below."""
+
+
+def private(path: str, otherwise: Any) -> Any:
+    """A private name of torch, or its replacement in versions without it."""
+    module, _, name = path.rpartition(".")
+    with suppress(ImportError, AttributeError):
+        return getattr(import_module(module), name)
+    return otherwise
+
+
+_is_tracing = private("torch._C._is_tracing", private("torch.jit.is_tracing", None))
+# Without this name torch itself refuses a backend other than "reference" inside torch.func, with its own words.
+_is_transformed = private("torch._C._are_functorch_transforms_active", lambda: False)
+# Without this name values of tensors are read under dispatch modes, which may then record the checks.
+_dispatch_modes = private("torch._C._len_torch_dispatch_stack", lambda: 0)
+# Without this name fake tensors count as tensors with values, and torch raises where one is read.
+_FakeTensor = private("torch._subclasses.fake_tensor.FakeTensor", ())
+# Without this name every forward pass is taken for one whose saved tensors are hooked: its memory is sized by counting.
+_hooks = private("torch._C._autograd._top_saved_tensors_default_hooks", lambda ignore: ())
+# Without this name a call is compared with earlier ones in Python, which takes ten times as long.
+TensorGuards = private("torch._C._dynamo.guards.TensorGuards", None)
+current_raw_stream: Callable[[int], int] = private(
+    "torch._C._cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
+)
+"""The address of the current CUDA stream of a GPU. The replacement takes longer."""
+# Without this name every call is taken for one inside a level of forward-mode differentiation: tangents are looked for in each
+# tensor, no call is replayed, and units that never open are not reported.
+_LEVEL = "_current_level"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant(function: Function) -> Function:
+    """For functions that torch.compile calls while it traces, instead of tracing them; their arguments are plain Python values.
+
+    What torch.compiler.assume_constant_result does, without importing the 800 modules of torch.compile. In versions that do not
+    know this attribute the function is traced.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def apply_of(function: type[torch.autograd.Function]) -> Any:
+    """`function.apply` without support for torch.func, in less time; where it does not exist, `function.apply`."""
+    return getattr(super(torch.autograd.Function, function), "apply", function.apply)
+
+
+def saving_is_hooked() -> bool:
+    """Whether hooks receive the saved tensors (checkpointing, offloading): recomputed ones must then have the same shapes."""
+    return _hooks(True) is not None
 
 
 def readable(tensor: Tensor) -> bool:
@@ -16,17 +74,12 @@ def readable(tensor: Tensor) -> bool:
 
     False for tensors without values, while a graph is compiled, inside a torch.func transform and under a dispatch mode.
     """
-    return not (
-        torch.compiler.is_compiling()
-        or is_valueless(tensor)
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-    )
+    return not (torch.compiler.is_compiling() or is_valueless(tensor) or _is_transformed() or _dispatch_modes())
 
 
 def is_valueless(tensor: Tensor) -> bool:
     """Whether the tensor has a shape and no values: on the meta device, or a fake one."""
-    return tensor.is_meta or isinstance(tensor, FakeTensor)
+    return tensor.is_meta or isinstance(tensor, _FakeTensor)
 
 
 def refuse_tracers(layer: str, backend: str) -> None:
@@ -34,18 +87,18 @@ def refuse_tracers(layer: str, backend: str) -> None:
 
     Other backends write into memory that tracers do not record: a traced graph would return it uninitialised.
     """
-    if torch._C._is_tracing():
+    if _is_tracing():
         raise RuntimeError(
             f"{layer} must not run under torch.jit.trace, which does not record its recurrence. "
             f"Use torch.export.export(model, args) instead."
         )
-    if backend != "reference" and torch._C._are_functorch_transforms_active():
+    if backend != "reference" and _is_transformed():
         raise RuntimeError(_reference_only("torch.func transforms (grad, vmap, jvp, ...)", layer, backend))
 
 
 def in_forward_mode() -> bool:
     """Whether a level of forward-mode differentiation is open; False while a graph is compiled, where the compiler handles it."""
-    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
+    return not torch.compiler.is_compiling() and bool(getattr(forward_ad, _LEVEL, 0) >= 0)
 
 
 def refuse_tangents(layer: str, backend: str, tensors: Iterable[Tensor]) -> None:

@@ -12,7 +12,7 @@ from phased.classifier import Classifier
 from phased.cli.app import app
 from phased.data import encode
 from phased.estimator import PhasedClassifier, PhasedRegressor, readout, recent
-from phased.ops.core import MISSING
+from phased.ops.native import MISSING
 from recordings import network, recording
 
 OPTIONS = {"units": 8, "batch_size": 16, "random_state": 0}

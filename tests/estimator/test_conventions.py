@@ -13,7 +13,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from patients import QUICK, X, Y, patients, quick
-from phased.estimator import Events, PhasedClassifier, PhasedRegressor
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor, training
 
 
 def test_it_learns_what_is_easy():
@@ -167,3 +167,13 @@ def test_a_regression_is_in_the_targets_own_units():
     model = PhasedRegressor(**{**QUICK, "epochs": 20}).fit(X, y)
     assert abs(model.predict(X).mean() - y.mean()) < 30.0
     assert model.score(X, y) == model.evaluate(X, y)["r2"]
+
+
+def test_a_model_stays_on_the_cpu_when_another_device_fails(monkeypatch):
+    model = quick()
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "device_of", lambda name: torch.device("meta"))  # whose tensors have no values to answer with
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            model.predict(X)
+    assert {value.device.type for value in model.network_.parameters()} == {"cpu"}
+    assert np.isfinite(model.predict_proba(X)).all()

@@ -1,5 +1,7 @@
 """Training: the best epoch is kept, interrupts and checkpoints, the budget of updates, and the report."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -197,3 +199,20 @@ def test_lists_have_no_ids_that_could_be_in_training_and_in_validation():
     pairs = [(np.arange(4.0), np.full((4, 1), label)) for label in [0.0, 1.0] * 10]
     model = PhasedClassifier(**QUICK).fit(pairs, [0, 1] * 10, validation=(pairs[:6], [0, 1] * 3))
     assert (model.report_.train, model.report_.held_out) == (20, 6)
+
+
+def test_the_data_of_a_training_are_freed_and_only_the_device_in_use_is_asked_for_its_random_numbers(monkeypatch):
+    original, fork, kept, forked = training.train, torch.random.fork_rng, [], []
+
+    def train(network, task, *given):
+        kept.extend(map(weakref.ref, (task.data, task.data.x)))
+        return original(network, task, *given)
+
+    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices=None, **_: forked.append(devices) or fork(devices=[]))
+    PhasedClassifier(**QUICK).fit(X, Y)
+    gc.collect()
+    assert len(kept) == 4
+    assert [ref() for ref in kept] == [None] * 4
+    assert forked
+    assert all(devices == [] for devices in forked)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patients import QUICK, X, Y, measured, quick
-from phased.estimator import Events, PhasedClassifier, PhasedRegressor, store
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor, saved
 from phased.fields import Malformed, decode, encode
 
 SAVED = Path(__file__).parents[1] / "nets/saved"
@@ -105,7 +105,7 @@ def test_an_earlier_state_with_a_number_that_is_not_finite_is_refused(name, bad)
     [("scaling", "values", "factor"), ("scaling", "values", "high"), ("scaling", "gap"), ("target", "spread"), ("longest",)],
 )
 def test_a_configuration_that_makes_no_finite_numbers_is_refused(regressor, place, number):
-    fields = encode(store.described(regressor, ""))
+    fields = encode(saved.described(regressor, ""))
     *path, last = place
     inner = fields
     for part in path:
@@ -113,7 +113,7 @@ def test_a_configuration_that_makes_no_finite_numbers_is_refused(regressor, plac
     inner[last] = [number] * len(inner[last]) if isinstance(inner[last], list) else number
     if (last, number) != ("longest", 1e308):
         with pytest.raises(Malformed):
-            store.configured(decode(store.Config, fields), (PhasedRegressor,))
+            saved.configured(decode(saved.Config, fields), (PhasedRegressor,))
 
 
 @pytest.mark.filterwarnings("ignore:.* units open at no step")

@@ -8,7 +8,7 @@ import pytest
 
 from patients import X, follow, known, measured, quick
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
-from phased.ops.core import MISSING
+from phased.ops.native import MISSING
 
 
 @pytest.mark.parametrize(

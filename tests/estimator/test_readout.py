@@ -8,7 +8,7 @@ from instructions import SETS, using
 from phased.estimator.network import Network
 from phased.estimator.readout import by_torch, read_out
 from phased.estimator.summary import Pieces
-from phased.ops.core import MISSING
+from phased.ops.native import MISSING
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 LENGTHS = torch.tensor([4, 0, 1, 3, 2])

@@ -9,8 +9,8 @@ import pytest
 
 from patients import QUICK, X, Y, quick
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
-from phased.estimator.splits import split
-from phased.estimator.targets import targets
+from phased.estimator.batches import split
+from phased.estimator.targets import Targets
 
 AT_20 = (X.time > 20).astype(int)
 
@@ -120,26 +120,35 @@ def test_anything_else_than_sequences_is_refused(given):
 
 def test_held_out_sequences_have_the_share_of_each_class_and_repeated_ones_are_on_one_side():
     y = (np.arange(60) % 6 == 0).astype(int)
-    _, test = split(X, targets(X, y), 0.2, np.random.RandomState(0), stratify=True)
+    _, test = split(X, Targets.of(X, y), 0.2, np.random.RandomState(0), stratify=True)
     assert (len(test), int(y[test].sum())) == (12, 2)
     again = X[np.arange(120) % 60]
-    train, test = split(again, targets(again, np.concatenate([Y, Y])), 0.2, np.random.RandomState(0), stratify=True)
+    train, test = split(again, Targets.of(again, np.concatenate([Y, Y])), 0.2, np.random.RandomState(0), stratify=True)
     assert not set(again.ids[train]) & set(again.ids[test])
     assert len(train) + len(test) == 120
 
 
-def test_spans_far_from_those_of_the_training_are_warned_of(classifier):
-    with pytest.warns(UserWarning, match="spans .* h; the longest of the training"):
-        classifier.predict(replace(X, time=X.time * 2))
-    with pytest.warns(UserWarning, match="Check the unit of time"):
-        classifier.predict(replace(X, time=X.time / 3600))
-
-
-def test_marks_for_not_known_are_warned_of():
+def marked():
+    """The sequences with an age that looks like "not known"."""
     static = X.static.copy()
     static[:10, 0] = -1.0
-    with pytest.warns(UserWarning, match=r"Age = -1 \(10 times\).*missing="):
-        PhasedClassifier(**QUICK).fit(replace(X, static=static), Y)
+    return replace(X, static=static)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda model: model.predict(replace(X, time=X.time * 2)), "spans .* h; the longest of the training"),
+        (lambda model: model.predict_proba(replace(X, time=X.time / 3600)), "Check the unit of time"),
+        (lambda model: model.evaluate(replace(X, time=X.time / 3600), Y), "Check the unit of time"),
+        (lambda model: PhasedClassifier(**QUICK).fit(marked(), Y), r"Age = -1 \(10 times\).*missing="),
+        (lambda model: PhasedClassifier(**{**QUICK, "units": 64}, updates=0.004).fit(X, Y), "of 64 units open at no step"),
+    ],
+)
+def test_a_warning_is_about_the_line_of_the_user(classifier, call, message):
+    with pytest.warns(UserWarning, match=message) as caught:
+        call(classifier)
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_outliers_constants_and_variables_without_values_do_no_harm():
@@ -150,16 +159,16 @@ def test_outliers_constants_and_variables_without_values_do_no_harm():
     wild = Events.of(times, np.split(value, X.offset[1:-1]), static=np.full((60, 1), np.nan), unit="h")
     model = PhasedClassifier(**QUICK).fit(wild, Y)
     assert np.isfinite(model.predict_proba(wild)).all()
-    assert np.abs(model._sequences(wild, Y, None).x.numpy()).max() < 20
+    assert np.abs(model._sequences(wild, Targets(Y, None)).x.numpy()).max() < 20
 
 
-@pytest.mark.parametrize("module, name", [("lightning", "lightning"), ("sklearn", "scikit-learn")])
+@pytest.mark.parametrize("module, name", [("polars", "polars"), ("sklearn", "scikit-learn")])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(module, name, monkeypatch):
     from phased.estimator import needs
 
     monkeypatch.setattr(needs, "find_spec", lambda wanted: None if wanted == module else object())
     with pytest.raises(ModuleNotFoundError, match=rf"needs {name}, .* pip install 'phased\[estimator\]'"):
-        needs.require("sklearn", "lightning")
+        needs.require("sklearn", "polars")
 
 
 def test_a_target_per_step_that_is_an_input_is_refused(regressor):

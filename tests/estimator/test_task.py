@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from phased.estimator.task import Sequences
+from phased.estimator.batches import Sequences
 
 
 def test_batches_have_the_same_numbers_whichever_lie_together_in_memory():

@@ -9,10 +9,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from layers import Layer, each_layer
-from phased import PhasedLSTM, Stream, check, check_events, ops, updates
+from phased import PhasedLSTM, Stream, check_events, clock, ops, updates
 from phased.init import LogUniform
-from phased.ops.core import MISSING
-from phased.schedule import valid_steps
+from phased.ops.native import MISSING
 from strategies import clocks, f64, seeds
 
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
@@ -143,7 +142,7 @@ def test_times_that_float32_counts_never_raise_an_alarm(seed, rate, start, copie
     draw = torch.Generator().manual_seed(seed)
     since = torch.rand(200, 2, dtype=torch.float64, generator=draw).cumsum(0) / rate
     time = (start + since).clamp(max=2**24 - 1).float()[torch.arange(200) // copies * copies]
-    check.resolution(time, None, lambda: 0.0)
+    clock.flat(time).check_rounding(lambda: 0.0)
 
 
 @given(seeds, st.floats(0.05, 1e6), st.sampled_from([1, 10**3, 10**6, 10**9]))
@@ -152,7 +151,7 @@ def test_random_events_in_rounded_unix_time_always_raise_one(seed, rate, unit):
     gaps = -torch.rand(200, 2, dtype=torch.float64, generator=draw).log() / rate
     time = ((NOW + gaps.cumsum(0)) * unit).float()
     with pytest.raises(ValueError, match="time must tell its steps apart"):
-        check.resolution(time, None, lambda: float(unit))
+        clock.flat(time).check_rounding(lambda: float(unit))
 
 
 def test_times_on_another_device_are_not_read():
@@ -176,9 +175,8 @@ def test_the_core_finds_clocks_as_the_check_does(seed, fault, ragged, transposed
         step, sequence = random.integers(steps), random.integers(batch)
         before = time[step - 1, sequence] if step else time[0, sequence]
         time[step, sequence] = {"back": before - 1, "equal": before}[fault] if fault in ("back", "equal") else float(fault)
-    valid = None if lengths is None else valid_steps(int(steps), lengths)
     try:
-        check.clock(time, valid)
+        clock.flat(time, lengths).check()
     except ValueError:
         assert not ops.is_clock(time, lengths)
     else:

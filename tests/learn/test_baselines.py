@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from phased import PhasedLSTM
 from phased.learn.batch import Batch
-from phased.learn.readout import Readout
+from phased.learn.model import Readout
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.baselines import Baseline, BatchNorm
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from phased.learn.best import Best
+from phased.learn.average import Best
 from training import WrongShare
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.learn.batch import Batch
-from phased.learn.loader import Places, ahead, sizes
+from phased.learn.feed import Places, prefetched, sizes
 from phased_lab.paper.waves import Sines
 
 
@@ -31,7 +31,7 @@ def test_an_epoch_is_its_training_then_its_test_and_every_sequence_counts():
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(workers):
     task = Sines()
-    made = list(ahead(task, 5, AT, workers))
+    made = list(prefetched(task, 5, AT, workers))
     assert len(made) == len(AT)
     for batch, place in zip(made, AT, strict=True):
         assert same(batch, task.batch(5, *place))
@@ -39,5 +39,5 @@ def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(workers)
 
 def test_the_global_random_numbers_are_left_alone():
     before = torch.get_rng_state()
-    list(ahead(Sines(), 0, AT))
+    list(prefetched(Sines(), 0, AT))
     assert torch.equal(before, torch.get_rng_state())

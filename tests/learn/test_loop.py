@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from phased import PhasedLSTM
+from phased.learn.average import Best
 from phased.learn.batch import Batch, Evaluation
-from phased.learn.best import Best
 from phased.learn.device import make_fabric
 from phased.learn.loop import Training, flushed_denormals
 from phased.learn.metric import sum_of_losses
@@ -313,15 +313,6 @@ def test_more_processes_than_a_batch_has_sequences_are_refused(train, fabric, mo
     monkeypatch.setattr(type(fabric), "world_size", 3)
     with pytest.raises(ValueError, match=r"a sequence for each of the 3 processes, but one has 1. Choose train, test and"):
         train(train=25)
-
-
-def test_an_unknown_device_is_named():
-    with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"):
-        make_fabric("tpu")
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="device must be 'cpu' here, got 'cuda', which PyTorch does not find"):
-            make_fabric("cuda")
-        assert make_fabric("auto").device.type == "cpu"
 
 
 @pytest.mark.gpu

@@ -8,8 +8,7 @@ import torch
 from phased import PhasedLSTM
 from phased.learn.batch import Batch
 from phased.learn.device import make_fabric
-from phased.learn.model import Model
-from phased.learn.readout import Readout
+from phased.learn.model import Model, Readout
 from phased_lab.paper.adding import Adding
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.network import NetworkConfig

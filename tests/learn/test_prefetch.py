@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.learn.batch import Batch
-from phased.learn.prefetch import prefetched
+from phased.learn.feed import on_second_stream
 from phased.schedule import valid_steps
 
 
@@ -22,7 +22,7 @@ def batches(device: str, count: int, sequences: int = 64):
 
 
 def test_on_a_cpu_batches_are_passed_on():
-    made = list(prefetched(batches("cpu", 3), torch.device("cpu")))
+    made = list(on_second_stream(batches("cpu", 3), torch.device("cpu")))
     assert [int(batch.y[0, 0]) for batch in made] == [0, 1, 2]
 
 
@@ -32,7 +32,7 @@ def test_on_a_gpu_they_are_the_same_bits_in_the_same_order_whatever_the_gpu_does
     wanted = [(batch.samples.x.cpu(), batch.segment.cpu()) for batch in batches("cuda", 40)]
     busy = torch.rand(2000, 2000, device=device)
     found = []
-    for batch in prefetched(batches("cuda", 40), device):
+    for batch in on_second_stream(batches("cuda", 40), device):
         for _ in range(5):
             busy = busy @ busy / 500
         # Read only after that work: memory that was reused too early would hold another batch.
@@ -49,7 +49,7 @@ def test_an_error_in_a_batch_is_raised_where_it_is_asked_for():
         yield from batches("cpu", 1)
         raise ValueError("no recording")
 
-    made = prefetched(broken(), torch.device("cpu"))
+    made = on_second_stream(broken(), torch.device("cpu"))
     next(made)
     with pytest.raises(ValueError, match="no recording"):
         next(made)

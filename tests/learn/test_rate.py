@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import OneCycleLR
 
-from phased.learn.rate import RISE, Pace, one_cycle, set_pace
+from phased.learn.loop import RISE, Pace, one_cycle, set_pace
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 1001])

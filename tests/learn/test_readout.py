@@ -9,7 +9,7 @@ from torch import nn
 from phased import PhasedGRU, PhasedLSTM, updates
 from phased.cost import openness_cost
 from phased.learn.batch import Batch
-from phased.learn.readout import Readout
+from phased.learn.model import Readout
 from phased_lab.paper.adding import Adding
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.baselines import Baseline

@@ -11,7 +11,7 @@ import pytest
 
 from disk import room_for
 from phased import files
-from phased.learn.best import Best
+from phased.learn.average import Best
 from phased.learn.device import make_fabric
 from phased.learn.store import CHECKPOINT, LOG, load_checkpoint
 from phased_lab.paper.waves import Sines
@@ -129,7 +129,7 @@ def test_fabrics_advice_to_round_products_is_not_repeated_at_every_start(caplog)
     """Lightning advises a lower precision on each start on a GPU with tensor cores, which would change the results."""
     from lightning.fabric.utilities.rank_zero import rank_zero_info, rank_zero_warn
 
-    make_fabric("cpu")
+    make_fabric("cpu", devices=2)
     rank_zero_info("You are using a CUDA device that has Tensor Cores")
     with pytest.warns(UserWarning, match="a real warning"):
         rank_zero_warn("a real warning")

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.learn import Batch, make_fabric
-from phased.learn.evaluate import evaluate
-from phased.learn.metric import sum_of_losses, sum_of_scores
-from phased.learn.share import Share
+from phased.learn.feed import Part
+from phased.learn.metric import evaluate, sum_of_losses, sum_of_scores
 
 CLASSES = 4
 
@@ -67,7 +66,7 @@ def test_a_test_counts_segments_sentences_and_the_loss_of_steps():
     parts = [made(seed, 3, 20, 4) for seed in range(2)]
     score = evaluate(
         Fixed([output for output, _ in parts]),
-        iter([Share(batch, batch.labels, batch.labels) for _, batch in parts]),
+        iter([Part(batch, batch.labels, batch.labels) for _, batch in parts]),
         make_fabric("cpu"),
     )
     sums = [sum_of_scores(output, batch, batch.labels) for output, batch in parts]

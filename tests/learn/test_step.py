@@ -10,19 +10,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from phased import PhasedLSTM
-from phased.learn import Batch, Model, Readout, Training, fit, make_fabric, readout
+from phased import PhasedLSTM, ops
+from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
 from phased.learn import step as step_of
 from phased.learn.batch import Samples
+from phased.learn.feed import Part, shared
 from phased.learn.loop import adam, train_once
-from phased.learn.share import Share, shared
 from phased.learn.step import RecordedStep, Step, padded_steps, recordable
 from phased_lab.paper.adding import Adding
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.run import records
-
-pytest.importorskip("lightning")
 
 
 class Replayed:
@@ -177,7 +175,7 @@ def test_padding_from_an_earlier_batch_changes_nothing(graphs):
     for _ in range(4):
         train_once(step, iter([whole]))
     (x, time, lengths), end = whole.batch.samples, len(whole.batch.samples.x) - 2
-    shorter = Share(Batch.of(x[:end], time[:end], lengths.clamp(max=end), whole.batch.y), 4, 4)
+    shorter = Part(Batch.of(x[:end], time[:end], lengths.clamp(max=end), whole.batch.y), 4, 4)
     before = copy.deepcopy(model)
     loss = step(shorter).item()
     ((kept, _),) = step._sizes.values()
@@ -211,7 +209,7 @@ def test_batches_with_a_mask_and_large_ones_run_as_usual(graphs, monkeypatch):
     model.every_step = True
     monkeypatch.setattr(step_of, "ROWS", 10**9)
     for _ in range(5):
-        step(Share(masked, masked.labels, masked.labels))
+        step(Part(masked, masked.labels, masked.labels))
     assert not graphs
     two = Batch({"a": share.batch.samples, "b": Samples(torch.zeros(9, 4, 1), torch.zeros(9, 4), lengths)}, y)
     assert recordable(two)
@@ -227,20 +225,23 @@ def test_batches_with_a_mask_and_large_ones_run_as_usual(graphs, monkeypatch):
         (PhasedLSTM(1, 2), {"encoder": torch.nn.Embedding(3, 1)}, None, False),  # indexes the samples by the lengths
         (Baseline(1, 2), {}, None, True),
         (Baseline(1, 2, "input"), {}, None, False),
-        (PhasedLSTM(1, 2, backend="adjoint"), {}, None, False),  # plain PyTorch
+        (PhasedLSTM(1, 2, backend="eager"), {}, None, False),  # plain PyTorch
         (PhasedLSTM(1, 2, backend="reference"), {}, None, False),
         (PhasedLSTM(1, 2), {}, "no cuda-core", False),
     ],
 )
 def test_which_networks_may_be_recorded(rnn, options, missing, recordable, monkeypatch):
-    monkeypatch.setattr(readout, "cuda", SimpleNamespace(BACKEND=SimpleNamespace(missing=lambda: missing)))
+    backends = [replace(each, missing=lambda device=None: missing) if each.graphs else each for each in ops.BACKENDS]
+    monkeypatch.setattr(ops, "BACKENDS", tuple(backends))
     assert Readout(rnn, 2, **options).recordable == recordable
     assert not Model().recordable
 
 
 def a_fabric(device, precision="32-true", processes=1):
     strategy = SimpleNamespace(precision=SimpleNamespace(precision=precision))
-    return SimpleNamespace(device=torch.device(device), world_size=processes, strategy=strategy)
+    return SimpleNamespace(
+        device=torch.device(device), world_size=processes, global_rank=0, is_global_zero=True, strategy=strategy
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from patients import known, measured, patients
 from phased import PhasedGRU, PhasedLSTM, Stream, updates
 from phased.estimator import PhasedClassifier
 from phased.init import LogUniform
-from phased.ops.core import core
+from phased.ops.native import core
 from streams import LAYERS, build, states
 
 GOLDEN = Path(__file__).with_name("bits.json")

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from phased import tracing
 from phased.ops import alike
 from phased.ops.alike import by_python, by_torch
 
@@ -65,7 +66,7 @@ def test_python_compares_where_torch_does_not(monkeypatch):
     assert alike.alike([x, parameter])(x, parameter)
     monkeypatch.undo()
     for absent in (None, lambda *tensors, sizes, strides: None):  # or with other arguments in another version
-        monkeypatch.setattr(alike, "TensorGuards", absent)
+        monkeypatch.setattr(tracing, "TensorGuards", absent)
         assert by_torch([x]) is None
         like = alike.alike([x, parameter])
         assert like(x, parameter)

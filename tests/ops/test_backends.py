@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from contract import device_of, each_backend_and_reference
-from phased import PhasedLSTM, ops
+from phased import PhasedLSTM, Stream, ops
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -27,6 +27,35 @@ def test_a_backend_that_cannot_run_says_why_and_what_to_do(monkeypatch):
     monkeypatch.setattr(ops, "BACKENDS", (*ops.BACKENDS, broken))
     with pytest.raises(RuntimeError, match=r'backend="broken" cannot run here: it has no engine\. Buy one\..*"auto"'):
         PhasedLSTM(1, 1, backend="broken")
+
+
+@pytest.mark.parametrize("name", ["adjoint", "plain", "CPU", ""])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda name, rnn, file: PhasedLSTM(1, 1, backend=name),
+        lambda name, rnn, file: setattr(rnn, "backend", name),
+        lambda name, rnn, file: PhasedLSTM.load(file, backend=name),
+        lambda name, rnn, file: ops.choose(name, torch.device("cpu")),
+        lambda name, rnn, file: ops.stepper(rnn.cell, rnn.weights(), rnn.gates(), None, name),
+    ],
+)
+def test_a_backend_that_does_not_exist_is_refused_with_the_names_of_all(use, name, tmp_path):
+    rnn = PhasedLSTM(1, 1)
+    rnn.save(tmp_path / "layer")
+    with pytest.raises(ValueError, match=f"backend must be one of 'auto', 'reference', 'eager', 'cpu', 'cuda', got '{name}'"):
+        use(name, rnn, tmp_path / "layer")
+
+
+@pytest.mark.parametrize("backend, expected", [("auto", "cpu"), ("cpu", "cpu"), ("cuda", "cpu"), ("eager", "eager")])
+def test_streams_of_a_layer_for_another_device_compute_in_the_core(backend, expected):
+    """They compute on the CPU, whatever the layer's backend."""
+    if ops.backends()["cpu"].missing() is not None:
+        expected = "eager"
+    rnn = PhasedLSTM(1, 1)
+    rnn.__dict__["backend"] = backend  # as on a machine with a GPU
+    found = Stream(rnn)._stepper
+    assert type(found).__module__ == f"phased.ops.{expected}.stepper"
 
 
 @each_backend_and_reference

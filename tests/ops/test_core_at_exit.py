@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from phased.ops.core import MISSING
+from phased.ops.native import MISSING
 
 # A reference that is never given back, as those of caches that Python does not clear at its end.
 KEPT = """
 import ctypes
-from phased.ops.core import core
+from phased.ops.native import core
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(core.Launches()))
 """
 

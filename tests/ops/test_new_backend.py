@@ -53,7 +53,7 @@ def batch():
 def test_the_table_of_the_recipe_is_the_present_one_with_one_entry_more(toy):
     names = [backend.name for backend in ops.BACKENDS]
     assert names.index("toy") < names.index("cpu")
-    assert [name for name in names if name != "toy"] == ["reference", "adjoint", "cpu", "cuda"]
+    assert [name for name in names if name != "toy"] == ["reference", "eager", "cpu", "cuda"]
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -71,9 +71,9 @@ def test_torch_finds_nothing_wrong_with_its_operator(toy):
 
 def test_a_layer_selects_it_by_name(toy, monkeypatch):
     passes = []
-    plain = toy.passes.plain
-    run = plain.forward
-    monkeypatch.setattr(plain, "forward", lambda problem, keep: passes.append(keep) or run(problem, keep))
+    eager = toy.passes.eager
+    run = eager.forward
+    monkeypatch.setattr(eager, "forward", lambda problem, keep: passes.append(keep) or run(problem, keep))
     rnn, (x, time) = layer(backend="toy"), batch()
     output, _ = rnn(x, time)
     output.sum().backward()
@@ -94,11 +94,11 @@ def test_a_problem_that_it_refuses_raises_by_name_and_goes_to_the_next_backend_b
         layer(backend="toy")(x, time)
     problem = Case(hidden=3).problem("toy", Case(hidden=3).leaves)
     following = ops.choose("auto", x.device, problem).name
-    assert following == ("adjoint" if ops.cpu.BACKEND.missing() else "cpu")
-    monkeypatch.setattr(ops, "BACKENDS", (ops.plain.BACKEND, toy.BACKEND))
+    assert following == ("eager" if ops.cpu.BACKEND.missing() else "cpu")
+    monkeypatch.setattr(ops, "BACKENDS", (ops.eager.BACKEND, toy.BACKEND))
     with pytest.warns(UserWarning, match="phased runs on cpu without its toys, many times slower: hidden_size must be at most 2"):
-        assert ops.choose("auto", x.device, problem).name == "adjoint"
-    assert ops.choose("auto", x.device, problem).name == "adjoint"  # a second warning would be an error
+        assert ops.choose("auto", x.device, problem).name == "eager"
+    assert ops.choose("auto", x.device, problem).name == "eager"  # a second warning would be an error
 
 
 def test_where_it_is_missing_it_says_why_and_auto_does_without(toy, monkeypatch):
@@ -106,7 +106,7 @@ def test_where_it_is_missing_it_says_why_and_auto_does_without(toy, monkeypatch)
     with pytest.raises(RuntimeError, match=r'backend="toy" cannot run here: numpy is missing\. Install it.*"auto"'):
         layer(backend="toy")
     assert ops.choose("auto", torch.device("cpu")).name != "toy"
-    monkeypatch.setattr(ops, "BACKENDS", (ops.plain.BACKEND, toy.BACKEND))
+    monkeypatch.setattr(ops, "BACKENDS", (ops.eager.BACKEND, toy.BACKEND))
     with pytest.warns(UserWarning, match="phased runs on cpu without its toys, many times slower: numpy is missing"):
         layer()(*batch())
 
@@ -118,7 +118,7 @@ def test_tensors_on_another_device_raise(toy):
 
 def test_auto_prefers_it_for_its_device_alone(toy):
     assert ops.choose("auto", torch.device("cpu")) is toy.BACKEND
-    assert ops.choose("auto", torch.device("meta")) is ops.plain.BACKEND
+    assert ops.choose("auto", torch.device("meta")) is ops.eager.BACKEND
 
 
 @pytest.mark.parametrize("backend", ["auto", "toy"])
@@ -137,7 +137,7 @@ def test_its_selection_can_be_traced(toy, backend):
 def test_a_warning_does_not_break_a_trace(toy, monkeypatch):
     torch.compiler.reset()
     monkeypatch.setattr(toy.passes, "LARGEST", 2)
-    monkeypatch.setattr(ops, "BACKENDS", (ops.plain.BACKEND, toy.BACKEND))
+    monkeypatch.setattr(ops, "BACKENDS", (ops.eager.BACKEND, toy.BACKEND))
     case = Case(hidden=3)
     problem = case.problem("toy", case.leaves)
     with pytest.warns(UserWarning, match="phased runs on cpu without its toys"):

@@ -19,7 +19,7 @@ from phased.classifier.session import Camera, Head, Moment, Probabilities, Sessi
 from phased.classifier.store import KIND, SHIPPED
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
-from phased.learn.readout import Readout
+from phased.learn.model import Readout
 from phased.model_folder import check_parameters, restored
 from phased.parameters import tensors
 from phased.stream import Stream
@@ -243,4 +243,4 @@ class Classifier:
     def _check(self, recording: Recording) -> None:
         if not len(recording):
             raise ValueError("the recording must have at least one event, got none. There is nothing to classify.")
-        warn_of_unit(recording.time, stacklevel=4)
+        warn_of_unit(recording.time)

@@ -18,7 +18,7 @@ from phased.data.recordings import NMNIST, Sensor
 from phased.fields import FLAT, Between, Malformed, OneOf
 from phased.gate import SHAPES
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
-from phased.learn.readout import Readout
+from phased.learn.model import Readout
 from phased.model_folder import MOST
 
 LAYERS: dict[str, type[PhasedRNN]] = {layer.cell.name: layer for layer in (PhasedLSTM, PhasedGRU)}

@@ -21,7 +21,7 @@ from phased.cli.errors import uninterrupted
 from phased.cli.own_data import Labels, Table
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 from phased.estimator.report import Report
-from phased.estimator.store import finished, read
+from phased.estimator.saved import finished, read
 from phased.estimator.training import check_checkpoint
 from phased.model_folder import check_free
 

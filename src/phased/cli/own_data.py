@@ -149,5 +149,5 @@ def score(
 
 def need_estimator() -> None:
     """Exit with the command that installs the extra `estimator`, if a part of it is missing."""
-    for module in ("lightning", "sklearn", "polars", "narwhals"):
+    for module in ("sklearn", "polars", "narwhals"):
         need(module, "estimator")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from phased import notice
 
 Integers = NDArray[np.integer[Any]]
 
@@ -183,13 +184,12 @@ def goes_back(before: int, after: int) -> str:
     return f"time must not go back, got {after} us after {before} us. Sort the events; unwrap a clock that starts again."
 
 
-def warn_of_unit(time: NDArray[np.int64], stacklevel: int = 3) -> None:
+def warn_of_unit(time: NDArray[np.int64]) -> None:
     """Warn of the times of a whole recording that are hardly microseconds."""
     if len(time) >= MANY and time[-1] - time[0] < MICROSECONDS:
-        warnings.warn(
+        notice.warn(
             f"{len(time):,} events last {time[-1] - time[0]} us: their times look like seconds or milliseconds, not us. "
             f"Multiply seconds by 1e6 or milliseconds by 1e3 before they become integers.",
-            stacklevel=stacklevel,
         )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phased import check
+from phased import check, notice
 from phased.estimator.events import Events
-from phased.estimator.ragged import EXACT, by_variable
+from phased.estimator.ragged import EXACT, offsets
 from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.sentinels import suspicious
 from phased.estimator.settings import Settings
@@ -29,6 +28,11 @@ class Columns(NamedTuple):
     variables: tuple[str, ...]
     statics: tuple[str, ...]
     unit: str
+
+    @classmethod
+    def of(cls, events: Events) -> Self:
+        """Of a model that is trained on these sequences."""
+        return cls(events.variables, events.statics, events.unit)
 
 
 def as_events(X: Any, columns: Columns | None = None) -> Events:
@@ -66,8 +70,7 @@ def matched(events: Events, columns: Columns) -> Events:
             )
     place = {name: index for names in (columns.variables, columns.statics) for index, name in enumerate(names)}
     variable = np.array([place[name] for name in events.variables], np.int32)[events.variable]
-    row = np.repeat(np.arange(len(events.time)), np.diff(events.entry))
-    order = np.lexsort((variable, row))  # a step's measurements are in the order of the variables
+    order = np.lexsort((variable, events.step))  # a step's measurements are in the order of the variables
     static = np.full((len(events), len(columns.statics)), np.nan)
     static[:, [place[name] for name in events.statics]] = events.static
     return replace(
@@ -90,8 +93,7 @@ def unmarked(events: Events, settings: Settings) -> Events:
     static = events.static.copy()
     for number, name in enumerate(events.statics):
         static[np.isin(static[:, number], settings.marks(name)), number] = np.nan
-    step = np.repeat(np.arange(len(events.time)), np.diff(events.entry))[~marked]
-    entry = np.concatenate([[0], np.bincount(step, minlength=len(events.time)).cumsum()])
+    entry = offsets(np.bincount(events.step[~marked], minlength=len(events.time)))
     return replace(events, variable=events.variable[~marked], value=events.value[~marked], entry=entry, static=static)
 
 
@@ -154,54 +156,44 @@ def check_disjoint(train: Events, test: Events) -> None:
         )
 
 
-def spans(events: Events) -> NDArray[np.float64]:
-    """Time from first to last step of sequences with several steps."""
-    several = events.lengths > 1
-    found: NDArray[np.float64] = events.time[events.offset[1:][several] - 1] - events.time[events.offset[:-1][several]]
-    return found
-
-
 def warn_spans(events: Events, typical: float, longest: float) -> None:
     """Warn of sequences much longer than those of the training, or of data with a much shorter median span."""
-    found = spans(events)
+    several = np.flatnonzero(events.lengths > 1)
+    found = events.spans()[several]
     unit = f" {events.unit}" if events.unit else ""
     if not len(found) or not longest:
         return
     if found.max() > FAR * longest:
-        at = np.flatnonzero(events.lengths > 1)[int(found.argmax())]
-        warnings.warn(
-            f"Sequence {events.ids[at].item()!r} spans {found.max():.4g}{unit}; the longest of the training {longest:.4g}{unit}. "
+        which = events.ids[several[found.argmax()]].item()
+        notice.warn(
+            f"Sequence {which!r} spans {found.max():.4g}{unit}; the longest of the training {longest:.4g}{unit}. "
             f"The answer for it was not tested. Check the unit of time, or cut the sequence.",
-            stacklevel=4,
         )
     elif len(found) > 1 and float(np.median(found)) < SHORT * typical:
-        warnings.warn(
+        notice.warn(
             f"The sequences span {np.median(found):.4g}{unit} (median); those of the training {typical:.4g}{unit}. "
             f"Check the unit of time.",
-            stacklevel=4,
         )
 
 
 def warn_sentinels(events: Events) -> None:
     """Warn of numbers such as -1 or -999 that probably stand for "not known"."""
-    columns = dict(zip(events.variables, by_variable(events, events.value), strict=True))
+    columns = dict(zip(events.variables, events.by_variable(events.value), strict=True))
     columns |= {name: column[np.isfinite(column)] for name, column in zip(events.statics, events.static.T, strict=True)}
     found = [f"{name} = {mark:g} ({count} times)" for name, column in columns.items() for mark, count, *_ in suspicious(column)]
     if found:
-        warnings.warn(
+        notice.warn(
             f"Some values look like marks for 'not known': {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. They are "
             f"used as numbers. Read the table with missing={{name: value}} to leave them out.",
-            stacklevel=4,
         )
 
 
 def warn_never_open(closed: int, units: int) -> None:
     """Warn of units that open at no step of the training sequences."""
     if closed:
-        warnings.warn(
+        notice.warn(
             f"{closed} of {units} units open at no step of the training sequences, and contribute nothing. "
             f"Choose a larger budget (updates) or fewer units.",
-            stacklevel=3,
         )
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.estimator.ragged import by_variable
 from phased.estimator.sentinels import suspicious
 from phased.estimator.units import microseconds
 
@@ -90,14 +89,12 @@ class Description:
 
 def describe(events: Events) -> Description:
     """The description of Events."""
-    gaps = np.diff(events.time)[np.diff(events.sequence) == 0]
-    filled = events.lengths > 0
-    first, last = events.time[events.offset[:-1][filled]], events.time[events.offset[1:][filled] - 1]
-    measured = by_variable(events, events.value)
+    some, measured = events.lengths > 0, events.by_variable(events.value)
+    first, spans = events.time[events.offset[:-1][some]], events.spans()[some]
     by_static = [column[~np.isnan(column)] for column in events.static.T]
     variables = tuple(_column(*each, len(events.time)) for each in zip(events.variables, measured, strict=True))
     statics = tuple(_column(*each, len(events)) for each in zip(events.statics, by_static, strict=True))
-    warnings, indicators = _about_times(events, first, last), events.settings.indicators
+    warnings, indicators = _about_times(events, first, spans), events.settings.indicators
     for name, values in zip((*events.variables, *events.statics), (*measured, *by_static), strict=True):
         warnings += _about_values(name, values) if name not in indicators else []
     return Description(
@@ -106,8 +103,8 @@ def describe(events: Events) -> Description:
         measurements=len(events.value),
         unit=events.unit,
         lengths=_quartiles(events.lengths),
-        gaps=_quartiles(gaps),
-        spans=_quartiles(last - first),
+        gaps=_quartiles(events.gaps()),
+        spans=_quartiles(spans),
         variables=variables,
         statics=statics,
         counts=dict(events.counts),
@@ -116,13 +113,13 @@ def describe(events: Events) -> Description:
     )
 
 
-def _about_times(events: Events, first: NDArray[np.float64], last: NDArray[np.float64]) -> list[str]:
+def _about_times(events: Events, first: NDArray[np.float64], spans: NDArray[np.float64]) -> list[str]:
     """Warnings about times and sequences."""
     warnings = []
     bare = int((events.entry[events.offset[1:]] == events.entry[events.offset[:-1]]).sum())
     if bare:
         warnings.append(f"{bare} of {len(events)} sequences have no measurement over time.")
-    span = float(np.median(last - first)) if len(first) else 0.0
+    span = float(np.median(spans)) if len(first) else 0.0
     if len(first) and span > 0 and float(np.abs(first).min()) > FAR * span:
         warnings.append(
             f"times begin at {_number(float(first.min()))} or later, far from 0, with a median span of {_number(span)}. "

@@ -298,6 +298,29 @@ class Events:
         """Sequence of each step, (S,)."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    @property
+    def step(self) -> NDArray[np.int64]:
+        """Step of each measurement, (M,)."""
+        return np.repeat(np.arange(len(self.time)), np.diff(self.entry))
+
+    def gaps(self) -> NDArray[np.float64]:
+        """Time between each step and the next of the same sequence, (S - n,) where every sequence has a step."""
+        found: NDArray[np.float64] = np.diff(self.time)[np.diff(self.sequence) == 0]
+        return found
+
+    def spans(self) -> NDArray[np.float64]:
+        """Time from the first to the last step of each sequence, (n,); 0 without steps."""
+        found, some = np.zeros(len(self)), self.lengths > 0
+        found[some] = self.time[self.offset[1:][some] - 1] - self.time[self.offset[:-1][some]]
+        return found
+
+    def by_variable(self, of: NDArray[Any]) -> list[NDArray[Any]]:
+        """Numbers of measurements (M,), such as `value`, split by variable."""
+        number = len(self.variables)
+        order = np.argsort(self.variable.astype(np.uint16) if number < 2**16 else self.variable, kind="stable")  # 16 bits: radix
+        ends = np.cumsum(np.bincount(self.variable, minlength=number))
+        return np.split(of[order], ends[:-1]) if number else []
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -357,5 +380,5 @@ class Events:
                    [ 2.,  3.]])
         """
         matrix = np.full((len(self.time), len(self.variables)), np.nan)
-        matrix[np.repeat(np.arange(len(self.time)), np.diff(self.entry)), self.variable] = self.value
+        matrix[self.step, self.variable] = self.value
         return matrix

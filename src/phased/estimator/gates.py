@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from phased.cost import updates
+from phased.estimator.batches import Indices, Sequences, in_batches
 from phased.estimator.network import Network
 from phased.estimator.ragged import gather
-from phased.estimator.task import Indices, Sequences, in_batches
 from phased.gate import SMALLEST_RATIO
 from phased.init import LogUniform
 from phased.layer import PhasedRNN
@@ -39,8 +39,9 @@ def settings(span: float, budget: float | None) -> dict[str, Any]:
 
 
 def count(network: Network, data: Sequences, chosen: Indices) -> Tensor:
-    """Updates of each unit over these sequences, (H,) int64."""
-    assert isinstance(network.rnn, PhasedRNN)
+    """Updates of each unit over these sequences, (H,) int64; none for a layer without gates."""
+    if not isinstance(network.rnn, PhasedRNN):
+        return torch.zeros(0, dtype=torch.int64)
     total = torch.zeros(network.rnn.hidden_size, dtype=torch.int64, device=data.time.device)
     for some in in_batches(data, chosen, AT_ONCE):
         time, lengths = data.clock(some)
@@ -50,9 +51,16 @@ def count(network: Network, data: Sequences, chosen: Indices) -> Tensor:
 
 def share(network: Network, data: Sequences, chosen: Indices) -> float:
     """Updates of all units over these sequences, as a share of those of units that are always open."""
-    assert isinstance(network.rnn, PhasedRNN)
     possible = int(data.lengths[chosen].sum()) * network.rnn.hidden_size
     return float(count(network, data, chosen).sum()) / max(1, possible)
+
+
+def periods(network: Network, gap: float) -> tuple[float, ...]:
+    """The shortest, the median and the longest period, from those in median gaps; () for a layer without gates."""
+    if not isinstance(network.rnn, PhasedRNN):
+        return ()
+    found = network.rnn.gates()[0].period * gap
+    return tuple(float(found.quantile(part)) for part in (0.0, 0.5, 1.0))
 
 
 def rarest(data: Sequences, chosen: Indices) -> tuple[Tensor, int]:
@@ -73,6 +81,18 @@ def check_budget(data: Sequences, chosen: Indices, units: int, budget: float | N
             f"updates must be at least {least:.3g}, one update of one unit in the {steps} steps of the training, got {budget:g}. "
             f"Choose a larger share."
         )
+
+
+@torch.no_grad()
+def keep_budget(network: Network, data: Sequences, chosen: Indices, budget: float | None) -> float:
+    """Scale open ratios until the share of updates over these sequences is at most the budget; returns that share."""
+    if not isinstance(network.rnn, PhasedRNN):
+        return 1.0
+    ratio_on, found = network.rnn.get_parameter("ratio_on_l0"), share(network, data, chosen)
+    while budget is not None and found > budget and bool((ratio_on > SMALLEST_RATIO).any()):
+        ratio_on.mul_(min(0.995, budget / found))
+        found = share(network, data, chosen)
+    return found if found or budget is None else open_some(network, data, chosen, budget)
 
 
 @torch.no_grad()

@@ -22,16 +22,10 @@ def width(variables: int) -> int:
     return 3 * variables + 2
 
 
-def starts(events: Events) -> NDArray[np.int64]:
-    """The first step of the sequence of each step, (steps,)."""
-    counts = np.diff(events.offset)
-    return np.repeat(events.offset[:-1], counts)
-
-
 def elapsed(events: Events, scaling: Scaling) -> Array:
     """The time of each step since the first of its sequence, in median gaps, (steps,): the clock of gates and inputs."""
     with np.errstate(over="ignore"):  # infinite beyond the reach of a model, which is refused
-        since: Array = (events.time - events.time[starts(events)]) / scaling.gap
+        since: Array = (events.time - events.time[events.offset[events.sequence]]) / scaling.gap
     return since
 
 
@@ -40,8 +34,7 @@ def inputs(events: Events, scaling: Scaling) -> NDArray[np.float32]:
     steps, variables = len(events.time), len(events.variables)
     made = np.zeros((steps, width(variables)), np.float32)
     scaled = scaling.values.of_column(events.value, events.variable)
-    rows = np.repeat(np.arange(steps), np.diff(events.entry))
-    start, since = starts(events), elapsed(events, scaling)
+    rows, start, since = events.step, events.offset[events.sequence], elapsed(events, scaling)
     first = 0
     while first < len(events):
         # Whole sequences, at least one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-PACKAGES = {"sklearn": "scikit-learn", "lightning": "lightning"}
+PACKAGES = {"sklearn": "scikit-learn"}
 
 
 def require(*modules: str) -> None:

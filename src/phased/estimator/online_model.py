@@ -27,7 +27,7 @@ from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
 from phased.fields import encode
 from phased.layer import PhasedRNN
-from phased.ops.core import core
+from phased.ops.native import core
 from phased.parameters import tensors
 from phased.stream import MODEL, NOT_OF_MODEL, Stack
 

@@ -87,14 +87,6 @@ def gather(offset: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[
     return np.arange(new[-1]) + np.repeat(offset[rows] - new[:-1], length), new
 
 
-def by_variable(events: Events, of: NDArray[Any]) -> list[NDArray[Any]]:
-    """Split numbers that belong to measurements, such as their values, by variable."""
-    number = len(events.variables)
-    order = np.argsort(events.variable.astype(np.uint16) if number < 2**16 else events.variable, kind="stable")  # 16 bits: radix
-    ends = np.cumsum(np.bincount(events.variable, minlength=number))
-    return np.split(of[order], ends[:-1]) if number else []
-
-
 def too_coarse(time: NDArray[Any], sequence: NDArray[np.int64]) -> int | None:
     """The first place whose time equals or neighbours the time before in a dtype that has no whole numbers there.
 

@@ -11,8 +11,7 @@ from torch.nn.functional import linear
 
 from phased.estimator.pooling import pool_states
 from phased.estimator.summary import Pieces
-from phased.ops.core import KINDS, core
-from phased.ops.memory import address, contiguous
+from phased.ops.native import KINDS, address, contiguous, core
 
 
 def read_out(h: Tensor, lengths: Tensor, keep: Tensor | None, summaries: Tensor, pieces: Pieces, head: nn.Linear) -> Tensor:

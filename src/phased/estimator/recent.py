@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phased.ops.core import KINDS, core
-from phased.ops.memory import address, contiguous, contiguous_rows
+from phased.ops.native import KINDS, address, contiguous, contiguous_rows, core
 
 RATE = 16.0
 """How fast an extreme is forgotten: its distance from the present value falls by a factor of e in this part of a median span."""

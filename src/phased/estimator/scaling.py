@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased.estimator.events import Events
-from phased.estimator.ragged import by_variable
 
 Array = NDArray[np.float64]
 
@@ -106,7 +105,7 @@ class Scaling:
         statics, text = list(events.static.T), events.settings.indicators
         gap, span = clock(events)
         return cls(
-            Numbers.of(by_variable(events, events.value), {at for at, name in enumerate(events.variables) if name in text}),
+            Numbers.of(events.by_variable(events.value), {at for at, name in enumerate(events.variables) if name in text}),
             Numbers.of(statics, {at for at, name in enumerate(events.statics) if name in text}),
             tuple(levels_of(column) for column in statics),
             gap,
@@ -155,10 +154,7 @@ def levels_of(column: Array) -> tuple[float, ...]:
 
 def clock(events: Events) -> tuple[float, float]:
     """The median gap and the median span of sequences, of those above 0; where there is none, the other one, or 1."""
-    gaps = np.diff(events.time)[np.diff(events.sequence) == 0]
-    filled = events.lengths > 0
-    spans = events.time[events.offset[1:][filled] - 1] - events.time[events.offset[:-1][filled]]
-    gaps, spans = gaps[gaps > 0], spans[spans > 0]
+    gaps, spans = (found[found > 0] for found in (events.gaps(), events.spans()))
     span = float(np.median(spans)) if len(spans) else 1.0
     gap = float(np.median(gaps)) if len(gaps) else span
     return gap, max(span, gap)

@@ -1,18 +1,30 @@
-"""Targets: one for each sequence or one for each step, checked against the sequences."""
+"""Targets: classes or numbers, one for each sequence or one for each step, checked against the sequences."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sklearn import metrics
+from torch import Tensor
+from torch.nn import functional
 
 from phased import check
 from phased.estimator.events import Events
-from phased.estimator.ragged import by_variable
+from phased.estimator.scaling import center_and_spread
+from phased.fields import Between, Malformed
+from phased.learn.batch import Batch
+from phased.learn.metric import labelled
+from phased.model_folder import MOST
 
 LARGEST_TARGET = 1e150  # so that squares are finite
+NUMBERS = "biuf"  # kinds of dtype
 
 
 class Targets(NamedTuple):
@@ -26,37 +38,310 @@ class Targets(NamedTuple):
     y: NDArray[Any]
     counts: NDArray[np.bool_] | None
 
+    @classmethod
+    def of(cls, events: Events, y: Any) -> Self:
+        """The targets as given to `fit`: (n,), (steps,), or one array for each sequence, whose NaN mean "not known"."""
+        check_name(events, getattr(y, "name", None))
+        if ragged(y):
+            given = [as_array(part) for part in y]
+            check_count(events, len(given))
+            for sequence, (part, steps) in enumerate(zip(given, events.lengths, strict=True)):
+                if part.shape != (steps,):
+                    raise ValueError(
+                        f"y must have a target for each of the {steps} steps of sequence {events.ids[sequence].item()!r}, got "
+                        f"shape {part.shape}. Leave NaN where there is none."
+                    )
+            kinds = {part.dtype.kind in "UO" for part in given if len(part)}
+            return cls.per_step(np.concatenate([part.astype(object) for part in given] if len(kinds) > 1 else given))
+        flat = as_array(y)
+        if flat.ndim != 1:
+            raise ValueError(
+                f"y must have one dimension, got shape {flat.shape}. Pass y.ravel(), or fit a model for each column."
+            )
+        if len(flat) != len(events) and len(flat) == len(events.time):
+            return cls.per_step(flat)
+        check_count(events, len(flat))
+        for at in np.flatnonzero(unknown(flat))[:1]:
+            which = events.ids[at].item()
+            raise ValueError(f"y must be known for every sequence, got {flat[at]} for {which!r}. Leave out such sequences.")
+        return cls(flat, None)
+
+    @classmethod
+    def per_step(cls, flat: NDArray[Any]) -> Self:
+        """One target per step; NaN and None are not known."""
+        counts = ~unknown(flat)
+        if not counts.any():
+            raise ValueError("y must have a known target at one step at least, got none.")
+        return cls(flat, counts)
+
+    @property
+    def which(self) -> Any:
+        """The index of the targets that are known."""
+        return slice(None) if self.counts is None else self.counts
+
     def known(self) -> NDArray[Any]:
         """The targets that are known."""
-        return self.y if self.counts is None else self.y[self.counts]
+        found: NDArray[Any] = self.y[self.which]
+        return found
+
+    def filled(self, known: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """An array like y with these numbers where targets are known, and 0 elsewhere."""
+        found = np.zeros(len(self.y), dtype)
+        found[self.which] = known
+        return found
 
 
-def targets(events: Events, y: Any) -> Targets:
-    """The targets as given to `fit`: (n,), (steps,), or one array for each sequence, whose NaN mean "not known"."""
-    check_name(events, getattr(y, "name", None))
-    if ragged(y):
-        given = [as_array(part) for part in y]
-        check_count(events, len(given))
-        for sequence, (part, steps) in enumerate(zip(given, events.lengths, strict=True)):
-            if part.shape != (steps,):
-                raise ValueError(
-                    f"y must have a target for each of the {steps} steps of sequence {events.ids[sequence].item()!r}, got shape "
-                    f"{part.shape}. Leave NaN where there is none."
-                )
-        kinds = {part.dtype.kind in "UO" for part in given if len(part)}
-        return per_step(np.concatenate([part.astype(object) for part in given] if len(kinds) > 1 else given))
-    flat = as_array(y)
-    if flat.ndim != 1:
-        raise ValueError(f"y must have one dimension, got shape {flat.shape}. Pass y.ravel(), or fit a model for each column.")
-    if len(flat) != len(events) and len(flat) == len(events.time):
-        return per_step(flat)
-    check_count(events, len(flat))
-    lost = unknown(flat)
-    if lost.any():
-        at = int(lost.argmax())
-        which = events.ids[at].item()
-        raise ValueError(f"y must be known for every sequence, got {flat[at]} for {which!r}. Leave out such sequences.")
-    return Targets(flat, None)
+class Target(Protocol):
+    """A kind of target, classes or a number: everything in which the two estimators differ."""
+
+    stratified: ClassVar[bool]
+    """Whether held-out sequences are drawn from every class alike."""
+
+    @classmethod
+    def of(cls, found: Targets) -> Self:
+        """The classes, or centre and spread, of the targets given to `fit`."""
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of the network."""
+
+    def fields(self) -> dict[str, Any]:
+        """The attributes that a fitted estimator has of them."""
+
+    def encode(self, found: Targets) -> NDArray[Any]:
+        """Targets as the network learns them, 0 where they are not known."""
+
+    def objective(self, y: NDArray[Any], weight: Any) -> Objective:
+        """The objective for these encoded targets, with `class_weight`."""
+
+    def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities, or numbers, from the outputs of the network."""
+
+    def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
+        """The most probable classes, or the numbers."""
+
+    def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
+        """The scores of answers for these encoded targets, by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The classes of a classifier, sorted, and their dtype; a part of a saved model's configuration."""
+
+    dtype: str
+    values: list[Any]
+
+    stratified: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        try:
+            dtype = np.dtype(self.dtype)
+            fits = dtype.kind in NUMBERS + "UO" and dtype.itemsize <= MOST
+            if fits:
+                np.array(self.values, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Malformed(f"a field is missing or wrong ({error})") from error
+        if not fits:
+            raise Malformed(f"its 'classes' must be numbers or words, got the dtype {self.dtype!r}")
+        if not 2 <= len(self.values) <= MOST:
+            raise Malformed(f"it must have at least 2 classes, got {len(self.values)}")
+
+    @classmethod
+    def of(cls, found: Targets) -> Self:
+        """The classes of the targets; a ValueError if they are fractions, of another type, or all the same."""
+        known = found.known()
+        if known.dtype.kind not in NUMBERS + "UO":
+            raise ValueError(f"y must be numbers or text, got {known.dtype}. Convert the classes with y.astype(str).")
+        if known.dtype.kind == "f" and not np.isfinite(known).all():
+            raise ValueError("y must be finite, got infinity. Leave out such sequences.")
+        if known.dtype.kind == "f" and not (known == np.round(known)).all():
+            raise ValueError(
+                f"y must be classes, got fractions such as {known[known != np.round(known)][0]}. Use PhasedRegressor."
+            )
+        names = np.array(known.tolist()) if known.dtype.kind == "O" else known
+        if names.dtype.kind not in NUMBERS + "U":
+            raise ValueError(f"y must be numbers or text, got {type(known[0]).__name__}. Convert it with y.astype(str).")
+        names = np.unique(names)
+        if len(names) < 2:
+            raise ValueError(f"y must have at least 2 classes, got {names.tolist()[0]!r} only.")
+        whole = found.counts is not None and names.dtype.kind == "f"  # integers that NaN made floats of
+        return cls.named(names.astype(np.int64) if whole else names)
+
+    @classmethod
+    def named(cls, names: NDArray[Any]) -> Self:
+        """These classes, in this order."""
+        return cls(names.dtype.str, names.tolist())
+
+    @cached_property
+    def names(self) -> NDArray[Any]:
+        """The classes, (classes,)."""
+        return np.array(self.values, self.dtype)
+
+    @property
+    def outputs(self) -> int:
+        """The number of classes."""
+        return len(self.values)
+
+    def fields(self) -> dict[str, Any]:
+        """The classes."""
+        return {"classes_": self.names}
+
+    def encode(self, found: Targets) -> NDArray[np.int64]:
+        """Numbers of the classes; a ValueError for a class that is none of them."""
+        known = self._as_text(found.known()) if self.names.dtype.kind == "U" else found.known()
+        strange = np.setdiff1d(known, self.names)
+        if len(strange):
+            raise ValueError(f"y must have classes of the model, {self.names.tolist()}, got {strange.tolist()[0]!r}.")
+        return found.filled(np.searchsorted(self.names, known.astype(self.names.dtype)), np.int64)
+
+    def _as_text(self, known: NDArray[Any]) -> NDArray[Any]:
+        """Numbers as the names of classes: a part of the classes 1, 2 and A may be read as numbers."""
+        if known.dtype.kind not in NUMBERS:
+            return known
+        names = {str(name).lower(): name for name in self.names}
+        whole = known.astype(np.int64) if known.dtype.kind == "f" else known
+        return np.array([names.get(str(each).lower(), str(each)) for each in whole], object)
+
+    def objective(self, y: NDArray[Any], weight: Any) -> Objective:
+        """Cross entropy, with the weights of classes."""
+        return Objective(class_weights(weight, self.names, y))
+
+    def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The probability of each class, (..., classes)."""
+        powers = np.exp(outputs - outputs.max(1, keepdims=True))
+        found: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
+        return found
+
+    def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
+        """The most probable classes."""
+        found: NDArray[Any] = self.names[answer.argmax(1)]
+        return found
+
+    def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
+        """AUROC and AUPRC, which need all classes among y, accuracy and log loss."""
+        found: dict[str, float] = {}
+        labels = np.arange(answer.shape[1])
+        if len(np.unique(y)) == len(labels) == 2:
+            found["auroc"] = float(metrics.roc_auc_score(y, answer[:, 1]))
+            found["auprc"] = float(metrics.average_precision_score(y, answer[:, 1]))
+        elif len(np.unique(y)) == len(labels):
+            p = answer / answer.sum(1, keepdims=True)
+            found["auroc"] = float(metrics.roc_auc_score(y, p, multi_class="ovr", labels=labels))
+        found["accuracy"] = float((answer.argmax(1) == y).mean())
+        found["log_loss"] = float(metrics.log_loss(y, answer, labels=labels))
+        return found
+
+
+@dataclass(frozen=True)
+class Number:
+    """Centre and spread of a regressor's targets; a part of a saved model's configuration."""
+
+    center: Annotated[float, Between(-LARGEST_TARGET, LARGEST_TARGET)]
+    spread: Annotated[float, Between(sys.float_info.min, LARGEST_TARGET)]
+
+    stratified: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, found: Targets) -> Self:
+        """Measured on the targets; a ValueError if they are no numbers, not finite or too large."""
+        known = np.sort(numbers(found))
+        center, spread = center_and_spread(known)
+        return cls(center, spread if spread > 1e-9 * float(np.abs(known).max(initial=0.0)) else 1.0)
+
+    @property
+    def outputs(self) -> int:
+        """One."""
+        return 1
+
+    def fields(self) -> dict[str, Any]:
+        """Centre and spread."""
+        return {"center_": self.center, "spread_": self.spread}
+
+    def encode(self, found: Targets) -> NDArray[np.float64]:
+        """Scaled numbers."""
+        return (found.filled(numbers(found), np.float64) - self.center) / self.spread
+
+    def objective(self, y: NDArray[Any], weight: Any) -> Objective:
+        """The squared error."""
+        return Objective()
+
+    def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Numbers in the unit of the targets."""
+        return outputs * self.spread + self.center
+
+    def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
+        """The numbers."""
+        return answer
+
+    def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
+        """The coefficient of determination, root mean squared error and mean absolute error."""
+        y = self.answer(y.astype(np.float64))
+        # Numbers near 1e-200 are scaled by a power of two, which rounds nothing: their squares would be 0.
+        exponent = int(np.frexp(max(np.abs(y).max(initial=0.0), np.abs(answer).max(initial=0.0)))[1])
+        y, answer = np.ldexp(y, -exponent), np.ldexp(answer, -exponent)
+        error = answer - y
+        found = {} if len(y) < 2 else {"r2": float(metrics.r2_score(y, answer))}
+        errors = {"rmse": np.sqrt((error**2).mean()), "mae": np.abs(error).mean()}
+        return found | {name: float(np.ldexp(value, exponent)) for name, value in errors.items()}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is minimised in training and measured on held-out sequences, as a sum over all targets that count.
+
+    Args:
+        weights: of the classes, or None for equal weights.
+    """
+
+    weights: tuple[float, ...] | None = None
+
+    def loss(self, answer: Tensor, batch: Batch) -> Tensor:
+        """Cross entropy, or squared error."""
+        answer, y = labelled(answer, batch)
+        if answer.dim() == 1:
+            return functional.mse_loss(answer, y, reduction="sum")
+        weight = None if self.weights is None else torch.tensor(self.weights, dtype=answer.dtype, device=answer.device)
+        return functional.cross_entropy(answer, y, weight, reduction="sum")
+
+    def score(self, answer: Tensor, batch: Batch) -> Tensor:
+        """The loss: unlike a rank or a share of correct answers it is a sum, and fine enough to compare epochs by."""
+        return self.loss(answer, batch)
+
+
+def class_weights(weight: Any, classes: NDArray[Any], encoded: NDArray[np.int64]) -> tuple[float, ...] | None:
+    """The weight of each class, with mean 1 over the targets; None for equal weights."""
+    if weight is None:
+        return None
+    counts = np.bincount(encoded, minlength=len(classes))
+    if isinstance(weight, str):
+        check.choice("class_weight", weight, ("balanced",))
+        raw = len(encoded) / (len(classes) * counts)
+    elif isinstance(weight, Mapping):
+        unknown_names = [name for name in weight if name not in classes.tolist()]
+        if unknown_names:
+            raise ValueError(f"class_weight must have classes of y, {classes.tolist()}, got {unknown_names[0]!r}.")
+        for name, value in weight.items():
+            check.number(f"class_weight of {name!r}", value, low=0.0, high=1e30)
+        raw = np.array([float(weight.get(name, 1.0)) for name in classes.tolist()])
+    else:
+        raise TypeError(f"class_weight must be None, 'balanced' or a dict of classes, got {check.kind(weight)}.")
+    if not (raw * counts).sum() > 0:
+        raise ValueError(f"class_weight must have a class above 0, got {raw.tolist()}.")
+    return tuple((raw * len(encoded) / (raw * counts).sum()).tolist())
+
+
+def numbers(found: Targets) -> NDArray[np.float64]:
+    """The known targets as float64; a ValueError for text, and for numbers that are not finite or too large."""
+    known = found.known()
+    if known.dtype.kind not in NUMBERS + "O":
+        raise ValueError(f"y must be numbers, got {known[0]!r}. Use PhasedClassifier for classes.")
+    made = np.array([check.as_float(number) for number in known] if known.dtype.kind == "O" else known, np.float64)
+    if not np.isfinite(made).all():
+        raise ValueError("y must be finite, got infinity. Leave out such sequences.")
+    large = np.abs(made).max(initial=0.0)
+    if large > LARGEST_TARGET:
+        raise ValueError(f"y must be from {-LARGEST_TARGET:g} to {LARGEST_TARGET:g}, got {large:g}. Divide y by a number.")
+    return made
 
 
 def as_array(y: Any) -> NDArray[Any]:
@@ -69,14 +354,6 @@ def as_array(y: Any) -> NDArray[Any]:
     kept = np.empty(found.shape, object)
     kept[...] = y
     return kept if unknown(kept).any() else found
-
-
-def per_step(flat: NDArray[Any]) -> Targets:
-    """One target per step; NaN and None are not known."""
-    counts = ~unknown(flat)
-    if not counts.any():
-        raise ValueError("y must have a known target at one step at least, got none.")
-    return Targets(flat, counts)
 
 
 def ragged(y: Any) -> bool:
@@ -125,48 +402,26 @@ def check_name(events: Events, name: Any) -> None:
 def check_copies(events: Events, found: Targets) -> None:
     """A ValueError if a static variable, or with a target per step any variable of numbers, is the target itself."""
     text = found.y.dtype.kind in "UO"
-    if found.y.dtype.kind not in "biufUO" or (text and found.counts is not None) or len(np.unique(found.known())) < 2:
+    if found.y.dtype.kind not in NUMBERS + "UO" or (text and found.counts is not None) or len(np.unique(found.known())) < 2:
         return
-    y = found.y if text else found.y.astype(np.float64)
-    if found.counts is not None:
-        step = by_variable(events, np.repeat(np.arange(len(events.time)), np.diff(events.entry)))
-        for name, steps, values in zip(events.variables, step, by_variable(events, events.value), strict=True):
-            value = np.full(len(y) if len(steps) >= found.counts.sum() else 0, np.nan)
-            if not len(value):  # not measured at every step with a target
-                continue
-            value[steps] = values
-            if np.array_equal(value[found.counts], y[found.counts]):
-                raise ValueError(
-                    f"the target must not be among the inputs, got {name!r} equal to y at every step. Predict its next "
-                    f"value, or leave it out: Events.read(..., drop={list(events.settings.in_table([name]))})."
-                )
+    if found.counts is None:
+        y = found.y if text else found.y.astype(np.float64)
+        for name, column in zip(events.statics, events.static.T, strict=True):
+            own = y == name.partition("=")[2] if text and name in events.settings.indicators else y
+            if np.array_equal(column, own) and own.any():
+                raise copied(events, name, f"static {name!r} equal to y everywhere. Leave it out")
         return
-    for name, column in zip(events.statics, events.static.T, strict=True):
-        own = y == name.partition("=")[2] if text and name in events.settings.indicators else y
-        if np.array_equal(column, own) and own.any():
-            raise ValueError(
-                f"the target must not be among the inputs, got static {name!r} equal to y everywhere. Leave it out: "
-                f"Events.read(..., drop={list(events.settings.in_table([name]))})."
-            )
+    known = found.known()
+    steps = events.by_variable(events.step), events.by_variable(events.value)
+    for name, at, values in zip(events.variables, *steps, strict=True):
+        if len(at) >= len(known):
+            value = np.full(len(found.y), np.nan)
+            value[at] = values
+            if np.array_equal(value[found.counts], known):
+                raise copied(events, name, f"{name!r} equal to y at every step. Predict its next value, or leave it out")
 
 
-def class_weights(weight: Any, classes: NDArray[Any], encoded: NDArray[np.int64]) -> tuple[float, ...] | None:
-    """The weight of each class, with mean 1 over the targets; None for equal weights."""
-    if weight is None:
-        return None
-    counts = np.bincount(encoded, minlength=len(classes))
-    if isinstance(weight, str):
-        check.choice("class_weight", weight, ("balanced",))
-        raw = len(encoded) / (len(classes) * counts)
-    elif isinstance(weight, Mapping):
-        unknown_names = [name for name in weight if name not in classes.tolist()]
-        if unknown_names:
-            raise ValueError(f"class_weight must have classes of y, {classes.tolist()}, got {unknown_names[0]!r}.")
-        for name, value in weight.items():
-            check.number(f"class_weight of {name!r}", value, low=0.0, high=1e30)
-        raw = np.array([float(weight.get(name, 1.0)) for name in classes.tolist()])
-    else:
-        raise TypeError(f"class_weight must be None, 'balanced' or a dict of classes, got {check.kind(weight)}.")
-    if not (raw * counts).sum() > 0:
-        raise ValueError(f"class_weight must have a class above 0, got {raw.tolist()}.")
-    return tuple((raw * len(encoded) / (raw * counts).sum()).tolist())
+def copied(events: Events, name: str, how: str) -> ValueError:
+    """The error about a variable that is the target itself."""
+    cure = f"Events.read(..., drop={list(events.settings.in_table([name]))})."
+    return ValueError(f"the target must not be among the inputs, got {how}: {cure}")

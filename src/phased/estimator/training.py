@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,21 +12,23 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from phased import files
-from phased.estimator import gates
+from phased.estimator.batches import EventTask, Sequences
 from phased.estimator.network import Network
-from phased.estimator.objective import Objective
-from phased.estimator.optimiser import Optimiser, shrink
-from phased.estimator.task import EventTask, Sequences
-from phased.layer import PhasedRNN
-from phased.learn.best import Best
-from phased.learn.device import make_fabric
+from phased.estimator.targets import Objective
+from phased.groups import parameter_groups
+from phased.learn.average import Best
+from phased.learn.device import check_device, one_device
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
 AT_ONCE = 256
 """Sequences that are predicted together."""
+SMALLEST_RATIO = 0.01
+"""The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
 ALL = "all"
 """The folder, in that of the checkpoint, of the training on all sequences."""
 
@@ -57,8 +59,9 @@ def train(
     """
     best = None if patience is None else Best(patience)
     curve, interrupted, what = [], False, "training" if best else "training on all sequences"
-    fabric = make_fabric(device)
-    with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng():
+    fabric = one_device(device)
+    drawn_on = [] if fabric.device.type == "cpu" else [fabric.device]
+    with place(checkpoint) as folder, progress(settings.epochs, verbose, what) as show, torch.random.fork_rng(drawn_on):
 
         def after(epoch: Epoch) -> None:
             curve.append(epoch)
@@ -79,19 +82,50 @@ def train(
     return Fitted(curve, settings.epochs if best is None else best.epoch, interrupted)
 
 
-def keep_budget(network: Network, task: EventTask, budget: float | None) -> float:
-    """The share of updates on the training sequences, after open ratios were reduced to the budget if necessary."""
-    if not isinstance(network.rnn, PhasedRNN):
-        return 1.0
+def device_of(name: str) -> torch.device:
+    """The device that "auto", "cpu", "cuda" or "cuda:1" stands for; a ValueError if there is no such device."""
+    kind, index = check_device(name)
+    return torch.device(f"{kind}:{index}" if index else kind)
 
-    def measure() -> float:
-        return gates.share(network, task.data, task.train)
 
-    return measure() if budget is None else shrink([network.rnn.get_parameter("ratio_on_l0")], measure, budget)
+@dataclass(frozen=True)
+class Optimiser:
+    """Makes the optimiser of a network.
+
+    Args:
+        rate: learning rate.
+        decay: decoupled weight decay of matrices.
+        budget: the highest mean open ratio, or None.
+    """
+
+    rate: float
+    decay: float
+    budget: float | None = None
+
+    def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
+        """AdamW, which after every step returns the open ratios to their range and to the budget."""
+        optimiser = torch.optim.AdamW(parameter_groups(model, self.decay), lr=self.rate, fused=True)
+        ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
+
+        def after_step(*_: Any) -> None:
+            hold(ratios, self.budget)
+
+        if ratios:
+            optimiser.register_step_post_hook(after_step)
+        return optimiser
 
 
 @torch.no_grad()
-def answers(network: Network, data: Sequences, chosen: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+def hold(ratios: Sequence[Tensor], budget: float | None) -> None:
+    """Bound open ratios, and scale them so that their mean is at most the budget, if any; no value is read from a GPU."""
+    for ratio in ratios:
+        ratio.clamp_(SMALLEST_RATIO if budget is None else min(SMALLEST_RATIO, budget), 1.0)
+        if budget is not None:
+            ratio.mul_((budget / ratio.mean()).clamp(max=1.0))
+
+
+@torch.no_grad()
+def answers(network: Network, data: Sequences, chosen: Any) -> NDArray[np.float64]:
     """The network's outputs for these sequences in their order, (n, ...); at every step, (steps, ...) one after another."""
     network.eval()
     lengths = data.lengths[chosen]

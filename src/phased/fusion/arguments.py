@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from phased import check, tracing
+from phased import clock as clocks
 from phased.fusion.parts import Parts
 from phased.schedule import valid_steps
 
@@ -147,10 +148,9 @@ def clock(what: str, given: Any) -> Clock:
             lengths = torch.full((batch,), steps, device=time.device)
         ends = check.lengths(lengths, batch, steps, time.device).clamp(0, steps)  # not checked on a GPU
         readable = time.is_cpu and tracing.readable(time)
-        valid = valid_steps(steps, ends) if readable else None
-        time = check.signed(time, valid)
         if readable:
-            check.clock(time, valid)
+            clocks.flat(time, ends).check()
+        time = clocks.signed(time, valid_steps(steps, ends) if readable else None)
     return Clock(time.detach(), ends)
 
 

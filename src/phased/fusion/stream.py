@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from phased import check, check_events
+from phased import check, check_events, clock
 from phased.fusion import arguments
 from phased.fusion.module import Fusion, top
 from phased.fusion.parts import Parts
@@ -330,7 +330,7 @@ def moment(t: Any) -> float:
     """One time. Whole numbers stay int: nanoseconds that float64 would round to one number are different times."""
     if type(t) in TIMES and -WHOLE < t < WHOLE:
         return float(t)
-    given = check.signed(check_events.numbers("time", t))
+    given = clock.signed(check_events.numbers("time", t))
     rounded = check_events.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)
 

@@ -3,8 +3,7 @@
 from phased.learn.batch import Batch, Evaluation, Samples, Split, Task
 from phased.learn.device import make_fabric
 from phased.learn.loop import Trained, Training, fit
-from phased.learn.model import Model, Updates
-from phased.learn.readout import Readout
+from phased.learn.model import Model, Readout, Updates
 from phased.learn.store import Epoch, Score
 
 __all__ = [

@@ -1,39 +1,138 @@
-"""Where to train: Lightning Fabric on a CPU, a GPU, or several processes and machines."""
+"""Where to train: one device in this process, or several processes and machines by Lightning Fabric."""
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from torch import Tensor, nn
 
 from phased import check
+from phased.learn import distributed
+from phased.learn.distributed import Processes
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+LOW = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+"""The dtype of matrix products in mixed precision."""
 
-def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> Fabric:
-    """A Lightning Fabric for `fit`.
+
+class OneDevice:
+    """One device in this process, in full or in mixed precision."""
+
+    world_size = 1
+    global_rank = 0
+    is_global_zero = True
+
+    def __init__(self, device: torch.device, precision: str = "32-true") -> None:
+        self.device, self.precision = device, precision
+        self._scaler = torch.amp.GradScaler(device.type) if precision == "16-mixed" else None
+
+    def launch(self) -> None:
+        """Do nothing: there is no other process to start."""
+
+    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+        """The module on the device, which calls it under autocast in mixed precision; and the optimiser of its parameters."""
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        module.to(self.device)
+        made = module if self.precision == "32-true" else Autocast(module, self.device.type, LOW[self.precision])
+        return made, optimizer if self._scaler is None else Scaled(optimizer, self._scaler)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of a loss, with the scale that float16 needs."""
+        (loss if self._scaler is None else self._scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
+
+    def unscale(self, optimizer: Any) -> None:
+        """Undo the scale of the gradients."""
+        if self._scaler is not None:
+            self._scaler.unscale_(optimizer.optimizer)
+
+    def summed(self, values: Tensor) -> Tensor:
+        """The values: no other process has any."""
+        return values
+
+    def broadcast(self, value: Any) -> Any:
+        """The value."""
+        return value
+
+    def barrier(self) -> None:
+        """Do nothing: there is no other process to wait for."""
+
+
+class Autocast(nn.Module):
+    """Calls a module under autocast; its answer is float32."""
+
+    def __init__(self, module: nn.Module, device: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.module, self.region = module, torch.autocast(device, dtype)
+
+    @property
+    def model(self) -> Any:
+        """The model in the module."""
+        return self.module.model
+
+    def forward(self, *arguments: Any) -> Tensor:
+        """The module's answer."""
+        with self.region:
+            answer: Tensor = self.module(*arguments)
+        return answer.to(torch.get_default_dtype())
+
+
+class Scaled:
+    """An optimiser whose gradients have a scale; it takes no step with gradients that are not finite."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, scaler: Any) -> None:
+        self.optimizer, self._scaler = optimizer, scaler
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.optimizer, name)
+
+    def step(self) -> None:
+        """Take a step, and adapt the scale."""
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+
+
+Devices: TypeAlias = OneDevice | Processes
+
+
+def devices_of(fabric: Fabric | Devices) -> Devices:
+    """The devices of a Fabric, or those that `make_fabric` returned."""
+    return fabric if isinstance(fabric, (OneDevice, Processes)) else Processes(fabric)
+
+
+def one_device(device: str = "auto", precision: str = "32-true") -> OneDevice:
+    """The device of this name, "auto", "cpu", "cuda" or "cuda:1", in this process."""
+    kind, index = check_device(device)
+    return OneDevice(torch.device(kind, int(index or 0)) if kind == "cuda" else torch.device(kind), precision)
+
+
+def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> OneDevice | Fabric:
+    """Where `fit` trains: one device in this process, or a Lightning Fabric of several processes.
+
+    A Fabric needs Lightning: `pip install 'phased[distributed]'`.
 
     Args:
         device: "auto" (CUDA if available, else the CPU), "cpu", "cuda" or one GPU by its number, "cuda:1".
         devices: the number of processes, as `Fabric` takes it; ignored where `device` has a number.
-        options: further arguments of `Fabric`, such as `strategy` or `num_nodes`.
+        options: `precision`, "32-true", "bf16-mixed" or, on a GPU, "16-mixed"; or further arguments of `Fabric`, such as
+            `strategy` or `num_nodes`.
 
     Returns:
-        The Fabric, not launched.
+        The device, or the Fabric, not launched.
 
     Raises:
         ValueError: there is no such device.
+        ModuleNotFoundError: several processes or other arguments need Lightning, which is not installed.
     """
-    from lightning.fabric import Fabric
-    from lightning_utilities.core import rank_zero
-
     kind, index = check_device(device)
-    # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
-    rank_zero.log.setLevel(logging.WARNING)
-    return Fabric(accelerator=kind, devices=[int(index)] if index else devices, **options)
+    precision = options.get("precision", "32-true")
+    ours = {"32-true", "bf16-mixed", *(("16-mixed",) if kind == "cuda" else ())}
+    if (index or devices == 1) and options.keys() <= {"precision"} and precision in ours:
+        return one_device(device, precision)
+    return distributed.make(accelerator=kind, devices=[int(index)] if index else devices, **options)
 
 
 def check_device(device: str) -> tuple[str, str]:

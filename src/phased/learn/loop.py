@@ -1,4 +1,4 @@
-"""The training loop."""
+"""The training loop, and the learning rate over a training."""
 
 from __future__ import annotations
 
@@ -9,27 +9,34 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import nn
 
 from phased import check, files
-from phased.learn import loader
-from phased.learn.average import Average
+from phased.learn.average import Average, Best
 from phased.learn.batch import Evaluated, Task
-from phased.learn.best import Best
-from phased.learn.evaluate import evaluate, evaluate_further
-from phased.learn.metric import Objective, mean
+from phased.learn.device import Devices, devices_of
+from phased.learn.feed import Part, Places, shares, sizes
+from phased.learn.metric import Objective, evaluate, evaluate_further, mean
 from phased.learn.model import Model
-from phased.learn.rate import SCHEDULES, Schedule, one_cycle, set_pace
-from phased.learn.share import Share, shares
 from phased.learn.step import RecordedStep, Step
 from phased.learn.store import Epoch, Score, Store
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+Schedule = Literal["constant", "one-cycle"]
+SCHEDULES: tuple[str, ...] = get_args(Schedule)
+
+# As in torch.optim.lr_scheduler.OneCycleLR: the part of the steps before the highest rate, the rate at the first and at the last
+# step as parts of the highest, and Adam's beta1 at the ends and at the highest rate. The rise is shorter than torch's 0.3:
+# the first epoch of many is trained at nearly the highest rate.
+RISE = 0.02
+FIRST, LAST = 1 / 25, 1 / 25e4
+BETA, LOWEST_BETA = 0.95, 0.85
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class Training:
     @property
     def steps(self) -> int:
         """Training steps of an epoch."""
-        return len(loader.sizes(self.train, self.batch))
+        return len(sizes(self.train, self.batch))
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def fit(
     model: Model,
     training: Training,
     folder: Path,
-    fabric: Fabric,
+    fabric: Fabric | Devices,
     progress: Progress | None = None,
     workers: int = 0,
     *,
@@ -153,23 +160,22 @@ def fit(
         FloatingPointError: the loss is not finite.
     """
     check_model(model)
-    if recorded and (fabric.device.type != "cuda" or fabric.world_size > 1):
-        where = f"{fabric.world_size} processes" if fabric.world_size > 1 else fabric.device.type
+    devices = devices_of(fabric)
+    if recorded and (devices.device.type != "cuda" or devices.world_size > 1):
+        where = f"{devices.world_size} processes" if devices.world_size > 1 else devices.device.type
         raise ValueError(f"recorded=True needs one GPU, got {where}. Use recorded=False.")
-    if recorded and "mixed" in fabric.strategy.precision.precision:
-        raise ValueError(
-            f"recorded=True needs training in full precision, got {fabric.strategy.precision.precision!r}. Use recorded=False."
-        )
+    if recorded and "mixed" in devices.precision:
+        raise ValueError(f"recorded=True needs training in full precision, got {devices.precision!r}. Use recorded=False.")
     folder = files.named(folder)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not learned:
         raise ValueError("model must have a parameter that requires a gradient, got none. Call model.requires_grad_().")
     further = task.evaluations() if isinstance(task, Evaluated) else {}
     counts = (training.train, training.test, *(test.sequences for test in further.values()))
-    smallest = min(size for count in counts for size in loader.sizes(count, training.batch))
-    if smallest < fabric.world_size:
+    smallest = min(size for count in counts for size in sizes(count, training.batch))
+    if smallest < devices.world_size:
         raise ValueError(
-            f"every batch must have a sequence for each of the {fabric.world_size} processes, but one has {smallest}. "
+            f"every batch must have a sequence for each of the {devices.world_size} processes, but one has {smallest}. "
             f"Choose train, test and the sizes of further tests as multiples of batch."
         )
     identity = {"task": repr(task), "model": repr(model), **asdict(training)}
@@ -184,26 +190,25 @@ def fit(
     del identity["epochs"]  # a training may be continued with more epochs
     if training.schedule != "constant":
         identity["epochs"] = training.epochs  # the rate of a step depends on their number
-    precision = fabric.strategy.precision.precision
-    made = adam(learned, training.rate, fabric.device, precision) if optimizer is None else optimizer(model)
-    step = (RecordedStep if recorded else Step).of(model, made, training, fabric, objective)
+    made = adam(learned, training.rate, devices.device, devices.precision) if optimizer is None else optimizer(model)
+    step = (RecordedStep if recorded else Step).of(model, made, training, devices, objective)
     average = Average(model, training.average) if training.average else None
-    store = Store(folder, identity, fabric)
+    store = Store(folder, identity, devices)
     curve = store.resume(model, step.optimizer, training.epochs, average, best)
     resumed = len(curve)
     if not curve:  # a full disk is noticed before the first epoch
         store.make_room(model, average)
         store.keep(model, step.optimizer, curve, average, best)
     epochs = range(resumed + 1, training.epochs + 1)
-    places = loader.Places(epochs, training.train, training.test, training.batch)
-    batches = shares(task, training.batch, training.seed, places, fabric, workers)
-    tests = len(loader.sizes(training.test, training.batch))
+    places = Places(epochs, training.train, training.test, training.batch)
+    batches = shares(task, training.batch, training.seed, places, devices, workers)
+    tests = len(sizes(training.test, training.batch))
     with flushed_denormals():
         for epoch in epochs:
             if best is not None and best.over:
                 break
             begin = time.perf_counter()
-            torch.manual_seed(epoch_seed(training.seed, epoch, fabric.global_rank))
+            torch.manual_seed(epoch_seed(training.seed, epoch, devices.global_rank))
             if average is not None:
                 average.swap()  # back to the parameters that are trained
             loss = train_once(step, islice(batches, training.steps), epoch, average)
@@ -211,16 +216,16 @@ def fit(
                 raise FloatingPointError(f"the loss of epoch {epoch} is {loss}. Try a smaller rate than {training.rate:g}.")
             if average is not None:
                 average.swap()
-            score = evaluate(step.module, islice(batches, tests), fabric, objective)
+            score = evaluate(step.module, islice(batches, tests), devices, objective)
             curve.append(Epoch(epoch, loss, score.test, time.perf_counter() - begin, score.updates, score.loss))
             if best is not None:
                 best.take(model, epoch, score.test)
             store.keep(model, step.optimizer, curve, average, best)
-            if progress is not None and fabric.is_global_zero:
+            if progress is not None and devices.is_global_zero:
                 progress(curve[-1])
         if best is not None:
             best.restore(model)
-        return Trained(curve, resumed, evaluate_further(further, step.module, training.batch, training.seed, fabric, objective))
+        return Trained(curve, resumed, evaluate_further(further, step.module, training.batch, training.seed, devices, objective))
 
 
 def adam(parameters: list[nn.Parameter], rate: float, device: torch.device, precision: str = "32-true") -> torch.optim.Adam:
@@ -243,7 +248,7 @@ def check_model(model: object) -> None:
         )
 
 
-def train_once(step: Step, batches: Iterator[Share], epoch: int = 1, average: Average | None = None) -> float:
+def train_once(step: Step, batches: Iterator[Part], epoch: int = 1, average: Average | None = None) -> float:
     """Train on the batches of an epoch; returns the mean loss over all labels of all processes."""
     step.module.train()
     training, fabric = step.training, step.fabric
@@ -273,3 +278,31 @@ def flushed_denormals() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(before)
+
+
+class Pace(NamedTuple):
+    """The learning rate and Adam's beta1 at one step."""
+
+    rate: float
+    beta: float
+
+
+def one_cycle(step: int, steps: int, highest: float) -> Pace:
+    """Step number `step` of `steps` of torch's OneCycleLR: a function of the step, so a resumed training needs no state of it."""
+    peak, end = RISE * steps - 1, steps - 1
+    if peak > 0 and step <= peak:
+        part = step / peak
+        return Pace(_between(FIRST, 1.0, part) * highest, _between(BETA, LOWEST_BETA, part))
+    part = (step - peak) / (end - peak)
+    return Pace(_between(1.0, LAST, part) * highest, _between(LOWEST_BETA, BETA, part))
+
+
+def _between(begin: float, end: float, part: float) -> float:
+    """Half a cosine wave from `begin`, at part 0, to `end`, at part 1."""
+    return end + (begin - end) / 2 * (1 + math.cos(math.pi * part))
+
+
+def set_pace(optimizer: Any, pace: Pace) -> None:
+    """Set rate and beta1 of an Adam optimiser."""
+    for group in optimizer.param_groups:
+        group["lr"], group["betas"] = pace.rate, (pace.beta, group["betas"][1])

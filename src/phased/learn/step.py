@@ -11,14 +11,13 @@ from torch import Tensor, nn
 
 from phased import openings
 from phased.learn.batch import Batch, Samples
+from phased.learn.feed import CastFree, NotCast, Part
 from phased.learn.metric import Objective, sum_of_losses
-from phased.learn.share import Opaque, Share, Unopened
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from lightning.fabric import Fabric
-
+    from phased.learn.device import Devices
     from phased.learn.loop import Training
 
 WARM_UP = openings.BATCHES
@@ -36,8 +35,8 @@ class Step:
     """Leaves the gradients of a batch in the parameters, clipped.
 
     Args:
-        module: the model, as Fabric wraps it where it has to.
-        optimizer: of its parameters, as Fabric wraps it where it has to.
+        module: the model, wrapped for mixed precision or several processes.
+        optimizer: of its parameters, wrapped likewise.
         training: the settings.
         fabric: the device or devices.
         objective: the loss; None for the usual one.
@@ -46,7 +45,7 @@ class Step:
     module: Any
     optimizer: Any
     training: Training
-    fabric: Fabric
+    fabric: Devices
     objective: Objective | None = None
 
     @classmethod
@@ -55,21 +54,18 @@ class Step:
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         training: Training,
-        fabric: Fabric,
+        fabric: Devices,
         objective: Objective | None = None,
     ) -> Self:
-        """The step of a model, which Fabric moves to its device."""
-        module, wrapped = fabric.setup(Unopened(model), optimizer)
-        if fabric.world_size == 1 and fabric.strategy.precision.precision == "32-true":
-            module, wrapped = module.module, wrapped.optimizer  # the wrappers would do nothing, in a twentieth of a small step
-        return cls(module, wrapped, training, fabric, objective)
+        """The step of a model, on its device."""
+        return cls(*fabric.setup(CastFree(model), optimizer), training, fabric, objective)
 
-    def __call__(self, share: Share) -> Tensor:
+    def __call__(self, share: Part) -> Tensor:
         """The sum of the losses of the batch."""
         batch, _, whole = share
         training, fabric = self.training, self.fabric
-        losses = sum_of_losses(self.module(Opaque(batch)), batch, self.objective, training.smoothing)
-        # Fabric averages the gradients of all processes. Times their number, this is the gradient of the whole batch's mean loss.
+        losses = sum_of_losses(self.module(NotCast(batch)), batch, self.objective, training.smoothing)
+        # The gradients of all processes are averaged. Times their number, this is the gradient of the whole batch's mean loss.
         loss = losses * (fabric.world_size / max(1, whole))
         penalty = self.module.model.penalty() if training.openness_cost else None
         if penalty is not None:
@@ -77,10 +73,10 @@ class Step:
         learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         for parameter in learned:
             parameter.grad = None
-        # Autograd's own thread for a GPU would have to be woken at every step, and wakes this one at its end.
+        # Backward in this thread: handing it to autograd's GPU thread and back costs more than a small step.
         with torch.autograd.set_multithreading_enabled(fabric.world_size > 1):
             fabric.backward(loss)
-        fabric.strategy.precision.unscale_gradients(getattr(self.optimizer, "optimizer", self.optimizer))  # as torch made it
+        fabric.unscale(self.optimizer)
         clip([parameter.grad for parameter in learned if parameter.grad is not None], training.clip)
         return losses.detach()
 
@@ -111,10 +107,10 @@ class RecordedStep(Step):
     """
 
     _steps: int = field(default=0, init=False)
-    _sizes: OrderedDict[tuple[Any, ...], tuple[Share, Graph | None]] = field(default_factory=OrderedDict, init=False)
+    _sizes: OrderedDict[tuple[Any, ...], tuple[Part, Graph | None]] = field(default_factory=OrderedDict, init=False)
     _pool: Any = field(default=None, init=False)  # memory that all graphs share: never do two of them run at once
 
-    def __call__(self, share: Share) -> Tensor:
+    def __call__(self, share: Part) -> Tensor:
         """The sum of the losses of the batch; the next step may overwrite it."""
         if not recordable(share.batch):
             return super().__call__(share)
@@ -135,7 +131,7 @@ class RecordedStep(Step):
             parameter.grad = gradient
         return recorded.losses
 
-    def _record(self, share: Share) -> Graph:
+    def _record(self, share: Part) -> Graph:
         """The graph of a step; nothing runs yet."""
         graph = torch.cuda.CUDAGraph()
         self._pool = self._pool or torch.cuda.graph_pool_handle()
@@ -172,7 +168,7 @@ def recordable(batch: Batch) -> bool:
     return batch.mask is None and max(stream.time.numel() for stream in batch.streams.values()) <= ROWS
 
 
-def size_of(share: Share) -> tuple[Any, ...]:
+def size_of(share: Part) -> tuple[Any, ...]:
     """What the steps of one recorded graph have in common: the padded sizes, the types, and the labels that the mean is over."""
     streams = share.batch.streams.items()
     sizes = [
@@ -188,7 +184,7 @@ def padded_steps(steps: int) -> int:
     return -(-max(1, steps) // apart) * apart
 
 
-def room_for(share: Share) -> Share:
+def room_for(share: Part) -> Part:
     """Memory for a batch of this size, with zeros."""
     batch = share.batch
     streams = {
@@ -199,7 +195,7 @@ def room_for(share: Share) -> Share:
         )
         for name, (x, time, lengths) in batch.streams.items()
     }
-    return Share(Batch(streams, torch.zeros_like(batch.y)), share.labels, share.whole)
+    return Part(Batch(streams, torch.zeros_like(batch.y)), share.labels, share.whole)
 
 
 def fill(kept: Batch, batch: Batch) -> None:

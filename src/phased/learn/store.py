@@ -14,11 +14,10 @@ import torch
 from torch import nn
 
 from phased import files
-from phased.learn.average import Average
-from phased.learn.best import Best
+from phased.learn.average import Average, Best
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from phased.learn.device import Devices
 
 CHECKPOINT, LOG = "checkpoint.pt", "epochs.ndjson"
 CURE = "Choose another folder, or delete it to start anew."
@@ -53,7 +52,7 @@ class Score(NamedTuple):
 class Store:
     """The checkpoint and the log of a training in a folder. The first process reads and writes, and broadcasts what it read."""
 
-    def __init__(self, folder: Path, identity: dict[str, Any], fabric: Fabric) -> None:
+    def __init__(self, folder: Path, identity: dict[str, Any], fabric: Devices) -> None:
         self.folder, self.identity, self.fabric = folder, identity, fabric
 
     def resume(

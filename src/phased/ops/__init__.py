@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
+from phased import schedule, tracing
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
-from phased.ops import cpu, cuda, plain, reference
-from phased.ops.contract import Again, Backend, Problem
-from phased.ops.cpu.clock import is_clock as is_clock
-from phased.ops.cpu.count import count as count
+from phased.ops import cpu, cuda, eager, reference
+from phased.ops.contract import Again, Backend, Problem, Stepper, check_weights
+from phased.ops.eager.stepper import PlainStepper
 from phased.ops.fallback import warn_once
 from phased.ops.precision import without_autocast
 
@@ -18,7 +20,7 @@ REFERENCE = Backend(
     "reference", "the specification: a loop differentiated by autograd, every unit at every step", reference.recurrence
 )
 
-BACKENDS = (REFERENCE, plain.BACKEND, cpu.BACKEND, cuda.BACKEND)
+BACKENDS = (REFERENCE, eager.BACKEND, cpu.BACKEND, cuda.BACKEND)
 """Every backend. "auto" takes the first one for the device of the tensors that can run; the order is its preference."""
 
 
@@ -49,11 +51,16 @@ def _running(backend: Backend, device: torch.device | None = None) -> Backend:
     return backend
 
 
+def has_graphs(name: str) -> bool:
+    """Whether the named backend, or any for "auto", can run here and be recorded as a CUDA graph."""
+    return any(each.graphs and each.missing() is None for each in BACKENDS if name in ("auto", each.name))
+
+
 def choose(name: str, device: torch.device, problem: Problem | None = None) -> Backend:
     """The backend of this name; for "auto" the first one for the device that can run, else plain PyTorch."""
     kind = device.type
     if name == "auto":
-        return first_usable([backend for backend in BACKENDS if backend.device == kind], device, problem) or plain.BACKEND
+        return first_usable([backend for backend in BACKENDS if backend.device == kind], device, problem) or eager.BACKEND
     backend = named(name)
     _running(backend, device if backend.device == kind else None)
     if backend.device not in (None, kind):
@@ -109,3 +116,47 @@ def recurrence(
         return chosen.run(cell, gate, input, time, state, weights, lengths, autocast)
     with without_autocast(input.device.type):
         return chosen.run(cell, gate, input, time, state, weights, lengths)
+
+
+def stepper(
+    cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str = "auto"
+) -> Stepper:
+    """A stack of layers, event by event, on the CPU; with a table, events are indices into it.
+
+    A backend for another device means "auto": the first one for the CPU. Where that is missing or has no stepper, plain PyTorch.
+    """
+    units, dtype, device = weights[0].hh.shape[-1], weights[0].hh.dtype, torch.device("cpu")
+    for layer, (w, gate) in enumerate(zip(weights, gates, strict=True)):
+        check_weights(cell, w, gate, w.ih.shape[-1] if layer == 0 else units, dtype, device)
+    asked = None if backend == "auto" else named(backend)
+    candidates = BACKENDS if asked is None or asked.device not in (None, device.type) else (asked,)
+    able = [each for each in candidates if each.device == device.type and each.stepper is not None]
+    chosen = first_usable(able, device)
+    make = PlainStepper if chosen is None or chosen.stepper is None else chosen.stepper
+    return make(cell, weights, gates, table)
+
+
+def count(gate: TimeGate, time: Tensor, lengths: Tensor | None) -> Tensor:
+    """How often each unit is open in each sequence, (B, H) int64, without a leak, at times (T, B) with lengths (B,) or None."""
+    if time.device == gate.period.device and tracing.readable(time):
+        for backend in _able_on(time.device):
+            if backend.count is not None:
+                return backend.count(gate, time, lengths)
+    with torch.no_grad():
+        return schedule.count(gate._replace(leak=0.0), time, lengths)
+
+
+def is_clock(time: Tensor, lengths: Tensor | None) -> bool:
+    """Whether times (T, B) are float64, finite and never decreasing, except in padding; False where no backend looks at once.
+
+    torch needs eight operators for that, which take as long as the rest of a small layer's checks together.
+    """
+    for backend in _able_on(time.device):
+        if backend.is_clock is not None:
+            return backend.is_clock(time, lengths)
+    return False
+
+
+def _able_on(device: torch.device) -> Iterator[Backend]:
+    """The backends for this device that can run."""
+    return (backend for backend in BACKENDS if backend.device == device.type and backend.missing(device) is None)

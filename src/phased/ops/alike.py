@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 from torch import Tensor
 
-# torch.compile compares tensors by it before it runs a compiled graph. It is not part of torch's public interface.
-TensorGuards: Any = None
-with suppress(ImportError, AttributeError):
-    TensorGuards = import_module("torch._C._dynamo.guards").TensorGuards
+from phased import tracing
 
 Alike = Callable[..., bool]
 """Whether as many tensors have the types, sizes, strides, dtypes, devices and need of a gradient of earlier ones."""
@@ -31,7 +27,7 @@ def by_torch(tensors: Sequence[Tensor]) -> Alike | None:
     """
     sizes, strides = [list(tensor.shape) for tensor in tensors], [list(tensor.stride()) for tensor in tensors]
     with suppress(TypeError, RuntimeError):
-        check: Alike = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+        check: Alike = tracing.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
         return check
     return None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -173,18 +173,6 @@ class Missing(Protocol):
         """The reason, as full sentences."""
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def constant(function: Function) -> Function:
-    """For functions that torch.compile calls while it traces, instead of tracing them; their arguments are plain Python values.
-
-    What torch.compiler.assume_constant_result does, without importing the 800 modules of torch.compile.
-    """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
-
-
 def never_missing(device: torch.device | None = None) -> str | None:
     """For a backend that runs wherever torch does."""
     return None
@@ -215,6 +203,11 @@ class Backend:
     # None if the backend cannot do so, for any problem or for this one.
     again: Callable[[Problem], Again | None] | None = None
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
+    # How often each unit is open in each sequence, (B, H) int64, at times (T, B) with lengths or None; None: counted by torch.
+    count: Callable[[TimeGate, Tensor, Tensor | None], Tensor] | None = None
+    # Whether times (T, B) are float64, finite and never decreasing, except in padding; None: not known without other checks.
+    is_clock: Callable[[Tensor, Tensor | None], bool] | None = None
+    graphs: bool = False  # whether its passes may be recorded as a CUDA graph: they read no values
     provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"
 
 

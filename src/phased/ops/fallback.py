@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
-from phased.ops.contract import constant
+from phased import notice
+from phased.tracing import constant
 
 _WARNED: set[str] = set()
 
@@ -14,4 +13,4 @@ def warn_once(device: str, without: str, why: str) -> None:
     """Warn that this device runs without its compiled code, once for each reason."""
     if why not in _WARNED:
         _WARNED.add(why)
-        warnings.warn(f"phased runs on {device} without its {without}, many times slower: {why}", stacklevel=3)
+        notice.warn(f"phased runs on {device} without its {without}, many times slower: {why}")

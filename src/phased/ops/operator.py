@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from phased import tracing
 from phased.cell import CELLS, Cell, State, Weights
 from phased.gate import SHAPES, TimeGate
 from phased.ops.contract import Again, Gradients, Problem, Recurrence, Result, check_gradients, check_saved
@@ -68,11 +69,6 @@ def unpack(
 
 def _like(tensor: Tensor) -> Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
-
-
-def saving_is_hooked() -> bool:
-    """Whether hooks receive the saved tensors (checkpointing, offloading): recomputed ones must then have the same shapes."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
 def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> State:
@@ -146,7 +142,7 @@ def operator(
         others = [*state, *weights.present(), *gate.parameters()]
         learns = any(tensor.requires_grad for tensor in (problem.input, *others))
         # Function.apply without its support for torch.func: tensors of a transform are like no others, and never get here.
-        apply: Any = super(torch.autograd.Function, eager).apply  # type: ignore[misc]
+        apply = tracing.apply_of(eager)
 
         def run(input: Tensor, time: Tensor) -> tuple[Tensor, State] | None:
             known = recall_again(input, time)
@@ -251,7 +247,7 @@ def eager_function(forward: Forward, backward: Backward, begin: Callable[..., Re
     class Eager(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, problem: Problem, also: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
-            result = forward(problem, True, *also) if begin is None or saving_is_hooked() else begin(problem, *also)
+            result = forward(problem, True, *also) if begin is None or tracing.saving_is_hooked() else begin(problem, *also)
             counts = 1 + len(problem.state), len(tensors) - 3, len(result.final)
             ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result[3:5], counts
             ctx.prepared = result.prepared

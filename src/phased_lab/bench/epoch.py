@@ -12,18 +12,17 @@ from itertools import islice
 from typing import Any
 
 from phased.learn.average import Average
-from phased.learn.device import make_fabric
-from phased.learn.loader import Place, sizes
+from phased.learn.device import one_device
+from phased.learn.feed import BatchNumber, shares, sizes
 from phased.learn.loop import Training, adam, train_once
-from phased.learn.share import shares
 from phased.learn.step import Step
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import compare
-from phased_lab.paper.nmnist import RUN
+from phased_lab.paper.nmnist import base
 from phased_lab.paper.nmnist.network import DigitNetwork
 from phased_lab.paper.nmnist.task import Digits
 
-PAPER = RUN
+PAPER = base()
 WARM_UP = 20  # batches
 
 
@@ -31,7 +30,7 @@ class Contestant:
     """A network in training."""
 
     def __init__(self, network: DigitNetwork, task: Digits, training: Training, device: str) -> None:
-        self.fabric, self.task, self.training = make_fabric(device), task, replace(training, train=task.visits)
+        self.fabric, self.task, self.training = one_device(device), task, replace(training, train=task.visits)
         model = network.build(task, seed=0)
         optimizer = adam(list(model.parameters()), training.rate, self.fabric.device)
         self.step = Step.of(model, optimizer, training, self.fabric)
@@ -42,7 +41,9 @@ class Contestant:
     def train(self, batches: int | None = None) -> None:
         """Train on some or all batches of the next epoch. The last step reads the loss from the device."""
         self.epochs += 1
-        places = [Place("train", self.epochs, n, size) for n, size in enumerate(sizes(self.training.train, self.training.batch))]
+        places = [
+            BatchNumber("train", self.epochs, n, size) for n, size in enumerate(sizes(self.training.train, self.training.batch))
+        ]
         made = shares(self.task, self.training.batch, self.training.seed, places, self.fabric)
         train_once(self.step, islice(made, batches), self.epochs, self.average)
 

@@ -11,18 +11,18 @@ import torch
 
 from phased.fusion import Timeline
 from phased.learn.batch import Batch, Samples
-from phased.learn.device import make_fabric
+from phased.learn.device import one_device
+from phased.learn.feed import shared
 from phased.learn.loop import adam, train_once
-from phased.learn.share import shared
 from phased.learn.step import Step
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import compare, synchroniser
 from phased_lab.lipreader.network import SIDE, SOUND
-from phased_lab.paper.lipreading import RUN, improved
+from phased_lab.paper.lipreading import base, improved
 from phased_lab.paper.lipreading.network import LipNetwork
 from phased_lab.paper.lipreading.task import RATES, RESOLUTIONS, Resolution, Sentences
 
-PAPER = improved(RUN)
+PAPER = improved(base())
 SECONDS, FRAMES = 3, 25  # of a clip, and a second
 USUAL_RATIO = 0.05  # of the paper's other tasks
 
@@ -59,7 +59,7 @@ class Contestant:
     """A network in training on one batch of clips."""
 
     def __init__(self, network: LipNetwork, clips: Batch) -> None:
-        fabric, training = make_fabric("auto"), replace(PAPER.training, schedule="constant")
+        fabric, training = one_device("auto"), replace(PAPER.training, schedule="constant")
         self.model = network.build(Sentences(), seed=0)
         optimizer = adam([each for each in self.model.parameters() if each.requires_grad], training.rate, fabric.device)
         self.step = Step.of(self.model, optimizer, training, fabric)

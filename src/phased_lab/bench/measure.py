@@ -18,8 +18,8 @@ import torch
 
 import phased
 from phased.machine import processor
-from phased.ops.core import core
 from phased.ops.cuda.driver import driver
+from phased.ops.native import core
 from phased_lab.bench.instructions import restricted_variables
 
 

@@ -37,7 +37,7 @@ def measure(sequences: int, rounds: int) -> dict[str, Any]:
     events = made_up(sequences)
     model = fitted("phased LSTM", events, np.arange(sequences) % 2, epochs=1, random_state=0)
     plain = copy.deepcopy(model)
-    plain.network_.rnn.backend = "plain"
+    plain.network_.rnn.backend = "eager"
     whole = events[:1]
     pushes = {"push": follow(model, whole), "push, without the compiled core": follow(plain, whole)}
     found = compare(pushes | {"predict_proba of the sequence so far": lambda: model.predict_proba(whole)}, rounds)

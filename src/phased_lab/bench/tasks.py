@@ -9,10 +9,10 @@ from typing import Any
 
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
-from phased.learn.device import make_fabric
+from phased.learn.device import one_device
+from phased.learn.feed import shared
 from phased.learn.loop import Training, adam, train_once
-from phased.learn.readout import Readout
-from phased.learn.share import shared
+from phased.learn.model import Readout
 from phased.learn.step import WARM_UP, RecordedStep, Step
 from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark, each_case
 from phased_lab.bench.measure import compare, synchroniser
@@ -76,7 +76,7 @@ def training(figure: Figure, name: str, count: int = STEPS, recorded: bool = Fal
 
     With `recorded`, steps are replayed as CUDA graphs, and the warm-up lasts until the graphs are recorded.
     """
-    fabric, training = make_fabric("auto"), Training()
+    fabric, training = one_device("auto"), Training()
     model = build(figure, name, networks(figure)[name])
     optimizer = adam(list(model.parameters()), training.rate, fabric.device)
     steps = (RecordedStep if recorded else Step).of(model, optimizer, training, fabric)

@@ -81,7 +81,7 @@ def command_of(name: str) -> Any:
 
 def restrict(instructions: str) -> None:
     """Unless this process is restricted to the instruction set, run the same command in one that is, and exit."""
-    from phased.ops.core import core
+    from phased.ops.native import core
     from phased_lab.bench.instructions import environment, restricted_variables, variables
 
     available = [] if core is None else core.instruction_sets()

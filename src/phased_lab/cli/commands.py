@@ -46,7 +46,6 @@ Tested = Annotated[
 @command()
 def demo(out: Out = Path("out")) -> None:
     """Train three networks on irregular samples, stream events through them, and make a page (one minute)."""
-    need("lightning", "lab")
     need("matplotlib", "lab")
     from phased_lab.cli.demo import demo as show
 

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
 from phased.cli.options import Device, command, path, with_signature
 from phased_lab.runs import catalogue
-from phased_lab.runs.descriptor import Drawn, Experiment, Study
+from phased_lab.runs.descriptor import Drawn, Experiment, Study, write
 from phased_lab.tables import Table
 
 Scale = Annotated[str, typer.Option("--scale", help="paper, or quick: minutes on two cores.")]
@@ -96,8 +96,7 @@ def of_study(study: Study) -> Any:
 
 def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[int, str | None, str]) -> None:
     """Train the runs of a study that have no record yet, and print the results; exits with 1 if one failed."""
-    for module in ("lightning", "distributed"):
-        need(module, "lab")
+    need("distributed", "lab")
     from phased_lab.cli.train import bars, print_summary
     from phased_lab.runs.sweep import runs_of, sweep
 
@@ -124,7 +123,7 @@ def of_drawing(experiment: Experiment) -> Any:
     return command(name=experiment.name, help=about)(with_signature(drawing, options))
 
 
-def draw(experiment: Experiment, make: Callable[[Path], Drawn] | None, out: Path) -> None:
+def draw(experiment: Experiment, make: Callable[[], Drawn] | None, out: Path) -> None:
     """Compute an experiment without training; print its finding and the files it wrote."""
     need("matplotlib", "lab")
     assert make is not None
@@ -132,9 +131,9 @@ def draw(experiment: Experiment, make: Callable[[Path], Drawn] | None, out: Path
     with plain_errors():
         folder = writable(out)
         with console.status(f"{experiment.name}: computing"):
-            drawn = make(folder)
+            files, finding = write(make, folder)
     console.print(f"[bold]{experiment.name}[/]  {escape(experiment.about)}", highlight=False)
-    console.print(drawn.finding, highlight=False, markup=False)
-    for file in drawn.files:
+    console.print(finding, highlight=False, markup=False)
+    for file in files:
         # Not wrapped, so that the path can be copied.
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from phased.cost import updates
 from phased.layer import PhasedLSTM
 from phased_lab.paper.by_hand import SATURATED, cell_states, set_gates
-from phased_lab.runs.descriptor import Array, Figures, drawing
+from phased_lab.runs.descriptor import Array, Drawn, drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,11 +139,11 @@ def draw_memory(decay: Decay) -> Figure:
     place=21,
     about="Eq. 11: memory kept by a closed gate against an LSTM's decay",
 )
-def memory() -> Figures:
+def memory() -> Drawn:
     """The decay of a memory, in an LSTM and behind three time gates."""
     decay = run(Equation11())
     kept, counts = decay.phased[-1], decay.updates
-    return Figures(
+    return Drawn(
         {"memory": draw_memory(decay)},
         f"After {decay.numbers.steps} steps the LSTM has {decay.lstm[-1]:.0e} of its memory left, the Phased LSTM's units "
         f"{kept.min():.2f} to {kept.max():.2f}: they were open at {counts.min()} to {counts.max()} of the steps.",

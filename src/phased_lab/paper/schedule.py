@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from phased.gate import TimeGate
 from phased.init import LogUniform
 from phased.schedule import schedule as open_events
-from phased_lab.runs.descriptor import Array, Figures, drawing
+from phased_lab.runs.descriptor import Array, Drawn, drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,9 +75,9 @@ def draw_schedule(events: OpenEvents) -> Figure:
 
 
 @drawing("Schedule", place=22, about="the sparsity: which units are open at which steps, from the timestamps alone")
-def schedule() -> Figures:
+def schedule() -> Drawn:
     """The open events of random gates at random times."""
     events = run(Example())
     numbers = events.numbers
     found = f"Of {numbers.units} units x {numbers.steps} steps, {len(events.unit)} are open: {events.share:.1%}."
-    return Figures({"schedule": draw_schedule(events)}, found)
+    return Drawn({"schedule": draw_schedule(events)}, found)

@@ -168,21 +168,20 @@ DEMO: dict[str, Any] = {
 
 def demo() -> list[Run]:
     """The three networks of `phased demo`: seconds, with fewer units and a higher learning rate."""
-    base = choose(FREQUENCY.scales["quick"], {"periods": "paper"}).vary(study="frequency", variant="demo", **DEMO)
+    base = choose(FREQUENCY.at("quick"), {"periods": "paper"}).vary(study="frequency", variant="demo", **DEMO)
     return [base.vary(tag=tag(base, "leak0", "demo")), *baselines(base, tag=tag(base, "demo"))]
 
-
-# The settings of Figure 3, as in the paper's text.
-FIGURE_3 = Run("frequency", "asynchronous", "paper", Sines(), NetworkConfig(), Training(epochs=70))
 
 FREQUENCY = Experiment(
     name="frequency",
     number="Fig. 3",
     title="Frequency discrimination",
     place=30,
-    # Quick is about three minutes on two cores. Random times and the authors' waves show a difference between the networks in few
+    # The settings of the paper's text.
+    base=lambda: Run("frequency", "asynchronous", "paper", Sines(), NetworkConfig(), Training(epochs=70)),
+    # About three minutes on two cores. Random times and the authors' waves show a difference between the networks in few
     # epochs. In the authors' code periods close to the target range are more frequent, and LSTMs are less accurate.
-    scales={"paper": FIGURE_3, "quick": FIGURE_3.vary(scale="quick", task={"periods": "authors"}, training={"epochs": 25})},
+    quick={"task": {"periods": "authors"}, "training": {"epochs": 25}},
     options=PERIODS,
     choose=choose,
     demo=Demo(demo, "Is the period of a wave between 5 and 6 ms? Its samples come at random times.", wave),
@@ -279,8 +278,6 @@ def normalisation(run: Run) -> Iterator[Run]:
     yield from sampled(run, network=network, variant="normalises the input-to-hidden term", tag=tag(run, "term"))
 
 
-# The settings of Figure 4a; those of Figure 3 where the paper gives no others.
-FIGURE_4A = Run("superimposed", "superimposed", "paper", Sines(waves=2), NetworkConfig(), Training(epochs=300))
 # As in the authors' code: shorter durations, more samples, and another law of periods.
 AUTHORS = Sines(waves=2, periods="authors", points=(100, 1000), duration=(1.0, 100.0))
 
@@ -297,8 +294,9 @@ SUPERIMPOSED = Experiment(
     number="Fig. 4a",
     title="Two superimposed waves",
     place=41,
-    # Quick has enough epochs to see which networks begin to learn.
-    scales={"paper": FIGURE_4A, "quick": FIGURE_4A.vary(scale="quick", training={"epochs": 20})},
+    # The settings of Figure 3 where the paper gives no others.
+    base=lambda: Run("superimposed", "superimposed", "paper", Sines(waves=2), NetworkConfig(), Training(epochs=300)),
+    quick={"training": {"epochs": 20}},  # enough to see which networks begin to learn
     options=PERIODS,
     choose=choose_both,
     models=(PHASED, BN_LSTM, LSTM),

@@ -105,7 +105,6 @@ class Option:
     values: tuple[str, ...] = ()
 
 
-Chosen = Callable[["Run", Mapping[str, str]], "Run"]
 Runs = Callable[["Run"], Iterable["Run"]]
 
 
@@ -129,18 +128,14 @@ class Study:
 
     def base(self, scale: str, options: Mapping[str, str]) -> Run:
         """The run of a scale from which all others are made."""
-        return self.experiment.choose(self.experiment.scales[scale].vary(study=self.name, scale=scale), options)
+        return self.experiment.choose(self.experiment.at(scale).vary(study=self.name), options)
 
 
 class Drawn(NamedTuple):
-    """The files written by an experiment without training, and its finding in one sentence."""
+    """Figures of an experiment without training, and its finding in one sentence.
 
-    files: list[Path]
-    finding: str
-
-
-class Figures(NamedTuple):
-    """What an experiment without training draws: matplotlib figures by the names of their files, and its finding."""
+    The figures are matplotlib's, by the names of their files without a suffix, or texts, by the names of their files.
+    """
 
     figures: Mapping[str, Any]
     finding: str
@@ -182,12 +177,14 @@ class Experiment:
     number: str = ""  # of the figure or equation in the paper, "Fig. 3"; "" beyond the paper
     place: int = 100  # its order on the page and in lists, ascending
     about: str = ""  # a line for `phased run`; not used if there are studies
-    scales: dict[str, Run] = field(default_factory=dict)  # the run from which the studies make theirs, by scale
+    # The run from which the studies make theirs. A function, so that a list of studies and the page import no task or network.
+    base: Callable[[], Run] | None = None
+    quick: dict[str, Any] = field(default_factory=dict)  # its changes at the quick scale, as in `Run.vary`
     options: Mapping[str, Option] = field(default_factory=dict)  # of the studies
-    choose: Chosen = lambda run, options: run  # the run of a scale with these options
+    choose: Callable[[Run, Mapping[str, str]], Run] = lambda run, options: run  # the run of a scale with these options
     studies: list[Study] = field(default_factory=list)  # in the order of their definition; see `study`
-    draw: Callable[[Path], Drawn] | None = None
-    animate: Callable[[Path], Drawn] | None = None  # a moving picture
+    draw: Callable[[], Drawn] | None = None
+    animate: Callable[[], Drawn] | None = None  # a moving picture
     demo: Demo | None = None
 
     models: Sequence[Kind] = ()
@@ -226,6 +223,11 @@ class Experiment:
 
         return add
 
+    def at(self, scale: str) -> Run:
+        """The run of a scale, from which the studies make theirs."""
+        assert self.base is not None
+        return self.base().vary(scale=scale, **(self.quick if scale == "quick" else {}))
+
     @property
     def heading(self) -> str:
         """Its number in the paper and its title."""
@@ -247,18 +249,19 @@ class Experiment:
         return [(kind.name, condition) for condition in self.conditions if condition not in self.beyond for kind in self.models]
 
 
-def drawing(title: str, **descriptor: Any) -> Callable[[Callable[[], Figures]], Experiment]:
+def drawing(title: str, **descriptor: Any) -> Callable[[Callable[[], Drawn]], Experiment]:
     """Make an experiment without training of the function that draws it, with its name; further arguments as of `Experiment`."""
+    return lambda function: Experiment(function.__name__, title, draw=function, **descriptor)
 
-    def make(function: Callable[[], Figures]) -> Experiment:
-        def draw(folder: Path) -> Drawn:
-            from phased.pictures.save import save
-            from phased.pictures.style import styled
 
-            with styled():
-                figures, finding = function()
-                return Drawn([file for name, figure in figures.items() for file in save(figure, folder, name)], finding)
+def write(draw: Callable[[], Drawn], folder: Path) -> tuple[list[Path], str]:
+    """Draw, and write the figures into an existing folder. Returns the files and the finding."""
+    from phased.pictures.save import save, save_text
+    from phased.pictures.style import styled
 
-        return Experiment(function.__name__, title, draw=draw, **descriptor)
-
-    return make
+    files: list[Path] = []
+    with styled():
+        figures, finding = draw()
+        for name, figure in figures.items():
+            files += [save_text(figure, folder, name)] if isinstance(figure, str) else save(figure, folder, name)
+    return files, finding

@@ -13,8 +13,7 @@ from torch import nn
 from phased import check
 from phased.init import LogUniform
 from phased.layer import PhasedLSTM
-from phased.learn.model import Model
-from phased.learn.readout import Readout
+from phased.learn.model import Model, Readout
 from phased_lab.runs.baselines import Baseline, Normalised
 
 ModelName = Literal["phased", "lstm", "bn-lstm"]

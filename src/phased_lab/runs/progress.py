@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from phased.data.ragged import Progress
+if TYPE_CHECKING:
+    from phased.data.ragged import Progress
 
 
 class Show(Protocol):

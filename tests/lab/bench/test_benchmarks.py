@@ -11,7 +11,7 @@ import torch
 
 from digits import write_data
 from patients import known, measured, patients
-from phased.ops.core import MISSING
+from phased.ops.native import MISSING
 from phased_lab.bench import BENCHMARKS, cpu, cuda, epoch, lipreading, startup, stream, tasks, work
 from phased_lab.bench.benchmark import Benchmark, Case, Sheet, contestants, load, read
 from phased_lab.bench.estimators import TASKS

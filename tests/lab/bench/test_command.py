@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from phased.ops.core import core
+from phased.ops.native import core
 from phased_lab.bench import BENCHMARKS, stream
 from phased_lab.bench.benchmark import load
 

@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 from digits import write_data
 from phased.estimator import Events
-from phased.ops.core import MISSING
 from phased.ops.cpu import passes
+from phased.ops.native import MISSING
 from phased_lab.bench import epoch, estimators, measure, nmnist, peers, physionet, reading, stream, tasks
 from phased_lab.bench.work import TERMS, Work, steps
 from phased_lab.runs.sweep import runs_of

@@ -13,6 +13,7 @@ from phased.data.recordings import Recording, Recordings
 from phased.data.saccades import EVERY, X, Y
 from phased_lab.paper.camera import calibrate, camera, compare, data
 from phased_lab.paper.camera.compare import Comparison, Statistics
+from phased_lab.runs.descriptor import write
 
 mpl.use("agg")
 
@@ -40,7 +41,6 @@ def test_statistics_of_a_few_events_are_those_counted_by_hand():
     assert found.events.tolist() == [4, 2]
     assert found.falls.tolist() == [0.75, 0.5]
     assert found.last.tolist() == [110.0, 220.0]
-    np.testing.assert_allclose(found.middle, [[(5 + 8 + 8.5) / 3, 110, 0], [12, 0, 220]])
     assert sorted(found.intervals.tolist()) == [3.0, 102.0]
     assert found.rate[[0, 1, 11, 22]].tolist() == [1.5, 0.5, 0.5, 0.5]
     assert found.rate.sum() == 3.0
@@ -50,14 +50,13 @@ def test_statistics_of_a_few_events_are_those_counted_by_hand():
     assert found.maps.sum() == 6
     assert found.per_class[[2, 5]].tolist() == [4, 2]
     assert np.isnan(found.per_class[0])
-    assert found.shares.tolist() == [0, 0, 0, 0.5, 0, 0, 0, 0.5]
 
 
 def test_statistics_do_not_mix_recordings():
     recordings = few_recordings()
     together = Statistics.of(recordings)
     alone = [Statistics.of(recordings[i : i + 1]) for i in range(len(recordings))]
-    for name in ("events", "falls", "last", "middle", "maps"):
+    for name in ("events", "falls", "last", "maps"):
         np.testing.assert_array_equal(getattr(together, name), np.concatenate([getattr(one, name) for one in alone]))
     assert sorted(together.intervals) == sorted(np.concatenate([one.intervals for one in alone]))
 
@@ -71,14 +70,14 @@ def test_a_recording_agrees_with_itself_perfectly_and_with_a_second_simulation_m
 
 
 def test_the_experiment_draws_its_figure_with_the_numbers_it_found(data_folder, tmp_path):
-    drawn = camera.draw(tmp_path)
-    assert {file.name for file in drawn.files} == {"camera.png", "camera.svg"}
-    assert drawn.finding.startswith("16 recordings of the same digits: ")
+    files, finding = write(camera.draw, tmp_path)
+    assert {file.name for file in files} == {"camera.png", "camera.svg"}
+    assert finding.startswith("16 recordings of the same digits: ")
     found = compare.run()
     words = " ".join((tmp_path / "camera.svg").read_text().split())
     assert f"correlation {found.of_events:.3f}" in words
     assert f"{found.real.last.mean():.1f} ± {found.real.last.std():.1f}" in words
-    assert f"those of two simulations {found.of_maps[1]:.3f}" in drawn.finding
+    assert f"those of two simulations {found.of_maps[1]:.3f}" in finding
 
 
 def test_pairs_are_recordings_with_their_own_images_and_at_most_as_many_as_asked(data_folder):
@@ -97,7 +96,7 @@ def test_without_real_recordings_the_error_says_how_to_get_them(data_folder, mon
         data.load(1000, ("test",))
     monkeypatch.setenv("PHASED_DATA", str(data_folder / "elsewhere"))
     with pytest.raises(FileNotFoundError, match=r"expected N-MNIST.* got none of them. Download"):
-        camera.draw(data_folder)
+        camera.draw()
     monkeypatch.setattr(sys, "argv", ["calibrate"])
     with pytest.raises(SystemExit) as ended:
         calibrate.main()

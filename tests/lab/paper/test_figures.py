@@ -12,6 +12,7 @@ from phased.pictures.style import UNITS
 from phased_lab.paper import gate, memory, schedule
 from phased_lab.paper.gate import Ramp, Rhythm, moving
 from phased_lab.paper.gate.figure import draw_gate
+from phased_lab.runs.descriptor import write
 
 PICTURE = Path(__file__).parents[3] / "docs" / "img" / "gates.svg"
 
@@ -80,7 +81,7 @@ def test_figure_2_names_its_quantities_and_draws_the_cell_states_as_computed(ram
 
 def test_drawing_leaves_matplotlibs_own_settings_alone(tmp_path):
     before = dict(mpl.rcParams)
-    gate.gate.draw(tmp_path)
+    write(gate.gate.draw, tmp_path)
     assert dict(mpl.rcParams) == before
 
 

@@ -6,7 +6,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from phased_lab.paper import saccades
+from phased_lab.paper.camera import digit, saccades
+from phased_lab.runs.descriptor import write
 
 mpl.use("agg")
 
@@ -20,35 +21,35 @@ def nowhere(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("nowhere")
 def test_without_data_two_rings_are_simulated_and_the_figure_says_so(tmp_path):
-    shown = saccades.run()
+    shown = digit.run()
     assert shown.origin == "simulated recording of two rings"
     assert 1000 < len(shown.recording) < 10_000
     assert shown.frame.sum() == len(shown.recording)
     assert shown.frame.shape == (34, 34)
-    words = "\n".join(text.get_text() for text in saccades.draw_saccades(shown).findobj(mpl.text.Text))
+    words = "\n".join(text.get_text() for text in digit.draw_saccades(shown).findobj(mpl.text.Text))
     assert "Simulated recording of two rings" in " ".join(words.split())
-    drawn = saccades.saccades.draw(tmp_path)
-    assert {file.name for file in drawn.files} == {"saccades.png", "saccades.svg"}
-    assert drawn.finding.startswith("Simulated recording of two rings: ")
+    files, finding = write(saccades.draw, tmp_path)
+    assert {file.name for file in files} == {"saccades.png", "saccades.svg"}
+    assert finding.startswith("Simulated recording of two rings: ")
 
 
 def test_a_real_recording_of_an_8_is_taken_where_there_is_one(data_folder):
-    shown = saccades.run()
+    shown = digit.run()
     assert shown.origin == "real recording number 9 of N-MNIST"
     assert len(shown.recording) == 28
     (data_folder / "nmnist").rename(data_folder / "elsewhere")
-    assert saccades.run().origin == "simulated recording of image number 9 of MNIST"
+    assert digit.run().origin == "simulated recording of image number 9 of MNIST"
 
 
 def test_real_recordings_without_an_8_are_not_needed(data_folder):
     shutil.rmtree(data_folder / "nmnist" / "Train" / "8")
-    assert saccades.run().origin == "simulated recording of image number 9 of MNIST"
+    assert digit.run().origin == "simulated recording of image number 9 of MNIST"
 
 
 @pytest.mark.usefixtures("nowhere")
 def test_the_figure_has_every_event_and_the_whole_path():
-    shown = saccades.run()
-    figure = saccades.draw_saccades(shown)
+    shown = digit.run()
+    figure = digit.draw_saccades(shown)
     path, frame, space = figure.axes
     drawn = np.concatenate([line.get_xydata() for line in path.get_lines()])
     assert {tuple(place) for place in shown.path} == {tuple(place) for place in drawn}

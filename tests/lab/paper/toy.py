@@ -11,7 +11,7 @@ import torch
 
 from phased.learn import Batch, Model, Training
 from phased.learn.batch import generator, padded
-from phased_lab.runs.descriptor import Claim, Experiment, Figures, Kind, Option, Words, drawing
+from phased_lab.runs.descriptor import Claim, Drawn, Experiment, Kind, Option, Words, drawing
 from phased_lab.runs.network import Network, NetworkConfig
 from phased_lab.runs.run import Run
 
@@ -79,7 +79,7 @@ TOY = Experiment(
     number="Fig. 99",
     title="Signs of numbers",
     place=7,
-    scales={"paper": RUN, "quick": RUN},
+    base=lambda: RUN,
     options={"noise": Option("How loud it is around.", ("low", "high"))},
     choose=choose,
     models=(Kind("phased", "Gated toy"), Kind("average", "Average of a toy", "#123456")),
@@ -110,10 +110,10 @@ def toy_wide(run: Run) -> Iterator[Run]:
 
 
 @drawing("A sketch", about="a line, drawn")
-def sketch() -> Figures:
+def sketch() -> Drawn:
     """What is drawn without training."""
     from matplotlib.figure import Figure
 
     figure = Figure()
     figure.subplots().plot([0, 1], [0, 1])
-    return Figures({"sketch": figure}, "A line has two ends.")
+    return Drawn({"sketch": figure}, "A line has two ends.")

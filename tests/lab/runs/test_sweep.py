@@ -1,11 +1,13 @@
 """Sweeps: missing runs are executed, failures are reported, and a failing run does not stop others."""
 
 import json
+import sys
 import threading
 from itertools import count
 
 import pytest
 import torch
+from distributed import Client, LocalCluster
 from filelock import FileLock
 
 from phased_lab.runs import catalogue
@@ -70,6 +72,18 @@ def test_a_killed_worker_costs_one_run_and_the_others_go_on(tmp_path):
     for run in good:
         alone = execute(run, tmp_path / "alone")
         assert same_numbers(json.loads(run.file(tmp_path / "swept").read_text())) == same_numbers(alone)
+
+
+def test_the_workers_of_a_cluster_share_the_runs(tmp_path):
+    """By its address, in two processes."""
+    runs = [tiny_run(seed=seed) for seed in range(4)]
+    with LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=":0") as cluster:
+        summary = sweep(runs, tmp_path, cluster=cluster.scheduler_address, device="cpu")
+        with Client(cluster) as client:
+            executed = client.run(lambda: "phased_lab.runs.run" in sys.modules)
+    assert (names(summary.done), summary.failed) == (names(runs), {})
+    assert list(executed.values()) == [True, True]
+    assert same_numbers(json.loads(runs[3].file(tmp_path).read_text())) == same_numbers(execute(runs[3], tmp_path / "alone"))
 
 
 @in_process

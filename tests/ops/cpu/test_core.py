@@ -11,9 +11,8 @@ from contract import Case, assert_contract
 from instructions import CoreOn
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.core import MISSING, core
-from phased.ops.cpu.call import Call
-from phased.ops.cpu.passes import is_dense
+from phased.ops.cpu.passes import CoreCall, is_dense
+from phased.ops.native import MISSING, core
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -127,8 +126,8 @@ def test_times_beyond_counting_are_no_trouble(backend):
 def test_the_contract_tests_reach_both_engines_of_the_core(hidden):
     """At leak 0 the usual case takes the sparse engine; a mean open ratio above BREAK_EVEN takes the dense one."""
     sparse, dense = Case(hidden=hidden), Case(hidden=hidden, ratio=(0.8, 1.0))
-    assert not is_dense(Call(sparse.problem("cpu", sparse.leaves)))
-    assert is_dense(Call(dense.problem("cpu", dense.leaves)))
+    assert not is_dense(CoreCall(sparse.problem("cpu", sparse.leaves)))
+    assert is_dense(CoreCall(dense.problem("cpu", dense.leaves)))
     assert_contract(dense, "cpu")
 
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from contract import Case, assert_contract
-from phased.ops.core import MISSING, core
+from phased import tracing
 from phased.ops.cuda import count, driver, known, launch, listing, prepared, repeated, uncounted
 from phased.ops.cuda.kernels import Kernels, argument_form
 from phased.ops.cuda.listing import Listing, Placeholder, listing_of
+from phased.ops.native import MISSING, core
 from recorded_driver import START, GraphRecorder, Recorder
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -37,7 +38,7 @@ class Named(Kernels):
 def listed(monkeypatch, request):
     """Two launches, of a tensor and a number that calls give and a tensor that they allocate; and what notes them."""
     recorder = request.param()
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 5, raising=False)
+    monkeypatch.setattr(tracing, "current_raw_stream", lambda index: 5)
     monkeypatch.setattr(driver, "functions", lambda: recorder.driver)
     made = Listing(CPU)
     given, number = made.tensor((2, 3), torch.float32), made.number()

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from on_gpu import batch, gradients, layer
-from phased.ops.core import MISSING
 from phased.ops.cuda import known
 from phased.ops.cuda.repeated import lists_of
+from phased.ops.native import MISSING
 
 # Without the compiled core, lists are launched one by one.
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(MISSING is not None, reason=str(MISSING))]

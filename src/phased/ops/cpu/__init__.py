@@ -1,9 +1,9 @@
 """The compiled core on CPU tensors."""
 
 from phased.ops.contract import Backend
-from phased.ops.core import missing
-from phased.ops.cpu.passes import recurrence
+from phased.ops.cpu.passes import count, is_clock, recurrence
 from phased.ops.cpu.stepper import CoreStepper
+from phased.ops.native import missing
 
 BACKEND = Backend(
     "cpu",
@@ -12,5 +12,7 @@ BACKEND = Backend(
     device="cpu",
     missing=missing,
     stepper=CoreStepper.create,
+    count=count,
+    is_clock=is_clock,
     provides="compiled core",
 )

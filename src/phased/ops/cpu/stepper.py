@@ -10,8 +10,7 @@ from torch import Tensor
 
 from phased.cell import Cell, Weights
 from phased.gate import TimeGate
-from phased.ops.core import KINDS, core
-from phased.ops.memory import address, contiguous
+from phased.ops.native import KINDS, address, contiguous, core
 
 AT_ONCE = 1 << 16  # events in one call of the core; Python notices an interrupt between calls
 

@@ -12,5 +12,6 @@ BACKEND = Backend(
     accepts_empty_state=True,
     takes_autocast=True,
     again=recurrence.again,  # type: ignore[attr-defined]
+    graphs=True,
     provides="kernels",
 )

@@ -41,7 +41,7 @@ def compiled(architecture: str, sources: Sequence[str], macros: Mapping[str, str
     except Exception as error:
         raise RuntimeError(
             f"phased's CUDA kernels did not compile for {architecture}: {error}\n"
-            'Update the NVIDIA driver and cuda-core, or use backend="adjoint".'
+            'Update the NVIDIA driver and cuda-core, or use backend="eager".'
         ) from error
     return bytes(code)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from phased.ops.core import core
+from phased.ops.native import core
 
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 

@@ -24,7 +24,7 @@ from phased.ops.cuda.sum_layout import (
     sums_plan,
     unit_sums_plan,
 )
-from phased.ops.memory import address, contiguous, contiguous_rows
+from phased.ops.native import address, contiguous, contiguous_rows
 
 ROWS_OF_BLOCK = 8  # for which `dense_rows` has a warp each
 Batches = tuple[int, int, int]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from phased import files
+from phased import files, notice
 
 # O_NOFOLLOW refuses a link; with O_NONBLOCK a pipe in the file's place does not block.
 READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -39,11 +38,10 @@ def private(folder: Path) -> Path | None:
         return None
     if own(status):
         return folder
-    warnings.warn(
+    notice.warn(
         f"phased compiles its GPU kernels again in each process: the folder that keeps them, '{folder}', must belong to the "
         f"current user and be writable by that user alone. Run: chmod 700 '{folder}', or set PHASED_CACHE to another folder.",
         RuntimeWarning,
-        stacklevel=1,
     )
     return None
 

@@ -10,6 +10,7 @@ from functools import cache
 
 import torch
 
+from phased import tracing
 from phased.ops.cuda import compiler, constants, driver, kernel_cache
 
 OLDEST = (8, 0)  # compute capability: kernels copy to shared memory asynchronously
@@ -22,7 +23,7 @@ def argument_form(arguments: Sequence[float]) -> str:
 
 def not_launched(name: str, status: int) -> RuntimeError:
     """The error for a launch that the driver has refused."""
-    return RuntimeError(f'the CUDA driver did not launch "{name}": error {status}. Use backend="adjoint", and report this.')
+    return RuntimeError(f'the CUDA driver did not launch "{name}": error {status}. Use backend="eager", and report this.')
 
 
 class Buffer:
@@ -80,7 +81,7 @@ class Kernels:
         buffer = self._buffers.of.get(name) or self._buffers.add(name, arguments)
         buffer.write(buffer.memory, 0, *arguments)
         x, y, z = (grid, 1, 1) if isinstance(grid, int) else grid
-        parameters = (kernel, x, y, z, block, 1, 1, shared, torch._C._cuda_getCurrentRawStream(device))
+        parameters = (kernel, x, y, z, block, 1, 1, shared, tracing.current_raw_stream(device))
         start = driver.launcher(together)
         given = (*parameters, buffer.pointers) if together else (*parameters, None, buffer.packed)
         status = start(*given)
@@ -104,7 +105,7 @@ class Kernels:
             (status,) = bindings.cuKernelSetAttribute(attribute, driver.shared_memory(device), handle, bindings.CUdevice(device))
         if int(status):
             raise RuntimeError(
-                f'the CUDA driver refused shared memory for "{name}": {status}. Use backend="adjoint", and report this.'
+                f'the CUDA driver refused shared memory for "{name}": {status}. Use backend="eager", and report this.'
             )
         self._kernels[name, device] = int(handle)
         return self._kernels[name, device]
@@ -152,7 +153,7 @@ def missing(device: int) -> str | None:
     capability = torch.cuda.get_device_capability(device)
     if capability < OLDEST:
         name, has, needs = torch.cuda.get_device_name(device), ".".join(map(str, capability)), ".".join(map(str, OLDEST))
-        return f'{name} has compute capability {has}, the kernels need {needs} (Ampere or later). Use backend="adjoint".'
+        return f'{name} has compute capability {has}, the kernels need {needs} (Ampere or later). Use backend="eager".'
     try:
         common(device, "Lstm", "float")
     except RuntimeError as error:

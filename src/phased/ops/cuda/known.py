@@ -11,7 +11,7 @@ from torch import Tensor
 from phased.ops.alike import Alike, alike
 from phased.ops.contract import Problem
 from phased.ops.cuda.repeated import Batch, Form, Lists, as_read, form_of, lists_of, tensors_of
-from phased.ops.memory import address
+from phased.ops.native import address
 
 # Forward passes of a form before it is listed: to list a pass takes several times as long as to run it, and lengths may never
 # repeat.

@@ -30,7 +30,7 @@ from phased.ops.cuda.open_steps import OpenSteps
 from phased.ops.cuda.pinned import NOWHERE, Slot
 from phased.ops.cuda.stepwise import Place, Steps
 from phased.ops.cuda.sum_layout import sorted_before
-from phased.ops.memory import address, contiguous, contiguous_rows, resolved
+from phased.ops.native import address, contiguous, contiguous_rows, resolved
 from phased.ops.precision import without_autocast
 
 MANY = 3072  # above this many blocks a separate kernel computes the prefix sum

@@ -8,7 +8,6 @@ from functools import cache
 
 import torch
 
-from phased.ops.contract import constant
 from phased.ops.cuda import driver
 from phased.ops.cuda.constants import (
     AHEAD,
@@ -33,6 +32,7 @@ from phased.ops.cuda.constants import (
     struct_bytes,
 )
 from phased.ops.cuda.sum_layout import gate_sums_plan
+from phased.tracing import constant
 
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
 
@@ -315,7 +315,7 @@ def _by_units(
     if least > limit:
         raise ValueError(
             f"hidden_size={units} needs {least} bytes of a GPU's shared memory where {most} units are open at once, "
-            f'this one has {limit}. Use fewer units, a smaller ratio_on, or backend="adjoint".'
+            f'this one has {limit}. Use fewer units, a smaller ratio_on, or backend="eager".'
         )
     held = name.startswith("dense") and weights + least <= limit
     available = limit - (weights if held else 0)

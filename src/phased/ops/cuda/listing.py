@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from phased.ops.core import core
+from phased import tracing
 from phased.ops.cuda import driver
 from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
+from phased.ops.native import core
 from phased.ops.precision import without_autocast
 
 SPAN = 48  # bits of an offset
@@ -191,7 +192,7 @@ class Listing:
             for one in self.launches[first:end]:
                 one.kernels.launch(one.name, index, one.grid, one.block, one.filled(addresses), one.shared)
             return
-        stream = torch._C._cuda_getCurrentRawStream(index)
+        stream = tracing.current_raw_stream(index)
         done, status = self._compiled.run(driver.functions(), stream, addresses, first, end)
         if status == driver.NO_CONTEXT:
             driver.attach(index)

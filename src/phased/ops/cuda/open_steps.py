@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import LANES, OPEN_WARPS, PRODUCTS
 from phased.ops.cuda.layout import StepPlan
-from phased.ops.memory import address
+from phased.ops.native import address
 
 if TYPE_CHECKING:
     from phased.ops.cuda.launch import Call

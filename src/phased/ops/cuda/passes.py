@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased.ops.contract import Gradients, Problem, Result, constant
+from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.cuda import kernels, known, uncounted
 from phased.ops.cuda.count import Count
 from phased.ops.cuda.gradients import Backward, Density
@@ -19,6 +19,7 @@ from phased.ops.cuda.pinned import NOWHERE, Slot
 from phased.ops.cuda.prepared import Prepared
 from phased.ops.cuda.repeated import Batch
 from phased.ops.operator import operator
+from phased.tracing import constant
 
 LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
 

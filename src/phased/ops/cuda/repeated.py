@@ -18,7 +18,7 @@ from phased.ops.cuda.launch import Call, Capacity
 from phased.ops.cuda.listing import Allocation, Listing
 from phased.ops.cuda.pinned import Slot
 from phased.ops.cuda.sum_layout import sorted_before
-from phased.ops.memory import address, contiguous, contiguous_rows, resolved
+from phased.ops.native import address, contiguous, contiguous_rows, resolved
 
 KEPT = 256  # lists, for sizes used last
 

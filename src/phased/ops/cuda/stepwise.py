@@ -17,7 +17,7 @@ from torch import Tensor
 
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import PLACE, PRODUCTS
-from phased.ops.memory import address
+from phased.ops.native import address
 from phased.ops.precision import without_autocast
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
-"""The event camera in software beside the real one: recordings of the same digits, compared."""
+"""The event camera in software: what it reports of a digit (Fig. 5), and how far it agrees with the real one."""
 
 from __future__ import annotations
 
-from phased_lab.paper.camera import compare
-from phased_lab.runs.descriptor import Figures, drawing
+from phased_lab.runs.descriptor import Drawn, drawing
 
 
 @drawing(
@@ -11,9 +10,23 @@ from phased_lab.runs.descriptor import Figures, drawing
     place=48,
     about="simulated recordings compared with real ones of the same digits; needs N-MNIST and MNIST",
 )
-def camera() -> Figures:
+def camera() -> Drawn:
     """Statistics of the recordings."""
-    from phased_lab.paper.camera.figure import draw_camera
+    from phased_lab.paper.camera import compare
 
     found = compare.run()
-    return Figures({"camera": draw_camera(found)}, found.finding)
+    return Drawn({"camera": compare.draw_camera(found)}, found.finding)
+
+
+@drawing(
+    "A digit seen by an event camera",
+    number="Fig. 5",
+    place=49,
+    about="Figure 5: the three saccades, and the events of a digit as a frame and in space and time",
+)
+def saccades() -> Drawn:
+    """The movement of a digit, and its events."""
+    from phased_lab.paper.camera import digit
+
+    shown = digit.run()
+    return Drawn({"saccades": digit.draw_saccades(shown)}, shown.finding)

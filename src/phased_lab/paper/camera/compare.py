@@ -1,4 +1,4 @@
-"""Statistics of recordings, and how far those of two sets of recordings of the same digits agree."""
+"""Statistics of recordings, how far those of real and of simulated recordings of the same digits agree, and their picture."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from phased.data.camera import simulate
 from phased.data.recordings import Recordings
+from phased.pictures.annotate import caption, panel, plain_logarithm
+from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
 from phased_lab.paper.camera.data import Pairs, load
 from phased_lab.runs.descriptor import Array
 
 MOST = 1000  # recordings that are compared
 
-SACCADES = ((0, 105), (105, 210), (210, 400))  # ms: the digit rests between them; what comes later belongs to the third
+RESTS = (105, 210)  # ms: the digit rests between its three saccades
 EVERY = 10  # ms: the bins of the rate
 BINS = 34  # of them: no recording of N-MNIST is longer than 340 ms
-INTERVALS = (0, 1, 2, 3, 4, 8, 16, 50, 400)  # ms: the bins in which intervals between events of a pixel are compared
+
+REAL, SIMULATED = INK, UNITS[0]  # colours
+INTERVALS = np.geomspace(0.5, 300.0, 52)  # ms: drawn bins of the intervals between events of a pixel
+SHOWN = 330  # ms of the rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +38,6 @@ class Statistics:
         events: the number of its events, (R,).
         falls: the share of its events where the light falls, (R,).
         last: the time of its last event, (R,).
-        middle: the mean time of its events in each saccade, (R, 3).
         rate: events of a recording in each 10 ms, the mean over recordings, (34,).
         intervals: times between two consecutive events of a pixel, of all recordings, (N,).
         maps: events at each address, (y * 34 + x) * 2 + polarity, in each saccade, (R, 3, 2312).
@@ -40,7 +47,6 @@ class Statistics:
     events: Array
     falls: Array
     last: Array
-    middle: Array
     rate: Array
     intervals: Array
     maps: NDArray[np.float32]
@@ -53,10 +59,9 @@ class Statistics:
         who = np.repeat(np.arange(count), events)
         address = recordings.address.cpu().numpy().astype(np.int64)
         time = recordings.time.cpu().numpy() / 1000
-        saccade = np.searchsorted([end for _, end in SACCADES[:-1]], time, side="right")
+        saccade = np.searchsorted(RESTS, time, side="right")
         mapped = np.bincount((who * 3 + saccade) * addresses + address, minlength=count * 3 * addresses)
         maps = mapped.astype(np.float32).reshape(count, 3, addresses)
-        spent = np.bincount(who * 3 + saccade, time, minlength=count * 3).reshape(count, 3)
         pixel = who * addresses + (address >> 1)
         order = np.argsort(pixel, kind="stable")  # the events of a pixel stay in the order of time
         return cls(
@@ -64,7 +69,6 @@ class Statistics:
             events=events.astype(np.float64),
             falls=np.bincount(who, address & 1, minlength=count) / events,
             last=time[recordings.offset.cpu().numpy()[1:] - 1],
-            middle=spent / np.maximum(maps.sum(-1), 1),
             rate=np.bincount((time // EVERY).astype(np.int64).clip(max=BINS - 1), minlength=BINS) / count,
             intervals=np.diff(time[order])[np.diff(pixel[order]) == 0],
             maps=maps,
@@ -76,11 +80,6 @@ class Statistics:
         counts = np.bincount(self.label, minlength=10)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.bincount(self.label, self.events, minlength=10) / counts)
-
-    @property
-    def shares(self) -> Array:
-        """The share of the intervals in each of the bins of `INTERVALS`."""
-        return np.histogram(self.intervals, INTERVALS)[0] / len(self.intervals)
 
 
 def correlation(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
@@ -129,3 +128,95 @@ def run(pairs: Pairs | None = None) -> Comparison:
     recordings, images = pairs or load(MOST)
     simulated, again = (Statistics.of(simulate(images, recordings.label, seed)) for seed in (0, 1))
     return Comparison(Statistics.of(recordings), simulated, again)
+
+
+def draw_camera(found: Comparison) -> Figure:
+    """Events per recording and class, polarity, rate, last event, and intervals between events of a pixel."""
+    figure = Figure(figsize=(WIDTH, 4.9), layout="constrained")
+    (scatter, classes, falls), (rate, last, intervals) = figure.subplots(2, 3)
+    _scatter(scatter, found)
+    _classes(classes, found)
+    bins = np.linspace(0.46, 0.54, 41)
+    _outlines(falls, found, "falls", bins, "share where the light falls", "{:.1%}")
+    falls.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    panel(falls, "c", "Polarity")
+    _rate(rate, found)
+    _outlines(last, found, "last", np.arange(296.0, 321.0), "last event (ms)", "{:.1f}")
+    panel(last, "e", "Last event")
+    _intervals(intervals, found)
+    handles = [Line2D([], [], color=colour, label=label) for colour, label in ((REAL, "real"), (SIMULATED, "simulated"))]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, handlelength=1.8, columnspacing=1.4)
+    caption(
+        figure,
+        f"{len(found.real.events)} real recordings of N-MNIST, and simulated ones of the same digits. (c, e) Means and standard "
+        f"deviations over recordings. (d) Mean over recordings; {found.of_rates:.1%} of the events would have to move to another "
+        "bin for equal rates. (f) Between two consecutive events of a pixel; each bin is 13 % longer than the one before.",
+    )
+    return figure
+
+
+def _scatter(axes: Axes, found: Comparison) -> None:
+    real, simulated = found.real.events, found.simulated.events
+    high = 1.05 * max(real.max(), simulated.max())
+    axes.plot([0, high], [0, high], color=QUIET, linewidth=0.6)
+    axes.scatter(real, simulated, s=4, color=SIMULATED, alpha=0.35, linewidth=0)
+    axes.set_xlim(0, high)
+    axes.set_ylim(0, high)
+    axes.set_aspect("equal")
+    words = f"correlation {found.of_events:.3f}\nmean {real.mean():.0f} and {simulated.mean():.0f}"
+    axes.text(0.05, 0.97, words, transform=axes.transAxes, va="top", fontsize=7)
+    axes.set_xlabel("real")
+    axes.set_ylabel("simulated")
+    panel(axes, "a", "Events per recording")
+
+
+def _classes(axes: Axes, found: Comparison) -> None:
+    real, simulated = found.real.per_class, found.simulated.per_class
+    digits = np.arange(10)
+    axes.bar(digits - 0.2, real, 0.38, color=REAL, alpha=0.75)
+    axes.bar(digits + 0.2, simulated, 0.38, color=SIMULATED)
+    furthest = np.nanmax(np.abs(simulated / real - 1))
+    axes.set_ylim(0, 1.25 * np.nanmax([real, simulated]))
+    axes.text(0.97, 0.97, f"at most {furthest:.1%} apart", transform=axes.transAxes, ha="right", va="top", fontsize=7)
+    axes.set_xticks(digits)
+    axes.set_xlabel("digit")
+    panel(axes, "b", "Events per class")
+
+
+def _outlines(axes: Axes, found: Comparison, name: str, bins: Array, label: str, form: str) -> None:
+    """The distributions of one number of each recording; those beyond the bins are in the first and the last."""
+    for height, (of, colour) in enumerate(((found.real, REAL), (found.simulated, SIMULATED))):
+        values = getattr(of, name)
+        axes.hist(values.clip(bins[0], bins[-1]), bins.tolist(), histtype="step", color=colour, linewidth=1.2)
+        words = f"{form.format(values.mean())} ± {form.format(values.std())}"
+        axes.text(0.97, 0.97 - 0.09 * height, words, transform=axes.transAxes, ha="right", va="top", color=colour, fontsize=7)
+    axes.set_ylim(0, 1.3 * axes.get_ylim()[1])
+    axes.set_xlabel(label)
+    axes.set_ylabel("recordings")
+
+
+def _rate(axes: Axes, found: Comparison) -> None:
+    edges = np.arange(len(found.real.rate) + 1) * EVERY
+    axes.stairs(found.real.rate, edges, color=FAINT, fill=True)
+    axes.stairs(found.real.rate, edges, color=REAL, linewidth=1.0)
+    axes.stairs(found.simulated.rate, edges, color=SIMULATED, linewidth=1.2)
+    axes.set_xlim(0, SHOWN)
+    axes.set_xticks([0, 100, 200, 300])
+    axes.set_xlabel("time (ms)")
+    axes.set_ylabel("events in 10 ms")
+    panel(axes, "d", "The three saccades")
+
+
+def _intervals(axes: Axes, found: Comparison) -> None:
+    for height, (of, colour) in enumerate(((found.real, REAL), (found.simulated, SIMULATED))):
+        share = np.histogram(of.intervals, INTERVALS)[0] / len(of.intervals)
+        axes.stairs(100 * share, INTERVALS, color=colour, linewidth=1.2)
+        words = f"median {np.median(of.intervals):.1f} ms"
+        axes.text(0.97, 0.97 - 0.09 * height, words, transform=axes.transAxes, ha="right", va="top", color=colour, fontsize=7)
+    axes.set_xscale("log")
+    axes.set_xlim(INTERVALS[0], INTERVALS[-1])
+    plain_logarithm(axes.xaxis)
+    axes.set_xticks([1, 3, 10, 30, 100])
+    axes.set_xlabel("interval (ms)")
+    axes.set_ylabel("% of the intervals")
+    panel(axes, "f", "Intervals of a pixel")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from phased.gate import TimeGate
 from phased.layer import PhasedLSTM
 from phased_lab.paper.by_hand import SATURATED, cell_states, set_gates
-from phased_lab.runs.descriptor import Array, Drawn, Figures, drawing
+from phased_lab.runs.descriptor import Array, Drawn, drawing
 
 
 @dataclass(frozen=True)
@@ -88,14 +87,12 @@ def clock(numbers: Rhythm | Ramp) -> torch.Tensor:
     return torch.linspace(0.0, numbers.duration, steps + 1, dtype=torch.float64)
 
 
-def animate(folder: Path) -> Drawn:
-    """Push events into a layer and write `gates.svg`."""
-    from phased.pictures.save import save_text
+def animate() -> Drawn:
+    """Events that are pushed into a layer."""
     from phased_lab.paper.gate import moving
 
     loop = moving.run()
-    file = save_text(moving.draw(loop), folder, "gates.svg")
-    return Drawn([file], f"{loop.opened.sum()} of {loop.opened.size} updates were computed.")
+    return Drawn({"gates.svg": moving.draw(loop)}, f"{loop.opened.sum()} of {loop.opened.size} updates were computed.")
 
 
 @drawing(
@@ -105,11 +102,11 @@ def animate(folder: Path) -> Drawn:
     about="Figure 2: when gates open, and a ramp flowing through them into the cell state",
     animate=animate,
 )
-def gate() -> Figures:
+def gate() -> Drawn:
     """Both halves of Figure 2."""
     from phased_lab.paper.gate.figure import draw_gate
 
     ramp = run_ramp(Ramp())
     changed = (np.diff(ramp.cell, axis=0) != 0).mean()
     found = f"The cells followed the ramp at {changed:.1%} of the steps and did not change at all others."
-    return Figures({"gate": draw_gate(run_rhythm(Rhythm()), ramp)}, found)
+    return Drawn({"gate": draw_gate(run_rhythm(Rhythm()), ramp)}, found)

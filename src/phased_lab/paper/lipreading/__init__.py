@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phased.learn.loop import Training
-from phased_lab.paper.lipreading import data
-from phased_lab.paper.lipreading.network import LipNetwork
-from phased_lab.paper.lipreading.task import RESOLUTIONS, Sentences
 from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Clock, Experiment, Option, Packed, Printed, Row, Words
 from phased_lab.runs.record import Record
 from phased_lab.runs.run import Run
+
+if TYPE_CHECKING:
+    from phased_lab.paper.lipreading.task import Sentences
 
 OPTIONS = {"data": Option("The folder of GRID, or of its prepared clips. Default: PHASED_DATA.")}
 DURATION = 3000.0  # ms of a clip
@@ -37,13 +36,15 @@ def rows(condition: str, study: str = "", what: str = "") -> list[Row]:
 
 def prepare(options: Mapping[str, str]) -> None:
     """Prepare GRID's clips, if there are any: their number is among the settings of a run."""
+    from phased_lab.paper.lipreading import data
+
     with suppress(FileNotFoundError):
         data.prepared_folder(options.get("data", ""))
 
 
 def packed(record: Record, state: Any, folder: str) -> Packed:
     """The lip reader of a run, whose clips are in a folder; "" for PHASED_DATA."""
-    from phased_lab.paper.lipreading.pack import reader_of  # needs the clips
+    from phased_lab.paper.lipreading.pack import reader_of
 
     return reader_of(record, state, folder)
 
@@ -56,17 +57,28 @@ def clock(record: Record) -> Clock:
 
 def merged(record: Record) -> slice:
     """The units of the merged layers; those of the sensors are open at every sample."""
-    units = record.settings.get("units")
-    return slice(sum(units[:2]), None) if isinstance(units, list | tuple) and len(units) == 4 else slice(None)
+    return slice(sum(record.settings["units"][:2]), None)
 
 
-# As far as the paper says, and with its usual open ratio and Adam's usual rate: it gives neither the learning rate, the number of
-# epochs nor the open ratio.
-RUN = Run("lipreading", "high", "paper", Sentences(), LipNetwork(), Training(epochs=100, batch=64))
+def base() -> Run:
+    """Settings as far as the paper says.
+
+    It gives neither the learning rate, the number of epochs nor the open ratio. These are Adam's usual rate, and the ratio of the
+    paper's other networks.
+    """
+    from phased.learn.loop import Training
+    from phased_lab.paper.lipreading.network import LipNetwork
+    from phased_lab.paper.lipreading.task import Sentences
+
+    return Run("lipreading", "high", "paper", Sentences(), LipNetwork(), Training(epochs=100, batch=64))
+
+
 # A few minutes on two cores: a tenth of the clips, smaller layers, and the low resolution alone.
-QUICK = RUN.vary(
-    scale="quick", task={"most": 180}, network={"units": (32, 32, 48, 48)}, training=Training(epochs=8, batch=8, rate=3e-3)
-)
+QUICK = {
+    "task": {"most": 180},
+    "network": {"units": (32, 32, 48, 48)},
+    "training": {"epochs": 8, "batch": 8, "rate": 3e-3},
+}
 
 
 def choose(run: Run, options: Mapping[str, str]) -> Run:
@@ -96,7 +108,7 @@ def at_resolutions(run: Run, models: tuple[str, ...], *words: str) -> Iterator[R
     task: Any = run.task
     network: Any = run.network
     gates = f"r_on {'learned from ' if network.learn_ratio_on else ''}{network.ratio_on:g}"
-    for resolution in run.pick(paper=RESOLUTIONS, quick=("low",)):
+    for resolution in run.pick(paper=tuple(CONDITIONS), quick=("low",)):
         clips = counted(replace(task, resolution=resolution))
         counts = dict(zip(("train", "test"), clips.clips, strict=True))
         for model in models:
@@ -109,6 +121,8 @@ def counted(task: Sentences) -> Sentences:
 
     Where there are none it keeps its own, so that runs can be listed.
     """
+    from phased_lab.paper.lipreading import data
+
     parts = data.there(task.source)
     if parts is None:
         usual = (task.most * 9 // 10, task.most - task.most * 9 // 10)
@@ -126,7 +140,8 @@ LIPREADING = Experiment(
     number="Fig. 6",
     title="Lip reading with two sensors of different rates",
     place=60,
-    scales={"paper": RUN, "quick": QUICK},
+    base=base,
+    quick=QUICK,
     options=OPTIONS,
     choose=choose,
     models=(LSTM, BN_LSTM, PHASED),

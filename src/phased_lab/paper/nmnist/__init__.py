@@ -7,12 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from phased import check
-from phased.data.places import find_nmnist
-from phased.learn.loop import Training
-from phased_lab.paper.nmnist import data
-from phased_lab.paper.nmnist.network import DigitNetwork
-from phased_lab.paper.nmnist.pack import classifier_of
-from phased_lab.paper.nmnist.task import TRAINED, Digits
 from phased_lab.runs.descriptor import (
     BN_LSTM,
     PHASED,
@@ -29,6 +23,7 @@ from phased_lab.runs.descriptor import (
 from phased_lab.runs.record import Record
 from phased_lab.runs.run import Run
 
+TRAINED = ("simulated", "real", "both")
 CNN = Kind("cnn", "CNN", "#b07d2b", recurrent=False)
 ZERO_SHOT = "on real recordings, trained on simulated ones alone"
 WITH_REAL = "on real recordings, trained on simulated and real ones"
@@ -37,7 +32,6 @@ OPTIONS = {
     "recordings": Option("The recordings to train on.", TRAINED),
     "skip_bad": Option("Leave damaged files out.", ("yes", "no")),
 }
-UNCHANGED = "trained on recordings as they are"
 DURATION, EVENTS = 315.0, 1000  # ms of a recording, and events in a figure of gates: more could not be distinguished
 
 
@@ -45,6 +39,8 @@ def packed(record: Record, state: Any, folder: str) -> Packed:
     """The classifier of a run; it needs no recordings."""
     if folder:
         raise ValueError("--data is for networks that need the data of their run again, and this one does not. Leave it out.")
+    from phased_lab.paper.nmnist.pack import classifier_of
+
     return classifier_of(record, state)
 
 
@@ -73,26 +69,37 @@ def clock(record: Record) -> Clock:
     return random_clock(DURATION, EVENTS, "ms")
 
 
-# The settings of Table 1. The paper gives neither the learning rate nor the number of epochs. 60,000 recordings are few: networks
-# learn them by heart unless every epoch changes them.
-RUN = Run(
-    "nmnist",
-    "simulated",
-    "paper",
-    Digits(shift=1, turn=10.0, stretch=0.1, jitter=4.0),
-    DigitNetwork(forget=2.0, dropout=0.2),
-    Training(epochs=24, batch=128, rate=5e-3, schedule="one-cycle", average=0.998),
-)
+def base() -> Run:
+    """The settings of Table 1.
+
+    The paper gives neither the learning rate nor the number of epochs. 60,000 recordings are few: networks learn them by heart
+    unless every epoch changes them.
+    """
+    from phased.learn.loop import Training
+    from phased_lab.paper.nmnist.network import DigitNetwork
+    from phased_lab.paper.nmnist.task import Digits
+
+    return Run(
+        "nmnist",
+        "simulated",
+        "paper",
+        Digits(shift=1, turn=10.0, stretch=0.1, jitter=4.0),
+        DigitNetwork(forget=2.0, dropout=0.2),
+        Training(epochs=24, batch=128, rate=5e-3, schedule="one-cycle", average=0.998),
+    )
+
+
+UNCHANGED: dict[str, Any] = {"shift": 0, "turn": 0.0, "stretch": 0.0, "jitter": 0.0}
+PLAIN: dict[str, Any] = {"forget": 0.0, "dropout": 0.0}
 # A few minutes on two cores: a thirtieth of the recordings.
-FEW = Digits(images=(2000, 500))
-QUICK = RUN.vary(scale="quick", task=FEW, training=Training(epochs=4, batch=16, rate=3e-3, schedule="one-cycle"))
+QUICK = {"task": UNCHANGED | {"images": (2000, 500)}, "training": {"epochs": 4, "batch": 16, "rate": 3e-3, "average": 0.0}}
 
 
 def choose(run: Run, options: Mapping[str, str]) -> Run:
     """The run with the recordings that the options choose. The command of a record has no path of this machine."""
+    from phased_lab.paper.nmnist import data
+
     folder = options.get("data", "")
-    if folder:
-        find_nmnist(folder)
     usual = "both" if run.study == "nmnist-real" else "real" if folder else "simulated"
     recordings = options.get("recordings", usual)
     check.choice("recordings", recordings, TRAINED)
@@ -117,7 +124,7 @@ def counted(run: Run, words: str = "", **changes: Any) -> Run:
     network: Any = run.network
     ratio = f"r_on {network.ratio_on:g}" if network.model == "phased" else ""
     counts = {"train": task.visits, "test": task.test().sequences}
-    return run.vary(training=counts, variant=", ".join(filter(None, (words, ratio))))
+    return run.vary(training=counts, variant=", ".join(filter(None, (words.format(units=network.units), ratio))))
 
 
 NMNIST = Experiment(
@@ -125,7 +132,8 @@ NMNIST = Experiment(
     number="Table 1",
     title="Digits seen by an event camera",
     place=50,
-    scales={"paper": RUN, "quick": QUICK},
+    base=base,
+    quick=QUICK,
     options=OPTIONS,
     choose=choose,
     models=(CNN, BN_LSTM, PHASED),
@@ -143,7 +151,7 @@ NMNIST = Experiment(
     headings="recordings",
     table=(
         *PAPERS,
-        *(replace(row, heading=UNCHANGED, study="nmnist-unchanged") for row in PAPERS),
+        *(replace(row, heading="trained on recordings as they are", study="nmnist-unchanged") for row in PAPERS),
         Row("test recordings, rho 1.0", ZERO_SHOT, evaluation="real, rho 1", condition="simulated"),
         Row("test recordings, rho 0.75", ZERO_SHOT, evaluation="real, rho 0.75", condition="simulated"),
         Row("test recordings, rho 0.4", ZERO_SHOT, evaluation="real, rho 0.4", condition="simulated"),
@@ -173,8 +181,7 @@ def nmnist(run: Run) -> Iterator[Run]:
 @NMNIST.study("Table 1 with training recordings as they are")
 def nmnist_unchanged(run: Run) -> Iterator[Run]:
     """Every model of Table 1 as far as the paper says: without dropout, and without a bias of the forget gates."""
-    task = {"shift": 0, "turn": 0.0, "stretch": 0.0, "jitter": 0.0}
-    plain = run.vary(task=task, network=DigitNetwork(), tag="unchanged")
+    plain = run.vary(task=UNCHANGED, network=PLAIN, tag="unchanged")
     yield from (counted(plain, "recordings unchanged", network={"model": model}) for model in models(run))
 
 
@@ -200,18 +207,18 @@ LONG = {"rate": 4e-3, "average": 0.999}
 @NMNIST.study("a larger Phased LSTM, trained on changed recordings")
 def nmnist_best(run: Run) -> Iterator[Run]:
     """A quarter of an hour on a GPU: more units that are open for longer, and recordings that are also bent."""
-    network = run.pick(paper=DigitNetwork(units=256, ratio_on=0.1, forget=2.0, dropout=0.3), quick=DigitNetwork(ratio_on=0.1))
+    network: dict[str, Any] = {"ratio_on": 0.1} | run.pick(paper={"units": 256, "dropout": 0.3}, quick=PLAIN)
     task = run.pick(paper={"keep": 0.7, "spread": 0.3} | BENT, quick=SMALL)
     training = run.pick(paper={"epochs": 42} | LONG, quick={})
-    yield counted(run, f"{network.units} units", task=task, network=network, training=training, tag="best")
+    yield counted(run, "{units} units", task=task, network=network, training=training, tag="best")
 
 
 @NMNIST.study("a larger Phased LSTM, taught by a convolutional network that sees whole recordings")
 def nmnist_taught(run: Run) -> Iterator[Run]:
     """Ten minutes on a GPU: pixels have smooth vectors at first, ReLUs read the mean output too, recordings have fewer events."""
-    wide = {"units": 256, "ratio_on": 0.2, "hidden": 256, "forget": 2.0, "dropout": 0.2}
-    size: dict[str, Any] = run.pick(paper=wide, quick={"ratio_on": 0.1, "hidden": 64})
-    network = DigitNetwork(smooth=3.0, mean=True, teacher=0.7, **size)
+    wide = {"units": 256, "ratio_on": 0.2, "hidden": 256}
+    size: dict[str, Any] = run.pick(paper=wide, quick={"ratio_on": 0.1, "hidden": 64} | PLAIN)
+    network = size | {"smooth": 3.0, "mean": True, "teacher": 0.7}
     task = run.pick(paper={"keep": 0.85, "spread": 0.15, "most": 3000} | BENT, quick=SMALL | {"most": 2800})
     training = run.pick(paper={"epochs": 31} | LONG, quick={})
-    yield counted(run, f"{network.units} units, taught by a CNN", task=task, network=network, training=training, tag="taught")
+    yield counted(run, "{units} units, taught by a CNN", task=task, network=network, training=training, tag="taught")

@@ -13,8 +13,7 @@ from phased.classifier.encoder import EventEmbedding
 from phased.data.recordings import NMNIST, Sensor
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
-from phased.learn.model import Model
-from phased.learn.readout import Readout
+from phased.learn.model import Model, Readout
 from phased_lab.paper.nmnist.teacher import MovieNetwork, counted
 from phased_lab.runs.baselines import Baseline, Normalised
 from phased_lab.runs.network import Network

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,13 +15,11 @@ from phased import check
 from phased.data import Recordings
 from phased.data.camera import Camera, identity
 from phased.learn.batch import SPLITS, Batch, Evaluation, Split
-from phased_lab.paper.nmnist import data
+from phased_lab.paper.nmnist import TRAINED, data
 from phased_lab.paper.nmnist.data import Source
 from phased_lab.paper.nmnist.gather import Changes, gather
 from phased_lab.paper.on_device import Loadable, OnDevice
 
-Trained = Literal["simulated", "real", "both"]
-TRAINED: tuple[str, ...] = get_args(Trained)
 KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
 KNOTS = 6  # of a smooth field in each direction: one every 7 pixels of N-MNIST's 34
 LATER = ("real", "most")  # settings that there were not from the beginning
@@ -54,7 +52,7 @@ class Digits(Loadable):
         skip_bad: leave damaged files out.
     """
 
-    recordings: Trained = "simulated"
+    recordings: str = "simulated"
     images: tuple[int, int] = (60_000, 10_000)
     share: float = 0.1
     camera: str = identity(Camera())

@@ -108,8 +108,8 @@ def test_real_recordings_for_the_test_alone_are_tested_on(data_folder):
 def tiny_table(data_folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: None) -> None:
     """A quick scale of a fraction of a second."""
     training = Training(epochs=2, batch=8, schedule="one-cycle", average=0.9, smoothing=0.1)
-    tiny = NMNIST.scales["quick"].vary(task=TINY, network=DigitNetwork(units=5), training=training)
-    monkeypatch.setitem(NMNIST.scales, "quick", tiny)
+    for name, value in {"task": TINY, "network": DigitNetwork(units=5), "training": training}.items():
+        monkeypatch.setitem(NMNIST.quick, name, value)
     monkeypatch.setattr("phased_lab.paper.nmnist.models", lambda run: ("cnn", "bn-lstm", "phased"))
 
 

@@ -11,7 +11,7 @@ from phased.data.camera import Camera, identity
 from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
-from phased.learn.loader import sizes
+from phased.learn.feed import sizes
 from phased_lab.paper.nmnist.gather import Changes, gather
 from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frame
 from phased_lab.paper.nmnist.pack import network

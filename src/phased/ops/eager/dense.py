@@ -7,7 +7,7 @@ from torch import Tensor
 
 from phased.cell import State, Weights, hold, products
 from phased.ops.contract import Gradients, Problem, Result
-from phased.ops.plain.tape import Tape, release
+from phased.ops.eager.tape import Tape, release
 from phased.schedule import valid_steps
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from phased.data.camera import simulate
@@ -15,23 +17,20 @@ from phased.data.nmnist import open_recordings
 from phased.data.places import find_mnist, find_nmnist
 from phased.data.recording import Recording
 from phased.data.saccades import displacement
-from phased_lab.runs.descriptor import Array, Figures, drawing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from phased.pictures.annotate import caption, panel
+from phased.pictures.style import INK, QUIET, UNITS, WIDTH
+from phased_lab.runs.descriptor import Array
 
 DIGIT = 8
-END = 315  # ms
+ENDS = (0, 105, 210, 315)  # ms: the digit rests between the saccades
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A recording, its origin in words, and the movement of the digit: times in ms (N,), x and y in pixels (N, 2)."""
+    """A recording, its origin in words, and the place of the digit at every millisecond: x and y in pixels, (N, 2)."""
 
     recording: Recording
     origin: str
-    time: Array
     path: Array
 
     @property
@@ -41,17 +40,26 @@ class Shown:
         pixels = self.recording.y.astype(np.int64) * width + self.recording.x
         return np.bincount(pixels, minlength=width * height).reshape(height, width)
 
+    @property
+    def finding(self) -> str:
+        """The recording in one sentence."""
+        events = self.recording
+        return (
+            f"{self.origin[0].upper()}{self.origin[1:]}: {len(events)} events in {events.time[-1] / 1000:.0f} ms, "
+            f"{1 - events.polarity.mean():.0%} of them where it gets brighter, at most {self.frame.max()} at one pixel."
+        )
+
 
 def run() -> Shown:
     """The first recording of an 8 that PHASED_DATA has; else what the camera in software records of an 8."""
-    time = np.arange(END + 1.0)
+    path = displacement(np.arange(ENDS[-1] + 1.0))
     for find in (real, of_mnist):
         try:
             recording, origin = find()
         except FileNotFoundError:
             continue
-        return Shown(recording, origin, time, displacement(time))
-    return Shown(*of_rings(), time, displacement(time))
+        return Shown(recording, origin, path)
+    return Shown(*of_rings(), path)
 
 
 def real() -> tuple[Recording, str]:
@@ -83,16 +91,8 @@ def simulated(image: NDArray[np.uint8]) -> Recording:
     return simulate(torch.from_numpy(image).unsqueeze(0))[0]
 
 
-ENDS = (0, 105, 210, 315)  # ms: the digit rests between the saccades
-
-
 def draw_saccades(shown: Shown) -> Figure:
     """The movement, the events summed at each pixel, and the events in space and time."""
-    from matplotlib.figure import Figure
-
-    from phased.pictures.annotate import caption, panel
-    from phased.pictures.style import WIDTH
-
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     grid = figure.add_gridspec(1, 3, width_ratios=(1.0, 1.0, 1.7))
     _movement(figure.add_subplot(grid[0]), shown)
@@ -112,9 +112,6 @@ def draw_saccades(shown: Shown) -> Figure:
 
 def _movement(axes: Axes, shown: Shown) -> None:
     """The digit's path, one colour for each of three saccades, with an arrow in the middle of each."""
-    from phased.pictures.annotate import panel
-    from phased.pictures.style import UNITS
-
     for number, colour in enumerate(UNITS):
         part = slice(ENDS[number], ENDS[number + 1] + 1)
         x, y = shown.path[part].T
@@ -131,8 +128,6 @@ def _movement(axes: Axes, shown: Shown) -> None:
 
 def _space_and_time(axes: Any, shown: Shown) -> None:
     """A dot for each event; time runs to the right, and the digit stands upright. `axes` is three-dimensional."""
-    from phased.pictures.style import INK, QUIET, UNITS
-
     events = shown.recording
     for falls, colour in ((False, UNITS[0]), (True, UNITS[1])):
         some = events.polarity == falls
@@ -160,20 +155,3 @@ def _space_and_time(axes: Any, shown: Shown) -> None:
         axis.pane.set_edgecolor(QUIET)
         axis._axinfo["grid"].update({"linewidth": 0.3, "color": QUIET})
     axes.set_title(r"$\bf{c}$  Events in space and time", color=INK, y=1.0)
-
-
-@drawing(
-    "A digit seen by an event camera",
-    number="Fig. 5",
-    place=49,
-    about="Figure 5: the three saccades, and the events of a digit as a frame and in space and time",
-)
-def saccades() -> Figures:
-    """The movement of a digit, and its events."""
-    shown = run()
-    events = shown.recording
-    return Figures(
-        {"saccades": draw_saccades(shown)},
-        f"{shown.origin[0].upper()}{shown.origin[1:]}: {len(events)} events in {events.time[-1] / 1000:.0f} ms, "
-        f"{1 - events.polarity.mean():.0%} of them where it gets brighter, at most {shown.frame.max()} at one pixel.",
-    )

@@ -1,12 +1,14 @@
-"""What the two estimators share: fit, the checks of its arguments, predictions, and the folder of a model."""
+"""What the two estimators share: parameters, fit, the checks of its arguments, predictions, folder and online sequences."""
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -16,19 +18,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from phased import check, files
-from phased.estimator import checks, gates, training
+from phased.estimator import checks, gates, saved, training
+from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, in_batches, split
+from phased.estimator.checks import Columns
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
-from phased.estimator.needs import require
 from phased.estimator.network import CELLS, Network
-from phased.estimator.objective import Objective
-from phased.estimator.optimiser import Optimiser
+from phased.estimator.online import Online
+from phased.estimator.online_model import OnlineModel
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
-from phased.estimator.splits import split
-from phased.estimator.store import plain
-from phased.estimator.targets import Targets, check_copies, targets
-from phased.estimator.task import EventTask, Sequences, batch_size, in_batches
+from phased.estimator.targets import Number, Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.learn.device import check_device
@@ -48,23 +48,35 @@ MEASURED = 256
 class Fitted:
     """What `fit` leaves in an estimator."""
 
-    columns_: checks.Columns
+    columns_: Columns
     scaling_: Scaling
     network_: Network
     report_: Report
     table_: Events
     longest_: float
     fitted_with_: dict[str, Any]
+    _shared: OnlineModel | None = None
+
+
+class Trained(NamedTuple):
+    """A trained network, its task, what the training gave, and the share of updates on the training sequences."""
+
+    network: Network
+    task: EventTask
+    fitted: training.Fitted
+    share: float
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
+class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """The part of `PhasedClassifier` and `PhasedRegressor` that does not depend on the kind of target.
 
     docs/estimator.md says how the defaults were chosen.
     """
 
     kind: ClassVar[str]
+    _targets: ClassVar[type[Target]]
+    class_weight = None  # a parameter of the classifier alone
 
     units: int = 32
     updates: float | None = None
@@ -117,7 +129,6 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
             >>> model.predict(X).shape
             (40,)
         """
-        require("lightning")
         self._check_parameters()
         before = dict(self.__dict__)
         try:
@@ -131,149 +142,138 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
         self._shared = None
         self.fitted_with_ = self.get_params(deep=False)
         events = checks.as_events(X)
-        parameters = {name: plain(value) for name, value in self.fitted_with_.items()}
+        parameters = {name: saved.plain(value) for name, value in self.fitted_with_.items()}
         check_finite({**parameters, "table": encode(events.settings)})  # what could not be saved is not trained
         checks.check_range(events)
-        found = targets(events, y)
+        found = Targets.of(events, y)
         check_copies(events, found)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         if validation is None:
-            train, test = split(events, found, self.validation, random, stratify=self._stratified())
+            train, test = split(events, found, self.validation, random, self._targets.stratified)
             whole, both = events, found
         else:
             whole, both, train, test = self._joined(X, events, found, validation)
-        encoded = self._encode(both, train)
-        self.columns_ = checks.Columns(events.variables, events.statics, events.unit)
+        target = self._targets.of(both)
+        self.__dict__.update(target.fields())
+        self.columns_ = Columns.of(events)
         self.table_ = events[:0]
         checks.warn_sentinels(events)
         learned = whole[train]
         self.scaling_ = Scaling.of(learned)
-        spans = checks.spans(learned)
-        self.longest_ = float(spans.max()) if len(spans) else 0.0
-        data = self._sequences(whole, encoded, both.counts)
+        self.longest_ = float(learned.spans().max(initial=0.0))
+        data = self._sequences(whole, Targets(target.encode(both), both.counts))
         gates.check_budget(data, train, int(self.units), self._budget())
-        network, data = self._begin(seed, data, train)
         batch = int(batch_size(self.batch_size, len(train)))
         folder = None if self.checkpoint is None else files.named(self.checkpoint)
-        task = EventTask(data, train, test, batch)
-        objective = self._objective(encoded, both.counts, train, whole)
-        fitted = self._train(network, task, objective, seed, int(self.epochs), int(self.patience), folder)
-        share = self._share(network, task)
-        answer = self._answer(training.answers(network, data, test))
-        interrupted, refitted = fitted.interrupted, False
-        if self.refit and validation is None and fitted.best and not interrupted:
-            everyone = np.concatenate([train, test])
-            task_of_all = EventTask(data, everyone, test, batch)
-            objective = self._objective(encoded, both.counts, everyone, whole)
-            apart = None if folder is None else folder / training.ALL
+        first = best = self._trained(data, train, test, batch, seed, folder)
+        (known, which), interrupted = data.targets(test), first.fitted.interrupted
+        answer = target.answer(training.answers(first.network, first.task.data, test))
+        if self.refit and validation is None and first.fitted.best and not interrupted:
+            apart, everyone = None if folder is None else folder / training.ALL, np.concatenate([train, test])
             try:
-                again, _ = self._begin(seed, data, everyone)
-                second = self._train(again, task_of_all, objective, seed, fitted.best, None, apart)
-                interrupted = second.interrupted
+                second = self._trained(data, everyone, test, batch, seed, apart, first.fitted.best)
+                interrupted = second.fitted.interrupted
             except KeyboardInterrupt:  # before its first batch: the first network is kept
                 interrupted = True
-            # It has been trained on the sequences held out. If it is worse on them all the same, it has not learned in time what
-            # the first one learned late and by chance, as networks do that learn nothing for many epochs.
-            refitted = not interrupted and second.curve[-1].test <= fitted.curve[fitted.best - 1].test
-            if refitted:
-                network, task = again, task_of_all
-                share = self._share(network, task)
-        self.network_ = network.requires_grad_(False)
+            # Keep the second network only if it is not worse on the held-out sequences, which it has seen: some tasks are
+            # learned suddenly, and it may not have got there in as many epochs.
+            if not interrupted and second.fitted.curve[-1].test <= first.fitted.curve[first.fitted.best - 1].test:
+                best = second
+        self.network_ = best.network.requires_grad_(False)
         self.report_ = Report(
             len(train),
             len(test),
             events.unit,
             self.scaling_.gap,
             self.scaling_.span,
-            self._periods(),
-            share,
-            self._never_open(task),
-            self._scores(*self._chosen(encoded, both.counts, whole, test), answer),
-            fitted.best,
-            fitted.curve,
+            gates.periods(self.network_, self.scaling_.gap),
+            best.share,
+            int((gates.count(self.network_, best.task.data, best.task.train) == 0).sum()),
+            target.scores(known, answer[which]),
+            first.fitted.best,
+            first.fitted.curve,
             interrupted,
-            refitted,
+            best is not first,
         )
         checks.warn_never_open(self.report_.never_open, self.units)
         return self
 
-    def _begin(self, seed: int, data: Sequences, train: NDArray[np.int64]) -> tuple[Network, Sequences]:
-        """The network before its training, with what it measures on these sequences; and the data as it reads them."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = self._network(data.counts is not None)
-            data = replace(data, step_first=not isinstance(network.rnn, PhasedRNN))
-            if data.counts is None and data.summary is None:
-                data = data.summarised(network.summaries)
-            gates.open_all(network, data, train)
-            network.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
-        return network, data
-
-    def _train(
+    def _trained(
         self,
-        network: Network,
-        task: EventTask,
-        objective: Objective,
+        data: Sequences,
+        train: Indices,
+        test: Indices,
+        batch: int,
         seed: int,
-        epochs: int,
-        patience: int | None,
         checkpoint: Path | None,
-    ) -> training.Fitted:
-        """Train a network in place; without patience, for all epochs."""
-        rate = float(self.learning_rate)
+        epochs: int | None = None,
+    ) -> Trained:
+        """Train a network; with a number of epochs, for all of them, without early stopping."""
+        network, data = self._begin(seed, data, train)
+        task, rate, budget = EventTask(data, train, test, batch), float(self.learning_rate), self._budget()
+        objective = self._target.objective(data.targets(train)[0], self.class_weight)
         settings = Training(
-            epochs,
-            len(task.train),
-            len(task.test),
-            task.size,
+            epochs or int(self.epochs),
+            len(train),
+            len(test),
+            batch,
             rate,
             CLIP,
             openness_cost=1.0,  # the factor of the network's penalty
             seed=seed,
             average=AVERAGE,
         )
-        optimiser = Optimiser(rate, float(self.weight_decay), budget=self._budget())
+        optimiser = training.Optimiser(rate, float(self.weight_decay), budget=budget)
+        patience = int(self.patience) if epochs is None else None
         where = self.device, checkpoint, bool(self.verbose)
-        return training.train(network, task, objective, optimiser, settings, patience, *where)
+        fitted = training.train(network, task, objective, optimiser, settings, patience, *where)
+        return Trained(network, task, fitted, gates.keep_budget(network, data, train, budget))
 
-    def _share(self, network: Network, task: EventTask) -> float:
-        """Keep the budget of updates, and return their share."""
-        share, budget = training.keep_budget(network, task, self._budget()), self._budget()
-        return share if share or budget is None else gates.open_some(network, task.data, task.train, budget)
+    def _begin(self, seed: int, data: Sequences, train: Indices) -> tuple[Network, Sequences]:
+        """The network before its training, with what it measures on these sequences; and the data as it reads them."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = self._network(data.counts is not None)
+            data = replace(data, step_first=not isinstance(network.rnn, PhasedRNN))
+            if data.counts is None:
+                data = data.summarised(network.summaries)
+            gates.open_all(network, data, train)
+            network.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
+        return network, data
 
     def _budget(self) -> float | None:
         """The share of updates that is allowed, if there is a bound."""
         return None if self.updates is None else float(self.updates)
 
-    def _joined(self, X: Any, events: Events, found: Targets, validation: Any) -> Any:
+    def _joined(self, X: Any, events: Events, found: Targets, validation: Any) -> tuple[Events, Targets, Indices, Indices]:
         """Training and validation sequences as one, and which is which."""
         if not isinstance(validation, tuple) or len(validation) != 2:
             raise TypeError(f"validation must be a pair (X, y), got {check.kind(validation)}.")
-        columns = checks.Columns(events.variables, events.statics, events.unit)
+        columns = Columns.of(events)
         other = checks.matched(checks.as_events(validation[0], columns), columns)
         checks.check_range(other)
-        others = targets(other, validation[1])
+        others = Targets.of(other, validation[1])
         if (others.counts is None) != (found.counts is None):
             raise ValueError("y of training and of validation must both have a target for each sequence, or for each step.")
         if isinstance(X, Events) and isinstance(validation[0], Events):  # a list has no ids
             checks.check_disjoint(events, other)
         counts = None if found.counts is None or others.counts is None else np.concatenate([found.counts, others.counts])
-        both = Targets(np.concatenate([found.y, others.y]), counts)
-        size = len(events)
+        both, size = Targets(np.concatenate([found.y, others.y]), counts), len(events)
         return checks.joined(events, other), both, np.arange(size), np.arange(size, size + len(other))
 
-    def _sequences(self, events: Events, y: NDArray[Any], counts: NDArray[np.bool_] | None) -> Sequences:
+    def _sequences(self, events: Events, encoded: Targets) -> Sequences:
         """Inputs and encoded targets as tensors."""
         static = self.scaling_.static_inputs(events.static)
         since = elapsed(events, self.scaling_)
         checks.check_reach(events, since, self.scaling_)
+        y, counts = torch.from_numpy(encoded.y), encoded.counts
         return Sequences(
             torch.from_numpy(np.concatenate([inputs(events, self.scaling_), static.repeat(events.lengths, 0)], 1)),
             torch.from_numpy(since),
             torch.from_numpy(static),
             np.asarray(events.offset),
-            torch.from_numpy(y),
+            y.float() if y.is_floating_point() else y,
             None if counts is None else torch.from_numpy(counts),
         )
 
@@ -284,7 +284,7 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
             len(self.columns_.variables),
             self.scaling_.static_features,
             int(self.units),
-            self._outputs(),
+            self._target.outputs,
             every_step,
             self.cell,
             float(self.dropout),
@@ -298,47 +298,118 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
         checks.check_range(events)
         return events
 
-    def _targets(self, events: Events, y: Any) -> Targets:
-        """Targets to compare answers with: one for each sequence or each step, as in the training."""
-        found = targets(events, y)
+    def _answer(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities or numbers for sequences, (n, ...), or for steps, (steps, ...)."""
+        events, network = self._events(X), self.network_
+        checks.warn_spans(events, self.scaling_.span, self.longest_)
+        steps = len(events.time)
+        nothing = Targets(np.zeros(steps), np.zeros(steps, bool)) if network.every_step else Targets(np.zeros(len(events)), None)
+        device = training.device_of(self.device)
+        data = self._sequences(events, nothing).to(device)
+        if device.type != "cpu":
+            network = copy.deepcopy(network).to(device)  # the model stays where it is, also after an error
+        found = training.answers(network, data, np.arange(len(events)))
+        checks.check_answers(events, found, network.every_step)
+        return self._target.answer(found)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class, or the number.
+
+        Args:
+            X: Events with the variables and the unit of the training, or a list of (times, values).
+
+        Shape:
+            - returned: (n,); with one target per step (steps,), aligned with `X.time`.
+
+        Returns:
+            The classes or numbers.
+
+        Raises:
+            ValueError: X has unknown variables or another unit.
+            sklearn.exceptions.NotFittedError: `fit` was not called.
+
+        Warns:
+            UserWarning: Sequences are much longer than those of the training.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedClassifier
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in [0, 1] * 10]
+            >>> model = PhasedClassifier(units=4, epochs=2, random_state=0).fit(X, [0, 1] * 10)
+            >>> model.predict(X).shape
+            (20,)
+        """
+        answer = self._answer(X)
+        return self._target.chosen(answer)
+
+    def evaluate(self, X: Any, y: Any) -> dict[str, float]:
+        """Scores on other sequences: AUROC, AUPRC, accuracy and log loss of classes; R2, RMSE and MAE of numbers.
+
+        Args:
+            X: Events or a list of (times, values).
+            y: Their targets, as `fit` takes them.
+
+        Returns:
+            Scores by name. AUROC and AUPRC are left out where y lacks a class.
+
+        Raises:
+            ValueError: y does not fit X, or has classes that are not in `classes_`.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> model = PhasedRegressor(units=4, epochs=2, random_state=0).fit(X, range(20))
+            >>> sorted(model.evaluate(X, range(20)))
+            ['mae', 'r2', 'rmse']
+        """
+        events = self._events(X)
+        found = Targets.of(events, y)
         if (found.counts is not None) != self.network_.every_step:
             wanted, got = ("step", "sequence") if self.network_.every_step else ("sequence", "step")
             raise ValueError(f"y must have a target for each {wanted}, as in the training, got one for each {got}.")
-        return found
+        encoded = self._target.encode(found)
+        return self._target.scores(encoded[found.which], self._answer(events)[found.which])
 
-    def _raw(self, X: Any) -> NDArray[np.float64]:
-        """The network's outputs for sequences, (n, ...) or (steps, ...)."""
-        events = self._events(X)
-        checks.warn_spans(events, self.scaling_.span, self.longest_)
-        every_step = self.network_.every_step
-        y = np.zeros(len(events.time) if every_step else len(events), np.int64)
-        counts = np.zeros(len(events.time), bool) if every_step else None
-        kind, index = check_device(self.device)
-        device = torch.device(f"{kind}:{index}" if index else kind)
-        data = self._sequences(events, y, counts).to(device)
-        found = training.answers(self.network_.to(device), data, np.arange(len(events)))
-        self.network_.to("cpu")
-        checks.check_answers(events, found, every_step)
-        return found
+    def online(self, static: Mapping[str, Any] | None = None, state: bytes | None = None) -> Online:
+        """Begin a sequence that is fed event by event, or continue one.
 
-    def _chosen(self, y: NDArray[Any], counts: Any, events: Events, chosen: Any) -> tuple[NDArray[Any], Any]:
-        """Targets of some sequences, and which of them count, or None if all do."""
-        if counts is None:
-            return y[chosen], None
-        places = [np.arange(events.offset[which], events.offset[which + 1]) for which in chosen]
-        steps = np.concatenate(places) if places else np.zeros(0, np.int64)
-        return y[steps], counts[steps]
+        Args:
+            static: Static variables to numbers; those that are left out are unknown.
+            state: What `Online.dump` returned, to continue that sequence; it has its static variables.
 
-    def _periods(self) -> tuple[float, ...]:
-        if not isinstance(self.network_.rnn, PhasedRNN):
-            return ()
-        period = self.network_.rnn.gates()[0].period * self.scaling_.gap
-        return tuple(float(period.quantile(part)) for part in (0.0, 0.5, 1.0))
+        Returns:
+            The sequence. After each event it gives what the model gives for the events so far.
 
-    def _never_open(self, task: EventTask) -> int:
-        if not isinstance(self.network_.rnn, PhasedRNN):
-            return 0
-        return int((gates.count(self.network_, task.data, task.train) == 0).sum())
+        Raises:
+            sklearn.exceptions.NotFittedError: `fit` was not called.
+            ValueError: A static variable is unknown, or the state is of another model.
+            TypeError: A static variable is no number.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedClassifier
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in [0, 1] * 10]
+            >>> model = PhasedClassifier(units=4, epochs=1, random_state=0).fit(X, [0, 1] * 10)
+            >>> 0 < model.online().push(0.12, {"x0": 1.0}) < 1
+            True
+        """
+        check_is_fitted(self, "network_")
+        if self._shared is None:
+            target = self._target
+            scale = (target.center, target.spread) if isinstance(target, Number) else None
+            self._shared = OnlineModel(self.network_, self.scaling_, self.columns_, scale, self.table_.settings)
+        if state is not None and static is not None:
+            raise ValueError("state has the static variables of its sequence already. Leave out static.")
+        sequence = Online(self._shared, static)
+        if state is not None:
+            sequence.restore(state)
+        return sequence
+
+    @property
+    @abstractmethod
+    def _target(self) -> Target:
+        """The classes, or centre and spread, that were learned."""
 
     def _check_parameters(self) -> None:
         """A TypeError or ValueError that names the parameter."""
@@ -367,29 +438,9 @@ class PhasedEstimator(Fitted, BaseEstimator, ABC):  # type: ignore[misc]
             given = repr(self.random_state)
             raise ValueError(f"random_state must be None, a RandomState or a seed from 0 to 2**32 - 1, got {given}.") from error
 
-    @abstractmethod
-    def _stratified(self) -> bool:
-        """Whether held-out sequences are drawn from every class alike."""
-
-    @abstractmethod
-    def _outputs(self) -> int:
-        """The number of outputs of the network."""
-
-    @abstractmethod
-    def _encode(self, found: Targets, train: NDArray[np.int64]) -> NDArray[Any]:
-        """Targets as the network learns them, measured on the training sequences."""
-
-    @abstractmethod
-    def _objective(self, y: NDArray[Any], counts: Any, train: NDArray[np.int64], events: Events) -> Objective:
-        """What is minimised."""
-
-    @abstractmethod
-    def _answer(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Answers from the outputs of the network."""
-
-    @abstractmethod
-    def _scores(self, y: NDArray[Any], counts: Any, answer: NDArray[np.float64]) -> dict[str, float]:
-        """The scores of answers, by name."""
+    def __getstate__(self) -> dict[str, Any]:
+        values: Any = super().__getstate__()
+        return {name: value for name, value in values.items() if name != "_shared"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""The task: batches of similar length from sequences in memory, for training and for the test on held-out sequences."""
+"""Sequences in memory, their split, and batches of similar length for training and for the test on held-out sequences."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phased.estimator.events import Events
 from phased.estimator.network import STATIC, STEPS, SUMMARY
+from phased.estimator.ragged import gather
+from phased.estimator.targets import Targets
 from phased.learn.batch import Batch, Samples, Split
 
 POOL = 16
@@ -125,6 +128,14 @@ class Sequences:
             values.unsqueeze(0), self.time.new_zeros(1, len(values)), self.time.new_ones(len(values), dtype=torch.int64)
         )
 
+    def targets(self, chosen: Indices) -> tuple[NDArray[Any], NDArray[np.bool_] | slice]:
+        """The known targets of these sequences, and which of all their targets are known; on the CPU."""
+        if self.counts is None:
+            return self.y.numpy()[chosen], slice(None)
+        steps = gather(self.offset, chosen)[0]
+        known = self.counts.numpy()[steps]
+        return self.y.numpy()[steps][known], known
+
     def clock(self, chosen: Indices) -> tuple[Tensor, Tensor]:
         """The times of these sequences, padded with zeros, (T, B), and their lengths."""
         places = self._places(chosen)
@@ -206,3 +217,26 @@ def in_batches(data: Sequences, chosen: Indices, size: int) -> Iterator[Indices]
     """These sequences in batches of similar length."""
     ordered = by_length(chosen, data.lengths)
     return (ordered[first : first + size] for first in range(0, len(ordered), size))
+
+
+def split(events: Events, found: Targets, share: float, random: Any, stratify: bool) -> tuple[Indices, Indices]:
+    """Numbers of the sequences to train on and of those held out, in the order of their ids.
+
+    So the order of the sequences in X changes nothing.
+    """
+    _, first, group = np.unique(events.ids, return_index=True, return_inverse=True)
+    if len(first) < 2:
+        raise ValueError(f"X must have at least 2 sequences with ids of their own, one of them to be held out, got {len(first)}.")
+    strata = np.zeros(len(first), np.int64)
+    if stratify and found.counts is None:
+        _, classes = np.unique(found.y, return_inverse=True)
+        strata = classes[first]
+    held = np.zeros(len(first), bool)
+    for stratum in np.unique(strata):
+        members = random.permutation(np.flatnonzero(strata == stratum))
+        held[members[: min(round(share * len(members)), len(members) - 1)]] = True
+    if not held.any():
+        held[random.permutation(len(held))[: max(1, round(share * len(held)))]] = True
+    order = np.argsort(group, kind="stable")
+    chosen = held[group][order]
+    return order[~chosen], order[chosen]

@@ -1,0 +1,207 @@
+"""The times of sequences: finite, never decreasing, and not made equal by rounding; their gaps and spans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from phased import check, tracing
+
+UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
+EXACT_FLOAT32 = 2.0**24
+"""Below this float32 has every whole number."""
+EXACT_FLOAT64 = 2.0**53
+"""Below this float64 has every whole number."""
+
+SORT = "Sort the steps by time."
+LAYER = "Sort the steps by time, or set layer.check_time = False if this is meant."
+FORM = "Sort the steps by time; if a row is padded, pass `lengths`; if the batch is the first dimension, pass batch_first=True."
+
+
+class Clocks(NamedTuple):
+    """The times of all sequences, one sequence after another."""
+
+    time: Tensor  # (N,), int64 or float, on the CPU
+    lengths: Tensor  # (B,) int64, the steps of each sequence; their sum is N
+
+    def starts(self) -> Tensor:
+        """The index of each sequence's first step, (B,)."""
+        return self.lengths.cumsum(0) - self.lengths
+
+    def inner(self) -> Tensor:
+        """Which steps have one before them in their sequence, (N,) bool."""
+        inner = torch.ones(len(self.time), dtype=torch.bool, device="cpu")
+        inner[self.starts()[self.lengths > 0]] = False
+        return inner
+
+    def gaps(self) -> Tensor:
+        """Time from each step to the next in the same sequence, in the order of the steps, float64."""
+        return (self.time[1:] - self.time[:-1])[self.inner()[1:]].to(torch.float64)
+
+    def spans(self) -> Tensor:
+        """Time from the first to the last step of each sequence, (B,) float64; 0 where there is no step."""
+        spans = torch.zeros(len(self.lengths), dtype=torch.float64, device="cpu")
+        some = self.lengths > 0
+        first = self.starts()[some]
+        spans[some] = (self.time[first + self.lengths[some] - 1] - self.time[first]).to(torch.float64)
+        return spans
+
+    def sequence(self, index: int) -> Tensor:
+        """The times of one sequence."""
+        end = int(self.lengths[: index + 1].sum())
+        return self.time[end - int(self.lengths[index]) : end]
+
+    def place(self, index: int) -> str:
+        """Step and sequence of an index into the flat times."""
+        ends = self.lengths.cumsum(0)
+        sequence = int(torch.searchsorted(ends, index, right=True))
+        return f"at step {index - int(ends[sequence] - self.lengths[sequence])} of sequence {sequence}"
+
+    def check(
+        self, open_time: Callable[[], float] | None = None, cure: str = SORT, place: Callable[[int], str] | None = None
+    ) -> None:
+        """Raise a ValueError if a time is not finite, before the step before it in its sequence, or made equal to it by rounding.
+
+        Args:
+            open_time: the shortest open time of the units, for `check_rounding`; None leaves rounding out.
+            cure: how to put times in order, for the message.
+            place: the words for the place of an index into the flat times. Default: its step and its sequence.
+        """
+        time, place = self.time, place or self.place
+        if time.is_floating_point() and not bool(torch.isfinite(time).all()):
+            bad = check.first_index(~torch.isfinite(time))
+            raise ValueError(
+                f"time must be finite, got {time[bad].item()} {place(bad)}. "
+                f"Leave out steps without a time, or shorten the sequence by `lengths`."
+            )
+        back = time[1:] < time[:-1]
+        if bool(back.any()) and bool((back := back & self.inner()[1:]).any()):
+            bad = check.first_index(back) + 1
+            before, after = time[bad - 1 : bad + 1].tolist()
+            raise ValueError(f"time must not go backwards, got {after} after {before} {place(bad)}. {cure}")
+        if open_time is not None:
+            self.check_rounding(open_time)
+
+    def check_rounding(self, open_time: Callable[[], float]) -> None:
+        """Raise a ValueError if rounding to a dtype below float64 has made neighbouring steps equal.
+
+        Equal times are allowed: several events may share one. They are an error where they come from rounding, which is taken
+        as certain if all of this holds for neighbouring steps:
+
+        - they lie beyond the whole numbers that the dtype holds one by one: 2**24 for float32, 2**11 for float16, 2**8 for
+          bfloat16;
+        - numbers of the dtype lie further apart there than half of `open_time()`, in which the fastest unit's gate rises or
+          falls;
+        - some steps are equal, and no others prove a coarser grid: the closest of those that differ are two adjacent numbers of
+          the dtype. Midnights in UNIX seconds, each given twice, are 675 such numbers apart, and pass.
+
+        float32 UNIX seconds lie 128 s apart, milliseconds 131 s, microseconds 134 s.
+        """
+        time = self.time
+        if not time.is_floating_point() or time.dtype == torch.float64 or not time.numel():
+            return
+        size, eps = time.abs(), torch.finfo(time.dtype).eps
+        if float(size.max()) < 2 / eps:
+            return
+        spacing = eps * torch.exp2(torch.frexp(size.double()).exponent - 1.0)
+        coarse = (size >= 2 / eps) & (2 * spacing > open_time())
+        gaps = (time[1:].double() - time[:-1].double()) / torch.minimum(spacing[1:], spacing[:-1])
+        gaps = gaps[coarse[1:] & coarse[:-1] & self.inner()[1:]]
+        apart = gaps[gaps > 0]
+        if len(apart) < len(gaps) and bool((apart <= 1).any() if len(apart) else True):
+            raise ValueError(
+                f"time must tell its steps apart, got {len(gaps) - len(apart)} of {len(gaps)} equal to the step before: numbers "
+                f"of {time.dtype} near {float(size.max()):.3g} lie {float(spacing.max()):g} apart. Pass time as torch.float64 or "
+                f"torch.int64 from its source on, or subtract the start of the recording before time becomes {time.dtype}."
+            )
+
+
+def flat(time: Tensor, lengths: Tensor | None = None) -> Clocks:
+    """The clocks of a padded batch on the CPU, times (T, B) and lengths (B,)."""
+    rows = time.t()
+    batch, steps = rows.shape
+    if lengths is None:
+        return Clocks(signed(rows).reshape(-1), torch.full((batch,), steps, device="cpu"))
+    valid = torch.arange(steps, device="cpu") < lengths.unsqueeze(1)
+    return Clocks(signed(rows, valid)[valid], lengths)
+
+
+def read(time: Any, lengths: Any = None, batch_first: bool = False) -> Clocks:
+    """The checked clocks of a list of sequences, of one sequence, or of a padded batch."""
+    if isinstance(time, (list, tuple)) and any(hasattr(entry, "__len__") and getattr(entry, "ndim", 1) for entry in time):
+        if lengths is not None:
+            raise ValueError("lengths must be None for a list of sequences, each of which has its own.")
+        clocks = _of_list(time)
+    else:
+        clocks = _of_batch(check.numbers("time", time).cpu(), lengths, batch_first)
+    clocks.check(lambda: 0.0, FORM)  # whatever the open time: gaps that come from rounding fit no law
+    return clocks
+
+
+def _of_list(sequences: list[Any] | tuple[Any, ...]) -> Clocks:
+    times = []
+    for number, entry in enumerate(sequences):
+        given = check.numbers(f"time of sequence {number}", entry).cpu()
+        if given.dim() != 1:
+            raise ValueError(
+                f"time of sequence {number} must have shape (steps,), got {check.shape(given)}. "
+                f"Pass a list with one array of times for each sequence, or a padded batch with `lengths`."
+            )
+        times.append(signed(given))
+    return Clocks(torch.cat(times), torch.tensor([len(entry) for entry in times], device="cpu"))
+
+
+def _of_batch(time: Tensor, lengths: Any, batch_first: bool) -> Clocks:
+    if time.dim() not in (1, 2):
+        batched = "(batch, steps)" if batch_first else "(steps, batch)"
+        raise ValueError(f"time must be a list of arrays, or have shape {batched} or (steps,), got {check.shape(time)}.")
+    if time.dim() == 1 and lengths is not None:
+        raise ValueError("lengths must be None for unbatched time: it has one sequence. Pass time[:length] instead.")
+    steps = time.unsqueeze(1) if time.dim() == 1 else time.t() if batch_first else time
+    given = None if lengths is None else check.lengths(lengths, steps.shape[1], len(steps), torch.device("cpu"))
+    return flat(steps, given)
+
+
+def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
+    """Unsigned timestamps as int64, which torch can compare and subtract; others as they are."""
+    if time.dtype not in UNSIGNED:
+        return time
+    wide = time.to(torch.int64)
+    if time.dtype == torch.uint64 and time.is_cpu and tracing.readable(time):
+        bad = wide < 0 if valid is None else (wide < 0) & valid
+        if bool(bad.any()):
+            value = int(wide[bad][0]) % 2**64
+            raise ValueError(f"time must be below 2**63, got {value} as torch.uint64. Subtract the start of the recording first.")
+    return wide
+
+
+def moment(value: Any, last: float | None, open_time: float) -> Tensor:
+    """One time, as a float64 scalar; rounding has not made it equal to the last."""
+    given = check.numbers("time", value)
+    if given.dim():
+        raise TypeError(f"time must be one number, got shape {check.shape(given)}. For many events, call run().")
+    time = given.to("cpu", torch.float64)
+    if given.is_floating_point() and given.dtype != torch.float64 and float(time) == last:
+        flat(given.cpu().expand(2, 1)).check_rounding(lambda: open_time)
+    return time
+
+
+def events(time: Tensor, x: Tensor, last: float | None, open_time: float) -> None:
+    """The times of the events `x` of a stream, none before the last event."""
+    check.times(time.to(x.device), x.shape[:1], x.device)
+    clocks = flat(time.unsqueeze(1))
+    clocks.check(lambda: open_time, LAYER)
+    if len(time):
+        after(float(clocks.time[0]), last)
+
+
+def after(time: float, last: float | None) -> None:
+    """A finite time, not before the last."""
+    if not math.isfinite(time):
+        raise ValueError(f"time must be finite, got {time}. Leave out events without a time.")
+    if last is not None and time < last:
+        raise ValueError(f"time must not go backwards, got {time} after {last}. Sort the events, or reset() for a new stream.")

@@ -1,0 +1,59 @@
+"""Training in several processes, by Lightning Fabric: the only module that imports it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from phased import needs
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+def make(**options: Any) -> Fabric:
+    """A Fabric with these options, not launched."""
+    fabric = needs.module("lightning.fabric", "Training in several processes", "distributed")
+    # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
+    needs.module("lightning_utilities.core.rank_zero", "Training", "distributed").log.setLevel(logging.WARNING)
+    made: Fabric = fabric.Fabric(**options)
+    return made
+
+
+class Processes:
+    """The processes of a launched Fabric, with the methods of `phased.learn.device.OneDevice`."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.device: torch.device = fabric.device
+        self.world_size, self.global_rank, self.is_global_zero = fabric.world_size, fabric.global_rank, fabric.is_global_zero
+        self.precision: str = fabric.strategy.precision.precision
+
+    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
+        """Module and optimiser as Fabric wraps them."""
+        made: tuple[Any, Any] = self.fabric.setup(module, optimizer)
+        return made
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of a loss, averaged over all processes."""
+        self.fabric.backward(loss)
+
+    def unscale(self, optimizer: Any) -> None:
+        """Undo the scale that float16 gives to gradients."""
+        self.fabric.strategy.precision.unscale_gradients(getattr(optimizer, "optimizer", optimizer))  # as torch made it
+
+    def summed(self, values: Tensor) -> Tensor:
+        """The sums of the values of all processes."""
+        sums: Tensor = self.fabric.all_reduce(values, reduce_op="sum")  # type: ignore[assignment]
+        return sums
+
+    def broadcast(self, value: Any) -> Any:
+        """The value of the first process."""
+        return self.fabric.broadcast(value)
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        self.fabric.barrier()

@@ -1,0 +1,80 @@
+"""Where to train: one device needs no Lightning, and trains as Lightning's Fabric does; several processes need it."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from phased.learn import make_fabric
+from phased.learn.device import OneDevice, Scaled
+from training import assert_same_weights, numbers
+
+WITHOUT_LIGHTNING = """
+import sys
+sys.modules["lightning"] = None  # an import of it raises
+import tempfile
+from pathlib import Path
+import numpy as np
+from phased.estimator import PhasedRegressor
+from phased.learn import Training, fit, make_fabric
+from training import EveryStep, Signs
+
+random = np.random.default_rng(0)
+X = [(np.arange(5.0), random.normal(size=(5, 1))) for _ in range(20)]
+PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, [values.mean() for _, values in X])
+for precision in ("32-true", "bf16-mixed"):
+    with tempfile.TemporaryDirectory() as folder:
+        model = EveryStep().build(Signs(), 0)
+        fit(Signs(), model, Training(epochs=1, train=8, test=8, batch=8), Path(folder), make_fabric("cpu", precision=precision))
+try:
+    make_fabric("cpu", devices=2)
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_one_device_trains_without_lightning_and_several_processes_say_what_to_install(request):
+    paths = f"import sys; sys.path.append({str(request.config.rootpath / 'tests')!r})\n"
+    done = subprocess.run([sys.executable, "-c", paths + WITHOUT_LIGHTNING], capture_output=True, text=True, check=True)
+    assert "needs lightning" in done.stdout
+    assert "pip install 'phased[distributed]'" in done.stdout
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_one_device_trains_as_a_fabric_of_one_process_does(train, precision):
+    from lightning.fabric import Fabric
+
+    fabrics = {
+        "device": make_fabric("cpu", precision=precision),
+        "fabric": Fabric(accelerator="cpu", devices=1, precision=precision),
+    }
+    assert isinstance(fabrics["device"], OneDevice)
+    trained = [train(name, fabric=fabric) for name, fabric in fabrics.items()]
+    assert numbers(trained[0][0].curve) == numbers(trained[1][0].curve)
+    assert_same_weights(trained[0][1], trained[1][1])
+
+
+def test_a_scaled_step_is_the_step_of_unscaled_gradients_and_none_of_infinite_ones():
+    device = OneDevice(torch.device("cpu"), "16-mixed")
+    parameter = nn.Parameter(torch.ones(2))
+    _, optimizer = device.setup(nn.Identity(), torch.optim.SGD([parameter], lr=0.5))
+    assert isinstance(optimizer, Scaled)
+    for factor, gradient, after in ((2.0, 2.0, 0.0), (torch.inf, torch.inf, 0.0)):
+        parameter.grad = None
+        device.backward((parameter * factor).sum())
+        device.unscale(optimizer)
+        assert parameter.grad.tolist() == [gradient] * 2
+        optimizer.step()
+        assert parameter.tolist() == [after] * 2
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_an_unknown_device_is_named():
+    with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"):
+        make_fabric("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device must be 'cpu' here, got 'cuda', which PyTorch does not find"):
+            make_fabric("cuda")
+        assert make_fabric("auto").device.type == "cpu"
