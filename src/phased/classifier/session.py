@@ -94,11 +94,6 @@ class Now(NamedTuple):
         """The same."""
         return self
 
-    def push(self, address: int, time: float) -> Now:
-        """The state after one more event."""
-        stream = self.stream.copy()
-        return self._replace(stream=stream, seen=self.seen.after(stream.push(address, time)[None]))
-
 
 class Camera:
     """The layers of a classifier, which sessions share.
@@ -207,9 +202,16 @@ class Session(OneSequence):
                 f"Leave out events from outside a window of this size."
             )
         time = check.as_float(t) / MICROSECONDS
-        self._check_order(time)
-        self._now = self._warn_beyond(self._now.push((index(y) * width + index(x)) * 2 + int(polarity), time))
-        return self.probabilities
+        now, stream = self._now, self._now.stream.copy()
+        try:
+            h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        except ValueError:
+            self._check_order(time)
+            raise
+        total = now.seen.total
+        seen = Outputs(h, None if total is None else total + h, now.seen.events + 1)
+        self._now = Now(stream, seen, self._warned(now, time))
+        return self._model.head(seen)
 
     def run(self, recording: Recording) -> Probabilities:
         """Take a recording, or the next part of one: all of its events, or none after an error or Ctrl-C.
@@ -238,7 +240,7 @@ class Session(OneSequence):
         after = self._now
         for now, _ in self._chunks(recording):
             after = now
-        self._now = self._warn_beyond(after)
+        self._now = after
         return self.probabilities
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
@@ -283,7 +285,6 @@ class Session(OneSequence):
                 yield Moment(tick * every, self._model.head(before.after(outputs[:taken])))
                 tick += 1
             begin, before = end, self._now.seen
-        self._now = self._warn_beyond(self._now)
         yield Moment(last, self.probabilities)
 
     def _chunks(self, recording: Recording) -> Iterator[tuple[Now, NDArray[Any]]]:
@@ -292,7 +293,7 @@ class Session(OneSequence):
         for first in range(0, len(recording), CHUNK):
             chunk, stream = recording.part(first, first + CHUNK), now.stream.copy()
             outputs = stream.run(chunk.address, chunk.time / MICROSECONDS)
-            now = now._replace(stream=stream, seen=now.seen.after(outputs))
+            now = Now(stream, now.seen.after(outputs), self._warned(now, int(chunk.time[-1]) / MICROSECONDS))
             yield now, outputs
 
     def _check(self, recording: Recording) -> None:
@@ -315,13 +316,13 @@ class Session(OneSequence):
                 f"last event of the session. Sort the events, or begin another session for another recording."
             )
 
-    def _warn_beyond(self, now: Now) -> Now:
-        """The same state; a warning, once in a session, if its time is beyond those tested."""
-        time, longest = now.stream.time, self._model.longest
-        if now.warned or time is None or longest is None or time <= longest:
-            return now
+    def _warned(self, now: Now, time: float) -> bool:
+        """Whether there was a warning of times beyond those tested; there is one now if this is the first of them."""
+        longest = self._model.longest
+        if now.warned or longest is None or time <= longest:
+            return now.warned
         notice.warn(
             f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
             f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
         )
-        return now._replace(warned=True)
+        return True

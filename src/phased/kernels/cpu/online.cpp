@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace phased {
 namespace {
@@ -25,14 +26,17 @@ float piece(const float* weight, const float* columns, const float* start, const
 
 }  // namespace
 
-OnlineModel::OnlineModel(const Stack<float>& layer, OnlineSizes sizes, std::vector<int64_t> places, double span, double rate,
-                         const float* start, const float* slope, const float* read_pieces, const float* read_states,
+OnlineModel::OnlineModel(const Stack<float>& layer, OnlineSizes sizes, std::vector<int64_t> places,
+                         const std::vector<double>& times, const float* start, const float* slope, const float* read_pieces, const float* read_states,
                          const double* bias, const int64_t* chosen, const float* center, const float* factor,
                          const float* read_pairs)
     : sizes_(sizes),
       places_(std::move(places)),
-      span_(span),
-      rate_(static_cast<float>(rate)),
+      gap_(times[0]),
+      span_(times[1]),
+      reach_(times[2]),
+      latest_(times[3]),
+      rate_(static_cast<float>(times[4])),
       layer_(layer),
       start_(start, sizes.pieces * sizes.columns()),
       slope_(slope, sizes.pieces * sizes.columns()),
@@ -44,17 +48,32 @@ OnlineModel::OnlineModel(const Stack<float>& layer, OnlineSizes sizes, std::vect
       bias_(bias, sizes.outputs),
       chosen_(chosen, chosen + sizes.paired) {}
 
-void OnlineModel::take(uint8_t* memory, StackState<float>& state, double now, double gap, int64_t steps,
-                       const std::vector<Measured>& measured, double* out) const {
+bool OnlineModel::take(uint8_t* memory, StackState<float>& state, double time, const std::vector<Measured>& measured,
+                       double* out) const {
   const auto doubles = [&](int part) { return reinterpret_cast<double*>(memory + places_[part]); };
   const auto floats = [&](int part) { return reinterpret_cast<float*>(memory + places_[part]); };
-  const OnlineSequence sequence{doubles(0), doubles(1), doubles(2), floats(3),
-                                floats(4),  floats(5),  floats(6),  memory + places_[7]};
-  const float& time = sequence.x[sizes_.features - 1];
-  const float before = time;
+  const OnlineSequence sequence{doubles(0), doubles(1), doubles(2), doubles(3),        floats(4),
+                                floats(5),  floats(6),  floats(7),  memory + places_[8]};
+  double* clock = sequence.clock;
+  const bool begun = clock[2] > 0;
+  const double now = begun ? (time - clock[0]) / gap_ : 0, gap = begun ? now - state.last : 0;
+  if (!(std::fabs(time) <= latest_) || (begun && time < clock[1]) || now > reach_) return false;
+  const std::vector<uint8_t> known(memory, memory + places_[9]);
+  StackState<float> before(state);
+
+  if (!begun) clock[0] = time;
+  clock[1] = time, clock[2] += 1;
+  const float last = sequence.x[sizes_.features - 1];
   inputs(sequence, now, gap, measured);
+  const float kept = std::exp(-rate_ * (sequence.x[sizes_.features - 1] - last));
   layer_.run(state, sequence.x, nullptr, &now, 1, sequence.read);
-  outputs(sequence, summaries(sequence, std::exp(-rate_ * (time - before)), steps), steps, out);
+  const int64_t steps = static_cast<int64_t>(clock[2]);
+  outputs(sequence, summaries(sequence, kept, steps), steps, out);
+  if (!std::isfinite(std::accumulate(out, out + sizes_.outputs, 0.0))) {
+    std::copy(known.begin(), known.end(), memory);
+    state = std::move(before);
+  }
+  return true;
 }
 
 // Last-known values, which of them are new, and their ages; then the gap, and the time since the first event.

@@ -16,9 +16,9 @@ struct OnlineSizes {
   int64_t columns() const { return 2 * features + 4 * variables + statics; }
 };
 
-// What is known of one sequence beside the state of the layer.
+// What is known of one sequence beside the state of the layer. clock: times of the first and of the last step, number of steps.
 struct OnlineSequence {
-  double *since, *totals, *sums;
+  double *clock, *since, *totals, *sums;
   float *x, *read, *recent, *first;
   uint8_t* known;
 };
@@ -31,20 +31,20 @@ struct Measured {
 // What all sequences of a model share. The stack has to outlive it.
 class OnlineModel {
  public:
-  // `places`: where in the memory of a sequence each part of an OnlineSequence begins, in bytes. start and slope (pieces, columns),
+  // `places`: where in the memory of a sequence each part of an OnlineSequence begins, in bytes, and how long it is. `times`: the
+  // median gap; the median span and the longest time that can be answered, in median gaps; the latest time; and how fast extremes
+  // are forgotten, see recent.h. start and slope (pieces, columns),
   // read_pieces (outputs, pieces, columns), read_states (2 outputs, 2 units), bias (outputs); of the summaries whose pairs are
   // multiplied: which they are (paired), centre and factor of their ranks (paired), and weights (outputs, paired, paired).
-  // `rate`: how fast extremes are forgotten, see recent.h.
-  OnlineModel(const Stack<float>& layer, OnlineSizes sizes, std::vector<int64_t> places, double span, double rate,
+  OnlineModel(const Stack<float>& layer, OnlineSizes sizes, std::vector<int64_t> places, const std::vector<double>& times,
               const float* start, const float* slope, const float* read_pieces, const float* read_states, const double* bias,
               const int64_t* chosen, const float* center, const float* factor, const float* read_pairs);
 
   const OnlineSizes& sizes() const { return sizes_; }
 
-  // One event at time `now`, `gap` after the last one, in median gaps. It is event number `steps`, from 1. The outputs of the
-  // linear layer go to `out`, (outputs).
-  void take(uint8_t* memory, StackState<float>& state, double now, double gap, int64_t steps,
-            const std::vector<Measured>& measured, double* out) const;
+  // One event. The outputs of the linear layer go to `out`, (outputs). Nothing is taken if they are not finite, or, then with
+  // false, if the time is before the last one or too late.
+  bool take(uint8_t* memory, StackState<float>& state, double time, const std::vector<Measured>& measured, double* out) const;
 
  private:
   void inputs(const OnlineSequence& sequence, double now, double gap, const std::vector<Measured>& measured) const;
@@ -56,7 +56,7 @@ class OnlineModel {
 
   OnlineSizes sizes_;
   std::vector<int64_t> places_;
-  double span_;
+  double gap_, span_, reach_, latest_;
   float rate_;
   const Stack<float>& layer_;
   Buffer<float> start_, slope_, read_pieces_, read_states_, center_, factor_, read_pairs_;
