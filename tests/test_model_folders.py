@@ -18,7 +18,7 @@ from phased.classifier import BadModel, Classifier, Score
 from phased.classifier import card as classifier_card
 from phased.classifier.store import SHIPPED as CLASSIFIER
 from phased.estimator import PhasedClassifier, PhasedRegressor
-from phased.parameters import in_force
+from phased.parameters import clamped_gates
 from phased_lab.lipreader import LipReader
 from phased_lab.lipreader import card as reader_card
 from phased_lab.lipreader.store import SHIPPED as READER
@@ -159,7 +159,7 @@ def test_gates_that_training_moved_out_of_their_bounds_are_written_as_they_are_u
     assert max(value.max() for name, value in state.items() if ".ratio_on_l" in name) == 1
     assert min(value.min() for name, value in state.items() if ".period_l" in name) > 0
     for dtype in (torch.float32, torch.float16):  # of a state_dict from elsewhere
-        assert in_force({"rnn.period_l0": torch.ones(2, dtype=dtype)})["rnn.period_l0"].tolist() == [1, 1]
+        assert clamped_gates({"rnn.period_l0": torch.ones(2, dtype=dtype)})["rnn.period_l0"].tolist() == [1, 1]
 
 
 def test_a_lip_reader_stores_weights_in_half_precision_and_gates_as_they_are(tmp_path):

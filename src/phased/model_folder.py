@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -20,7 +19,8 @@ from torch import Tensor, nn
 
 from phased import check, files
 from phased.fields import Malformed, decode, encode
-from phased.parameters import in_force, tensors
+from phased.parameters import clamped_gates, tensors
+from phased.saving import seal
 
 C = TypeVar("C")
 M = TypeVar("M", bound=nn.Module)
@@ -86,7 +86,7 @@ class Kind(Generic[C, M]):
 
     def rounded(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return parameters as they are stored: gates within their bounds, each in its dtype."""
-        return {name: value.detach().to(self.stored(name, value)) for name, value in in_force(state).items()}
+        return {name: value.detach().to(self.stored(name, value)) for name, value in clamped_gates(state).items()}
 
     def read(self, folder: Path) -> tuple[C, M]:
         """Return the configuration and the network of a folder; `BadModel` if anything about it is not as it was written."""
@@ -242,17 +242,6 @@ def left_behind(copy: bytes, committed: bytes) -> bool:
         return str(found["format"]).startswith("phased ") and str(found["sha256"]) != expected["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
-
-
-def seal(fields: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """Return the SHA-256 of a configuration, in any order and layout, and of parameters."""
-    content = {name: value for name, value in fields.items() if name != "sha256"}
-    total = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
-    for name in sorted(tensors):
-        value = tensors[name]
-        total.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        total.update(value.flatten().view(torch.uint8).numpy().tobytes())
-    return total.hexdigest()
 
 
 def digest(fields: Mapping[str, Any], parameters: bytes) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+PACKAGES = {"sklearn": "scikit-learn", "lightning.fabric": "lightning"}
+
 
 def module(name: str, what: str, extra: str) -> ModuleType:
     """Import a module of an extra; the error says what needs it and how it is installed."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
+        package = PACKAGES.get(name, name)
         raise ModuleNotFoundError(
-            f"{what} needs {name}, which is not installed. Install it with: pip install 'phased[{extra}]'", name=name
+            f"{what} needs {package}, which is not installed. Install it with: pip install 'phased[{extra}]'", name=name
         ) from error

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 from torch.nn.utils.prune import BasePruningMethod
-from torch.nn.utils.spectral_norm import SpectralNorm
-from torch.nn.utils.weight_norm import WeightNorm
 
-from phased import check, init, tracing
+from phased import check, files, init, saving, tracing
 from phased.cell import Cell, Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
-from phased.openings import Openings
 
 Setting = init.Values | Sequence[init.Values]
 """One value for all layers, or a list with one for each layer."""
 
 GATE = ("period", "shift", "ratio_on")
 PEEPHOLES = ("weight_ci", "weight_cf", "weight_co")
-SAVED_SETTINGS = ("gate", "leak", "batch_first")
+SAVED_SETTINGS = ("gate", "batch_first")
 """Settings that a state_dict records: they change the output and show in no parameter's name or shape."""
 
 
@@ -57,10 +55,15 @@ class GatedModule(nn.Module):
     leak: float
     backend: str
     _gate_starts: dict[str, list[Any]]
+    _openings: Any  # `phased.openings.Openings`
+
+    def _watch(self) -> None:
+        """Look for units that do not open in the next training batches."""
+        raise NotImplementedError
 
     def _register(self, learned: dict[str, list[bool]], device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Make the parameters, without values."""
-        self._openings = Openings()  # here, too: a subclass may have a reset_parameters of its own
+        self._watch()  # here, too: a subclass may have a reset_parameters of its own
         self._names: list[Names] = []
         self._shapes: dict[str, tuple[int, ...]] = {}
         stacked, units = self.cell.gates * self.hidden_size, self.hidden_size
@@ -105,7 +108,7 @@ class GatedModule(nn.Module):
     def reset_parameters(self) -> None:
         """Draw every parameter anew: the weights as torch.nn.LSTM does, the gates from their laws."""
         bound = self.hidden_size**-0.5
-        self._openings = Openings()
+        self._watch()
         with torch.no_grad():
             for (layer, _), names in zip(self._suffixes(), self._names, strict=True):
                 for name, value in zip(names.time_gate, self._draw_gate(layer), strict=True):
@@ -132,16 +135,13 @@ class GatedModule(nn.Module):
     def _set(self, name: str, value: Tensor) -> None:
         """Set a parameter; one that is computed from others is set through them."""
         own = self._parameters.get(name)
-        if own is None:  # pruned, or normalised by torch's older spectral_norm
+        if own is None:  # pruned
             own = self._parameters.get(f"{name}_orig")
         if own is not None:
             check.has_values(name, value, own)
             own.copy_(value)
         elif is_parametrized(self, name):
             setattr(self, name, value.to(self._current(name)))  # by the parametrisation's right_inverse
-        elif (hook := self._older_hooks().get(name)) is not None:  # weight_norm's
-            self.get_parameter(f"{name}_v").copy_(value)
-            self.get_parameter(f"{name}_g").copy_(torch.norm_except_dim(value, 2, hook.dim))
         else:
             self._value(name).copy_(value)  # a plain tensor, as remove_parametrizations may leave it
 
@@ -226,30 +226,18 @@ class GatedModule(nn.Module):
         return self._value(name)
 
     def _renew(self) -> None:
-        """Recompute what torch's older weight_norm, spectral_norm and prune compute only before a forward pass.
+        """Recompute pruned parameters: torch does so before a forward pass, and an optimiser may have taken a step since."""
+        for hook in self._pruning().values():
+            hook(self, None)
 
-        Without this, gates() and weights() would return the values of the last forward pass: from before the last step of an
-        optimiser, or of another dtype.
-        """
-        for hook in self._older_hooks().values():
-            if isinstance(hook, SpectralNorm):
-                setattr(self, hook.name, hook.compute_weight(self, do_power_iteration=False))
-            else:
-                hook(self, None)
-
-    def _older_hooks(self) -> dict[str, Any]:
-        """The hooks by which torch's older functions compute a parameter, by the parameter's name."""
-        hooks: dict[str, Any] = {}
-        for hook in self._forward_pre_hooks.values():
-            if isinstance(hook, (SpectralNorm, WeightNorm)):
-                hooks[hook.name] = hook
-            elif isinstance(hook, BasePruningMethod):
-                hooks[hook._tensor_name] = hook
-        return hooks
+    def _pruning(self) -> dict[str, Any]:
+        """The hooks that prune a parameter, by its name."""
+        hooks = self._forward_pre_hooks.values()
+        return {hook._tensor_name: hook for hook in hooks if isinstance(hook, BasePruningMethod)}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the parameters that older hooks compute: torch copies no tensor that belongs to a graph. Nor the last calls."""
-        computed = {*self._older_hooks(), "_recent"}
+        """Without pruned parameters, which torch computes anew and does not copy; and without the last calls."""
+        computed = {*self._pruning(), "_recent"}
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -290,13 +278,103 @@ class GatedModule(nn.Module):
         except ValueError as error:
             error_msgs.append(str(error))
             return
-        self._openings = Openings()
+        self._watch()
         if local_metadata.get("assign_to_params_buffers", False):
             for name in self._parameters:
                 value = state_dict.get(prefix + name)
                 if is_of_time(name) and isinstance(value, Tensor) and value.dtype != torch.float64:
                     state_dict[prefix + name] = value.detach().to(torch.float64)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Write the layer to a file: its parameters, and every setting that decides what it computes.
+
+        The file is safetensors, with the settings in its metadata: sizes, gate shape, leak, `batch_first`, dropout, which
+        parameters are learned, and whether the layer is in training. It is written whole or not at all. The backend and the laws
+        that the gates were drawn from are not part of it.
+
+        Args:
+            file: Path of the file, by convention with the ending `.safetensors`. A file that exists is replaced. Links are
+                followed, and a device or FIFO is opened and written.
+
+        Raises:
+            ValueError: The layer has parametrised, pruned or additional parameters, or parameters on the meta device; a gate is
+                not finite; or the name is empty.
+            OSError: The file cannot be written, or is a folder, a socket or a link to nothing.
+
+        Example:
+            >>> import tempfile
+            >>> from phased import PhasedLSTM
+            >>> rnn = PhasedLSTM(3, 8, gate="square", batch_first=True).eval()
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     rnn.save(f"{folder}/layer.safetensors")
+            ...     PhasedLSTM.load(f"{folder}/layer.safetensors").gate
+            'square'
+        """
+        path = files.named(file)
+        files.check_output(path)
+        state = self.state_dict()
+        for name in sorted(state.keys() ^ self._shapes.keys()):
+            raise ValueError(
+                f"A layer to save must have the parameters of its class alone; '{name}' is "
+                f"{'not one of them' if name in state else 'missing'}. Undo parametrisations and pruning first "
+                f"(torch.nn.utils.parametrize.remove_parametrizations, prune.remove), or save the state_dict."
+            )
+        if any(value.is_meta for value in state.values()):
+            raise ValueError("A layer to save must have values, got parameters on the meta device. Load or draw them first.")
+        tensors = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
+        for name, value in tensors.items():
+            if is_of_time(name):  # which `load` refuses
+                check.finite(name, value)
+        frozen = [name for name, value in self.named_parameters() if not value.requires_grad]
+        about = {"class": type(self).__name__, "training": self.training, "frozen": frozen}
+        saving.write(path, about | {name: of(getattr(self, name)) for name, of in saving.SETTINGS.items()}, tensors)
+
+    @classmethod
+    def load(cls, file: str | PathLike[str], *, device: torch.device | str | None = None, backend: str = "auto") -> Self:
+        """Read a layer that `save` wrote: it has the same parameters, settings and mode, so it computes the same.
+
+        `reset_parameters()` draws new weights for the loaded layer; the gates then start from the values in the file.
+
+        Args:
+            file: Path of the file.
+            device: Device of the layer. Default: torch's default device.
+            backend: Backend of the layer, of which a file says nothing.
+
+        Returns:
+            A new layer, in training mode or not, as the saved one was.
+
+        Raises:
+            ValueError: The file is cut off, damaged or changed; it is no layer, one of another class, or one of another version
+                of the format; or there is no such backend.
+            OSError: The file cannot be read.
+            RuntimeError: The backend cannot run here.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from phased import PhasedGRU
+            >>> rnn = PhasedGRU(3, 8)
+            >>> x, time = torch.randn(50, 3), torch.arange(50.0)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     rnn.save(f"{folder}/layer.safetensors")
+            ...     again = PhasedGRU.load(f"{folder}/layer.safetensors")
+            >>> torch.equal(again(x, time)[0], rnn(x, time)[0])
+            True
+        """
+        about, tensors = saving.read(files.named(file), cls.__name__)
+        # Constant gates, and weights on meta: nothing is drawn, so torch's generator stays where it is.
+        settings: dict[str, Any] = {name: about[name] for name in saving.SETTINGS} | {
+            "period": 1.0,
+            "shift": 0.0,
+            "ratio_on": 1.0,
+        }
+        layer = cls(**settings, backend=backend, device="meta", dtype=tensors["weight_ih_l0"].dtype)
+        layer.load_state_dict(tensors, assign=True)
+        for name, value in layer.named_parameters():
+            value.requires_grad_(name not in about["frozen"])
+        gates = layer.gates()[:: layer._directions]
+        layer._gate_starts = {kind: [getattr(gate, kind).detach().clone() for gate in gates] for kind in GATE}
+        return layer.train(about["training"]).to(torch.get_default_device() if device is None else device)
 
     def extra_repr(self) -> str:
         """Sizes, options that differ from their defaults, and the range of the gates' parameters."""
@@ -311,6 +389,12 @@ class GatedModule(nn.Module):
         return ", ".join([*parts, f"leak={self.leak:g}"])
 
 
+def check_layer(rnn: Any) -> None:
+    """A PhasedLSTM or a PhasedGRU."""
+    if not isinstance(rnn, GatedModule):
+        raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+
+
 def is_of_time(name: str) -> bool:
     """Whether a parameter or buffer is a period, shift or open ratio, or one that such a value is computed from."""
     return name.removeprefix("parametrizations.").startswith(tuple(f"{kind}_l" for kind in GATE))
@@ -321,9 +405,10 @@ def tensors(model: nn.Module) -> list[tuple[str, Tensor]]:
     return [*model.named_parameters(), *model.named_buffers()]
 
 
-def in_force(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A network's tensors by name, with gates as its layers use them: training may move a learned period or open ratio out of its
-    bounds, and the layers then use the bound.
+def clamped_gates(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A network's tensors by name, with periods and open ratios moved into their bounds, as the layers use them.
+
+    Training may move them out.
     """
     found = dict(state)
     for name, value in state.items():

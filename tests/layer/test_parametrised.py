@@ -14,8 +14,6 @@ from phased.cost import openness_cost
 from phased.init import LogUniform
 from strategies import clocks
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
-
 
 class Halved(nn.Module):
     """A parametrisation of one's own: the value is half of what is stored."""
@@ -31,14 +29,12 @@ WAYS: dict[str, Callable[[Layer, str], object]] = {
     "own": lambda rnn, name: parametrize.register_parametrization(rnn, name, Halved()),
     "weight_norm": parametrizations.weight_norm,
     "spectral_norm": parametrizations.spectral_norm,
-    "older weight_norm": nn.utils.weight_norm,
-    "older spectral_norm": nn.utils.spectral_norm,
     "prune": lambda rnn, name: prune.custom_from_mask(
         rnn, name, torch.arange(rnn._value(name).numel()).view_as(rnn._value(name)) != 1
     ),
 }
 NAMES = ("weight_ih_l0", "weight_hh_l0", "bias_hh_l0", "weight_co_l0", "period_l0", "shift_l0", "ratio_on_l0")
-KEEPS_ITS_VALUE = ("own", "weight_norm", "older weight_norm")  # the others change it when they are applied
+KEEPS_ITS_VALUE = ("own", "weight_norm")  # the others change it when they are applied
 each_way = pytest.mark.parametrize("way", WAYS)
 each_name = pytest.mark.parametrize("name", NAMES)
 

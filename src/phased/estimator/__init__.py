@@ -1,8 +1,8 @@
 """Own irregular data: from a table of measurements to a trained model."""
 
-from phased.estimator.needs import require
+from phased import needs
 
-require("sklearn")
+needs.module("sklearn", "phased.estimator", "estimator")
 
 from phased.estimator.classifier import PhasedClassifier  # noqa: E402 (after the error that says what to install)
 from phased.estimator.events import Events  # noqa: E402

@@ -124,46 +124,6 @@ class Online(OneSequence):
         """
         self._now = self._model.start(self._model.part(self._now, "x")[self._model.sizes.features :])
 
-    def dump(self) -> bytes:
-        """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
-
-        Returns:
-            A few kilobytes, with a digest of them. It has no weights, and is for this model only.
-
-        Example:
-            >>> import numpy as np
-            >>> from phased.estimator import PhasedRegressor
-            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
-            >>> model = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20))
-            >>> first = model.online()
-            >>> before = first.push(0.5, {"x0": 3.0})
-            >>> second = model.online(state=first.dump())
-            >>> first.push(2.0, {"x0": 4.0}) == second.push(2.0, {"x0": 4.0})
-            True
-        """
-        return super().dump()
-
-    def restore(self, state: bytes) -> None:
-        """Continue from what `dump` returned. An error leaves the sequence as it was.
-
-        Args:
-            state: What `dump` returned, of a sequence of the same model. Dumps of the earlier form, without a digest, too.
-
-        Raises:
-            ValueError: The state is of another model or another version of phased, or it is cut off or damaged.
-
-        Example:
-            >>> import numpy as np
-            >>> from phased.estimator import PhasedRegressor
-            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
-            >>> sequence = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online()
-            >>> before = sequence.dump()
-            >>> answer = sequence.push(0.5, {"x0": 3.0})
-            >>> sequence.restore(before)
-            >>> sequence.time is None
-            True
-        """
-        if state[: len(MARK)] == MARK:
-            super().restore(state)
-        else:
-            self._now = self._model.unpack_safetensors(state)
+    def _restored(self, state: bytes) -> Any:
+        """The state that was dumped, also in the form without a digest, a safetensors file, that earlier code wrote."""
+        return super()._restored(state) if state[: len(MARK)] == MARK else self._model.unpack_safetensors(state)

@@ -14,7 +14,6 @@ from phased.fusion import arguments
 from phased.fusion.arguments import Clock, Samples, clock
 from phased.fusion.parts import Parts
 from phased.fusion.timeline import Timeline, Times, hold, merge
-from phased.schedule import valid_steps
 
 
 class Fused(NamedTuple):
@@ -211,21 +210,15 @@ class Fusion(nn.Module):
 
     def _encoded(self, name: str, samples: Samples) -> Tensor | None:
         """The input of a sensor's layer, (T_s, B, D); None if there are no samples to encode."""
-        x, (time, lengths) = samples
+        x, lengths = samples.x, samples.clock.lengths
         if not len(x):
             return None
         if name not in self.encoders:
             return x
-        real = valid_steps(len(time), lengths)
-        rows = x.flatten(0, 1) if self.encode_padding else x[real]
-        if not len(rows):  # batch normalisation would make NaN of them
+        if not (x.shape[1] if self.encode_padding else bool(lengths.any())):  # batch normalisation would make NaN of no samples
             return None
-        features: Tensor = self.encoders[name](rows)
         with arguments.of(f"sensor {name!r}"):
-            arguments.encoded(features, len(rows))
-        if self.encode_padding:
-            return features.view(*time.shape, -1)
-        return features.new_zeros(*time.shape, features.shape[1]).masked_scatter(real.unsqueeze(-1), features)
+            return arguments.encoded(self.encoders[name], x, lengths, self.encode_padding)
 
 
 def run(layer: nn.Module, x: Tensor, clock: Clock, hx: Any) -> tuple[Tensor, Any]:

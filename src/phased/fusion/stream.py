@@ -106,8 +106,7 @@ class Layers:
             encoder = self.encoders[name]
             like = next(encoder.parameters(), rows)
             features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
-            arguments.encoded(features, len(rows))
-            rows = features
+            rows = arguments.check_features(features, len(rows))
         return rows.to("cpu", model.dtype)
 
 

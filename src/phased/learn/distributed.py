@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,7 @@ def make(**options: Any) -> Fabric:
     """A Fabric with these options, not launched."""
     fabric = needs.module("lightning.fabric", "Training in several processes", "distributed")
     # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
-    needs.module("lightning_utilities.core.rank_zero", "Training", "distributed").log.setLevel(logging.WARNING)
+    import_module("lightning_utilities.core.rank_zero").log.setLevel(logging.WARNING)
     made: Fabric = fabric.Fabric(**options)
     return made
 

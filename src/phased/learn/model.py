@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from phased import check, ops
 from phased.cost import openness_cost, updates
+from phased.fusion.arguments import encoded
 from phased.layer import PhasedRNN
-from phased.learn.batch import Batch, Samples
+from phased.learn.batch import Batch
 from phased.learn.metric import Objective
 from phased.schedule import valid_steps
 
@@ -128,7 +129,7 @@ class Readout(Model):
                 "rnn must be one-directional with the steps first, as a Batch is. Use bidirectional=False, batch_first=False."
             )
         if hidden != 0:
-            check.size("hidden", hidden)
+            check.positive_int("hidden", hidden)
         self.encoder = encoder
         self.rnn = rnn
         self.dropout = nn.Dropout(dropout) if dropout else None
@@ -140,7 +141,10 @@ class Readout(Model):
     def forward(self, batch: Batch) -> Tensor:
         """The output at each sequence's last valid step, or at every step."""
         samples = batch.samples
-        output, final = self.rnn(self.encoded(samples), samples.time, lengths=samples.lengths)
+        x, encoder = samples.x, self.encoder
+        if encoder is not None:
+            x = encoded(encoder, x, samples.lengths, self.encode_padding)
+        output, final = self.rnn(x, samples.time, lengths=samples.lengths)
         h = final[0] if isinstance(final, tuple) else final
         # h[-1] is the top layer's state at the last valid step: padding does not change it.
         read = output if self.every_step else h[-1]
@@ -168,18 +172,6 @@ class Readout(Model):
         if not isinstance(self.rnn, PhasedRNN):  # whose output in padding is not 0
             output = torch.where(valid_steps(len(output), lengths).unsqueeze(-1), output, 0.0)
         return output.sum(0) / lengths.clamp(min=1).unsqueeze(-1)
-
-    def encoded(self, samples: Samples) -> Tensor:
-        """The layer's input, (T, B, D)."""
-        if self.encoder is None:
-            return samples.x
-        real = valid_steps(len(samples.x), samples.lengths)
-        features: Tensor = self.encoder(samples.x.flatten(0, 1) if self.encode_padding else samples.x[real])
-        if features.dim() != 2:
-            raise ValueError(f"encoder must return features of shape (samples, D), got {tuple(features.shape)}.")
-        if self.encode_padding:
-            return features.view(*real.shape, -1)
-        return features.new_zeros(*real.shape, *features.shape[1:]).masked_scatter(real.unsqueeze(-1), features)
 
     def updates(self, batch: Batch) -> Updates | None:
         """The number of updates of the layer's units."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from phased import check
 from phased.learn.batch import Batch, Split, generator, padded
 from phased.learn.loop import Training
 from phased_lab.runs.descriptor import PHASED, Clock, Experiment, Words
@@ -22,24 +22,9 @@ STREAM = 0xADD  # identifies this task's random numbers
 class Adding:
     """Numbers from U(-0.5, 0.5), one per step, the first at time 0; the features are the number and its mark, y is the sum."""
 
-    length: tuple[int, int] = (490, 510)  # shortest and longest, inclusive
-
-    def __post_init__(self) -> None:
-        for end in self.length:
-            check.size("length", end)
-        check.interval("length", *self.length)
-        if self.length[0] < 10:
-            raise ValueError(f"length must be at least 10, or the first tenth is empty, got {self.length[0]}.")
-
-    @property
-    def features(self) -> int:
-        """The number, and its mark: 1 if it is added, else 0."""
-        return 2
-
-    @property
-    def classes(self) -> None:
-        """None: a regression."""
-        return
+    length: tuple[int, int] = (490, 510)  # shortest and longest, inclusive; 10 at least, or the first tenth is empty
+    features: ClassVar[int] = 2  # the number, and its mark: 1 if it is added, else 0
+    classes: ClassVar[int | None] = None  # a regression
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """One mark in the first 10 % of each sequence, one in its last half."""

@@ -32,55 +32,47 @@ class Equation11:
 
 @dataclass(frozen=True)
 class Decay:
-    """The memory left after n steps, n = 0 ... steps, starting from 1; times in milliseconds.
+    """The memory left after n steps of 1 ms, n = 0 ... steps, starting from 1.
 
-    time, lstm and closed_form: (steps + 1,). phased: (steps + 1, H). openness: (steps, H), of the steps after time 0.
-    updates: (H,), the number of steps at which each unit was open.
+    lstm: (steps + 1,). phased: (steps + 1, H). openness: (steps, H), of the steps after time 0. updates: (H,), the number of
+    steps at which each unit was open.
     """
 
     numbers: Equation11
-    time: Array
     lstm: Array
-    closed_form: Array
     phased: Array
     openness: Array
     updates: NDArray[np.int64]
 
+    @property
+    def closed_form(self) -> Array:
+        """Eq. 11, (steps + 1,)."""
+        return np.asarray((1 - self.numbers.forgotten) ** np.arange(self.numbers.steps + 1.0))
+
 
 def run(numbers: Equation11) -> Decay:
-    """The decay of a cell state of 1 in an LSTM and in a Phased LSTM with the same weights."""
-    n = torch.arange(numbers.steps + 1, dtype=torch.float64)
-    time, units = n[1:], len(numbers.period)
-    lstm = forgetful_lstm(units, numbers.forgotten)
-    rnn = phased_from(lstm, numbers)
+    """The decay of a cell state of 1 in an LSTM and in a Phased LSTM with the same weights.
+
+    For any input i = 0 and f = 1 - epsilon, the setting of Eq. 11. The time gates have just closed at time 0, when the memory was
+    written.
+    """
+    units, forgotten = len(numbers.period), numbers.forgotten
+    time = torch.arange(1, numbers.steps + 1, dtype=torch.float64)
+    lstm = torch.nn.LSTM(1, units, dtype=torch.float64).eval()
+    set_gates(lstm, i=-SATURATED, f=math.log((1 - forgotten) / forgotten), o=0.0)
+    period = torch.tensor(numbers.period, dtype=torch.float64)
+    # Half a step earlier, so that no step is on the edge of an open phase, where the result would depend on rounding.
+    shift = -numbers.ratio_on * period - 0.5
+    rnn = PhasedLSTM.from_lstm(lstm, period=period, shift=shift, ratio_on=numbers.ratio_on).eval()
     nothing = torch.zeros(numbers.steps, 1, dtype=torch.float64)
     start = (torch.zeros(1, units, dtype=torch.float64), torch.ones(1, units, dtype=torch.float64))
-
     return Decay(
-        numbers=numbers,
-        time=n.numpy(),
+        numbers,
         lstm=cell_states(lstm, start, nothing)[:, 0],
-        closed_form=(1 - numbers.forgotten) ** n.numpy(),
         phased=cell_states(rnn, start, nothing, time),
         openness=rnn.gates()[0](time).detach().numpy(),
         updates=updates(rnn, time)[0].numpy(),
     )
-
-
-def forgetful_lstm(units: int, forgotten: float) -> torch.nn.LSTM:
-    """An LSTM with i = 0 and f = 1 - epsilon for any input, the setting of Eq. 11."""
-    lstm = torch.nn.LSTM(1, units, dtype=torch.float64)
-    set_gates(lstm, i=-SATURATED, f=math.log((1 - forgotten) / forgotten), o=0.0)
-    return lstm.eval()
-
-
-def phased_from(lstm: torch.nn.LSTM, numbers: Equation11) -> PhasedLSTM:
-    """The same weights with time gates that have just closed at time 0, when the memory was written."""
-    period = torch.tensor(numbers.period, dtype=torch.float64)
-    # Half a step earlier, so that no step is on the edge of an open phase, where the result would depend on rounding.
-    shift = -numbers.ratio_on * period - 0.5
-    rnn = PhasedLSTM.from_lstm(lstm, period=period, shift=shift, ratio_on=numbers.ratio_on)
-    return rnn.eval()
 
 
 def draw_memory(decay: Decay) -> Figure:
@@ -91,16 +83,16 @@ def draw_memory(decay: Decay) -> Figure:
     from phased.pictures.annotate import end_labels
     from phased.pictures.style import INK, UNITS, WIDTH
 
-    numbers = decay.numbers
+    numbers, time = decay.numbers, np.arange(decay.numbers.steps + 1)
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_xlim(1, numbers.steps)
     axes.set_ylim(0.0, 1.04)
-    axes.plot(decay.time[1:], decay.lstm[1:], color=INK)
+    axes.plot(time[1:], decay.lstm[1:], color=INK)
     some = np.unique(np.geomspace(1, numbers.steps, 30).astype(int))
     axes.plot(
-        decay.time[some],
+        time[some],
         decay.closed_form[some],
         "o",
         color=INK,
@@ -111,7 +103,7 @@ def draw_memory(decay: Decay) -> Figure:
         zorder=3,
     )
     for c, colour in zip(decay.phased.T, UNITS, strict=True):
-        axes.plot(decay.time[1:], c[1:], color=colour)
+        axes.plot(time[1:], c[1:], color=colour)
     ends = list(decay.phased[-1])
     names = [rf"$\tau$ = {tau:g} ms: {n} updates" for tau, n in zip(numbers.period, decay.updates, strict=True)]
     heading = rf"Phased LSTM, $r_{{on}}$ = {numbers.ratio_on:g}"
@@ -119,7 +111,7 @@ def draw_memory(decay: Decay) -> Figure:
     halfway = int(np.argmax(decay.lstm < 0.6))
     axes.annotate(
         f"LSTM: {numbers.steps} updates\n" rf"circles: $(1-\epsilon)^n$, $\epsilon$ = {numbers.forgotten:g}",
-        (decay.time[halfway], decay.lstm[halfway]),
+        (time[halfway], decay.lstm[halfway]),
         xytext=(-12, -2),
         textcoords="offset points",
         ha="right",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from phased.gate import TimeGate
 from phased.init import LogUniform
@@ -18,66 +16,44 @@ from phased_lab.runs.descriptor import Array, Drawn, drawing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Example:
-    """The settings: samples 0 to 2 ms apart, periods exp U(1, 6) ms, shifts uniform over the period."""
-
-    units: int = 110
-    steps: int = 400
-    ratio_on: float = 0.05
-    seed: int = 0
+RATIO_ON = 0.05
 
 
-@dataclass(frozen=True)
-class OpenEvents:
-    """The open events, with units ordered from the shortest period to the longest; each array is (events,)."""
+def openness(units: int = 110, steps: int = 400) -> Array:
+    """The openness of units with random gates at random times, (units, steps), zero where a unit is closed.
 
-    numbers: Example
-    step: NDArray[np.int64]
-    unit: NDArray[np.int64]
-    openness: Array
-
-    @property
-    def share(self) -> float:
-        """The share of open events among all units x steps."""
-        return len(self.unit) / (self.numbers.units * self.numbers.steps)
-
-
-def run(numbers: Example) -> OpenEvents:
-    """Draw random gates and timestamps, and compute the open events."""
+    Samples are 0 to 2 ms apart. Periods are exp U(1, 6) ms, from short to long, and shifts uniform over the period.
+    """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(numbers.seed)
-        period = LogUniform(math.e, math.e**6)(numbers.units).sort().values
-        shift = period * torch.rand(numbers.units, dtype=torch.float64)
-        time = (2 * torch.rand(numbers.steps, 1, dtype=torch.float64)).cumsum(0)
-    ratio_on = torch.full_like(period, numbers.ratio_on)
-    events = open_events(TimeGate(period, shift, ratio_on), time)
-    return OpenEvents(numbers, events.rows().numpy(), events.unit.numpy(), events.openness.numpy())
+        torch.manual_seed(0)
+        period = LogUniform(math.e, math.e**6)(units).sort().values
+        shift = period * torch.rand(units, dtype=torch.float64)
+        time = (2 * torch.rand(steps, 1, dtype=torch.float64)).cumsum(0)
+    events = open_events(TimeGate(period, shift, torch.full_like(period, RATIO_ON)), time)
+    found = np.zeros((units, steps))
+    found[events.unit.numpy(), events.rows().numpy()] = events.openness.numpy()
+    return found
 
 
-def draw_schedule(events: OpenEvents) -> Figure:
+def draw_schedule(k: Array) -> Figure:
     """A mark for each open event, darker with more openness; the blank rest is not computed."""
     from matplotlib.figure import Figure
 
     from phased.pictures.style import WIDTH
 
-    numbers = events.numbers
     figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
     axes = figure.subplots()
-    image = np.zeros((numbers.units, numbers.steps))
-    image[events.unit, events.step] = 0.35 + 0.65 * events.openness
+    image = np.where(k > 0, 0.35 + 0.65 * k, 0.0)
     axes.imshow(image, cmap="Reds", aspect="auto", origin="lower", interpolation="nearest", vmin=0.0, vmax=1.0)
     axes.set_xlabel("step")
     axes.set_ylabel("unit, from short to long period")
-    axes.set_title(f"{events.share:.1%} of {numbers.units} units x {numbers.steps} steps are open: only these are computed")
+    axes.set_title(f"{(k > 0).mean():.1%} of {len(k)} units x {len(k[0])} steps are open: only these are computed")
     return figure
 
 
 @drawing("Schedule", place=22, about="the sparsity: which units are open at which steps, from the timestamps alone")
 def schedule() -> Drawn:
     """The open events of random gates at random times."""
-    events = run(Example())
-    numbers = events.numbers
-    found = f"Of {numbers.units} units x {numbers.steps} steps, {len(events.unit)} are open: {events.share:.1%}."
-    return Drawn({"schedule": draw_schedule(events)}, found)
+    k = openness()
+    found = f"Of {len(k)} units x {len(k[0])} steps, {(k > 0).sum()} are open: {(k > 0).mean():.1%}."
+    return Drawn({"schedule": draw_schedule(k)}, found)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phased import check
 from phased.learn.batch import Array, Batch, Split, generator, padded
 from phased.learn.loop import Training
 from phased_lab.runs.descriptor import (
@@ -62,31 +61,13 @@ class Sines:
     """
 
     condition: Condition = "asynchronous"
-    waves: int = 1
+    waves: int = 1  # or 2
     # "authors": periods of the other class are log-uniform over all periods, including, rarely, the target range.
     periods: Source = "paper"
     points: tuple[int, int] = (15, 125)
     duration: tuple[float, float] = (15.0, 125.0)
-
-    def __post_init__(self) -> None:
-        check.choice("condition", self.condition, CONDITIONS)
-        check.choice("periods", self.periods, SOURCES)
-        if self.waves not in (1, 2):
-            raise ValueError(f"waves must be 1 or 2, got {self.waves!r}.")
-        for end in self.points:
-            check.size("points", end)
-        check.interval("points", *self.points)
-        check.interval("duration", *self.duration, positive=True)
-
-    @property
-    def features(self) -> int:
-        """The amplitude."""
-        return 1
-
-    @property
-    def classes(self) -> int:
-        """Inside the target range, or outside."""
-        return 2
+    features: ClassVar[int] = 1  # the amplitude
+    classes: ClassVar[int] = 2  # inside the target range, or outside
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """Half of the sequences are targets; each has its own period, phase, duration, start and times."""

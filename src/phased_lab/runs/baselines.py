@@ -1,13 +1,15 @@
-"""The paper's baselines: LSTM and batch-normalised LSTM, with the time as an additional input feature."""
+"""Networks beside ours: LSTM and batch-normalised LSTM with the time as an input, and phased layers with a normalised input."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, distributed, nn
 
 from phased import check
+from phased.layer import PhasedRNN
 from phased.schedule import valid_steps
 
 Normalised = Literal["input", "term"]
@@ -116,23 +118,44 @@ def moments(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     real = x[valid_steps(len(x), lengths)].double()
     sums = torch.cat([real.new_tensor([len(real)]), real.sum(0), (real.T @ real).flatten()])
     if distributed.is_available() and distributed.is_initialized():
-        sums = _Summed.apply(sums)  # type: ignore[no-untyped-call]
+        from torch.distributed.nn import functional as summed  # its gradient is summed over all processes too
+
+        sums = summed.all_reduce(sums)
     count, squares = sums[:1], sums[1 + features :]
     mean = sums[1 : 1 + features] / count
     return count, mean, squares.view(features, features) / count - torch.outer(mean, mean)
 
 
-class _Summed(torch.autograd.Function):
-    """The sum over all processes; the gradient is summed over all processes too."""
+class NormalisedInput(nn.Module):
+    """A layer whose input is normalised over the steps of all sequences that are data, as that of a BN-LSTM.
 
-    @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        total = value.clone()
-        distributed.all_reduce(total)
-        return total
+    Training uses the mean and variance of the batch, eval their running averages. In eval this is an affine map of the input,
+    which the weights can take over: see `folded`.
 
-    @staticmethod
-    def backward(ctx: Any, to_total: Tensor) -> Tensor:
-        total = to_total.clone()
-        distributed.all_reduce(total)
-        return total
+    Args:
+        layer: a PhasedLSTM or PhasedGRU of one layer and one direction, with biases, and steps first.
+    """
+
+    def __init__(self, layer: PhasedRNN) -> None:
+        super().__init__()
+        self.layer, self.norm = layer, BatchNorm(layer.input_size)
+        self.input_size, self.hidden_size = layer.input_size, layer.hidden_size
+
+    def forward(self, input: Tensor, time: Tensor, hx: Any = None, lengths: Tensor | None = None) -> tuple[Tensor, Any]:
+        """Output and last state of the layer; the arguments are those of the layer, with input (T, B, D)."""
+        steps, sequences, _ = input.shape
+        count = torch.full((sequences,), steps, device=input.device) if lengths is None else lengths
+        scale, offset = self.norm(input, count)
+        output: tuple[Tensor, Any] = self.layer(input * scale + offset, time, hx, lengths=lengths)
+        return output
+
+    @torch.no_grad()
+    def folded(self) -> PhasedRNN:
+        """A copy of the layer that computes the same from the input as it is, with the running averages in its weights."""
+        layer, norm = copy.deepcopy(self.layer), self.norm
+        weight, bias = layer.get_parameter("weight_ih_l0"), layer.get_parameter("bias_ih_l0")
+        scale = norm.weight.double() * (norm.running_var.double() + norm.eps).rsqrt()
+        offset = norm.bias.double() - norm.running_mean.double() * scale
+        bias.add_((weight.double() @ offset).to(bias.dtype))
+        weight.copy_(weight.double() * scale)
+        return layer

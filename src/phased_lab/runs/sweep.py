@@ -6,12 +6,10 @@ import logging
 import threading
 import traceback
 import uuid
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +51,7 @@ class Summary:
 def runs_of(
     name: str,
     scale: str = "paper",
-    seeds: Iterable[int] = range(5),
+    seeds: Sequence[int] = range(5),
     only: str = "*",
     options: Mapping[str, str] | None = None,
 ) -> list[Run]:
@@ -61,22 +59,16 @@ def runs_of(
     known = catalogue.studies()
     check.choice("experiment", name, list(known))
     check.choice("scale", scale, SCALES)
-    numbers = list(islice(seeds, MOST_SEEDS + 1))
-    if len(numbers) > MOST_SEEDS:
+    if len(seeds) > MOST_SEEDS:
         raise ValueError(f"seeds must be at most {MOST_SEEDS}, got more. Choose fewer.")
-    if not numbers:
+    if not seeds:
         raise ValueError("seeds must be at least one, got none.")
-    if min(numbers) < 0:
-        raise ValueError(f"seeds must be whole numbers from 0 up, got {numbers!r}.")
     study = known[name]
     for option, value in (options or {}).items():
-        if option not in study.options:
-            others = f"Its options are: {', '.join(study.options)}." if study.options else "It has no options of its own."
-            raise ValueError(f"'{name}' must be run without the option '{option}', which it does not support. {others}")
         if study.options[option].values:
             check.choice(option, value, study.options[option].values)
     base = study.base(scale, options or {})
-    runs = [run for seed in numbers for run in study.runs(base.vary(training={"seed": seed}))]
+    runs = [run for seed in seeds for run in study.runs(base.vary(training={"seed": seed}))]
     chosen = [run for run in runs if fnmatch(run.name, only)]
     if not chosen:
         names = [run.name for run in runs[:LISTED]] + ["..."] * (len(runs) > LISTED)
@@ -114,12 +106,9 @@ def sweep(
         device: "auto", "cpu", "cuda" or "cuda:1".
         show: called with what is being done, how much of it is done, how much there is, and news of it in words.
     """
-    check.size("jobs", jobs)
+    check.positive_int("jobs", jobs)
     if cluster is None:
         check_device(device)
-    names = Counter(run.name for run in runs)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise ValueError(f"the names of runs must be different from each other, got {', '.join(twice)} twice. Use other tags.")
     for place in {run.file(out).parent for run in runs}:
         files.writable(place)
     records = recorded(runs, out)
@@ -241,17 +230,11 @@ def work(run: Run, order: Order, topic: str) -> Record | str:
                     record = execute(run, order.out, gpu_of(order.device, worker.name), epoch)
             return record
         except Exception as error:  # an error of any kind must not stop other runs
-            return report(folder, error)
-
-
-def report(folder: Path, error: Exception) -> str:
-    """Write the traceback of an error into the folder of its run, and return the error in words."""
-    words = f"{type(error).__name__}: {error}"
-    try:
-        files.write_whole(folder / ERROR, traceback.format_exc().encode())
-    except OSError:
-        return words
-    return f"{words} (traceback in '{folder / ERROR}')"
+            words = f"{type(error).__name__}: {error}"
+            with suppress(OSError):  # a file may be in the place of the folder
+                files.write_whole(folder / ERROR, traceback.format_exc().encode())
+                words += f" (traceback in '{folder / ERROR}')"
+            return words
 
 
 def gpu_of(device: str, worker: object) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from phased.pictures.style import UNITS
 from phased_lab.paper import gate, memory, schedule
-from phased_lab.paper.gate import Ramp, Rhythm, moving
-from phased_lab.paper.gate.figure import draw_gate
+from phased_lab.paper.gate import moving
+from phased_lab.paper.gate.figure import Ramp, RampTrace, Rhythm, draw_gate, run_ramp, run_rhythm
 from phased_lab.runs.descriptor import write
 
 PICTURE = Path(__file__).parents[3] / "docs" / "img" / "gates.svg"
@@ -25,8 +25,8 @@ def texts(figure) -> str:
 
 
 @pytest.fixture(scope="module")
-def ramp() -> gate.RampTrace:
-    return gate.run_ramp(Ramp())
+def ramp() -> RampTrace:
+    return run_ramp(Ramp())
 
 
 def test_the_cell_keeps_its_bits_while_the_gate_is_closed_and_moves_whenever_it_is_open(ramp):
@@ -52,7 +52,7 @@ def test_units_of_the_ramp_open_first_at_their_common_shift(ramp):
 
 
 def test_a_rhythm_repeats_after_its_period_and_is_open_for_ratio_on_of_it():
-    rhythm = gate.run_rhythm(Rhythm())
+    rhythm = run_rhythm(Rhythm())
     settings = rhythm.numbers
     for tau, k in zip(settings.period, rhythm.openness.T, strict=True):
         period = round(tau / settings.interval)
@@ -63,13 +63,13 @@ def test_a_rhythm_repeats_after_its_period_and_is_open_for_ratio_on_of_it():
 
 
 def test_other_settings_give_another_figure():
-    ramp = gate.run_ramp(Ramp(period=(8.0,), shift=1.0, ratio_on=0.5, duration=20.0, interval=0.5))
+    ramp = run_ramp(Ramp(period=(8.0,), shift=1.0, ratio_on=0.5, duration=20.0, interval=0.5))
     assert ramp.cell.shape == (41, 1)
     np.testing.assert_array_equal(ramp.time, np.linspace(0, 20, 41))
 
 
 def test_figure_2_names_its_quantities_and_draws_the_cell_states_as_computed(ramp):
-    figure = draw_gate(gate.run_rhythm(Rhythm()), ramp)
+    figure = draw_gate(run_rhythm(Rhythm()), ramp)
     words = texts(figure)
     for expected in ("$s$", r"$\tau$", r"$r_{on}\,\tau$", "time (ms)", "input $x$", "gate $k$", "cell $c$"):
         assert expected in words
@@ -147,9 +147,8 @@ def test_updates_are_the_open_steps_and_the_figure_counts_them(decay):
 
 
 def test_a_schedule_marks_its_open_events_and_nothing_else():
-    result = schedule.run(schedule.Example(units=20, steps=60))
-    (axes,) = schedule.draw_schedule(result).axes
+    k = schedule.openness(units=20, steps=60)
+    (axes,) = schedule.draw_schedule(k).axes
     (image,) = axes.images
-    marked = np.argwhere(np.asarray(image.get_array()) > 0)
-    assert {tuple(place) for place in marked} == set(zip(result.unit, result.step, strict=True))
-    assert abs(result.share - 0.05) < 0.03
+    np.testing.assert_array_equal(np.asarray(image.get_array()) > 0, k > 0)
+    assert abs((k > 0).mean() - 0.05) < 0.03

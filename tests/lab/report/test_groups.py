@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from phased_lab.report import findings, names
 from phased_lab.report.groups import compared, learning, main, natural, sections, spread
 from phased_lab.runs import catalogue
-from phased_lab.runs.sweep import runs_of
 from records import grouped, records
 
 CONDITIONS = ("standard", "high", "asynchronous")
@@ -44,20 +43,6 @@ def test_every_record_is_in_one_group_with_its_place_and_the_groups_are_in_the_o
         shown = [group for group in main(found) if group.experiment.name == experiment.name and not group.data]
         places = list(dict.fromkeys((group.condition, group.model) for group in shown))
         assert places == [place for place in wanted if place in places]
-
-
-@pytest.mark.usefixtures("data_folder")
-@pytest.mark.parametrize("scale", ["paper", "quick"])
-@pytest.mark.parametrize("name", catalogue.studies())
-def test_runs_of_one_place_differ_in_nothing_but_the_seed(name, scale):
-    options = catalogue.studies()[name].options
-    choices = [{}] + [{option: value} for option, about in options.items() for value in about.values]
-    seen = {}
-    for chosen in choices:
-        for run in runs_of(name, scale, range(2), options=chosen):
-            place = run.experiment, run.study, run.data, run.network.model, run.condition, run.variant
-            settings = run.settings | {"seed": None}
-            assert seen.setdefault(place, settings) == settings, run.name
 
 
 def test_a_run_made_twice_is_counted_once_and_the_later_one_counts(result, at_the_end):

@@ -3,7 +3,6 @@
 import json
 import sys
 import threading
-from itertools import count
 
 import pytest
 import torch
@@ -156,18 +155,17 @@ def test_nothing_starts_beside_results_of_other_settings(tmp_path, gathered):
 
 @pytest.mark.usefixtures("nothing_starts")
 @pytest.mark.parametrize(
-    "runs, more, error, message",
+    "more, error, message",
     [
-        (1, {"device": "tpu"}, ValueError, "device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"),
-        (1, {"jobs": 0}, ValueError, "jobs must be at least 1, got 0"),
-        (2, {}, ValueError, r"the names of runs must be different from each other, got tiny-.* twice"),
-        (1, {"out": "file"}, OSError, r"cannot write to the folder .*hoose another"),
+        ({"device": "tpu"}, ValueError, "device must be one of 'auto', 'cpu', 'cuda', got 'tpu'"),
+        ({"jobs": 0}, ValueError, "jobs must be at least 1, got 0"),
+        ({"out": "file"}, OSError, r"cannot write to the folder .*hoose another"),
     ],
 )
-def test_nothing_starts_that_cannot_be(tmp_path, runs, more, error, message):
+def test_nothing_starts_that_cannot_be(tmp_path, more, error, message):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(error, match=message):
-        sweep([tiny_run(epochs=1 + n) for n in range(runs)], tmp_path / more.pop("out", ""), **more)
+        sweep([tiny_run()], tmp_path / more.pop("out", ""), **more)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +174,8 @@ def test_nothing_starts_that_cannot_be(tmp_path, runs, more, error, message):
         ({"name": "speech"}, f"must be one of {', '.join(map(repr, catalogue.studies()))}, got 'speech'"),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be at least one, got none"),
-        ({"seeds": [-1]}, "seeds must be whole numbers from 0 up, got [-1]"),
-        ({"seeds": count()}, "seeds must be at most 10000, got more. Choose fewer."),
+        ({"seeds": range(10**9)}, "seeds must be at most 10000, got more. Choose fewer."),
         ({"options": {"periods": "mine"}}, "periods must be one of 'paper', 'authors', got 'mine'"),
-        (
-            {"name": "adding", "options": {"periods": "paper"}},
-            "'adding' must be run without the option 'periods', which it does not support. It has no options of its own.",
-        ),
-        ({"options": {"period": "paper"}}, "which it does not support. Its options are: periods."),
         ({"only": "nothing"}, "only must match a run, got 'nothing'. The runs are frequency-asynchronous-phased"),
     ],
 )

@@ -92,7 +92,7 @@ void bind(nb::module_& m, const char* suffix) {
               const std::vector<Address>& weights, Address peephole, const std::vector<Address>& gate,
               const std::vector<double>& bounds, int64_t threads) {
              check_lengths(at<int64_t>(lengths), batch, steps);
-             new (self) Problem<T>{static_cast<CellKind>(cell),
+             new (self) Problem<T>{cell,
                                    shape,
                                    leak,
                                    batch,
@@ -204,7 +204,6 @@ void bind(nb::module_& m, const char* suffix) {
   nb::class_<Stack<T>>(m, with_suffix("Stack").c_str())
       .def("__init__",
            [](Stack<T>* self, int cell, int64_t units, const std::vector<nb::dict>& layers) {
-             const CellKind kind = static_cast<CellKind>(cell);
              std::vector<StackLayer<T>> made;
              for (const nb::dict& given : layers) {
                const auto number = [&](const char* key) { return nb::cast<int64_t>(given[key]); };
@@ -214,12 +213,12 @@ void bind(nb::module_& m, const char* suffix) {
                const double inf = std::numeric_limits<double>::infinity();
                const int64_t features = number("features");
                made.push_back({features, static_cast<int>(number("shape")),
-                               pack<T>(kind, units, features, torch_weights<T>(addresses("weights"))),
+                               pack<T>(cell, units, features, torch_weights<T>(addresses("weights"))),
                                Buffer<T>(values("peephole"), values("peephole") ? 3 * units : 0),
                                Gates(at<double>(gate[0]), at<double>(gate[1]), at<double>(gate[2]), units, {-inf, inf, -inf}),
                                Buffer<T>(values("table"), number("entries") * units * 4)});
              }
-             new (self) Stack<T>(of<T>(engines()), kind, units, std::move(made));
+             new (self) Stack<T>(of<T>(engines()), cell, units, std::move(made));
            })
       .def("start", &Stack<T>::start)
       // A state as bytes: the time as float64, h and c. And one from them.
@@ -313,9 +312,14 @@ void bind_online(nb::module_& m) {
       .def("__init__",
            [](OnlineModel* self, const Stack<float>& layer, const std::vector<int64_t>& n, const std::vector<int64_t>& places,
               const std::vector<double>& times, const std::vector<Address>& a) {
-             new (self) OnlineModel(layer, {n[0], n[1], n[2], n[3], n[4], n[5], n[6]}, places, times, at<float>(a[0]),
-                                    at<float>(a[1]), at<float>(a[2]), at<float>(a[3]), at<double>(a[4]), at<int64_t>(a[5]),
-                                    at<float>(a[6]), at<float>(a[7]), at<float>(a[8]));
+             const OnlineSizes sizes{n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
+             const int64_t pieces = sizes.pieces * sizes.columns(), outputs = sizes.outputs, paired = sizes.paired;
+             const auto floats = [&](int array, int64_t count) { return Buffer<float>(at<float>(a[array]), count); };
+             new (self) OnlineModel{layer, sizes, places, times[0], times[1], times[2], times[3], static_cast<float>(times[4]),
+                                    floats(0, pieces), floats(1, pieces), floats(2, outputs * pieces),
+                                    floats(3, 4 * outputs * sizes.units),
+                                    Buffer<double>(at<double>(a[4]), outputs), Buffer<int64_t>(at<int64_t>(a[5]), paired),
+                                    floats(6, paired), floats(7, paired), floats(8, outputs * paired * paired)};
            },
            nb::keep_alive<1, 2>())
       // One event; `measured` is a list of (variable, scaled value). None where nothing was taken because of the time.
@@ -327,7 +331,7 @@ void bind_online(nb::module_& m) {
           const nb::tuple pair = nb::borrow<nb::tuple>(each);
           values.push_back({nb::cast<int64_t>(pair[0]), static_cast<float>(nb::cast<double>(pair[1]))});
         }
-        std::vector<double> out(self.sizes().outputs);
+        std::vector<double> out(self.sizes.outputs);
         return self.take(memory.data(), state, time, values, out.data()) ? nb::cast(out) : nb::none();
       });
 }
@@ -341,17 +345,18 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
 
   // Numbers that Python shares with the core.
-  nb::dict cells, kept, shapes;
-  const auto add_cell = [&](const char* name, phased::CellKind cell) {
-    cells[name] = static_cast<int>(cell);
-    kept[name] = phased::kept_of(cell);
-  };
-  add_cell("lstm", phased::CellKind::lstm);
-  add_cell("gru", phased::CellKind::gru);
-  shapes["triangle"] = static_cast<int>(phased::Shape::triangle);
-  shapes["square"] = static_cast<int>(phased::Shape::square);
+  nb::dict cells, kept, rows, shapes;
+  for (int cell = 0; cell < phased::Cells::size; cell++) {
+    const phased::CellNumbers& numbers = phased::numbers_of(cell);
+    cells[numbers.name] = cell;
+    kept[numbers.name] = numbers.kept;
+    rows[numbers.name] = std::vector<int>(std::begin(numbers.row_of_h), std::end(numbers.row_of_h));
+  }
+  for (int number = 0; number < phased::Shapes::size; number++)
+    phased::with_shape(number, [&](auto shape) { shapes[decltype(shape)::name] = number; });
   m.attr("CELLS") = cells;
   m.attr("KEPT") = kept;
+  m.attr("ROWS_OF_H") = rows;
   m.attr("SHAPES") = shapes;
   m.attr("PRODUCTS") = phased::kProducts;
   m.def("whole_units", &phased::whole_units);

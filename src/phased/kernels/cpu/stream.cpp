@@ -38,7 +38,7 @@ bool Stack<T>::run(StackState<T>& state, const T* x, const int64_t* index, const
       const Layer<T> layer = layers_[i].get();
       T* to = i == depth - 1 ? out + at * units_ : work.between.get() + (i % 2) * chunk * units_;
       work.piece.each(engine_, layer, time + at, events, [&](int64_t step, int64_t steps) {
-        engine_.forward[static_cast<int>(cell_)](
+        engine_.forward[cell_](
             layer, {state.z(i), state.c(i), work.products.get()}, {from + step * layer.features, layer.features},
             {to + step * units_, units_}, steps, work.piece.events(), {layers_[i].table.get(), index ? index + at + step : nullptr});
       });

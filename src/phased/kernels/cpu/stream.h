@@ -57,14 +57,14 @@ class StackState {
 template <class T>
 class Stack {
  public:
-  Stack(const Engine<T>& engine, CellKind cell, int64_t units, std::vector<StackLayer<T>> layers)
+  Stack(const Engine<T>& engine, int cell, int64_t units, std::vector<StackLayer<T>> layers)
       : engine_(engine), cell_(cell), units_(units), layers_(std::move(layers)) {}
   Stack(Stack&&) = default;
 
   int64_t units() const { return units_; }
   int64_t features() const { return layers_[0].features; }
   int64_t entries() const { return layers_[0].table.size() / (4 * units_); }
-  bool has_c() const { return cell_ == CellKind::lstm; }
+  bool has_c() const { return numbers_of(cell_).has_c; }
   StackState<T> start() const { return {units_, features(), static_cast<int64_t>(layers_.size())}; }
 
   // `count` events: input rows, or indices into the first layer's table; the last layer's h after each, (count, units).
@@ -73,7 +73,7 @@ class Stack {
 
  private:
   const Engine<T>& engine_;
-  CellKind cell_;
+  int cell_;  // its number
   int64_t units_;
   std::vector<StackLayer<T>> layers_;
 };

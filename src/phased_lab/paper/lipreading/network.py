@@ -16,9 +16,8 @@ from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
 from phased_lab.lipreader.network import FEATURES, SOUND, Words, convolutions, phased_network
-from phased_lab.runs.baselines import Baseline, Normalised
+from phased_lab.runs.baselines import Baseline, Normalised, NormalisedInput
 from phased_lab.runs.network import Network
-from phased_lab.runs.normalised import NormalisedInput
 
 ModelName = Literal["phased", "bn-lstm", "lstm"]
 SECOND = 1000.0  # ms; the baselines receive the time in seconds

@@ -1,26 +1,32 @@
-"""The three networks of Table 1: Phased LSTM and BN-LSTM on events, a convolutional network on frames of summed events."""
+"""The three networks of Table 1: Phased LSTM and BN-LSTM on events, a convolutional network on frames of summed events.
+
+A second convolutional network sees a whole recording at once. It is a teacher of networks that see one event after another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from phased.classifier.encoder import EventEmbedding
-from phased.data.recordings import NMNIST, Sensor
+from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Readout
-from phased_lab.paper.nmnist.teacher import MovieNetwork, counted
+from phased.schedule import valid_steps
 from phased_lab.runs.baselines import Baseline, Normalised
 from phased_lab.runs.network import Network
 from phased_lab.runs.taught import Taught
 
 ModelName = Literal["phased", "bn-lstm", "lstm", "cnn"]
 EVENTS = ("units", "embedding", "smooth", "forget", "dropout", "mean", "hidden", "teacher")  # settings of networks on events
+
+PARTS, PART = 9, 35.0  # parts of a recording, and their duration in ms; the last has all later events too
 
 
 @dataclass(frozen=True)
@@ -112,19 +118,14 @@ class FrameNetwork(Model):
     were then fully-connected to 256 neurons, and finally fully-connected to the 10 output classes". How we read the rest: events
     of both polarities are counted in one frame, as in Fig. 5b, padding keeps the size of a frame before pooling, and the 256
     neurons are leaky ReLUs too.
-
-    Args:
-        classes: the number of classes.
-        sensor: the size of a frame.
     """
 
     # Counts are divided by this fixed number, so that inputs are of the order of one. A frame with more events has larger inputs.
     EVENTS = 8.0
 
-    def __init__(self, classes: int, sensor: Sensor = NMNIST) -> None:
+    def __init__(self, classes: int) -> None:
         super().__init__()
-        self.sensor = sensor
-        size = 8 * (sensor.width // 8) * (sensor.height // 8)
+        size = 8 * (NMNIST.width // 8) * (NMNIST.height // 8)
         self.layers = nn.Sequential(
             *(layer for inputs in (1, 8, 8) for layer in (nn.Conv2d(inputs, 8, 5, padding=2), nn.LeakyReLU(), nn.MaxPool2d(2))),
             nn.Flatten(),
@@ -135,10 +136,49 @@ class FrameNetwork(Model):
 
     def forward(self, batch: Batch) -> Tensor:
         """The output for each recording, (B, classes)."""
-        answer: Tensor = self.layers(frame(batch.samples, self.sensor) / self.EVENTS)
+        answer: Tensor = self.layers(frame(batch.samples) / self.EVENTS)
         return answer
 
 
-def frame(samples: Samples, sensor: Sensor = NMNIST) -> Tensor:
+def frame(samples: Samples) -> Tensor:
     """The number of events of each pixel, (B, 1, height, width)."""
-    return counted(samples, torch.arange(samples.x.shape[1], device=samples.x.device), 1, sensor)
+    return counted(samples, torch.arange(samples.x.shape[1], device=samples.x.device), 1)
+
+
+class MovieNetwork(Model):
+    """Convolutions over frames of summed events, one for each part of a recording and polarity."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        widths = (2 * PARTS, 32, 32, 64, 64, 128)
+        layers: list[nn.Module] = [nn.BatchNorm2d(widths[0])]
+        for number, (inputs, outputs) in enumerate(pairwise(widths), 1):
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
+            if number % 2 == 0:
+                layers.append(nn.MaxPool2d(2))
+        size = widths[-1] * (NMNIST.width // 8) * (NMNIST.height // 8)
+        self.layers = nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(size, classes))
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The output for each recording, (B, classes)."""
+        answer: Tensor = self.layers(movie(batch.samples))
+        return answer
+
+
+def movie(samples: Samples) -> Tensor:
+    """The number of events of each pixel, part of the recording and polarity, (B, 2 PARTS, height, width)."""
+    sequence = torch.arange(samples.x.shape[1], device=samples.x.device)
+    part = (samples.time / PART).long().clamp(0, PARTS - 1)
+    return counted(samples, (sequence * PARTS + part) * 2 + (samples.x & 1), 2 * PARTS)
+
+
+def counted(samples: Samples, frame: Tensor, frames: int) -> Tensor:
+    """The number of events of each pixel in `frames` frames of each recording, (B, frames, height, width).
+
+    `frame`, (T, B) or (B,), is the number of each event's frame among those of all recordings.
+    """
+    steps, sequences = samples.x.shape
+    counts = torch.zeros(sequences * frames * NMNIST.height * NMNIST.width, device=samples.x.device)
+    place = frame * NMNIST.height * NMNIST.width + (samples.x >> 1)
+    counts.scatter_add_(0, place.flatten(), valid_steps(steps, samples.lengths).flatten().to(counts.dtype))
+    return counts.view(sequences, frames, NMNIST.height, NMNIST.width)

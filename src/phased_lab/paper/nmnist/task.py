@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phased import check
-from phased.data import Recordings
+from phased.data import Recordings, Sensor
 from phased.data.camera import Camera, identity
-from phased.learn.batch import SPLITS, Batch, Evaluation, Split
-from phased_lab.paper.nmnist import TRAINED, data
+from phased.data.recording import MICROSECONDS
+from phased.learn.batch import SPLITS, Batch, Evaluation, Samples, Split
+from phased_lab.paper.nmnist import data
 from phased_lab.paper.nmnist.data import Source
-from phased_lab.paper.nmnist.gather import Changes, gather
 from phased_lab.paper.on_device import Loadable, OnDevice
 
 KEEPS = (0.4, 0.75, 1.0)  # of the tests after training
@@ -67,32 +66,12 @@ class Digits(Loadable):
     real: str = ""
     folder: str = field(default="", repr=False, metadata={"setting": False})
     skip_bad: bool = field(default=False, repr=False, metadata={"setting": False})
+    classes: ClassVar[int] = 10
 
     def __repr__(self) -> str:
         """The settings. Empty ones of LATER are left out, so that checkpoints from before they were settings are recognised."""
         shown = [each.name for each in fields(self) if each.repr and (each.name not in LATER or getattr(self, each.name))]
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
-
-    def __post_init__(self) -> None:
-        check.choice("recordings", self.recordings, TRAINED)
-        for count in self.images:
-            check.size("images", count)
-        check.number("share", self.share, low=0.0, high=1.0, low_open=True, high_open=True)
-        check.number("keep", self.keep, low=0.0, high=1.0, low_open=True)
-        check.number("spread", self.spread, low=0.0, high=self.keep)
-        if self.most < 0:
-            raise ValueError(f"most must be a number of events from 0 up, got {self.most}.")
-        if self.shift < 0:
-            raise ValueError(f"shift must be a number of pixels from 0 up, got {self.shift}.")
-        check.number("turn", self.turn, low=0.0, high=180.0)
-        check.number("stretch", self.stretch, low=0.0, high=0.5)
-        for name in ("bend", "jitter"):
-            check.number(name, getattr(self, name), low=0.0)
-
-    @property
-    def classes(self) -> int:
-        """The digits 0 to 9."""
-        return 10
 
     def source(self, kind: data.Kind, split: Split) -> Source:
         """Where recordings of a kind and split come from."""
@@ -228,3 +207,82 @@ class RecordingsOnDevice(OnDevice):
         width, height = self.held["train"].recordings.sensor
         coarse = self.normal(size, 2, KNOTS, KNOTS)
         return functional.interpolate(coarse, (height, width), mode="bicubic", align_corners=True)
+
+
+class Changes(NamedTuple):
+    """What is drawn for each recording of a batch; None changes nothing."""
+
+    keep: Tensor | float = 1.0  # probability that an event is kept: one for all, or (B,)
+    pixels: Tensor | None = None  # added to the positions of all events of a recording: right and down, (B, 2)
+    turn: Tensor | None = None  # matrices for these positions, counted from the middle of the sensor, (B, 2, 2)
+    bend: Tensor | None = None  # added to the positions of the events of each pixel of a recording, (B, 2, height, width)
+    delay: Tensor | None = None  # added to the times of all events of a recording, ms, (B,) float64
+
+
+def gather(data: Recordings, rows: Tensor, counts: Tensor, changes: Changes, random: torch.Generator) -> Samples:
+    """The recordings `rows` as samples (T, B): addresses, and times in ms. Events moved off the sensor are left out.
+
+    Only T is read from the device.
+
+    Args:
+        data: all recordings.
+        rows: numbers of the recordings, (B,) int64, on the CPU.
+        counts: the number of events of every recording in `data`, (R,) int64, on the CPU.
+        changes: how the recordings are changed.
+        random: draws which events are kept.
+    """
+    device = data.address.device
+    event, owner, before = data.events.places(rows.to(device, non_blocking=True), int(counts[rows].sum()))
+    address, time = data.address[event].long(), data.time[event].double() / MICROSECONDS
+    keep = changes.keep[owner] if isinstance(changes.keep, Tensor) else changes.keep
+    kept = torch.ones(len(event), dtype=torch.bool, device=device)
+    if isinstance(keep, Tensor) or keep < 1.0:
+        kept = torch.rand(len(event), generator=random, device=device, dtype=torch.float32) < keep
+    if any(change is not None for change in (changes.pixels, changes.turn, changes.bend)):
+        address, inside = moved(address, owner, changes, data.sensor, random)
+        kept &= inside
+    if changes.delay is not None:
+        time += changes.delay[owner]
+    return compact(address, time, kept, owner, before)
+
+
+def moved(address: Tensor, owner: Tensor, changes: Changes, sensor: Sensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The addresses after the changes of position, and which of them are on the sensor; polarities stay."""
+    pixel = address >> 1
+    place = torch.stack((pixel % sensor.width, pixel // sensor.width), -1)
+    if changes.turn is not None:
+        middle = (torch.tensor(sensor, device=address.device) - 1) / 2
+        place = ((place - middle).unsqueeze(-2) * changes.turn[owner]).sum(-1) + middle
+    if changes.bend is not None:
+        place = place + changes.bend.flatten(2).transpose(1, 2).flatten(0, 1)[owner * (sensor.width * sensor.height) + pixel]
+    if place.is_floating_point():
+        # Rounded to one of the nearest pixels at random: rounding to the nearest alone would leave some pixels empty.
+        place = (place + torch.rand(place.shape, generator=random, device=address.device, dtype=torch.float32)).floor().long()
+    if changes.pixels is not None:
+        place = place + changes.pixels[owner]
+    x, y = place.unbind(-1)
+    inside = (x >= 0) & (x < sensor.width) & (y >= 0) & (y < sensor.height)
+    return torch.where(inside, (y * sensor.width + x) * 2 + (address & 1), 0), inside
+
+
+def compact(address: Tensor, time: Tensor, kept: Tensor, owner: Tensor, before: Tensor) -> Samples:
+    """The kept events, in their order, in the columns of (T, B).
+
+    Args:
+        address, time: of all events, (N,).
+        kept: which of them are kept, (N,).
+        owner: the column of each event, (N,), ascending.
+        before: the number of events in earlier columns, (B,).
+    """
+    sequences = len(before)
+    rank = torch.cat([kept.new_zeros(1, dtype=torch.int64), kept.cumsum(0)])  # kept events before each event
+    first = rank[before]
+    lengths = torch.cat([first[1:], rank[-1:]]) - first
+    steps = max(int(lengths.max()), 1)
+    # A kept event moves to its step of its own column, all others to one place after the end.
+    place = torch.where(kept, (rank[:-1] - first[owner]) * sequences + owner, steps * sequences)
+    x, t = (
+        values.new_zeros(steps * sequences + 1).index_put_((place,), values)[:-1].view(steps, sequences)
+        for values in (address, time)
+    )
+    return Samples(x, t, lengths)

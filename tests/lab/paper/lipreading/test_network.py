@@ -10,7 +10,7 @@ from phased.learn import Training, fit, make_fabric
 from phased.learn.batch import Batch, Samples
 from phased_lab.paper.lipreading.network import LipNetwork, convolutions
 from phased_lab.paper.lipreading.task import Sentences
-from phased_lab.runs.normalised import NormalisedInput
+from phased_lab.runs.baselines import NormalisedInput
 
 SMALL = LipNetwork(units=(12, 14, 16, 16), normalised=True)
 
@@ -64,17 +64,6 @@ def test_a_batch_is_normalised_in_training(task):
     valid = network.fusion.timeline(batch.streams, steps=len(batch.y)).valid
     torch.testing.assert_close(seen["x"][valid].mean(0), torch.zeros(16), atol=1e-5, rtol=0)
     torch.testing.assert_close(seen["x"][valid].std(0, correction=0), torch.ones(16), atol=1e-2, rtol=0)
-
-
-def test_one_sequence_without_a_batch_is_refused():
-    with pytest.raises(ValueError, match=r"input must have shape \(T, B, D\), got \(4, 2\). Use input.unsqueeze\(1\)"):
-        NormalisedInput(PhasedLSTM(2, 3))(torch.randn(4, 2), torch.arange(4.0))
-
-
-def test_a_layer_that_cannot_be_normalised_is_refused():
-    for options in ({"num_layers": 2}, {"bidirectional": True}, {"batch_first": True}, {"bias": False}):
-        with pytest.raises(ValueError, match="layer must have one layer and direction, biases, and steps first"):
-            NormalisedInput(PhasedLSTM(2, 3, **options))
 
 
 @pytest.mark.parametrize("cell", [PhasedLSTM, PhasedGRU])

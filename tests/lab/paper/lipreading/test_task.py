@@ -10,8 +10,7 @@ from phased.fusion import Timeline
 from phased_lab.lipreader.inputs import standardised
 from phased_lab.paper.lipreading import LIPREADING, counted, data
 from phased_lab.paper.lipreading.data import Source
-from phased_lab.paper.lipreading.gather import Changes, labels, pictures_of
-from phased_lab.paper.lipreading.task import Sentences
+from phased_lab.paper.lipreading.task import Changes, Sentences, labels, pictures_of
 from phased_lab.runs.sweep import runs_of
 
 CPU = torch.device("cpu")

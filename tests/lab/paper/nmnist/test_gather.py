@@ -6,8 +6,7 @@ import torch
 
 from digits import IMAGES, column, few_recordings
 from phased.learn.batch import Samples
-from phased_lab.paper.nmnist.gather import Changes, gather
-from phased_lab.paper.nmnist.task import Digits
+from phased_lab.paper.nmnist.task import Changes, Digits, gather
 
 CPU = torch.device("cpu")
 TRAIN, TEST = IMAGES["train"], IMAGES["t10k"]

@@ -12,11 +12,9 @@ from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
 from phased.learn.feed import sizes
-from phased_lab.paper.nmnist.gather import Changes, gather
-from phased_lab.paper.nmnist.network import DigitNetwork, FrameNetwork, frame
+from phased_lab.paper.nmnist.network import PART, PARTS, DigitNetwork, FrameNetwork, frame, movie
 from phased_lab.paper.nmnist.pack import network
-from phased_lab.paper.nmnist.task import Digits, RecordingsOnDevice
-from phased_lab.paper.nmnist.teacher import PART, PARTS, movie
+from phased_lab.paper.nmnist.task import Changes, Digits, RecordingsOnDevice, gather
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.taught import Taught
 
@@ -120,23 +118,6 @@ def test_another_camera_is_another_setting():
 def test_more_sequences_than_there_are_recordings_are_refused():
     with pytest.raises(ValueError, match=f"an epoch must have at most {TRAIN} sequences"):
         TINY.to(CPU, 16).batch(0, "train", 1, 2, 16)
-
-
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"recordings": "some"}, "recordings must be one of 'simulated', 'real', 'both'"),
-        ({"keep": 0.0}, "keep must be in"),
-        ({"keep": 0.3, "spread": 0.4}, "spread must be in"),
-        ({"most": -1}, "most must be a number of events"),
-        ({"shift": -1}, "shift must be a number of pixels"),
-        ({"jitter": -1.0}, "jitter must be in"),
-        ({"share": 1.0}, "share must be in"),
-    ],
-)
-def test_settings_without_meaning_are_named(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        Digits(**wrong)
 
 
 # Further tests
