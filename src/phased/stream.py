@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -35,25 +35,12 @@ TIME = 8
 """Bytes of the time, with which the bytes of a state begin."""
 
 
-class Model(Protocol):
-    """Weights that sequences share, and that never change."""
-
-    @property
-    def identity(self) -> bytes:
-        """Identifies the weights and all else that decides the answers, MODEL bytes."""
-
-    def start(self) -> Any:
-        """The state before the first event."""
-
-    def pack(self, state: Any) -> bytes:
-        """A state as bytes."""
-
-    def unpack(self, data: bytes) -> Any:
-        """The state from what `pack` returned."""
-
-
 class OneSequence:
-    """A sequence that takes events. All that changes is its state `_now`, a small value with a `copy`; copies share `_model`."""
+    """A sequence that takes events. All that changes is its state `_now`, a small value with a `copy`.
+
+    Copies share `_model`, the weights, which never change. It has `start()`, the state before the first event; `pack(state)`, a
+    state as bytes, and `unpack(data)`; and its `identity`, MODEL bytes that tell it from models with other answers.
+    """
 
     _model: Any
     _now: Any
@@ -134,6 +121,10 @@ class OneSequence:
             >>> stream.time is None
             True
         """
+        self._now = self._restored(state)
+
+    def _restored(self, state: bytes) -> Any:
+        """The state that was dumped."""
         begin = len(MARK) + 2
         end = len(state) - DIGEST if type(state) is bytes else 0
         if end < begin + MODEL or hashlib.blake2b(state[:end], digest_size=DIGEST).digest() != state[end:]:
@@ -143,7 +134,7 @@ class OneSequence:
             raise ValueError(f"state must be of version {VERSION}, got {version}. Make it with this version of phased.")
         if state[begin : begin + MODEL] != self._model.identity:
             raise ValueError(NOT_OF_MODEL)
-        self._now = self._model.unpack(state[begin + MODEL : end])
+        return self._model.unpack(state[begin + MODEL : end])
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self._model, "now": self._model.pack(self._now)}

@@ -15,7 +15,7 @@ import phased
 from phased import files, ops
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.network import About, Config, sizes_of
-from phased.classifier.session import Camera, Head, Moment, Probabilities, Session
+from phased.classifier.session import Camera, Moment, Probabilities, Session
 from phased.classifier.store import KIND, SHIPPED
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
@@ -74,8 +74,9 @@ class Classifier:
         self._model = model
         self._gates = [gate.bounded() for gate in rnn.gates()]
         last = [layer for layer in (model.hidden, model.linear) if layer is not None]
-        head = Head([(layer.weight.numpy(), layer.bias.numpy()) for layer in last], model.mean)
-        self._camera = Camera(Stream(rnn, table=encoder.table()), head, config.sizes.sensor, config.about.longest)
+        layers = [(layer.weight.numpy(), layer.bias.numpy()) for layer in last]
+        stream = Stream(rnn, table=encoder.table())
+        self._camera = Camera(stream, layers, model.mean, config.sizes.sensor, config.about.longest)
 
     @classmethod
     def load(cls, folder: Path | str | None = None) -> Self:

@@ -32,47 +32,54 @@ class Moment(NamedTuple):
     probabilities: Probabilities
 
 
-class Outputs(NamedTuple):
-    """The recurrent layer's outputs of the events so far, as far as the last layer reads them.
+class Now(NamedTuple):
+    """The state of a session. Nothing in it changes later.
 
     Args:
+        stream: the recurrent layer.
         last: the output after the last event, (H,).
         total: the sum of the outputs after all events, (H,), or None if it is not read.
         events: their number.
+        warned: whether there was a warning of times beyond those tested.
     """
 
+    stream: Stream
     last: NDArray[np.float32]
     total: NDArray[np.float64] | None
     events: int = 0
+    warned: bool = False
 
-    def after(self, more: NDArray[np.float32]) -> Outputs:
-        """With the outputs after further events, (N, H); of these nothing is kept."""
-        if not len(more):
+    def copy(self) -> Now:
+        """The same."""
+        return self
+
+    def after(self, stream: Stream, outputs: NDArray[np.float32]) -> Now:
+        """The state after further events, with their outputs (N, H), of which nothing is kept."""
+        if not len(outputs):
             return self
-        total = None if self.total is None else self.total + more.sum(0, dtype=np.float64)
-        return Outputs(more[-1].copy(), total, self.events + len(more))
+        total = None if self.total is None else self.total + outputs.sum(0, dtype=np.float64)
+        return Now(stream, outputs[-1].copy(), total, self.events + len(outputs), self.warned)
 
 
-class Head:
-    """The last layers: probabilities of the classes from the recurrent layer's last output and, if it reads it, the mean one.
+class Camera:
+    """The layers of a classifier, which sessions share.
 
     Args:
-        layers: weight and bias of each linear layer; there are ReLUs between two.
-        mean: whether the mean output is read.
+        stream: the recurrent layer with a table of its inputs, before the first event.
+        layers: weight and bias of each of the last layers, which are linear; there are ReLUs between two.
+        mean: whether they read the mean output of the recurrent layer, beside the last one.
+        sensor: the size of the camera.
+        longest: milliseconds up to which the classifier was tested; None if that is not known.
     """
 
-    def __init__(self, layers: Sequence[Linear], mean: bool = False) -> None:
-        self.layers, self.mean = tuple(layers), mean
+    def __init__(self, stream: Stream, layers: Sequence[Linear], mean: bool, sensor: Sensor, longest: float | None) -> None:
+        self.stream, self.layers, self.mean, self.sensor, self.longest = stream, layers, mean, sensor, longest
 
-    def before(self, units: int) -> Outputs:
-        """Before the first event."""
-        return Outputs(np.zeros(units, np.float32), np.zeros(units) if self.mean else None)
-
-    def __call__(self, outputs: Outputs) -> Probabilities:
+    def probabilities(self, now: Now) -> Probabilities:
         """The probability of each class, (classes,)."""
-        read = outputs.last
-        if outputs.total is not None:
-            read = np.concatenate([read, (outputs.total / max(1, outputs.events)).astype(np.float32)])
+        read = now.last
+        if now.total is not None:
+            read = np.concatenate([read, (now.total / max(1, now.events)).astype(np.float32)])
         for weight, bias in self.layers[:-1]:
             read = np.maximum(weight @ read + bias, 0)
         weight, bias = self.layers[-1]
@@ -82,58 +89,27 @@ class Head:
         logits /= logits.sum()
         return logits
 
-
-class Now(NamedTuple):
-    """The state of a session: the recurrent layer, and its outputs so far. Nothing in it changes later."""
-
-    stream: Stream
-    seen: Outputs
-    warned: bool = False  # of times beyond those tested
-
-    def copy(self) -> Now:
-        """The same."""
-        return self
-
-    def push(self, address: int, time: float) -> Now:
-        """The state after one more event."""
-        stream = self.stream.copy()
-        return self._replace(stream=stream, seen=self.seen.after(stream.push(address, time)[None]))
-
-
-class Camera:
-    """The layers of a classifier, which sessions share.
-
-    Args:
-        stream: the recurrent layer with a table of its inputs, before the first event.
-        head: the last layers.
-        sensor: the size of the camera.
-        longest: milliseconds up to which the classifier was tested; None if that is not known.
-    """
-
-    def __init__(self, stream: Stream, head: Head, sensor: Sensor, longest: float | None) -> None:
-        self.stream, self.head, self.sensor, self.longest = stream, head, sensor, longest
-
     @cached_property
     def identity(self) -> bytes:
         """Identifies the weights of all layers."""
-        layers = map(torch.from_numpy, chain(*self.head.layers))
-        return identity((self.stream._model.identity, self.head.mean, self.sensor), layers)
+        return identity((self.stream._model.identity, self.mean, self.sensor), map(torch.from_numpy, chain(*self.layers)))
 
     def start(self) -> Now:
         """The state before the first event."""
-        return Now(self.stream.copy(), self.head.before(self.stream.hidden_size))
+        units = self.stream.hidden_size
+        return Now(self.stream.copy(), np.zeros(units, np.float32), np.zeros(units) if self.mean else None)
 
     def pack(self, now: Now) -> bytes:
-        """A state as bytes: the number of events, the sum of outputs if the head reads it, and the state of the layer."""
-        total = b"" if now.seen.total is None else now.seen.total.tobytes()
-        return struct.pack("<q", now.seen.events) + total + self.stream._model.pack(now.stream._now)
+        """A state as bytes: the number of events, the sum of outputs if it is read, and the state of the layer."""
+        total = b"" if now.total is None else now.total.tobytes()
+        return struct.pack("<q", now.events) + total + self.stream._model.pack(now.stream._now)
 
     def unpack(self, data: bytes) -> Now:
         """The state from what `pack` returned."""
-        stream, model, end = self.stream.copy(), self.stream._model, 8 + 8 * self.head.mean * self.stream.hidden_size
+        stream, model, end = self.stream.copy(), self.stream._model, 8 + 8 * self.mean * self.stream.hidden_size
         stream._now = model.unpack(data[end:])
-        total = np.frombuffer(data[8:end]) if self.head.mean else None
-        return Now(stream, Outputs(model.values(stream._now)[0][-1].numpy(), total, *struct.unpack_from("<q", data)))
+        total = np.frombuffer(data[8:end]) if self.mean else None
+        return Now(stream, model.values(stream._now)[0][-1].numpy(), total, *struct.unpack_from("<q", data))
 
 
 class Session(OneSequence):
@@ -173,7 +149,7 @@ class Session(OneSequence):
     @property
     def probabilities(self) -> Probabilities:
         """The probability of each class after the events so far, (classes,)."""
-        return self._model.head(self._now.seen)
+        return self._model.probabilities(self._now)
 
     def push(self, x: int, y: int, polarity: int, t: float) -> Probabilities:
         """Take one event.
@@ -207,8 +183,14 @@ class Session(OneSequence):
                 f"Leave out events from outside a window of this size."
             )
         time = check.as_float(t) / MICROSECONDS
-        self._check_order(time)
-        self._now = self._warn_beyond(self._now.push((index(y) * width + index(x)) * 2 + int(polarity), time))
+        now, stream = self._now, self._now.stream.copy()
+        try:
+            h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        except ValueError:
+            self._check_order(time)
+            raise
+        total = None if now.total is None else now.total + h
+        self._now = Now(stream, h, total, now.events + 1, self._warned(now, time))
         return self.probabilities
 
     def run(self, recording: Recording) -> Probabilities:
@@ -238,7 +220,7 @@ class Session(OneSequence):
         after = self._now
         for now, _ in self._chunks(recording):
             after = now
-        self._now = self._warn_beyond(after)
+        self._now = after
         return self.probabilities
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
@@ -273,17 +255,16 @@ class Session(OneSequence):
             return
         first, last = int(time[0]) / MICROSECONDS, int(time[-1]) / MICROSECONDS
         tick = int(first // every) + 1
-        begin, before = 0, self._now.seen
+        begin, before = 0, self._now
         for now, outputs in self._chunks(recording):
             self._now = now
             end = begin + len(outputs)
             until = last if end == len(time) else int(time[end]) / MICROSECONDS
             while tick * every < until:
                 taken = int(np.searchsorted(time[begin:end], tick * every * MICROSECONDS))
-                yield Moment(tick * every, self._model.head(before.after(outputs[:taken])))
+                yield Moment(tick * every, self._model.probabilities(before.after(now.stream, outputs[:taken])))
                 tick += 1
-            begin, before = end, self._now.seen
-        self._now = self._warn_beyond(self._now)
+            begin, before = end, now
         yield Moment(last, self.probabilities)
 
     def _chunks(self, recording: Recording) -> Iterator[tuple[Now, NDArray[Any]]]:
@@ -292,7 +273,7 @@ class Session(OneSequence):
         for first in range(0, len(recording), CHUNK):
             chunk, stream = recording.part(first, first + CHUNK), now.stream.copy()
             outputs = stream.run(chunk.address, chunk.time / MICROSECONDS)
-            now = now._replace(stream=stream, seen=now.seen.after(outputs))
+            now = now.after(stream, outputs)._replace(warned=self._warned(now, int(chunk.time[-1]) / MICROSECONDS))
             yield now, outputs
 
     def _check(self, recording: Recording) -> None:
@@ -315,13 +296,13 @@ class Session(OneSequence):
                 f"last event of the session. Sort the events, or begin another session for another recording."
             )
 
-    def _warn_beyond(self, now: Now) -> Now:
-        """The same state; a warning, once in a session, if its time is beyond those tested."""
-        time, longest = now.stream.time, self._model.longest
-        if now.warned or time is None or longest is None or time <= longest:
-            return now
+    def _warned(self, now: Now, time: float) -> bool:
+        """Whether there was a warning of times beyond those tested; there is one now if this is the first of them."""
+        longest = self._model.longest
+        if now.warned or longest is None or time <= longest:
+            return now.warned
         notice.warn(
             f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
             f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
         )
-        return now._replace(warned=True)
+        return True

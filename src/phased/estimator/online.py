@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from phased.estimator.checks import beyond, too_late
-from phased.estimator.online_model import Now, OnlineModel, by_name
-from phased.estimator.ragged import EXACT
+from phased.estimator.checks import beyond
+from phased.estimator.online_model import OnlineModel, by_name
 from phased.estimator.scaling import LARGEST
 from phased.stream import MARK, OneSequence
 
@@ -53,7 +52,8 @@ class Online(OneSequence):
             >>> PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online().time is None
             True
         """
-        return self._now.time if self._now.steps else None
+        _, time, steps = self._model.part(self._now, "clock").tolist()
+        return time if steps else None
 
     def push(self, time: float, values: Mapping[str, Any]) -> Any:
         """Take what was measured at one time.
@@ -80,40 +80,34 @@ class Online(OneSequence):
             >>> isinstance(sequence.push(0.5, {"x0": 3.0}), float)
             True
         """
-        model, before = self._model, self._now
+        model, now = self._model, self._now
         if type(time) is not float:
             time = model.time(time)
-        if not (before.time <= time <= EXACT) and (before.steps or not -EXACT <= time <= EXACT):
-            raise model.wrong_time(time, self.time)
         columns = model.columns
         found = []
         for name, value in (values if type(values) is dict else by_name("values", values)).items():
             column = columns.get(name)
-            if column is None and name in model.texts:  # 1 for the level, 0 for the one before
-                level, numbers = model.level(name, value), model.texts[name]
-                found += [(of, float(each == level)) for each, of in numbers.items() if each == level or model.inputs(before)[of]]
-                continue
             if column is None:
-                raise ValueError(model.unknown("variables", name, columns))
-            if type(value) not in NUMBERS:
+                if name not in model.texts:
+                    raise ValueError(model.unknown("variables", name, columns))
+                level, numbers = model.level(name, value), model.texts[name]  # 1 for the level, 0 for the one before
+                found += [(of, float(each == level)) for each, of in numbers.items() if each == level or model.part(now, "x")[of]]
+                continue
+            if type(value) is not float and type(value) not in NUMBERS:
                 value = model.number(name, value)
-            number, (center, factor, low, high), marks = column
+            number, center, factor, low, high, marks = column
             if marks and value in marks:
                 continue
-            if not -LARGEST <= value <= LARGEST:
-                raise beyond(name, value, f"at time {time}")
-            found.append((number, ((low if value < low else high if value > high else value) - center) * factor))
-        start, now, gap = time, 0.0, 0.0
-        if before.steps:
-            start = before.start
-            now = (time - start) / model.gap
-            gap = now - before.layer.time
-            if now > model.reach:
-                raise too_late(now, model.scaling, "for this event")
-        memory, layer, steps = before.memory.copy(), before.layer.copy(), before.steps + 1
-        answer = model.answer(model.take(memory, layer, now, gap, steps, found))
-        self._now = Now(memory, layer, start, time, steps)
-        return answer
+            if not low <= value <= high:
+                if not -LARGEST <= value <= LARGEST:
+                    raise beyond(name, value, f"at time {time}")
+                value = low if value < low else high if value > high else value
+            found.append((number, (value - center) * factor))
+        core = model.core
+        outputs = model.take(now, time, found) if core is None else core.take(now.memory, now.layer, time, found)
+        if outputs is None:
+            raise model.wrong_time(now, time)
+        return model.answer(outputs)
 
     def reset(self) -> None:
         """Forget all events; the next one may have any time. What is known of static variables stays.
@@ -128,48 +122,8 @@ class Online(OneSequence):
             >>> sequence.push(0.5, {"x0": 3.0}) == first
             True
         """
-        self._now = self._model.start(self._model.inputs(self._now)[self._model.sizes.features :])
+        self._now = self._model.start(self._model.part(self._now, "x")[self._model.sizes.features :])
 
-    def dump(self) -> bytes:
-        """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
-
-        Returns:
-            A few kilobytes, with a digest of them. It has no weights, and is for this model only.
-
-        Example:
-            >>> import numpy as np
-            >>> from phased.estimator import PhasedRegressor
-            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
-            >>> model = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20))
-            >>> first = model.online()
-            >>> before = first.push(0.5, {"x0": 3.0})
-            >>> second = model.online(state=first.dump())
-            >>> first.push(2.0, {"x0": 4.0}) == second.push(2.0, {"x0": 4.0})
-            True
-        """
-        return super().dump()
-
-    def restore(self, state: bytes) -> None:
-        """Continue from what `dump` returned. An error leaves the sequence as it was.
-
-        Args:
-            state: What `dump` returned, of a sequence of the same model. Dumps of the earlier form, without a digest, too.
-
-        Raises:
-            ValueError: The state is of another model or another version of phased, or it is cut off or damaged.
-
-        Example:
-            >>> import numpy as np
-            >>> from phased.estimator import PhasedRegressor
-            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
-            >>> sequence = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online()
-            >>> before = sequence.dump()
-            >>> answer = sequence.push(0.5, {"x0": 3.0})
-            >>> sequence.restore(before)
-            >>> sequence.time is None
-            True
-        """
-        if state[: len(MARK)] == MARK:
-            super().restore(state)
-        else:
-            self._now = self._model.unpack_safetensors(state)
+    def _restored(self, state: bytes) -> Any:
+        """The state that was dumped, also in the form without a digest, a safetensors file, that earlier code wrote."""
+        return super()._restored(state) if state[: len(MARK)] == MARK else self._model.unpack_safetensors(state)

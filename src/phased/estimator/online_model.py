@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import struct
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -33,30 +33,23 @@ from phased.stream import MODEL, NOT_OF_MODEL, Stack
 
 NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, np.ma.MaskedArray)
 """Types that float() takes, or that need a message, and that are no measurement."""
-CLOCK = struct.Struct("<2dq")
-"""Time of the first step, time of the last, and number of steps, as bytes."""
 
 
-class Now(NamedTuple):
-    """The state of an online sequence. Nothing in it changes later.
+@dataclass
+class Now:
+    """The state of an online sequence.
 
     Args:
         memory: what is known of the sequence, the bytes of one `OnlineModel.parts`.
         layer: the state of the layer; its time is that of the last step since the first, in median gaps.
-        start: time of the first step.
-        time: time of the last step.
-        steps: number of steps.
     """
 
     memory: NDArray[np.uint8]
     layer: Any
-    start: float = math.nan
-    time: float = math.nan
-    steps: int = 0
 
     def copy(self) -> Now:
-        """The same."""
-        return self
+        """Another state with the same values."""
+        return Now(self.memory.copy(), self.layer.copy())
 
 
 class OnlineModel:
@@ -70,14 +63,15 @@ class OnlineModel:
         settings: of the table of the training.
 
     Attributes:
-        parts: what is known of a sequence, as one numpy type. "since": when each variable was last measured, or the first step
+        parts: what is known of a sequence, as one numpy type. "clock": times of the first and of the last step, and the number
+            of steps. "since": when each variable was last measured, or the first step
             was, in median gaps. "totals": inputs, summed over all steps. "sums": what the weights of mean states make of each
             step, summed over all steps. "x": inputs of the layer: values, masks and ages of the variables, the gap, the time,
             static inputs. "read": states of the layer and their highest values, which the linear layer reads. "recent": of each
             variable the last-known value, how far above and below it the variable has recently been, the sum of its absolute
             changes, and the number of its measurements, (5, variables). "first": first values of the variables. "known":
             variables that were measured, 0 or 1.
-        take: the next step of a sequence, in the core or, as `_take`, in numpy.
+        core: the same in the compiled core, or None.
     """
 
     def __init__(
@@ -91,8 +85,8 @@ class OnlineModel:
         self.layer = Stack.of(network.rnn)
         values = scaling.values
         scales = np.stack([values.center, values.factor, values.low, values.high], 1).tolist()
-        self.columns: dict[str, tuple[int, list[float], tuple[float, ...]]] = {
-            name: (number, scale, settings.marks(name))
+        self.columns: dict[str, tuple[Any, ...]] = {  # number, centre, factor, low, high, marks
+            name: (number, *scale, settings.marks(name))
             for number, (name, scale) in enumerate(zip(columns.variables, scales, strict=True))
         }
         self.settings = settings
@@ -125,10 +119,10 @@ class OnlineModel:
         self.digest = digest(network, scaling, columns)
         self.identity = self.digest[:MODEL]
         variables, features, units = sizes.variables, sizes.features, sizes.units
-        doubles = [("since", "f8", variables), ("totals", "f8", features), ("sums", "f8", self.outputs)]
+        doubles = [("clock", "f8", 3), ("since", "f8", variables), ("totals", "f8", features), ("sums", "f8", self.outputs)]
         singles = [("x", "f4", features + sizes.static), ("read", "f4", 2 * units), ("recent", "f4", (5, variables))]
         self.parts = np.dtype([*doubles, *singles, ("first", "f4", variables), ("known", "u1", variables)])
-        self.take = self._take if self.layer.native is None else self._compiled().take
+        self.core = None if self.layer.native is None else self._compiled()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OnlineModel, self._given
@@ -142,20 +136,19 @@ class OnlineModel:
             parts["x"][self.sizes.features :] = static
         return Now(memory, self.layer.start())
 
-    def inputs(self, now: Now) -> NDArray[np.float32]:
-        """The inputs of the last step, and then those of static variables."""
-        x: NDArray[np.float32] = now.memory.view(self.parts)[0]["x"]
-        return x
+    def part(self, now: Now, name: str) -> NDArray[Any]:
+        """One of `parts` of a state."""
+        found: NDArray[Any] = now.memory.view(self.parts)[0][name]
+        return found
 
     def pack(self, now: Now) -> bytes:
         """A state as bytes."""
-        return CLOCK.pack(now.start, now.time, now.steps) + now.memory.tobytes() + self.layer.pack(now.layer)
+        return now.memory.tobytes() + self.layer.pack(now.layer)
 
     def unpack(self, data: bytes) -> Now:
         """The state from what `pack` returned."""
-        end = CLOCK.size + self.parts.itemsize
-        memory = np.frombuffer(data[CLOCK.size : end], np.uint8).copy()
-        return Now(memory, self.layer.unpack(data[end:]), *CLOCK.unpack_from(data))
+        end = self.parts.itemsize
+        return Now(np.frombuffer(data[:end], np.uint8).copy(), self.layer.unpack(data[end:]))
 
     def unpack_safetensors(self, data: bytes) -> Now:
         """The state from a dump without a digest, a safetensors file, as earlier code wrote it."""
@@ -177,11 +170,11 @@ class OnlineModel:
         if not (0 <= steps < EXACT and (not steps or start <= time) and all(np.isfinite(value).all() for value in begun)):
             raise ValueError("state must have finite numbers, got NaN, infinity or times out of order. It is damaged.")
         for name in self.parts.names or ():
-            parts[name] = found[name]
+            parts[name] = found[name] if name != "clock" else (start, time, steps)
         layer = self.layer.state(
             torch.from_numpy(found["state"]).unsqueeze(1).unbind(0), (time - start) / self.gap if steps else -math.inf
         )
-        return Now(parts.view(np.uint8), layer, start, time, int(steps))
+        return Now(parts.view(np.uint8), layer)
 
     def _compiled(self) -> Any:
         """The same in the compiled core, which copies what it is given."""
@@ -189,37 +182,42 @@ class OnlineModel:
         sizes = [s.variables, s.features, s.static, pieces, s.units, self.outputs, len(self.chosen)]
         read = self.knots, self.slope, self.pieces, self.weight, self.bias
         arrays = [np.ascontiguousarray(array) for array in (*read, self.chosen, self.center, self.factor, self.products)]
-        places = [self.parts.fields[name][1] for name in self.parts.names or ()]  # type: ignore[index]
-        addresses = [array.ctypes.data for array in arrays]
-        return core.OnlineModel(self.layer.native, sizes, places, self.span, RATE, addresses)
+        places = [*(self.parts.fields[name][1] for name in self.parts.names or ()), self.parts.itemsize]  # type: ignore[index]
+        times = [self.gap, self.span, self.reach, EXACT, RATE]
+        return core.OnlineModel(self.layer.native, sizes, places, times, [array.ctypes.data for array in arrays])
 
-    def _take(
-        self, memory: NDArray[np.uint8], layer: Any, now: float, gap: float, steps: int, found: list[tuple[int, float]]
-    ) -> list[float]:
+    def take(self, now: Now, time: float, found: list[tuple[int, float]]) -> list[float] | None:
         """Take an event into a state, and return the outputs of the linear layer.
 
         Args:
-            memory: what is known of the sequence; it changes.
-            layer: the state of the layer; it changes.
-            now: time since the first event, in median gaps.
-            gap: time since the last event, in median gaps.
-            steps: the number of this event, from 1.
+            now: the state. It stays as it was if an output is not finite.
+            time: the time of the event.
             found: numbers of the variables measured now, and their scaled values.
+
+        Returns:
+            The outputs; None if the time is before the last one or too late, and the state stays as it was.
         """
+        memory, layer = now.memory.copy(), now.layer.copy()
         parts, (units, features, variables, _) = memory.view(self.parts)[0], self.sizes
+        start, last, steps = parts["clock"].tolist()
+        moment, gap = ((time - start) / self.gap, (time - start) / self.gap - layer.time) if steps else (0.0, 0.0)
+        if not abs(time) <= EXACT or (steps and time < last) or moment > self.reach:
+            return None
+        steps += 1
+        parts["clock"] = start if steps > 1 else time, time, steps
         x, read, since, first = parts["x"], parts["read"], parts["since"], parts["first"]
         values, new, age = np.split(x[: 3 * variables], 3)
         new[:] = 0.0
         for number, scaled in found:
-            values[number], new[number], since[number] = scaled, 1.0, now
+            values[number], new[number], since[number] = scaled, 1.0, moment
             if not parts["known"][number]:
                 parts["known"][number] = 1
                 first[number] = scaled
-        np.log1p((now - since).astype(np.float32), out=age)
+        np.log1p((moment - since).astype(np.float32), out=age)
         before = x[features - 1]
-        x[features - 2 : features] = math.log1p(gap), now / self.span
+        x[features - 2 : features] = math.log1p(gap), moment / self.span
         kept = np.exp(np.float32(-RATE) * (x[features - 1] - before))
-        read[:units] = self.layer.run(layer, torch.from_numpy(x).unsqueeze(0), torch.tensor([now], dtype=torch.float64))[0]
+        read[:units] = self.layer.run(layer, torch.from_numpy(x).unsqueeze(0), torch.tensor([moment], dtype=torch.float64))[0]
         np.maximum(read[units:], read[:units], out=read[units:])
 
         parts["totals"] += x[:features]
@@ -236,6 +234,8 @@ class OnlineModel:
         states = self.weight.dot(read).astype(np.float64)
         parts["sums"] += states[self.outputs :]
         outputs: list[float] = (states[: self.outputs] + parts["sums"] / steps + self._read_summaries(columns)).tolist()
+        if math.isfinite(sum(outputs)):
+            now.memory, now.layer = memory, layer
         return outputs
 
     def _read_summaries(self, columns: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -290,10 +290,13 @@ class OnlineModel:
         names = ", ".join(map(repr, self.settings.in_table(known))) or "none"
         return f"{kind} must be known to the model, {names}, got {name!r}."
 
-    def wrong_time(self, time: float, last: float | None) -> ValueError:
-        """The error about a time that is not finite, too large, or before the last."""
-        if last is None or not abs(time) <= EXACT:
+    def wrong_time(self, now: Now, time: float) -> ValueError:
+        """The error about a time that is not finite, too large, before the last, or too long after the first."""
+        start, last = self.part(now, "clock")[:2].tolist()
+        if not abs(time) <= EXACT:
             return checks.beyond("time", time, "for this event")
+        if time >= last:
+            return checks.too_late((time - start) / self.gap, self.scaling, "for this event")
         unit = f" {self.unit}" if self.unit else ""
         return ValueError(
             f"time must not be before that of the last event, {last:g}{unit}, got {time:g}{unit}. Sort the events, "

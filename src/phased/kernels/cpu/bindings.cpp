@@ -313,24 +313,28 @@ void bind_online(nb::module_& m) {
   nb::class_<OnlineModel>(m, "OnlineModel")
       .def("__init__",
            [](OnlineModel* self, const Stack<float>& layer, const std::vector<int64_t>& n, const std::vector<int64_t>& places,
-              double span, double rate, const std::vector<Address>& a) {
-             new (self) OnlineModel(layer, {n[0], n[1], n[2], n[3], n[4], n[5], n[6]}, places, span, rate, at<float>(a[0]),
-                                    at<float>(a[1]), at<float>(a[2]), at<float>(a[3]), at<double>(a[4]), at<int64_t>(a[5]),
-                                    at<float>(a[6]), at<float>(a[7]), at<float>(a[8]));
+              const std::vector<double>& times, const std::vector<Address>& a) {
+             const OnlineSizes sizes{n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
+             const int64_t pieces = sizes.pieces * sizes.columns(), outputs = sizes.outputs, paired = sizes.paired;
+             const auto floats = [&](int array, int64_t count) { return Buffer<float>(at<float>(a[array]), count); };
+             new (self) OnlineModel{layer, sizes, places, times[0], times[1], times[2], times[3], static_cast<float>(times[4]),
+                                    floats(0, pieces), floats(1, pieces), floats(2, outputs * pieces),
+                                    floats(3, 4 * outputs * sizes.units),
+                                    Buffer<double>(at<double>(a[4]), outputs), Buffer<int64_t>(at<int64_t>(a[5]), paired),
+                                    floats(6, paired), floats(7, paired), floats(8, outputs * paired * paired)};
            },
            nb::keep_alive<1, 2>())
-      // One event; `measured` is a list of (variable, scaled value).
-      .def("take", [](const OnlineModel& self, const Memory& memory, StackState<float>& state, double now, double gap,
-                      int64_t steps, const nb::list& measured) {
+      // One event; `measured` is a list of (variable, scaled value). None where nothing was taken because of the time.
+      .def("take", [](const OnlineModel& self, const Memory& memory, StackState<float>& state, double time,
+                      const nb::list& measured) -> nb::object {
         std::vector<Measured> values;
         values.reserve(measured.size());
         for (const nb::handle each : measured) {
           const nb::tuple pair = nb::borrow<nb::tuple>(each);
           values.push_back({nb::cast<int64_t>(pair[0]), static_cast<float>(nb::cast<double>(pair[1]))});
         }
-        std::vector<double> out(self.sizes().outputs);
-        self.take(memory.data(), state, now, gap, steps, values, out.data());
-        return out;
+        std::vector<double> out(self.sizes.outputs);
+        return self.take(memory.data(), state, time, values, out.data()) ? nb::cast(out) : nb::none();
       });
 }
 

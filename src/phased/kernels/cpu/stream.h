@@ -34,6 +34,7 @@ class StackState {
       : last(other.last), units_(other.units_), layers_(other.layers_), first_(other.first_), next_(other.next_),
         values_(other.values_.get(), other.values_.size()) {}
   StackState(StackState&&) = default;
+  StackState& operator=(StackState&&) = default;
 
   T* z(int64_t layer) const { return values_.get() + (layer ? first_ + (layer - 1) * next_ + layer * padded<T>(units_) : 0); }
   T* c(int64_t layer) const { return z(layer) + (layer ? next_ : first_); }
