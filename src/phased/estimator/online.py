@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
-from numpy.typing import NDArray
-from safetensors import SafetensorError
 
-from phased import check
 from phased.estimator.checks import beyond, too_late
+from phased.estimator.online_model import Now, OnlineModel, by_name
 from phased.estimator.ragged import EXACT
 from phased.estimator.scaling import LARGEST
-from phased.estimator.sequence import CompiledSequence, Sequence
-from phased.estimator.shared import Shared, by_name
+from phased.stream import MARK, OneSequence
 
 NUMBERS = frozenset((float, int, np.float64, np.int64))
 """Types of a value that need no conversion."""
-UNKNOWN = ("clock", "read")
-"""Arrays of a state that are not finite before the first event."""
 
 
-class Online:
+class Online(OneSequence):
     """One sequence that is measured now. `model.online()` makes it.
 
     Sequences of a model share its weights, and each keeps a few kilobytes. One thread at a time may use a sequence; different
@@ -43,14 +36,11 @@ class Online:
         True
     """
 
-    __slots__ = ("_now", "_sequence", "_shared", "_start", "_steps", "_time")
+    _model: OnlineModel
 
-    def __init__(self, shared: Shared, static: NDArray[np.float32]) -> None:
-        self._shared = shared
-        self._sequence = (Sequence if shared.compiled is None else CompiledSequence)(shared, static)
-        self._start = self._time = math.nan  # of the first step and of the last
-        self._now = -math.inf  # of the last step since the first, in median gaps
-        self._steps = 0
+    def __init__(self, model: OnlineModel, static: Mapping[str, Any] | None = None) -> None:
+        self._model = model
+        self._now = model.start(model.static_inputs(static))
 
     @property
     def time(self) -> float | None:
@@ -63,7 +53,7 @@ class Online:
             >>> PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online().time is None
             True
         """
-        return self._time if self._steps else None
+        return self._now.time if self._now.steps else None
 
     def push(self, time: float, values: Mapping[str, Any]) -> Any:
         """Take what was measured at one time.
@@ -90,23 +80,23 @@ class Online:
             >>> isinstance(sequence.push(0.5, {"x0": 3.0}), float)
             True
         """
-        shared = self._shared
+        model, before = self._model, self._now
         if type(time) is not float:
-            time = shared.time(time)
-        if not (self._time <= time <= EXACT) and (self._steps or not -EXACT <= time <= EXACT):
-            raise shared.wrong_time(time, self.time)
-        columns, sequence = shared.columns, self._sequence
+            time = model.time(time)
+        if not (before.time <= time <= EXACT) and (before.steps or not -EXACT <= time <= EXACT):
+            raise model.wrong_time(time, self.time)
+        columns = model.columns
         found = []
         for name, value in (values if type(values) is dict else by_name("values", values)).items():
             column = columns.get(name)
-            if column is None and name in shared.texts:  # 1 for the level, 0 for the one before
-                level, numbers = shared.level(name, value), shared.texts[name]
-                found += [(of, float(each == level)) for each, of in numbers.items() if each == level or sequence.x[of]]
+            if column is None and name in model.texts:  # 1 for the level, 0 for the one before
+                level, numbers = model.level(name, value), model.texts[name]
+                found += [(of, float(each == level)) for each, of in numbers.items() if each == level or model.inputs(before)[of]]
                 continue
             if column is None:
-                raise ValueError(shared.unknown("variables", name, columns))
+                raise ValueError(model.unknown("variables", name, columns))
             if type(value) not in NUMBERS:
-                value = shared.number(name, value)
+                value = model.number(name, value)
             number, (center, factor, low, high), marks = column
             if marks and value in marks:
                 continue
@@ -114,27 +104,37 @@ class Online:
                 raise beyond(name, value, f"at time {time}")
             found.append((number, ((low if value < low else high if value > high else value) - center) * factor))
         start, now, gap = time, 0.0, 0.0
-        if self._steps:
-            start = self._start
-            now = (time - start) / shared.gap
-            gap = now - self._now
-            if now > shared.reach:
-                raise too_late(now, shared.scaling, "for this event")
-        before = sequence.block.tobytes()
-        try:
-            answer = shared.answer(sequence.take(now, gap, self._now, self._steps + 1, found))
-        except BaseException:  # an answer that is not finite, or Ctrl-C
-            sequence.block[:] = np.frombuffer(before, np.uint8)
-            raise
-        self._start, self._time, self._now = start, time, now
-        self._steps += 1
+        if before.steps:
+            start = before.start
+            now = (time - start) / model.gap
+            gap = now - before.layer.time
+            if now > model.reach:
+                raise too_late(now, model.scaling, "for this event")
+        memory, layer, steps = before.memory.copy(), before.layer.copy(), before.steps + 1
+        answer = model.answer(model.take(memory, layer, now, gap, steps, found))
+        self._now = Now(memory, layer, start, time, steps)
         return answer
+
+    def reset(self) -> None:
+        """Forget all events; the next one may have any time. What is known of static variables stays.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> sequence = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online()
+            >>> first = sequence.push(0.5, {"x0": 3.0})
+            >>> sequence.reset()
+            >>> sequence.push(0.5, {"x0": 3.0}) == first
+            True
+        """
+        self._now = self._model.start(self._model.inputs(self._now)[self._model.sizes.features :])
 
     def dump(self) -> bytes:
         """The state as bytes, for a file or a database; `model.online(state=...)` continues from there.
 
         Returns:
-            A safetensors file of a few kilobytes. It has no weights, and is for this model only.
+            A few kilobytes, with a digest of them. It has no weights, and is for this model only.
 
         Example:
             >>> import numpy as np
@@ -147,27 +147,29 @@ class Online:
             >>> first.push(2.0, {"x0": 4.0}) == second.push(2.0, {"x0": 4.0})
             True
         """
-        clock = np.array([self._start, self._time, self._now, self._steps])
-        model = np.frombuffer(self._shared.digest, np.uint8)
-        return safetensors.numpy.save({"model": model, "clock": clock, **self._sequence.arrays()})
+        return super().dump()
 
-    def _load(self, data: bytes) -> None:
-        """Continue from what `dump` returned."""
-        try:
-            found = safetensors.numpy.load(data)
-        except (SafetensorError, TypeError) as error:
-            raise ValueError(f"state must be what dump() returned, got {check.kind(data)} that is cut off or damaged.") from error
-        expected = safetensors.numpy.load(self.dump())
-        if found.keys() != expected.keys() or bytes(found["model"]) != self._shared.digest:
-            raise ValueError("state must be of this model, got one of another. Load the model that it was made with.")
-        for name, value in expected.items():
-            if found[name].dtype != value.dtype or found[name].shape != value.shape:
-                raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
-        start, time, _, steps = found["clock"].tolist()
-        begun = [value for name, value in found.items() if value.dtype.kind == "f" and (steps or name not in UNKNOWN)]
-        if not (0 <= steps < EXACT and (not steps or start <= time) and all(np.isfinite(value).all() for value in begun)):
-            raise ValueError("state must have finite numbers, got NaN, infinity or times out of order. It is damaged.")
-        self._sequence.restore(found)
-        if steps:
-            self._start, self._time, self._now = start, time, (time - start) / self._shared.gap
-        self._steps = int(steps)
+    def restore(self, state: bytes) -> None:
+        """Continue from what `dump` returned. An error leaves the sequence as it was.
+
+        Args:
+            state: What `dump` returned, of a sequence of the same model. Dumps of the earlier form, without a digest, too.
+
+        Raises:
+            ValueError: The state is of another model or another version of phased, or it is cut off or damaged.
+
+        Example:
+            >>> import numpy as np
+            >>> from phased.estimator import PhasedRegressor
+            >>> X = [(np.arange(5.0), np.full((5, 1), label)) for label in range(20)]
+            >>> sequence = PhasedRegressor(units=4, epochs=1, random_state=0).fit(X, range(20)).online()
+            >>> before = sequence.dump()
+            >>> answer = sequence.push(0.5, {"x0": 3.0})
+            >>> sequence.restore(before)
+            >>> sequence.time is None
+            True
+        """
+        if state[: len(MARK)] == MARK:
+            super().restore(state)
+        else:
+            self._now = self._model.unpack_safetensors(state)
