@@ -17,7 +17,6 @@ from phased.data.camera import Camera, identity, simulate
 from phased.data.mnist import read_mnist
 from phased.data.ragged import Progress
 from phased.data.recordings import Recordings
-from phased.files import cache_folder
 from phased.machine import cores
 
 FORMAT = 1  # changes with the seeds of chunks
@@ -97,7 +96,8 @@ def simulated_recordings(
     for values in (*digits, first.address.numpy(), first.time.numpy()):
         key.update(np.ascontiguousarray(values).data)
     stored = ragged.cached(
-        (Path(cache) if cache is not None else cache_folder()) / f"simulated-{split}-{key.hexdigest()[:16]}.safetensors",
+        cache,
+        f"simulated-{split}-{key.hexdigest()[:16]}",
         key.hexdigest(),
         lambda: ragged.Stored(in_threads(chunk, count, workers or cores(), progress).arrays, None),
         lambda stored: len(stored.arrays["label"]) >= count,
