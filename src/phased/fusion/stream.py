@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from phased import check, check_events, clock
+from phased.encoding import check_features
 from phased.fusion import arguments
 from phased.fusion.module import Fusion
 from phased.fusion.parts import Parts
@@ -291,7 +292,7 @@ class FusionStream:
             encoder = self._encoders[name]
             like = next(encoder.parameters(), rows)
             features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
-            rows = arguments.check_features(features, len(rows))
+            rows = check_features(features, len(rows))
         return rows.to("cpu", self._dtypes[name])
 
 
