@@ -19,7 +19,7 @@ def check_features(features: Any, rows: int) -> Tensor:
 
 
 def encoded(encoder: nn.Module, x: Tensor, lengths: Tensor, padding: bool) -> Tensor:
-    """The features (T, B, D) of samples (T, B, ...), encoded all at once; those of padding are 0, or encoded too."""
+    """The features (T, B, D) of samples (T, B, ...), encoded all at once. Features of padding are 0 unless `padding` is True."""
     real = valid_steps(len(x), lengths)
     rows = x.flatten(0, 1) if padding else x[real]
     features = check_features(encoder(rows), len(rows))

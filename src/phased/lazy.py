@@ -9,7 +9,7 @@ from typing import Any
 
 
 def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package whose modules have these public names."""
+    """`__getattr__` and `__dir__` of a package, with the public names of each module."""
     homes = {name: module for module, names in modules.items() for name in names}
 
     def find(name: str) -> Any:
