@@ -12,16 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check, check_events, ops
+from phased import check, clock, ops
 from phased.cell import CELLS, State, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
 
 TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
 """Types of a time that need no conversion and are exact."""
-
-WHOLE = 2.0**24
-"""Below this float32 has every whole number."""
 
 ARRAYS, INDICES = frozenset((np.ndarray,)), frozenset((int, np.int64))
 """Types of features, and of an index into a table, that need no conversion."""
@@ -182,7 +179,7 @@ class Stack:
         dtype = torch.promote_types(rnn.dtype, torch.float32)
 
         def own(name: str, value: Tensor, dtype: torch.dtype | None = dtype) -> Tensor:
-            check_events.finite_values(name, value)
+            check.finite_values(name, value)
             return value.detach().to("cpu", dtype, copy=True)
 
         def own_gate(gate: TimeGate) -> TimeGate:
@@ -256,7 +253,7 @@ class Stream(OneSequence):
         if rnn.bidirectional:
             raise ValueError("rnn must not be bidirectional: its backward direction needs the future. Use bidirectional=False.")
         if table is not None:
-            check_events.table(table, rnn.input_size)
+            check.table(table, rnn.input_size)
         self._model = Stack.of(rnn, table)
         self._now = self._model.start()
 
@@ -309,7 +306,7 @@ class Stream(OneSequence):
         model = self._model
         given = check.state(value, model.names, model.shape, model.dtype, torch.device("cpu"))
         for name, values in zip(model.names, given, strict=True):
-            check_events.finite_values(name, values)
+            check.finite_values(name, values)
         self._now = model.state([s.detach().resolve_neg() for s in given], self._now.time)
 
     @property
@@ -362,8 +359,9 @@ class Stream(OneSequence):
             if h is not None:
                 return h
         rows = self._events(x)
-        time = check_events.moment(t, self.time, model.open_time)
-        check_events.event(rows, float(time), model.input_size, model.entries, self.time)
+        time = clock.moment(t, self.time, model.open_time)
+        check.event(rows, model.input_size, model.entries)
+        clock.after(float(time), self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
 
@@ -393,14 +391,15 @@ class Stream(OneSequence):
             >>> stream.run(torch.randn(100, 3), torch.arange(100.0)).shape
             torch.Size([100, 8])
         """
-        model, rows, times = self._model, self._events(x), check_events.numbers("time", t)
-        check_events.events(rows, times, model.input_size, model.entries, self.time, lambda: model.open_time)
+        model, rows, times = self._model, self._events(x), check.numbers("time", t)
+        check.events(rows, model.input_size, model.entries)
+        clock.events(times, rows, self.time, model.open_time)
         outputs = self._take(rows, times.to("cpu", torch.float64))
         return outputs if isinstance(x, Tensor) else outputs.numpy()
 
     def _is_plain(self, t: Any) -> bool:
         """Whether a time is float32 and rounding cannot have made it equal to the last."""
-        return type(t) is np.float32 and bool(abs(t) < WHOLE or t != self._now.time)
+        return type(t) is np.float32 and bool(abs(t) < clock.EXACT_FLOAT32 or t != self._now.time)
 
     def _take(self, rows: Tensor, times: Tensor) -> Tensor:
         """Take all events, or none if that is interrupted."""
@@ -410,5 +409,5 @@ class Stream(OneSequence):
         return outputs
 
     def _events(self, x: Any) -> Tensor:
-        values = check_events.numbers("x", x)
+        values = check.numbers("x", x)
         return values.to("cpu", None if self._model.entries is not None else self._model.dtype)

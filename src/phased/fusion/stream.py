@@ -14,15 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from phased import check, check_events, clock
+from phased import check, clock
 from phased.fusion import arguments
+from phased.fusion.arguments import about
 from phased.fusion.module import Fusion, top
 from phased.fusion.parts import Parts
 from phased.fusion.timeline import Timeline, hold
 from phased.stream import TIMES, OneSequence, Stream, identity
-
-WHOLE = 2.0**53
-"""Below this float64 has every whole number."""
 
 
 class Now(NamedTuple):
@@ -58,9 +56,9 @@ class Layers:
     def __init__(self, fusion: Fusion) -> None:
         self.sensors = {}
         for name, layer in fusion.sensors.items():
-            with arguments.of(f"sensor {name!r}"):
+            with about(f"sensor {name!r}"):
                 self.sensors[name] = Stream(layer)  # type: ignore[arg-type]
-        with arguments.of("merged"):
+        with about("merged"):
             self.merged = Stream(fusion.merged)  # type: ignore[arg-type]
         self.encoders: dict[str, nn.Module] = {
             name: deepcopy(encoder).to("cpu").eval().requires_grad_(False) for name, encoder in fusion.encoders.items()
@@ -185,14 +183,14 @@ class FusionStream(OneSequence):
         now = self._now
         arguments.known(samples, now.sensors)
         time = moment(t)
-        check_events.after(time, now.time)
+        clock.after(time, now.time)
         sensors, held = dict(now.sensors), dict(now.held)
         for name, x in samples.items():
             sensors[name] = sensors[name].copy()
-            with arguments.of(f"sensor {name!r}"):
-                row = self._model.encoded(name, check_events.numbers("x", x).unsqueeze(0))[0]
+            with about(f"sensor {name!r}"):
+                row = self._model.encoded(name, check.numbers("x", x).unsqueeze(0))[0]
                 if type(t) not in TIMES:  # several sensors may share a time; one sensor may by rounding
-                    check_events.moment(t, sensors[name].time, self._model.open_time)
+                    clock.moment(t, sensors[name].time, self._model.open_time)
                 held[name] = sensors[name].push(row.numpy(), float(time))
         before = now.before if time == now.time else now.after
         after = before.copy()
@@ -237,21 +235,21 @@ class FusionStream(OneSequence):
         for name, pair in streams.items():
             if pair is None:
                 continue
-            with arguments.of(f"sensor {name!r}"):
+            with about(f"sensor {name!r}"):
                 if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                     raise TypeError(
                         f"samples must be a pair (x, time), got {check.kind(pair)}. Pass both, or None for no samples."
                     )
                 x, t = pair
-                rows[name] = self._model.encoded(name, check_events.numbers("x", x))
-                times[name] = check_events.numbers("time", t).to("cpu")
-        further = None if extra is None else check_events.numbers("extra", extra).to("cpu").unsqueeze(1)
+                rows[name] = self._model.encoded(name, check.numbers("x", x))
+                times[name] = check.numbers("time", t).to("cpu")
+        further = None if extra is None else check.numbers("extra", extra).to("cpu").unsqueeze(1)
         clocks = {name: times[name].unsqueeze(1) if name in times else None for name in now.sensors}
         timeline = Timeline.of(clocks, further)
         time = timeline.time.squeeze(1)
         if not len(time):
             return now.after.run(torch.zeros(0, now.after.input_size), time), time
-        check_events.after(time[0].item(), now.time)
+        clock.after(time[0].item(), now.time)
 
         sensors, held, outputs = dict(now.sensors), dict(now.held), []
         for name in now.sensors:
@@ -259,7 +257,7 @@ class FusionStream(OneSequence):
             own = initial[:0]
             if name in rows:
                 sensors[name] = sensors[name].copy()
-                with arguments.of(f"sensor {name!r}"):
+                with about(f"sensor {name!r}"):
                     own = sensors[name].run(rows[name], times[name])
                 held[name] = output_of(sensors[name]).numpy()
             outputs.append(hold(own.unsqueeze(1), timeline.latest[name], initial).squeeze(1))
@@ -318,19 +316,19 @@ class FusionStream(OneSequence):
         given = arguments.state(value, now.sensors)
         sensors = {}
         for name, stream in now.sensors.items():
-            with arguments.of(f"sensor {name!r}"):
+            with about(f"sensor {name!r}"):
                 sensors[name] = in_state(stream, given.sensors[name])
-        with arguments.of("merged"):
+        with about("merged"):
             merged = in_state(now.after, given.merged)
         self._now = Now.at(now.time, sensors, merged, merged)
 
 
 def moment(t: Any) -> float:
     """One time. Whole numbers stay int: nanoseconds that float64 would round to one number are different times."""
-    if type(t) in TIMES and -WHOLE < t < WHOLE:
+    if type(t) in TIMES and abs(t) < clock.EXACT_FLOAT64:
         return float(t)
-    given = clock.signed(check_events.numbers("time", t))
-    rounded = check_events.moment(given, None, 0.0)
+    given = clock.signed(check.numbers("time", t))
+    rounded = clock.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)
 
 

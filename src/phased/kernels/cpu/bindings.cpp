@@ -176,14 +176,16 @@ void bind(nb::module_& m, const char* suffix) {
   m.def(
       with_suffix("read_out").c_str(),
       [](const Readout<T>& r, Address states, Address count, Address y) {
-        read_out<T>(of<T>(engines()), r, {at<T>(states), at<T>(count)}, at<T>(y));
+        const Buffer<T> row(r.row());
+        of<T>(engines()).read_out(r, {at<T>(states), at<T>(count)}, row.get(), at<T>(y));
       },
       Release());
   m.def(
       with_suffix("read_out_backward").c_str(),
       [](const Readout<T>& r, Address states, Address count, Address to_y, Address to_h, Address to_weight, Address to_bias) {
-        read_out_backward<T>(of<T>(engines()), r, {at<T>(states), at<T>(count)}, at<T>(to_y),
-                             {at<T>(to_h), at<T>(to_weight), at<T>(to_bias)});
+        const Buffer<T> row(r.row()), to_pooled(r.batch * r.states());
+        of<T>(engines()).read_out_backward(r, {at<T>(states), at<T>(count)}, at<T>(to_y), row.get(), to_pooled.get(),
+                                           {at<T>(to_h), at<T>(to_weight), at<T>(to_bias)});
       },
       Release());
 

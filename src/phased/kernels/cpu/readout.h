@@ -43,17 +43,4 @@ struct ReadoutGradients {
   T *h, *weight, *bias;
 };
 
-template <class T>
-struct Engine;
-
-// y (batch, outputs). A state that is NaN stays so: then last and mean are NaN, and the highest is that of the other steps.
-template <class T>
-void read_out(const Engine<T>& engine, const Readout<T>& r, const Pooled<T>& pooled, T* y);
-
-// Gradients from that to y. The one to h is zero after the end of a sequence; steps that share the highest state share its
-// gradient equally.
-template <class T>
-void read_out_backward(const Engine<T>& engine, const Readout<T>& r, const Pooled<T>& pooled, const T* to_y,
-                       const ReadoutGradients<T>& to);
-
 }  // namespace phased
