@@ -37,6 +37,13 @@ def results(shown: Sequence[Group], beside_paper: bool = True) -> Table:
     return Table(head[:columns], [row[:columns] for row in rows], "Numbers", note, grouped=True)
 
 
+def beyond(section: Sequence[Group]) -> Table | None:
+    """A row per group that is not in the paper's figure, or None without such groups."""
+    shown = main(section)
+    others = [group for group in section if group not in shown]
+    return results(others, beside_paper=False)._replace(title="Further runs") if others else None
+
+
 def paper_table(section: Sequence[Group]) -> Table | None:
     """Return the table of the descriptor for one section, or None without a table or without numbers.
 
@@ -158,22 +165,24 @@ def measured(values: Spread, metric: Metric, quantity: Quantity = "metric") -> s
 
 
 def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric") -> str:
-    """Format a number with its deviation and unit, or "-" for None."""
+    """Format a number with its deviation and unit, or "-" for None. An accuracy is in percent."""
     if number is None:
         return "-"
-    above = "> " if number.above else ""
-    form, unit = (_percent, " %") if metric == "accuracy" else (_error, "")
-    form, unit = (_updates, "") if quantity == "updates" else (form, unit)
-    if number.deviation is None or (quantity == "updates" and not number.deviation):  # a count is often the same with every seed
-        return f"{above}{form(number.value)}{unit}"
-    return f"{above}{form(number.value)} ± {form(number.deviation)}{unit}"
+    percent, count = metric == "accuracy", quantity == "updates"
+
+    def words(value: float) -> str:
+        if count:
+            return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+        return f"{100 * value:.2f}" if percent else f"{value:.2g}"
+
+    # A count is often the same with every seed.
+    side = "" if number.deviation is None or (count and not number.deviation) else f" ± {words(number.deviation)}"
+    return f"{'> ' if number.above else ''}{words(number.value)}{side}{' %' if percent and not count else ''}"
 
 
 def one(value: float, metric: Metric) -> str:
-    """Format an accuracy as percent, an error unchanged, and "-" for nan."""
-    if not np.isfinite(value):
-        return "-"
-    return f"{_percent(value)} %" if metric == "accuracy" else _error(value)
+    """Format the number of one seed, or "-" for nan."""
+    return printed(Printed(value) if np.isfinite(value) else None, metric)
 
 
 def claimed(claim: Claim | None, metric: Metric) -> str:
@@ -188,15 +197,3 @@ def claimed(claim: Claim | None, metric: Metric) -> str:
 def devices(group: Group) -> str:
     """The short names of the devices of its runs."""
     return " and ".join(sorted({record.device.removeprefix("NVIDIA ").removeprefix("AMD ") for record in group.records}))
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.2f}"
-
-
-def _error(value: float) -> str:
-    return f"{value:.2g}"
-
-
-def _updates(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"

@@ -65,11 +65,8 @@ def sections(records: Sequence[Record], benchmarks: Sequence[Figure] = ()) -> li
 def of_results(section: Sequence[Group]) -> Section:
     """The section of groups that are compared in one figure."""
     first, shown = section[0], main(section)
-    about, others = first.experiment, [group for group in section if group not in shown]
-    beyond = tables.results(others, beside_paper=False)._replace(title="Further runs") if others else None
-    parts = [
-        tables.paper_table(section), *charts.figures(section), tables.results(shown), beyond, tables.further_tests(section)
-    ]  # fmt: skip
+    about, drawn, numbers = first.experiment, charts.figures(section), tables.results(shown)
+    parts = [tables.paper_table(section), *drawn, numbers, tables.beyond(section), tables.further_tests(section)]
     seeds = sorted({len(group.records) for group in section})
     counted = names.counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     machines = machines_note([record for group in section for record in group.records])
