@@ -14,9 +14,12 @@ from emulated_steps import EmulatedSteps
 from emulated_sums import EmulatedSums, weighted_sum
 from phased.cell import CELLS
 from phased.gate import TimeGate
-from phased.ops.cuda.constants import FOUND_BYTES, GATE, RECORD, STRETCH, struct_bytes
+from phased.ops.cuda.constants import FOUND_BYTES, GATE, RECORD, SHAPES, STRETCH, struct_bytes
 from raw_memory import at
 from signatures import parameters
+
+ROWS_OF_H = {"lstm": [0, 1, 2, 3], "gru": [0, 1, None, 2]}
+"""By product the row of torch's weights that it reads h through. Through x the products read the rows in order."""
 
 UNWRITTEN = 0xFFFFFFFF  # all bits of a number that one block will write and others wait for
 
@@ -31,6 +34,7 @@ class Emulator(EmulatedSteps, EmulatedSums):
 
     def __init__(self, cell, real, peephole=0, tape_dtype=None):
         self.cell, self.peepholes, self.tape_dtype = CELLS[cell.lower()], peephole, tape_dtype
+        self.rows_of_h = ROWS_OF_H[self.cell.name]
         self.real = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}[real]
         size = self.real.itemsize
         fields = [("unit", np.int32), ("row", np.int32), ("k", self.real), ("terms", self.real, 4)]
@@ -82,16 +86,15 @@ class Emulator(EmulatedSteps, EmulatedSums):
         if self.peepholes:
             others[:, 1:] = to_w
 
-    def gate(self, gates, units, leak=0.0, square=0):
+    def gate(self, gates, units, leak=0.0, shape=0):
         period, shift, ratio_on = (torch.tensor(row) for row in at(gates, GATE, units, dtype=np.float64)[:3])
-        return TimeGate(period, shift, ratio_on, leak, "square" if square else "triangle")
+        (name,) = (name for name, number in SHAPES.items() if number == shape)
+        return TimeGate(period, shift, ratio_on, leak, name)
 
     def gate_rows(self, units, g):
         """The rows of torch's weights for product g, through x and through h; None where there are none."""
-        if self.cell.gates == 4 or g < 2:
-            return (slice(g * units, (g + 1) * units),) * 2
-        n = slice(2 * units, 3 * units)
-        return (n, None) if g == 2 else (None, n)
+        rows = g if g < self.cell.gates else None, self.rows_of_h[g]
+        return [None if row is None else slice(row * units, (row + 1) * units) for row in rows]
 
     def pack(
         self, ih, hh, bias_ih, bias_hh, period, shift, ratio_on, shortest, longest, smallest, units, features, pitch,
@@ -189,12 +192,10 @@ class Emulator(EmulatedSteps, EmulatedSums):
 
     def propose(self, a, h, c, w):
         """What events would become, from their products (events, 4), their states and their peepholes (events, 3)."""
-        none, a = torch.zeros_like(h), a.unbind(-1)
-        if self.cell.gates == 4:
-            return self.cell.propose(
-                torch.stack(a), torch.zeros(4, len(h), dtype=h.dtype), (h, c), w.T if self.peepholes else None
-            )
-        return self.cell.propose(torch.stack(a[:3]), torch.stack((none, none, a[3])), (h,), None)
+        from_x, from_h = a.T[: self.cell.gates], torch.zeros(self.cell.gates, len(h), dtype=h.dtype)
+        for g in range(self.cell.gates, 4):  # products of h alone
+            from_h[self.rows_of_h[g]] = a[:, g]
+        return self.cell.propose(from_x, from_h, (h, c)[: self.cell.states], w.T if self.peepholes else None)
 
     def adjoint(self, to, a, k, previous, w):
         """From gradients to h and c: those to the products, to k, to h and c before, and to the peepholes."""
@@ -203,7 +204,7 @@ class Emulator(EmulatedSteps, EmulatedSums):
         grad = self.cell.adjoint(tuple(k * d for d in to), proposal, previous, w.T if self.peepholes else None)
         to_k = sum(d * (new - old) for d, new, old in zip(to, proposal.state, previous, strict=True))
         before = [(1 - k) * d + through for d, through in zip(to, grad.previous, strict=True)]
-        shares = grad.from_h if self.cell.gates == 4 else torch.stack((*grad.from_x, grad.from_h[2]))
+        shares = torch.stack((*grad.from_x, *(grad.from_h[self.rows_of_h[g]] for g in range(self.cell.gates, 4))))
         to_w = torch.zeros_like(w) if grad.peephole is None else grad.peephole.T
         return shares.T, to_k, *before, *rest, to_w
 

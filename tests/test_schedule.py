@@ -41,7 +41,7 @@ def assert_rows_are(events: Schedule, mask: torch.Tensor) -> None:
         assert events.unit[at].tolist() == units_open.nonzero().flatten().tolist()
 
 
-@given(seeds, st.integers(0, 6), ragged, st.booleans(), st.sampled_from(SHAPES), st.sampled_from([0.0, 0.001]))
+@given(seeds, st.integers(0, 6), ragged, st.booleans(), st.sampled_from(sorted(SHAPES)), st.sampled_from([0.0, 0.001]))
 @example(3, 6, [], True, "triangle", 0.0)
 def test_rows_and_counts_are_those_of_the_dense_mask_and_padding_may_hold_any_time(seed, steps, ends, whole, shape, leak):
     torch.manual_seed(seed)
@@ -53,7 +53,7 @@ def test_rows_and_counts_are_those_of_the_dense_mask_and_padding_may_hold_any_ti
     assert torch.equal(count(gate, dirty, None if whole else lengths), mask.sum(0))
 
 
-@given(seeds, st.sampled_from(SHAPES), st.sampled_from([0.0, 0.01]))
+@given(seeds, st.sampled_from(sorted(SHAPES)), st.sampled_from([0.0, 0.01]))
 def test_an_event_carries_its_openness(seed, shape, leak):
     torch.manual_seed(seed)
     gate, time = some_gate(5, seed, leak, shape), clocks(12, 3)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from phased import starting as starting  # before torch is imported
 
 if TYPE_CHECKING:
-    from phased.closed import never_open, wake
     from phased.cost import openness_cost, updates
     from phased.fitting import fitted
     from phased.fusion import Fusion, FusionStream, Timeline
     from phased.groups import parameter_groups
     from phased.init import Constant, LogUniform, Uniform, aligned, open_at_samples
     from phased.layer import PhasedGRU, PhasedLSTM
+    from phased.openings import never_open, wake
     from phased.stream import Stream
 
 __all__ = [
@@ -37,13 +37,13 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    "closed": ("never_open", "wake"),
     "cost": ("openness_cost", "updates"),
     "fitting": ("fitted",),
     "fusion": ("Fusion", "FusionStream", "Timeline"),
     "groups": ("parameter_groups",),
     "init": ("Constant", "LogUniform", "Uniform", "aligned", "open_at_samples"),
     "layer": ("PhasedGRU", "PhasedLSTM"),
+    "openings": ("never_open", "wake"),
     "stream": ("Stream",),
 }
 

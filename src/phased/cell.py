@@ -47,10 +47,10 @@ class Weights(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What the units would become, and the values of the cell's own gates (i, f, g, o), which the adjoint needs."""
+    """A state to be accepted, and the values that the adjoint needs: for the LSTM those of its own gates (i, f, g, o)."""
 
     state: State
-    gates: tuple[Tensor, ...]
+    kept: tuple[Tensor, ...]
 
 
 class Gradient(NamedTuple):
@@ -64,13 +64,15 @@ class Gradient(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell as an engine sees it: the number of products and of states a unit has, a proposal and its adjoint."""
+    """A cell as an engine sees it: numbers of a unit's products, states and kept values; a proposal and its adjoint."""
 
     name: str
-    gates: int
-    states: int
+    gates: int  # products of a unit: rows of torch's stacked weights
+    states: int  # h, or h and c
+    kept: int  # values in `Proposal.kept`
     propose: Callable[[Tensor, Tensor, State, Tensor | None], Proposal]
     adjoint: Callable[[State, Proposal, State, Tensor | None], Gradient]
+    peepholes: bool = False  # whether its gates may look at c
 
 
 def products(rows: Tensor, weight: Tensor, bias: Tensor | None, gates: int) -> Tensor:
@@ -103,7 +105,7 @@ def adjoint_lstm(to: State, proposal: Proposal, previous: State, peephole: Tenso
     """The gradient of `propose_lstm`, given the gradients to h~ and c~."""
     to_h, to_c = to
     _, c = previous
-    i, f, g, o = proposal.gates
+    i, f, g, o = proposal.kept
     proposed_c = proposal.state[1]
     squashed = proposed_c.tanh()
     to_o = to_h * squashed * o * (1 - o)
@@ -134,13 +136,13 @@ def propose_gru(from_x: Tensor, from_h: Tensor, previous: State, peephole: Tenso
 def adjoint_gru(to: State, proposal: Proposal, previous: State, peephole: Tensor | None) -> Gradient:
     """The gradient of `propose_gru`, given the gradient to h~."""
     (to_h,), (h,) = to, previous
-    r, z, n, h_term = proposal.gates
+    r, z, n, h_term = proposal.kept
     to_n = to_h * (1 - z) * (1 - n * n)
     to_z = to_h * (h - n) * z * (1 - z)
     to_r = to_n * h_term * r * (1 - r)
     return Gradient(torch.stack((to_r, to_z, to_n)), torch.stack((to_r, to_z, to_n * r)), (to_h * z,), None)
 
 
-LSTM = Cell("lstm", gates=4, states=2, propose=propose_lstm, adjoint=adjoint_lstm)
-GRU = Cell("gru", gates=3, states=1, propose=propose_gru, adjoint=adjoint_gru)
+LSTM = Cell("lstm", gates=4, states=2, kept=4, propose=propose_lstm, adjoint=adjoint_lstm, peepholes=True)
+GRU = Cell("gru", gates=3, states=1, kept=4, propose=propose_gru, adjoint=adjoint_gru)
 CELLS = {cell.name: cell for cell in (LSTM, GRU)}

@@ -41,7 +41,7 @@ def as_float(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def size(name: str, value: Any) -> None:
+def positive_int(name: str, value: Any) -> None:
     """A whole number from 1 up."""
     if isinstance(value, FLAGS) or not isinstance(value, INTEGERS):
         raise TypeError(f"{name} must be an int, got {kind(value)}.")

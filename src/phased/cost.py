@@ -9,6 +9,7 @@ from torch import Tensor
 
 from phased import check, ops
 from phased.layer import PhasedRNN
+from phased.parameters import check_layer
 
 
 def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
@@ -40,8 +41,7 @@ def updates(rnn: PhasedRNN, time: Tensor, lengths: Any = None) -> Tensor:
         >>> updates(rnn, torch.arange(20))  # open at 0, 1, 2 and at 10, 11, 12
         tensor([[6, 6]])
     """
-    if not isinstance(rnn, PhasedRNN):
-        raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+    check_layer(rnn)
     check.tensor("time", time)
     if time.dim() not in (1, 2):
         batched = "(batch, steps)" if rnn.batch_first else "(steps, batch)"
@@ -75,6 +75,5 @@ def openness_cost(rnn: PhasedRNN) -> Tensor:
         >>> round(openness_cost(rnn).item(), 6)
         0.04
     """
-    if not isinstance(rnn, PhasedRNN):
-        raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
+    check_layer(rnn)
     return torch.stack([gate.ratio_on for gate in rnn.gates()]).square().mean()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-
-Shape = Literal["triangle", "square"]
-SHAPES: tuple[str, ...] = get_args(Shape)
 
 # Bounds of a period and an open ratio, wherever an optimiser moves them: docs/decisions.md, "The parametrisation of the gate".
 SHORTEST_PERIOD, LONGEST_PERIOD = 1e-12, 1e300
@@ -28,28 +26,55 @@ def phase(time: Tensor, period: Tensor, shift: Tensor) -> Tensor:
     return phi - (phi >= 1).to(phi.dtype)  # just below a whole cycle it may round up to 1, which is the start of the next
 
 
+def triangle(phi: Tensor, ratio_on: Tensor) -> Tensor:
+    """The openness of the paper's gate in its open phase: it rises from 0 to 1, and falls back.
+
+    The paper assigns the peak, phi = r_on / 2, to neither slope: it is 1 by continuity, and we assign it to the falling one.
+    """
+    rise = 2 * phi / ratio_on
+    return torch.where(phi < ratio_on / 2, rise, 2 - rise)
+
+
+def triangle_slopes(phi: Tensor, ratio_on: Tensor) -> tuple[Tensor, Tensor]:
+    """The derivatives of `triangle` to phi and to r_on."""
+    sign = torch.where(phi < ratio_on / 2, 1.0, -1.0).to(phi.dtype)
+    return sign * 2 / ratio_on, -sign * 2 * phi / ratio_on**2
+
+
+def square(phi: Tensor, ratio_on: Tensor) -> Tensor:
+    """The openness of a gate that is fully open in its open phase."""
+    rise = 2 * phi / ratio_on
+    return (rise - rise + 1).detach()  # 1, or NaN
+
+
+def square_slopes(phi: Tensor, ratio_on: Tensor) -> tuple[Tensor, Tensor]:
+    """The derivatives of `square` to phi and to r_on: zeros."""
+    return torch.zeros_like(phi), torch.zeros_like(phi)
+
+
+class Shape(NamedTuple):
+    """A shape of the open phase, phi < r_on: openness from phi and r_on, and its derivatives to both."""
+
+    openness: Callable[[Tensor, Tensor], Tensor]
+    slopes: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+SHAPES = {"triangle": Shape(triangle, triangle_slopes), "square": Shape(square, square_slopes)}
+
+
 def openness(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "triangle") -> Tensor:
     """How far the gate is open, k (Eq. 6, right). Open means phi < r_on; there the leak plays no part.
 
-    The paper assigns the peak, phi = r_on / 2, to neither slope: it is 1 by continuity, and we assign it to the falling one.
     A phase or a ratio that is NaN gives NaN.
     """
-    rise = 2 * phi / ratio_on
-    flat = (rise - rise + 1).detach()  # 1, or NaN
-    in_open_phase = flat if shape == "square" else torch.where(phi < ratio_on / 2, rise, 2 - rise)
-    return torch.where(phi >= ratio_on, leak * phi, in_open_phase)
+    return torch.where(phi >= ratio_on, leak * phi, SHAPES[shape].openness(phi, ratio_on))
 
 
 def slopes(phi: Tensor, ratio_on: Tensor, leak: float = 0.0, shape: str = "triangle") -> tuple[Tensor, Tensor]:
     """The derivatives of `openness` to phi and to r_on, for the backward pass derived by hand."""
     is_open = phi < ratio_on
-    closed = torch.full_like(phi, leak)
-    if shape == "square":
-        return torch.where(is_open, torch.zeros_like(phi), closed), torch.zeros_like(phi)
-    sign = torch.where(phi < ratio_on / 2, 1.0, -1.0).to(phi.dtype)
-    to_phi = torch.where(is_open, sign * 2 / ratio_on, closed)
-    to_ratio = torch.where(is_open, -sign * 2 * phi / ratio_on**2, torch.zeros_like(phi))
-    return to_phi, to_ratio
+    to_phi, to_ratio = SHAPES[shape].slopes(phi, ratio_on)
+    return torch.where(is_open, to_phi, torch.full_like(phi, leak)), torch.where(is_open, to_ratio, torch.zeros_like(to_ratio))
 
 
 class _Bounded(torch.autograd.Function):

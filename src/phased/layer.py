@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from math import e
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
+from phased.openings import Openings
 from phased.ops.precision import autocast_dtype
 from phased.parameters import GATE, GatedModule, Operands, Setting
 from phased.recent import Recent
@@ -25,8 +26,6 @@ Sequences = Tensor | PackedSequence
 class PhasedRNN(GatedModule):
     """What the two layers share: options, checks, stacking, directions, ragged batches."""
 
-    state_names: ClassVar[tuple[str, ...]]
-
     check_time: bool = True
     """Whether times of CPU tensors are checked: finite, never decreasing, not made equal by rounding. Set to False to skip."""
 
@@ -34,6 +33,9 @@ class PhasedRNN(GatedModule):
     """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
 
     _recent: Recent | None = None
+
+    def _watch(self) -> None:
+        self._openings = Openings()
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class PhasedRNN(GatedModule):
     ) -> None:
         super().__init__()
         for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            check.size(name, value)
+            check.positive_int(name, value)
         for name, flag in (
             ("bias", bias),
             ("batch_first", batch_first),
@@ -70,10 +72,12 @@ class PhasedRNN(GatedModule):
             check.flag(name, flag)
         check.number("dropout", dropout, low=0.0, high=1.0)
         check.number("leak", leak, low=0.0, high=1.0)
-        check.choice("gate", gate, SHAPES)
+        check.choice("gate", gate, tuple(SHAPES))
         check.floating("dtype", dtype)
-        if peephole and self.cell is not LSTM:
-            raise ValueError("peephole must be False: a GRU has no cell state to look at. Use PhasedLSTM for peepholes.")
+        if peephole and not self.cell.peepholes:
+            raise ValueError(
+                f"peephole must be False: a {type(self).__name__} has no cell state to look at. Use PhasedLSTM for peepholes."
+            )
         self.input_size = int(input_size)
         self.hidden_size = int(hidden_size)
         self.num_layers = int(num_layers)
@@ -95,6 +99,11 @@ class PhasedRNN(GatedModule):
         }
         self._register(learned, device, dtype)
         self.reset_parameters()
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The names of the initial states."""
+        return ("h_0", "c_0")[: self.cell.states]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; a backend that does not exist or cannot run here raises."""
@@ -195,8 +204,8 @@ class PhasedRNN(GatedModule):
         # Half-precision weights are read as such; states and arithmetic are float32 at least.
         working = torch.promote_types(weight.dtype, torch.float32)
         output, final = self._run(operands, x, t, initial, length, low, working)
-        plain = hx is None and lengths is None and batched and t is given  # a call of the most usual kind
-        if plain and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
+        is_replayable = hx is None and lengths is None and batched and t is given
+        if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
             self._recent = self._recent or Recent()
             self._recent.add(self, operands, x, t, low)
         if self.check_input:
@@ -381,7 +390,6 @@ class PhasedLSTM(PhasedRNN):
     """
 
     cell = LSTM
-    state_names = ("h_0", "c_0")
 
     @classmethod
     def from_lstm(cls, lstm: nn.LSTM, **settings: Any) -> Self:
@@ -443,7 +451,6 @@ class PhasedGRU(PhasedRNN):
     """
 
     cell = GRU
-    state_names = ("h_0",)
 
     @classmethod
     def from_gru(cls, gru: nn.GRU, **settings: Any) -> Self:

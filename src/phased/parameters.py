@@ -14,7 +14,6 @@ from torch.nn.utils.prune import BasePruningMethod
 from phased import check, files, init, saving, tracing
 from phased.cell import Cell, Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
-from phased.openings import Openings
 
 Setting = init.Values | Sequence[init.Values]
 """One value for all layers, or a list with one for each layer."""
@@ -56,10 +55,15 @@ class GatedModule(nn.Module):
     leak: float
     backend: str
     _gate_starts: dict[str, list[Any]]
+    _openings: Any  # `phased.openings.Openings`
+
+    def _watch(self) -> None:
+        """Look for units that do not open in the next training batches."""
+        raise NotImplementedError
 
     def _register(self, learned: dict[str, list[bool]], device: torch.device | str | None, dtype: torch.dtype | None) -> None:
         """Make the parameters, without values."""
-        self._openings = Openings()  # here, too: a subclass may have a reset_parameters of its own
+        self._watch()  # here, too: a subclass may have a reset_parameters of its own
         self._names: list[Names] = []
         self._shapes: dict[str, tuple[int, ...]] = {}
         stacked, units = self.cell.gates * self.hidden_size, self.hidden_size
@@ -104,7 +108,7 @@ class GatedModule(nn.Module):
     def reset_parameters(self) -> None:
         """Draw every parameter anew: the weights as torch.nn.LSTM does, the gates from their laws."""
         bound = self.hidden_size**-0.5
-        self._openings = Openings()
+        self._watch()
         with torch.no_grad():
             for (layer, _), names in zip(self._suffixes(), self._names, strict=True):
                 for name, value in zip(names.time_gate, self._draw_gate(layer), strict=True):
@@ -274,7 +278,7 @@ class GatedModule(nn.Module):
         except ValueError as error:
             error_msgs.append(str(error))
             return
-        self._openings = Openings()
+        self._watch()
         if local_metadata.get("assign_to_params_buffers", False):
             for name in self._parameters:
                 value = state_dict.get(prefix + name)
@@ -383,6 +387,12 @@ class GatedModule(nn.Module):
                 values = [self._current(name) for name in names]
             parts.append(f"{kind}={spread(values)}{' learned' if any(v.requires_grad for v in values) else ''}")
         return ", ".join([*parts, f"leak={self.leak:g}"])
+
+
+def check_layer(rnn: Any) -> None:
+    """A PhasedLSTM or a PhasedGRU."""
+    if not isinstance(rnn, GatedModule):
+        raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
 
 
 def is_of_time(name: str) -> bool:

@@ -116,10 +116,12 @@ def test_files_of_the_users_are_not_replaced(call, table, labels, tmp_path):
 
 def test_a_variable_that_the_model_does_not_know_is_left_out_as_the_message_says(call, works, folder, table, labels, tmp_path):
     more = tmp_path / "more.csv"
+    more.write_text(table.read_text() + f"{X.ids[0]},{X.time[0]},drop=['id='],1\n")
+    assert """got "drop=['id=']", first""" in call("predict", folder / "m", more, "--out", tmp_path / "risk.csv").stderr
     more.write_text(table.read_text() + f"{X.ids[0]},{X.time[0]},NEW,1\n")
     said = call("predict", folder / "m", more, "--out", tmp_path / "risk.csv")
     assert said.exit_code == 1
-    assert "Leave them out: --drop NEW." in said.stderr
+    assert "Leave them out (drop: 'NEW')." in said.stderr
     works("predict", folder / "m", more, "--out", tmp_path / "risk.csv", "--drop", "NEW")
     works("score", folder / "m", more, "--labels", labels, "--drop", "NEW")
 
@@ -129,7 +131,7 @@ def test_sequences_without_a_label_are_left_out_if_asked_for(call, works, fit, t
     few.write_text("".join(labels.read_text().splitlines(keepends=True)[:21]) + "stranger,1\n")
     said = call("fit", table, "--labels", few, "--unit", "h", "--out", tmp_path / "model", *QUICK)
     assert said.exit_code == 1
-    assert "Add --labelled to keep the sequences that have both." in said.stderr
+    assert "`labelled` keeps the sequences that have both." in said.stderr
     model = fit("model", table, "--labels", few, "--labelled", "--unit", "h")
     found = works("score", model, table, "--labels", few, "--labelled", "--json")
     assert json.loads(found.stdout)["sequences"] == 20
@@ -155,7 +157,10 @@ def test_a_score_remembers_the_labels_of_the_fit_and_predictions_have_the_times_
         answers = list(csv.reader(file))
     assert answers[0] == ["id", "time", "high", "low"]
     assert [row[:2] for row in answers[1:]] == [row[:2] for row in rows]
-    for options in (("--labels-time", "nowhere"), ("--labels-id", "nowhere"), ("--target", "person")):
-        wrong = call("score", model, table, "--labels", labels, *options)
-        assert wrong.exit_code == 1
-        assert options[0].replace("--target", "--labels") in wrong.stderr or "two columns" in wrong.stderr
+    for option, name, message in (
+        ("--labels-time", "nowhere", "'l.csv' must have the column 'nowhere' (time), got 'person', 'at', 'grade'"),
+        ("--labels-id", "nowhere", "'l.csv' must have the column 'nowhere' (id), got"),
+        ("--target", "person", "id and target must be two columns"),
+    ):
+        wrong = call("score", model, table, "--labels", labels, option, name)
+        assert (wrong.exit_code, message in wrong.stderr) == (1, True)

@@ -13,7 +13,8 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from patients import QUICK, X, Y, patients, quick
-from phased.estimator import Events, PhasedClassifier, PhasedRegressor, training
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor, estimator
+from phased.learn.device import OneDevice
 
 
 def test_it_learns_what_is_easy():
@@ -172,7 +173,9 @@ def test_a_regression_is_in_the_targets_own_units():
 def test_a_model_stays_on_the_cpu_when_another_device_fails(monkeypatch):
     model = quick()
     with monkeypatch.context() as patch:
-        patch.setattr(training, "device_of", lambda name: torch.device("meta"))  # whose tensors have no values to answer with
+        patch.setattr(
+            estimator, "one_device", lambda name: OneDevice(torch.device("meta"))
+        )  # whose tensors have no values to answer with
         with pytest.raises((NotImplementedError, RuntimeError)):
             model.predict(X)
     assert {value.device.type for value in model.network_.parameters()} == {"cpu"}

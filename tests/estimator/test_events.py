@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.model_selection import train_test_split
 
 from phased.estimator import Events
 from tables import assert_same
@@ -72,15 +71,6 @@ def test_copies_for_other_processes_are_the_same():
     copy = pickle.loads(pickle.dumps(events))  # as joblib sends them
     assert_same(copy, events)
     assert copy.settings == events.settings
-
-
-def test_scikit_learn_splits_events_as_it_splits_arrays():
-    events = made(40)
-    y = (events.lengths > 3).astype(int)
-    train, test, y_train, y_test = train_test_split(events, y, random_state=0, stratify=y)
-    assert isinstance(train, Events)
-    np.testing.assert_array_equal(train.lengths > 3, y_train)
-    np.testing.assert_array_equal(test.lengths > 3, y_test)
 
 
 def test_dates_count_from_the_first_of_their_sequence():

@@ -71,7 +71,7 @@ def test_what_is_too_large_is_refused_before_training(classifier, number):
         for call in (PhasedClassifier(**QUICK).fit, classifier.evaluate):
             with pytest.raises(ValueError, match=message):
                 call(replace(X, **{field: changed}), Y)
-    with pytest.raises(ValueError, match=r"y must be from -1e\+150 to 1e\+150, got"):
+    with pytest.raises(ValueError, match=r"targets must be from -1e\+150 to 1e\+150, got"):
         PhasedRegressor(**QUICK).fit(X, np.where(Y, number, 0.0))
 
 

@@ -10,7 +10,6 @@ from phased.estimator import Events
 from phased.estimator import inputs as made_of
 from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
-from phased.fields import decode, encode
 
 X, _ = patients(empty=True)
 NAN = float("nan")
@@ -53,13 +52,6 @@ def test_an_example_by_hand():
     assert elapsed(events, scaling).tolist() == [0.0, 2.0, 3.0]
 
 
-def test_no_input_depends_on_another_sequence():
-    scaling = Scaling.of(X)
-    whole = inputs(X, scaling)
-    for number in (0, 7, len(X) - 1):
-        assert np.array_equal(inputs(X[number], scaling), whole[X.offset[number] : X.offset[number + 1]])
-
-
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), max_size=40))
 def test_scaled_values_are_finite_and_of_the_order_of_one(values):
     column = np.array(values)
@@ -81,16 +73,6 @@ def test_an_outlier_does_not_move_the_others():
     plain, wild = Numbers.of([values]), Numbers.of([np.append(values, 1e12)])
     assert np.allclose(wild(values[:, None]), plain(values[:, None]), atol=0.1)
     assert wild(np.array([[1e12]])).item() < 4
-
-
-def test_scales_are_read_back_bit_for_bit():
-    import json
-
-    scaling = Scaling.of(X)
-    again = decode(Scaling, json.loads(json.dumps(encode(scaling))))
-    assert np.array_equal(inputs(X, again), inputs(X, scaling))
-    assert np.array_equal(again.static_inputs(X.static), scaling.static_inputs(X.static))
-    assert (again.gap, again.span, again.levels) == (scaling.gap, scaling.span, scaling.levels)
 
 
 def test_codes_have_an_input_each_and_numbers_have_two():

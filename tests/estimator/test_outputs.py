@@ -148,6 +148,7 @@ def test_an_empty_name_is_refused_by_every_command_for_every_path(call):
         (("new/m", "--checkpoint", f"new/{256 * 'c'}"), "File name too long. Choose another folder."),
         (("new/m", "--checkpoint", "taken"), "'taken/all/checkpoint.pt' is damaged, or not a checkpoint"),
         (("taken",), "got one with 'model.safetensors'"),
+        (("new/m.csv",), "--out must be a folder for the model, got 'new/m.csv', the name of a table. Leave out '.csv'."),
         (("new/m", "--labels", "\udcff.csv"), "must be UTF-8"),
     ],
 )

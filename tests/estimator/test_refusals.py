@@ -27,23 +27,26 @@ class Named(np.ndarray):
 @pytest.mark.parametrize(
     "y, message",
     [
-        (np.zeros(60, int), "y must have at least 2 classes, got 0 only"),
-        (Y[:-1], "y must have a target for each of the 60 sequences, or for each of their"),
-        (np.where(np.arange(60) == 7, np.nan, Y), "y must be known for every sequence, got nan for 'p007'"),
-        (Y[:, None], "y must have one dimension"),
-        (Y + 0.5 * (np.arange(60) == 3), "y must be classes, got fractions such as 1.5"),
+        (np.zeros(60, int), "targets must have at least 2 classes, got 0 only"),
+        (Y[:-1], "targets must be given for each of the 60 sequences, or for each of their"),
+        (np.where(np.arange(60) == 7, np.nan, Y), "targets must be known for every sequence, got nan for 'p007'"),
+        (Y[:, None], "targets must have one dimension"),
+        (Y + 0.5 * (np.arange(60) == 3), "targets must be classes, got fractions such as 1.5"),
         (Y.view(Named), "the target must not be among the inputs, got 'HR' as both"),
         (X.static[:, 1], "the target must not be among the inputs, got static 'ICU' equal to y"),
-        ([np.zeros(3)] * 60, "y must have a target for each of the"),
-        (np.full(len(X.time), np.nan), "y must have a known target at one step"),
-        (np.where(np.arange(60) == 3, np.inf, Y), "y must be finite, got infinity"),
-        (np.array(["2024-01-01", "2024-01-02"] * 30, "M8[D]"), "y must be numbers or text, got datetime64"),
-        (np.array([b"a", b"b"] * 30), "y must be numbers or text, got |S1"),
-        (np.array(["a", 1] * 30, object), "y must be all numbers or all text, got 1 and 'a'"),
-        ([0, "1"] * 30, "y must be all numbers or all text, got 0 and '1'"),
-        ([np.nan, "1"] * 30, "y must be known for every sequence, got nan for 'p000'"),
-        ([["a"] * n if n % 2 else [1.0] * n for n in X.lengths], "y must be all numbers or all text, got 1.0 and 'a'"),
-        (pd.Series(["a", "b"] * 29 + ["a", None], dtype="string"), "y must be known for every sequence, got <NA> for 'p059'"),
+        ([np.zeros(3)] * 60, "targets must be given for each of the"),
+        (np.full(len(X.time), np.nan), "targets must have a known target at one step"),
+        (np.where(np.arange(60) == 3, np.inf, Y), "targets must be finite, got infinity"),
+        (np.array(["2024-01-01", "2024-01-02"] * 30, "M8[D]"), "targets must be numbers or text, got datetime64"),
+        (np.array([b"a", b"b"] * 30), "targets must be numbers or text, got |S1"),
+        (np.array(["a", 1] * 30, object), "targets must be all numbers or all text, got 1 and 'a'"),
+        ([0, "1"] * 30, "targets must be all numbers or all text, got 0 and '1'"),
+        ([np.nan, "1"] * 30, "targets must be known for every sequence, got nan for 'p000'"),
+        ([["a"] * n if n % 2 else [1.0] * n for n in X.lengths], "targets must be all numbers or all text, got 1.0 and 'a'"),
+        (
+            pd.Series(["a", "b"] * 29 + ["a", None], dtype="string"),
+            "targets must be known for every sequence, got <NA> for 'p059'",
+        ),
     ],
 )
 def test_wrong_classes_are_refused(y, message):
@@ -59,8 +62,8 @@ def sequences(variables, unit="h", **static):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: PhasedRegressor(**QUICK).fit(X, ["a", "b"] * 30), "y must be numbers"),
-        (lambda: PhasedRegressor(**QUICK).fit(X, np.where(np.arange(60) == 7, np.inf, 1.0 * Y)), "y must be finite"),
+        (lambda: PhasedRegressor(**QUICK).fit(X, ["a", "b"] * 30), "targets must be numbers"),
+        (lambda: PhasedRegressor(**QUICK).fit(X, np.where(np.arange(60) == 7, np.inf, 1.0 * Y)), "targets must be finite"),
         (lambda: PhasedClassifier(**QUICK).fit([], []), "at least one sequence"),
         (lambda: PhasedRegressor(**QUICK).fit(X[:1], [1.0]), "at least 2 sequences"),
         (lambda: PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[40:], Y[40:])), "got 'p040' and 9 others in both"),
@@ -74,8 +77,11 @@ def sequences(variables, unit="h", **static):
             r"statics of X must be known to the model, .*, got 'Sex'",
         ),
         (lambda: quick().predict(sequences(["HR"], "min")), "X must have times in 'h', the unit of the model, got 'min'"),
-        (lambda: quick().evaluate(X, Y + 1), r"y must have classes of the model, .*, got 2"),
-        (lambda: quick().evaluate(X, AT_20), "y must have a target for each sequence, as in the training, got one for each step"),
+        (lambda: quick().evaluate(X, Y + 1), r"targets must have classes of the model, .*, got 2"),
+        (
+            lambda: quick().evaluate(X, AT_20),
+            "targets must be given for each sequence, as in the training, got one for each step",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(call, message):
@@ -144,7 +150,7 @@ def marked():
         (lambda model: model.predict(replace(X, time=X.time * 2)), "spans .* h; the longest of the training"),
         (lambda model: model.predict_proba(replace(X, time=X.time / 3600)), "Check the unit of time"),
         (lambda model: model.evaluate(replace(X, time=X.time / 3600), Y), "Check the unit of time"),
-        (lambda model: PhasedClassifier(**QUICK).fit(marked(), Y), r"Age = -1 \(10 times\).*missing="),
+        (lambda model: PhasedClassifier(**QUICK).fit(marked(), Y), r"Age = -1 \(10 times\).*\(missing: "),
         (lambda model: PhasedClassifier(**{**QUICK, "units": 64}, updates=0.004).fit(X, Y), "of 64 units open at no step"),
     ],
 )
@@ -172,7 +178,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
 
 
 def test_a_target_per_step_that_is_an_input_is_refused(regressor):
-    with pytest.raises(ValueError, match="y must have a target for each step, as in the training, got one for each sequence"):
+    with pytest.raises(ValueError, match="targets must be given for each step, as in the training, got one for each sequence"):
         regressor.evaluate(X, Y)
     times = [np.arange(5.0)] * 20
     values = [np.random.default_rng(n).normal(size=(5, 2)) for n in range(20)]

@@ -63,6 +63,14 @@ def test_a_sequence_without_steps_has_summaries_of_zero():
     assert found[0, -3:].tolist() == [1, 1, 1]
 
 
+@pytest.mark.usefixtures("each_way")
+def test_summaries_of_padding_are_finite_though_time_goes_back_in_it():
+    x = torch.zeros(3, 2, width(1))
+    x[:2, 0, -1] = torch.tensor([0.0, 20.0])  # median spans; the third step is padding
+    x[..., 1] = 1.0
+    assert summaries(x, torch.ones(2, 0), torch.tensor([2, 3]), 1, every_step=True).isfinite().all()
+
+
 @pytest.fixture
 def pieces():
     made = Pieces(3, 4)

@@ -10,6 +10,7 @@ from fusing import batch, close, network, one_of, parameters, slowly
 from layers import each_layer, states
 from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
 from phased.fusion import Parts, hold
+from phased.fusion.arguments import encoded
 from phased.learn.batch import Samples
 from phased_lab.runs.baselines import Baseline
 from strategies import seeds
@@ -152,35 +153,45 @@ def test_two_halves_are_the_whole(make):
 # Encoders, dropout, other layers
 
 
-def test_an_encoder_sees_samples_and_no_padding():
-    class Seen(nn.Linear):
-        rows = 0
-
-        def forward(self, x):
-            assert bool(x.isfinite().all())
-            self.rows += len(x)
-            return super().forward(x.flatten(1))
-
-    fusion = network(encoders={"eyes": Seen(8, 2, dtype=torch.float64)})
-    streams = batch(LENGTHS)
-    images = torch.randn(3, 4, 2, 2, 2, dtype=torch.float64)
-    images[~(torch.arange(3).unsqueeze(1) < streams["eyes"][2])] = torch.nan
-    output, _, _ = fusion({**streams, "eyes": (images, *streams["eyes"][1:])})
-    assert fusion.encoders["eyes"].rows == sum(LENGTHS["eyes"])
-    features = fusion.encoders["eyes"](images.nan_to_num().flatten(0, 1)).view(3, 4, 2)
-    fusion.encoders.clear()
-    close(output, fusion({**streams, "eyes": (features, *streams["eyes"][1:])}).output)
+ENCODERS = {
+    "images": (
+        nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)),
+        torch.randn(9, 4, 1, 8, 8),
+    ),
+    "words": (nn.Embedding(20, 3), torch.randint(20, (9, 4))),
+}
 
 
-def test_encoding_padding_too_changes_nothing_for_an_encoder_of_single_samples():
-    torch.manual_seed(0)
-    fusion = network(encoders={"eyes": nn.Embedding(7, 2, dtype=torch.float64)})
+@pytest.mark.parametrize("encoder, x", ENCODERS.values(), ids=ENCODERS)
+def test_an_encoder_sees_samples_and_no_padding_unless_it_may(encoder, x):
+    """Padding that it may not see is NaN, or an index that is not in the table."""
+    lengths = torch.tensor([9, 1, 0, 8])
+    real = torch.arange(9).unsqueeze(1) < lengths
+    found = []
+    for padding in (False, True):
+        given = x.clone()
+        given[~real] = 0 if padding else 20 if x.dtype == torch.int64 else torch.nan
+        encoder.zero_grad()
+        features = encoded(encoder, given, lengths, padding)
+        assert features.shape == (9, 4, 3)
+        assert padding or not features[~real].any()
+        features[real].square().sum().backward()
+        found.append([features[real], *(p.grad.clone() for p in encoder.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(found[0][0], encoder(x[real]))
+
+
+@pytest.mark.parametrize("padding", [False, True])
+def test_the_layer_of_a_sensor_reads_what_its_encoder_gives(padding):
+    fusion = network(encoders={"eyes": nn.Embedding(7, 2, dtype=torch.float64)}, encode_padding=padding)
     streams = batch(LENGTHS)
     index = torch.randint(7, (3, 4))
-    streams["eyes"] = (index, *streams["eyes"][1:])
-    want = fusion(streams).output
-    fusion.encode_padding = True
-    close(fusion(streams).output, want)
+    features = fusion.encoders["eyes"](index)
+    output = fusion({**streams, "eyes": (index, *streams["eyes"][1:])}).output
+    fusion.encoders.clear()
+    close(output, fusion({**streams, "eyes": (features, *streams["eyes"][1:])}).output)
 
 
 def test_batch_normalisation_stays_finite_when_its_sensor_is_absent():

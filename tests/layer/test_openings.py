@@ -57,15 +57,9 @@ def test_the_search_is_over_with_the_first_batch_in_which_every_unit_opens(make,
     train(rnn, 1, clocks(400, 4, span=1000.0))
     assert rnn._openings.batches == 1
     assert not rnn._openings.active
-
-
-def test_it_is_the_units_with_no_update_that_are_counted():
-    torch.manual_seed(3)
-    rnn = PhasedLSTM(3, 50, period=LogUniform(0.01, 10))
-    time = torch.arange(60).unsqueeze(1).expand(60, 2)
-    closed = int((updates(rnn, time).sum((0, 1)) == 0).sum())
-    assert 0 < closed < 50
-    assert message(rnn, time).startswith(f"{closed} of 50 units of layer 0 ")
+    always_open = with_values("ratio_on_l0", 5.0)  # beyond its bound
+    train(always_open, 1)
+    assert not always_open._openings.active
 
 
 @pytest.mark.parametrize("opens_in, warns", [(20, False), (21, True)])
@@ -78,32 +72,77 @@ def test_a_unit_may_open_in_any_of_the_twenty_batches(opens_in, warns):
     assert len(caught) == warns
 
 
-def test_evaluation_and_calls_without_gradients_are_not_counted():
+def with_values(name: str, value: float, *units: int) -> Layer:
     rnn = PhasedLSTM(3, 7, **SEVEN)
-    x, time = torch.randn(30, 4, 3), clocks(30, 4)
-    rnn.eval()
-    for _ in range(25):
-        rnn(x, time)
-    rnn.train()
     with torch.no_grad():
-        for _ in range(25):
-            rnn(x, time)
+        rnn.get_parameter(name)[list(units) or slice(None)] = value
+    return rnn
+
+
+@pytest.mark.parametrize(
+    "rnn, time, says",
+    [
+        (PhasedLSTM(3, 7, leak=0.1, **SEVEN), None, r"2 of 7 units of layer 0 .* through the leak alone(?!.*leak=)"),
+        (with_values("period_l0", float("nan"), 2), None, "1 of 7 units"),  # NaN counts as open
+        (
+            PhasedLSTM(3, 2, period=4.0, shift=2.0, ratio_on=0.1),
+            torch.zeros(5, 2),
+            "own times, or a larger ratio_on; or move",
+        ),
+    ],
+    ids=["a leak", "a gate that is NaN", "times that stand still"],
+)
+def test_the_warning_says_what_the_units_do_and_what_helps(rnn, time, says):
+    assert re.search(says, message(rnn, time))
+
+
+def test_it_is_the_units_with_no_update_that_are_counted():
+    torch.manual_seed(3)
+    rnn = PhasedLSTM(3, 50, period=LogUniform(0.01, 10))
+    time = torch.arange(60).unsqueeze(1).expand(60, 2)
+    closed = int((updates(rnn, time).sum((0, 1)) == 0).sum())
+    assert 0 < closed < 50
+    assert message(rnn, time).startswith(f"{closed} of 50 units of layer 0 ")
+
+
+def without_gradients(rnn: Layer) -> None:
+    with torch.no_grad():
+        train_inputs(rnn)
+
+
+def train_inputs(rnn: Layer) -> None:
+    rnn(torch.randn(30, 4, 3, dtype=rnn.dtype), clocks(30, 4))
+
+
+def transformed(rnn: Layer) -> None:
+    values = {name: value.detach() for name, value in rnn.named_parameters()}
+    x, time = torch.randn(30, 4, 3), clocks(30, 4)
+    grad(lambda p: functional_call(rnn, p, (x, time))[0].sum())(values)
+
+
+def in_forward_mode(rnn: Layer) -> None:
+    with forward_ad.dual_level():
+        train_inputs(rnn)
+
+
+UNCOUNTED = {
+    "evaluation": lambda rnn: train_inputs(rnn.eval()),
+    "without gradients": without_gradients,
+    "nothing learned": lambda rnn: train_inputs(rnn.requires_grad_(False)),
+    "no steps": lambda rnn: train(rnn, 1, torch.zeros(0, 4)),
+    "no sequences": lambda rnn: train(rnn, 1, torch.zeros(30, 0)),
+    "single steps": lambda rnn: train(rnn, 1, torch.zeros(1, 4)),
+    "no data": lambda rnn: train(rnn, 1, clocks(30, 4), lengths=[0, 0, 0, 0]),
+    "a transform": transformed,
+    "forward mode": in_forward_mode,
+}
+
+
+@pytest.mark.parametrize("call", UNCOUNTED.values(), ids=UNCOUNTED)
+def test_what_is_not_training_on_sequences_is_not_counted(call):
+    rnn = PhasedLSTM(3, 7, backend="reference", **SEVEN)
+    call(rnn)
     assert rnn._openings.batches == 0
-
-
-@pytest.mark.parametrize("shape", [(0, 4), (30, 0), (1, 4)])
-def test_batches_without_samples_and_single_steps_are_not_counted(shape):
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    train(rnn, 25, torch.zeros(shape))
-    train(rnn, 5, clocks(30, 4), lengths=[0, 0, 0, 0])
-    assert rnn._openings.batches == 0
-
-
-def test_with_a_leak_the_warning_is_about_the_gate_all_the_same():
-    text = message(PhasedLSTM(3, 7, leak=0.1, **SEVEN))
-    assert text.startswith("2 of 7 units of layer 0 ")
-    assert "they learn through the leak alone" in text
-    assert "leak=" not in text
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -132,21 +171,6 @@ def test_every_layer_and_direction_is_counted_for_itself():
     assert text.startswith("3 of 5 units of layer 0, 3 of 5 units of layer 0 backwards, 1 of 5 units of layer 2 have opened in")
 
 
-def test_a_gate_that_is_nan_counts_as_open():
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    with torch.no_grad():
-        rnn.period_l0[2] = float("nan")
-    assert message(rnn).startswith("1 of 7 units")
-
-
-def test_gates_count_as_the_recurrence_bounds_them():
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    with torch.no_grad():
-        rnn.ratio_on_l0.fill_(5.0)  # always open
-    train(rnn, 1)
-    assert not rnn._openings.active
-
-
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda rnn: pickle.loads(pickle.dumps(rnn))], ids=["deepcopy", "pickle"])
 def test_copies_go_on_where_the_layer_was(duplicate):
     rnn = PhasedLSTM(3, 7, **SEVEN)
@@ -165,33 +189,20 @@ def test_copies_go_on_where_the_layer_was(duplicate):
 def test_drawn_or_loaded_parameters_start_the_count_anew(anew):
     rnn = PhasedLSTM(3, 7, **SEVEN)
     train(rnn, 19)
+    assert list(rnn.state_dict()) == [name for name, _ in rnn.named_parameters()]
     anew(rnn)
     assert rnn._openings.batches == 0
     assert message(rnn).startswith("2 of 7 units")
 
 
 def test_a_subclass_may_draw_its_parameters_itself():
-    class Own(PhasedLSTM):
-        def reset_parameters(self) -> None:
-            for parameter in self.parameters():
-                nn.init.ones_(parameter)
-
-    train(Own(3, 7), 2)
+    own = type("Own", (PhasedLSTM,), {"reset_parameters": lambda self: [nn.init.ones_(each) for each in self.parameters()]})
+    train(own(3, 7), 2)
 
 
-def test_the_state_dict_does_not_know_of_the_count():
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    before = list(rnn.state_dict())
-    train(rnn, 3)
-    assert list(rnn.state_dict()) == before == [name for name, _ in rnn.named_parameters()]
-
-
-@pytest.mark.parametrize("wrapped", [False, True], ids=["layer", "model"])
-def test_the_warning_points_at_the_users_call(wrapped):
-    rnn = PhasedLSTM(3, 7, **SEVEN)
-    model = nn.DataParallel(rnn) if wrapped else rnn
+def test_the_warning_points_at_the_users_call_of_a_model_too():
     with pytest.warns(UserWarning, match=NEVER) as caught:
-        train(model, BATCHES)
+        train(nn.DataParallel(PhasedLSTM(3, 7, **SEVEN)), BATCHES)
     assert Path(caught[0].filename) == Path(__file__)
 
 
@@ -226,21 +237,6 @@ def test_the_suggested_are_those_of_the_samples_and_not_of_their_padding():
     assert suggested(time, lengths, 0.1) == "period=LogUniform(2, 199)"
     assert suggested(time[:200, 1:2], None, 0.1) == "period=LogUniform(2, 199)"
     assert re.fullmatch(r"period=LogUniform\(1.25, 5\), ratio_on=0\.[2-5]\d?", suggested(time[:6, :1], None, 0.05))
-
-
-def test_times_that_stand_still_suggest_no_period():
-    text = message(PhasedLSTM(3, 2, period=4.0, shift=2.0, ratio_on=0.1), torch.zeros(5, 2))
-    assert "that fit the data's own times, or a larger ratio_on; or move the shifts" in text
-
-
-def test_what_cannot_be_read_is_not_counted():
-    rnn = PhasedLSTM(3, 7, backend="reference", dtype=torch.float64, **SEVEN)
-    x, time = torch.randn(30, 4, 3, dtype=torch.float64), clocks(30, 4)
-    values = {name: value.detach() for name, value in rnn.named_parameters()}
-    grad(lambda p: functional_call(rnn, p, (x, time))[0].sum())(values)
-    with forward_ad.dual_level():
-        rnn(x, time)
-    assert rnn._openings.batches == 0
 
 
 def test_a_compiled_layer_does_not_count():
@@ -319,35 +315,9 @@ def test_a_call_that_continues_from_a_state_does_not_count():
     assert rnn._openings.batches == 1
 
 
-def test_a_layer_that_learns_nothing_is_not_watched():
-    rnn = PhasedLSTM(3, 7, **SEVEN).requires_grad_(False)
-    train_inputs = torch.randn(30, 4, 3), clocks(30, 4)
-    for _ in range(25):
-        rnn(*train_inputs)
-    assert rnn._openings.batches == 0
-
-
 def test_several_threads_may_call_a_layer_in_training():
     rnn = PhasedLSTM(3, 512, period=LogUniform(1.0, 1e7))
     x, time = torch.randn(200, 4, 3), clocks(200, 4)
     with ThreadPoolExecutor(4) as pool:
         outputs = list(pool.map(lambda _: rnn(x, time)[0], range(16)))
     assert len(outputs) == 16
-
-
-def test_a_unit_that_opens_at_one_sample_of_one_large_batch_is_not_reported():
-    """Where few units stay closed, every time of every batch is compared."""
-    units = 110
-    period = torch.full((units,), 4.0, dtype=torch.float64)
-    period[7] = 1e6
-    shift = torch.linspace(0.0, 4.0, units, dtype=torch.float64)
-    shift[7] = 777.0
-    rnn = PhasedLSTM(1, units, period=period, shift=shift, ratio_on=0.5)
-    time = torch.rand(1000, 32, dtype=torch.float64).sort(0).values * 700
-    once = time.clone()
-    once[-1, 5] = 778.0  # the only sample after 777
-    rnn._openings.watch(rnn.gates(), once, None, 1)
-    assert not rnn._openings.active
-    rnn._openings = type(rnn._openings)()
-    rnn._openings.watch(rnn.gates(), time, None, 1)
-    assert rnn._openings.active  # without that sample it is still closed

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from layers import Layer, each_layer
-from phased import PhasedLSTM, Stream, check_events, clock, ops, updates
+from phased import PhasedLSTM, Stream, clock, ops, updates
 from phased.init import LogUniform
 from phased.ops.native import MISSING
 from strategies import clocks, f64, seeds
@@ -81,18 +81,29 @@ def unix(rate: float, unit: float, steps: int = 200, start: float = NOW) -> Tens
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_unix_times_that_a_short_dtype_makes_equal_are_refused(unit, rate, dtype):
     """At ordinary rates neighbouring samples fall on one number: float32 lies 128 s apart there, bfloat16 97 days."""
-    rnn, exact = lstm(period=LogUniform(unit, 1e2 * unit)), unix(rate, unit)
+    exact = unix(rate, unit)
     rounded = exact.to(dtype)
     assert (rounded[1:] == rounded[:-1]).any()
     message = rf"time must tell its steps apart, got \d+ of 398 equal .*{dtype}.* lie .* apart\. Pass time as torch\.float64"
-    calls = [lambda: rnn(X, rounded), lambda: rnn(X, rounded, lengths=[200, 200]), lambda: updates(rnn, rounded)]
-    for call in calls:
-        with pytest.raises(ValueError, match=message):
-            call()
-    with pytest.raises(ValueError, match="time must tell its steps apart"):
-        check_events.events(X[:, 0], rounded[:, 0], 3, None, None, rnn.shortest_open_time)
+    with pytest.raises(ValueError, match=message):
+        clock.flat(rounded).check(lambda: unit)
     for cured in (exact, exact.long(), (exact - exact[0]).float()):
-        rnn(X, cured)
+        clock.flat(cured).check(lambda: unit)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rnn, time: rnn(X, time),
+        lambda rnn, time: rnn(X, time, lengths=[200, 200]),
+        updates,
+        lambda rnn, time: Stream(rnn).run(X[:, 0], time[:, 0]),
+    ],
+    ids=["layer", "lengths", "updates", "stream"],
+)
+def test_layers_streams_and_counts_refuse_them(call):
+    with pytest.raises(ValueError, match="time must tell its steps apart"):
+        call(lstm(), unix(1, 1).float())
 
 
 def test_the_check_can_be_switched_off():
@@ -118,22 +129,20 @@ ORDINARY = {
 
 @pytest.mark.parametrize("what", ORDINARY)
 def test_ordinary_times_raise_no_alarm(what):
-    rnn = lstm(period=0.01, ratio_on=0.05)  # no dtype resolves such a gate
-    rnn(X, ORDINARY[what])
-    updates(rnn, ORDINARY[what])
+    clock.flat(ORDINARY[what]).check(lambda: 0.01 * 0.05)  # no dtype resolves such a gate
 
 
 def test_slow_gates_take_rounded_times():
     """128 s are nothing to a unit that is open for an hour of each day."""
-    lstm(period=86400.0, ratio_on=1 / 24)(X, unix(1, 1).float())
+    clock.flat(unix(1, 1).float()).check(lambda: 86400 / 24)
 
 
 def test_padding_raises_no_alarm():
     time = clocks(200, 2).float()
     time[100:] = NOW
-    lstm()(X, time, lengths=[100, 100])
+    clock.flat(time, torch.tensor([100, 100])).check(lambda: 1.0)
     with pytest.raises(ValueError, match="time must tell its steps apart"):
-        lstm()(X, time)
+        clock.flat(time).check(lambda: 1.0)
 
 
 @given(seeds, st.floats(1e-3, 1e3), st.floats(0.0, 2.0**24), st.integers(1, 50))
@@ -181,6 +190,11 @@ def test_the_core_finds_clocks_as_the_check_does(seed, fault, ragged, transposed
         assert not ops.is_clock(time, lengths)
     else:
         assert ops.is_clock(time, lengths)
+
+
+def test_the_first_gap_of_a_sequence_counts():
+    with pytest.raises(ValueError, match="got 3 of 3 equal"):
+        clock.read([torch.full((2,), 2.0**25)] * 3)
 
 
 @needs_core

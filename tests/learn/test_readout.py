@@ -1,4 +1,4 @@
-"""Networks: the output for a sequence is that of its last valid step."""
+"""Readout: the output for a sequence is that of its last valid step."""
 
 import math
 
@@ -10,55 +10,10 @@ from phased import PhasedGRU, PhasedLSTM, updates
 from phased.cost import openness_cost
 from phased.learn.batch import Batch
 from phased.learn.model import Readout
-from phased_lab.paper.adding import Adding
 from phased_lab.paper.waves import Sines
 from phased_lab.runs.baselines import Baseline
-from phased_lab.runs.network import NetworkConfig
 
 BATCH = Sines().batch(0, "train", 1, 0, 6)
-
-
-@pytest.mark.parametrize("task, phased_inputs", [(Sines(), 1), (Adding(), 2)])
-def test_sizes_are_the_papers(task, phased_inputs):
-    phased = NetworkConfig("phased").build(task, 0)
-    assert (phased.rnn.input_size, phased.rnn.hidden_size) == (phased_inputs, 110)
-    for name in ("lstm", "bn-lstm"):
-        baseline = NetworkConfig(name).build(task, 0)
-        assert (baseline.rnn.lstm.input_size, baseline.rnn.lstm.hidden_size) == (phased_inputs + 1, 110)
-        assert baseline.linear.out_features == phased.linear.out_features == (task.classes or 1)
-
-
-def test_the_same_seed_gives_the_same_network_and_leaves_global_random_numbers_alone():
-    before = torch.get_rng_state()
-    one, other, third = (NetworkConfig().build(Sines(), seed).state_dict() for seed in (3, 3, 4))
-    assert torch.equal(before, torch.get_rng_state())
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert not torch.equal(one["rnn.weight_hh_l0"], third["rnn.weight_hh_l0"])
-    assert not torch.equal(one["rnn.period_l0"], third["rnn.period_l0"])
-
-
-def test_gates_start_as_the_network_says():
-    config = NetworkConfig(units=500, period=(1.0, 3.0), ratio_on=0.1, learn_ratio_on=False, leak=0.5, peephole=True)
-    rnn = config.build(Sines(), 0).rnn
-    (gate,) = rnn.gates()
-    assert math.e <= gate.period.min() < gate.period.max() <= math.e**3
-    assert gate.period.log().mean().item() == pytest.approx(2, abs=0.1)
-    assert ((gate.shift >= 0) & (gate.shift <= gate.period)).all()
-    assert (gate.ratio_on == 0.1).all()
-    assert (gate.leak, rnn.peephole, rnn.ratio_on_l0.requires_grad) == (0.5, True, False)
-    assert NetworkConfig().build(Sines(), 0).rnn.ratio_on_l0.requires_grad
-
-
-@pytest.mark.parametrize("model", ["phased", "lstm", "bn-lstm"])
-def test_the_authors_weights_are_normal_with_a_bias_for_the_input_gate_only(model):
-    network = NetworkConfig(model, weights="normal").build(Sines(), 0)
-    rnn = network.rnn if model == "phased" else network.rnn.lstm
-    assert rnn.get_parameter("weight_hh_l0").std().item() == pytest.approx(0.1, rel=0.05)
-    bias = rnn.get_parameter("bias_ih_l0") + rnn.get_parameter("bias_hh_l0")
-    assert (bias[:110] == torch.tensor(-0.1)).all()
-    assert (bias[110:] == 0).all()
-    if model == "phased":
-        assert (rnn.get_parameter("ratio_on_l0") == 0.05).all()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +29,6 @@ def test_the_authors_weights_are_normal_with_a_bias_for_the_input_gate_only(mode
         (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=-1), ValueError, "hidden must be"),
         (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=2.5), TypeError, "hidden must be"),
         (lambda: Readout(PhasedLSTM(1, 5), 3, hidden=True), TypeError, "hidden must be"),
-        (lambda: NetworkConfig("gru"), ValueError, "model must be one of 'phased', 'lstm', 'bn-lstm', got 'gru'"),
         (
             lambda: Readout(PhasedLSTM(1, 5), 3)(Batch({"a": BATCH.samples, "b": BATCH.samples}, BATCH.y)),
             ValueError,
@@ -105,11 +59,6 @@ def images() -> tuple[Batch, nn.Module]:
     return ragged(torch.randn(9, 4, 1, 8, 8), math.nan), network
 
 
-def words() -> tuple[Batch, nn.Module]:
-    """Indices, with an index out of range in the padding."""
-    return ragged(torch.randint(20, (9, 4)), 20), nn.Embedding(20, 3)
-
-
 def plain() -> tuple[Batch, None]:
     """Samples that are read as they are."""
     return ragged(torch.randn(9, 4, 3), 7.0), None
@@ -135,7 +84,7 @@ def alone(model: Readout, batch: Batch, b: int) -> torch.Tensor:
 @pytest.mark.parametrize("mean", [False, True])
 @pytest.mark.parametrize("every_step, classes", [(False, 4), (True, 3), (True, None), (False, None)])
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
-@pytest.mark.parametrize("encoded", [plain, images, words])
+@pytest.mark.parametrize("encoded", [plain, images])
 def test_the_answer_is_the_linear_layer_on_the_output_of_the_last_real_step_or_of_each(encoded, make, every_step, classes, mean):
     """With `mean`, on the mean of the outputs so far beside it."""
     (batch, encoder), seen = encoded(), []
@@ -151,34 +100,6 @@ def test_the_answer_is_the_linear_layer_on_the_output_of_the_last_real_step_or_o
         wanted = model.linear(torch.cat([outputs, so_far], -1) if mean else outputs)
         wanted = wanted if classes else wanted.squeeze(-1)
         torch.testing.assert_close(answer[:length, b] if every_step else answer[b], wanted if every_step else wanted[-1])
-
-
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS.keys())
-def test_an_encoder_that_may_see_padding_changes_no_answer_and_no_gradient(make):
-    batch, encoder = ragged(torch.randint(20, (9, 4)), 0), nn.Embedding(20, 3)
-    layer = make()
-    found = []
-    for encode_padding in (False, True):
-        encoder.zero_grad()
-        model = Readout(layer, 4, encoder=encoder, encode_padding=encode_padding)
-        with torch.no_grad():
-            for p in model.linear.parameters():
-                p.fill_(0.5)
-        answer = model(batch)
-        answer.square().sum().backward()
-        found.append((answer.detach(), *(p.grad.clone() for p in encoder.parameters())))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize("encoded", [images, words])
-def test_padding_gives_an_encoder_no_gradient(encoded):
-    batch, encoder = encoded()
-    model = Readout(PhasedLSTM(3, 5, period=3.0, ratio_on=0.5, leak=0.01), 4, encoder=encoder)
-    model(batch).square().sum().backward()
-    for name, p in encoder.named_parameters():
-        assert p.grad.isfinite().all(), name
-        assert p.grad.abs().sum() > 0, name
 
 
 def test_relus_are_between_what_is_read_and_the_linear_layer_and_both_have_the_dropout():

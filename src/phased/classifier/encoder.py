@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from phased import check
 from phased.data.recordings import NMNIST, Sensor
-from phased.learn.lookup import look_up
+from phased.lookup import look_up
 
 STD = 0.3  # of the vectors at first
 
@@ -40,7 +40,7 @@ class EventEmbedding(nn.Module):
 
     def __init__(self, sensor: tuple[int, int] = NMNIST, size: int = 40, smooth: float = 0.0) -> None:
         super().__init__()
-        check.size("size", size)
+        check.positive_int("size", size)
         check.number("smooth", smooth, low=0.0)
         self.sensor = Sensor.of(sensor)
         self.size = size

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from phased import check
-from phased.cell import CELLS
 from phased.classifier.encoder import EventEmbedding
 from phased.data.recordings import NMNIST, Sensor
 from phased.fields import FLAT, Between, Malformed, OneOf
@@ -68,10 +67,10 @@ class Sizes(NamedTuple):
 
     sensor: Annotated[Sensor, Between(1, MOST)]
     embedding: Size
-    cell: Annotated[str, OneOf(tuple(CELLS))]
+    cell: Annotated[str, OneOf(tuple(LAYERS))]
     units: Size
     layers: Size
-    gate: Annotated[str, OneOf(SHAPES)] = "triangle"
+    gate: Annotated[str, OneOf(tuple(SHAPES))] = "triangle"
     bias: bool = True
     peephole: bool = False
     mean: bool = False  # whether the linear layer also reads the mean output
@@ -131,7 +130,7 @@ def sizes_of(model: Any) -> Sizes:
 
 def sizes_in(state: Mapping[str, Tensor], sensor: Sensor = NMNIST, gate: str = "triangle") -> Sizes:
     """The sizes of the network that a state_dict is of; sensor and gate, which shapes do not tell, are given."""
-    check.choice("gate", gate, SHAPES)
+    check.choice("gate", gate, tuple(SHAPES))
     missing = [name for name in ("encoder.pixel.weight", "rnn.weight_hh_l0", "linear.weight") if name not in state]
     if missing:
         raise ValueError(f"the network must be a Readout with an EventEmbedding, got one without '{missing[0]}'.")
@@ -139,7 +138,7 @@ def sizes_in(state: Mapping[str, Tensor], sensor: Sensor = NMNIST, gate: str = "
     if pixels != sensor.width * sensor.height:
         raise ValueError(f"the network must have {sensor.width} x {sensor.height} pixels, got {pixels} in all.")
     rows, units = state["rnn.weight_hh_l0"].shape
-    cell = next((cell.name for cell in CELLS.values() if cell.gates * units == rows), None)
+    cell = next((name for name, layer in LAYERS.items() if layer.cell.gates * units == rows), None)
     if cell is None:
         raise ValueError(f"the network must have an LSTM or a GRU, got {rows} recurrent rows for {units} units.")
     layers = sum(re.fullmatch(r"rnn\.weight_hh_l\d+", name) is not None for name in state)

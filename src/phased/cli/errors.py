@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,8 +34,8 @@ class Errors(Console):
 
 
 @contextmanager
-def plain_errors(when_stopped: str = "", worded: Callable[[str], str] = str) -> Iterator[list[signal.Signals]]:
-    """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, `worded` for the command, and exit.
+def plain_errors(when_stopped: str = "") -> Iterator[list[signal.Signals]]:
+    """Print errors of options, files and disks, Ctrl-C and SIGTERM without a traceback, and exit.
 
     Yields the SIGTERM that has come, in a list.
     """
@@ -48,20 +48,20 @@ def plain_errors(when_stopped: str = "", worded: Callable[[str], str] = str) -> 
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and files.full(error) and error.filename is None:
             raise  # of the standard output, since errors of files have their name
-        fail(worded(str(error)))
+        fail(str(error))
     except KeyboardInterrupt:
         fail(f"stopped. {when_stopped}".strip(), TERMINATED if came else STOPPED)
 
 
 @contextmanager
-def plain_warnings(console: Console, worded: Callable[[str], str] = str) -> Iterator[None]:
-    """Print warnings in yellow, each once, `worded` for the command and without their line of code."""
+def plain_warnings(console: Console) -> Iterator[None]:
+    """Print warnings in yellow, each once and without their line of code."""
     printed: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if str(message) not in printed:
             printed.add(str(message))
-            console.print(worded(str(message)), style="yellow", soft_wrap=True, markup=False, highlight=False)
+            console.print(str(message), style="yellow", soft_wrap=True, markup=False, highlight=False)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -69,6 +69,7 @@ def path(*names: str, **more: Any) -> Any:
     return typer.Option(*names, **{"parser": named, **more})
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON, and nothing else.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Lines = Annotated[bool, typer.Option("--json", help="Print one line of JSON per file, and nothing else.")]
 ModelOut = Annotated[Path, path("--out", metavar="FOLDER", help="The folder for the model; created if needed.")]

@@ -74,7 +74,7 @@ def simulated_recordings(
     """
     digits, camera = read_mnist(images_folder, split), camera or Camera()
     count = len(digits.images) if images is None else images
-    check.size("images", count)
+    check.positive_int("images", count)
     if count > len(digits.images):
         raise ValueError(
             f"images must be at most {len(digits.images)}, the images of MNIST's {split} set in '{images_folder}', got {count}."

@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phased import check
+from phased.estimator.checks import Columns, as_events, check_range, matched
 from phased.estimator.events import Events
 from phased.estimator.network import STATIC, STEPS, SUMMARY
 from phased.estimator.ragged import gather
@@ -23,7 +25,7 @@ POOL = 16
 """Batches whose sequences are sorted by length together: batches differ in every epoch, with little padding."""
 
 AT_ONCE = 256
-"""Sequences that are summarised together."""
+"""Sequences that are summarised, counted, measured or answered together."""
 
 MOST_IN_BATCH, LEAST_IN_BATCH, BATCHES = 64, 8, 40
 """Sequences in a batch, and batches in an epoch: small data sets have smaller batches, so that an epoch has enough steps."""
@@ -103,7 +105,7 @@ class Sequences:
     @torch.no_grad()
     def summarised(self, summaries: Callable[[Batch], Tensor]) -> Self:
         """A copy with the summaries of all sequences, which training then does not compute again in every epoch."""
-        parts = [(some, summaries(self.batch(some))) for some in in_batches(self, np.arange(len(self)), AT_ONCE)]
+        parts = [(some, summaries(self.batch(some))) for some in in_batches(self, np.arange(len(self)))]
         order = np.concatenate([some for some, _ in parts])
         return replace(self, summary=torch.cat([made for _, made in parts])[torch.from_numpy(np.argsort(order))])
 
@@ -213,7 +215,7 @@ def by_length(chosen: Indices, lengths: Indices) -> Indices:
     return chosen[np.argsort(lengths[chosen], kind="stable")]
 
 
-def in_batches(data: Sequences, chosen: Indices, size: int) -> Iterator[Indices]:
+def in_batches(data: Sequences, chosen: Indices, size: int = AT_ONCE) -> Iterator[Indices]:
     """These sequences in batches of similar length."""
     ordered = by_length(chosen, data.lengths)
     return (ordered[first : first + size] for first in range(0, len(ordered), size))
@@ -240,3 +242,38 @@ def split(events: Events, found: Targets, share: float, random: Any, stratify: b
     order = np.argsort(group, kind="stable")
     chosen = held[group][order]
     return order[~chosen], order[chosen]
+
+
+def joined(X: Any, events: Events, found: Targets, validation: Any) -> tuple[Events, Targets, Indices, Indices]:
+    """Training and the user's own validation sequences (X, y) as one, their targets, and which is which."""
+    if not isinstance(validation, tuple) or len(validation) != 2:
+        raise TypeError(f"validation must be a pair (X, y), got {check.kind(validation)}.")
+    columns = Columns.of(events)
+    other = matched(as_events(validation[0], columns), columns)
+    check_range(other)
+    others = Targets.of(other, validation[1])
+    if (others.counts is None) != (found.counts is None):
+        raise ValueError("y of training and of validation must both have a target for each sequence, or for each step.")
+    twice = np.intersect1d(events.ids, other.ids)
+    if len(twice) and isinstance(X, Events) and isinstance(validation[0], Events):  # a list has no ids
+        more = f" and {len(twice) - 1} others" if len(twice) > 1 else ""
+        raise ValueError(
+            f"a sequence must be either in training or in validation, got {twice[0].item()!r}{more} in both. Split by ids, or "
+            f"give the Events ids of their own."
+        )
+    counts = None if found.counts is None or others.counts is None else np.concatenate([found.counts, others.counts])
+    size = len(events)
+    whole = Events(
+        np.concatenate([events.ids, other.ids]),
+        events.variables,
+        events.statics,
+        events.unit,
+        np.concatenate([events.offset, events.offset[-1] + other.offset[1:]]),
+        np.concatenate([events.time, other.time]),
+        np.concatenate([events.entry, events.entry[-1] + other.entry[1:]]),
+        np.concatenate([events.variable, other.variable]),
+        np.concatenate([events.value, other.value]),
+        np.concatenate([events.static, other.static]),
+        settings=events.settings,
+    )
+    return whole, Targets(np.concatenate([found.y, others.y]), counts), np.arange(size), np.arange(size, size + len(other))

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased import check, notice
+from phased.estimator.describe import suspicious
 from phased.estimator.events import Events
 from phased.estimator.ragged import EXACT, offsets
 from phased.estimator.scaling import LARGEST, Scaling
-from phased.estimator.sentinels import suspicious
 from phased.estimator.settings import Settings
 
 FAR = 1.5
@@ -145,17 +145,6 @@ def not_finite(answer: float, where: str) -> ValueError:
     return ValueError(f"the answer must be finite, got {answer} {where}. Check the weights of the model, or fit it again.")
 
 
-def check_disjoint(train: Events, test: Events) -> None:
-    """A ValueError if a sequence is both in training and in validation."""
-    both = np.intersect1d(train.ids, test.ids)
-    if len(both):
-        more = f" and {len(both) - 1} others" if len(both) > 1 else ""
-        raise ValueError(
-            f"a sequence must be either in training or in validation, got {both[0].item()!r}{more} in both. Split by "
-            f"ids, or give the Events ids of their own."
-        )
-
-
 def warn_spans(events: Events, typical: float, longest: float) -> None:
     """Warn of sequences much longer than those of the training, or of data with a much shorter median span."""
     several = np.flatnonzero(events.lengths > 1)
@@ -184,7 +173,7 @@ def warn_sentinels(events: Events) -> None:
     if found:
         notice.warn(
             f"Some values look like marks for 'not known': {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}. They are "
-            f"used as numbers. Read the table with missing={{name: value}} to leave them out.",
+            f"used as numbers. To leave them out, name them when the table is read (missing: a number for each variable).",
         )
 
 
@@ -195,21 +184,3 @@ def warn_never_open(closed: int, units: int) -> None:
             f"{closed} of {units} units open at no step of the training sequences, and contribute nothing. "
             f"Choose a larger budget (updates) or fewer units.",
         )
-
-
-def joined(first: Events, second: Events) -> Events:
-    """The sequences of both, which have the same names."""
-    ids = np.concatenate([np.asarray(first.ids, object), np.asarray(second.ids, object)])
-    return Events(
-        ids.astype(first.ids.dtype) if first.ids.dtype == second.ids.dtype else ids.astype(str),
-        first.variables,
-        first.statics,
-        first.unit,
-        np.concatenate([first.offset, first.offset[-1] + second.offset[1:]]),
-        np.concatenate([first.time, second.time]),
-        np.concatenate([first.entry, first.entry[-1] + second.entry[1:]]),
-        np.concatenate([first.variable, second.variable]),
-        np.concatenate([first.value, second.value]),
-        np.concatenate([first.static, second.static]),
-        settings=first.settings,
-    )

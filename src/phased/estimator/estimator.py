@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from phased import check, files
 from phased.estimator import checks, gates, saved, training
-from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, in_batches, split
+from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, in_batches, joined, split
 from phased.estimator.checks import Columns
 from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
@@ -28,10 +28,10 @@ from phased.estimator.online import Online
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
 from phased.estimator.shared import Shared
-from phased.estimator.targets import Number, Target, Targets, check_copies
+from phased.estimator.targets import Classes, Number, Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
-from phased.learn.device import check_device
+from phased.learn.device import check_device, one_device
 from phased.learn.loop import Training
 from phased.model_folder import MOST, check_finite
 
@@ -41,8 +41,6 @@ LARGEST_RATE = 1e6
 """Largest learning rate and weight decay."""
 AVERAGE = 0.99
 """Decay of the moving average of the weights, which is tested and kept."""
-MEASURED = 256
-"""Sequences of which inputs are measured together."""
 
 
 class Fitted:
@@ -59,11 +57,11 @@ class Fitted:
 
 
 class Trained(NamedTuple):
-    """A trained network, its task, what the training gave, and the share of updates on the training sequences."""
+    """A trained network, its task, the course of the training, and the share of updates on the training sequences."""
 
     network: Network
     task: EventTask
-    fitted: training.Fitted
+    course: training.Course
     share: float
 
 
@@ -75,7 +73,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
     """
 
     kind: ClassVar[str]
-    _targets: ClassVar[type[Target]]
+    _targets: ClassVar[type[Classes] | type[Number]]
     class_weight = None  # a parameter of the classifier alone
 
     units: int = 32
@@ -153,7 +151,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
             train, test = split(events, found, self.validation, random, self._targets.stratified)
             whole, both = events, found
         else:
-            whole, both, train, test = self._joined(X, events, found, validation)
+            whole, both, train, test = joined(X, events, found, validation)
         target = self._targets.of(both)
         self.__dict__.update(target.fields())
         self.columns_ = Columns.of(events)
@@ -167,18 +165,18 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         batch = int(batch_size(self.batch_size, len(train)))
         folder = None if self.checkpoint is None else files.named(self.checkpoint)
         first = best = self._trained(data, train, test, batch, seed, folder)
-        (known, which), interrupted = data.targets(test), first.fitted.interrupted
+        (known, which), interrupted = data.targets(test), first.course.interrupted
         answer = target.answer(training.answers(first.network, first.task.data, test))
-        if self.refit and validation is None and first.fitted.best and not interrupted:
+        if self.refit and validation is None and first.course.best and not interrupted:
             apart, everyone = None if folder is None else folder / training.ALL, np.concatenate([train, test])
             try:
-                second = self._trained(data, everyone, test, batch, seed, apart, first.fitted.best)
-                interrupted = second.fitted.interrupted
+                second = self._trained(data, everyone, test, batch, seed, apart, first.course.best)
+                interrupted = second.course.interrupted
             except KeyboardInterrupt:  # before its first batch: the first network is kept
                 interrupted = True
             # Keep the second network only if it is not worse on the held-out sequences, which it has seen: some tasks are
             # learned suddenly, and it may not have got there in as many epochs.
-            if not interrupted and second.fitted.curve[-1].test <= first.fitted.curve[first.fitted.best - 1].test:
+            if not interrupted and second.course.curve[-1].test <= first.course.curve[first.course.best - 1].test:
                 best = second
         self.network_ = best.network.requires_grad_(False)
         self.report_ = Report(
@@ -191,8 +189,8 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
             best.share,
             int((gates.count(self.network_, best.task.data, best.task.train) == 0).sum()),
             target.scores(known, answer[which]),
-            first.fitted.best,
-            first.fitted.curve,
+            first.course.best,
+            first.course.curve,
             interrupted,
             best is not first,
         )
@@ -227,8 +225,8 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         optimiser = training.Optimiser(rate, float(self.weight_decay), budget=budget)
         patience = int(self.patience) if epochs is None else None
         where = self.device, checkpoint, bool(self.verbose)
-        fitted = training.train(network, task, objective, optimiser, settings, patience, *where)
-        return Trained(network, task, fitted, gates.keep_budget(network, data, train, budget))
+        course = training.train(network, task, objective, optimiser, settings, patience, *where)
+        return Trained(network, task, course, gates.keep_budget(network, data, train, budget))
 
     def _begin(self, seed: int, data: Sequences, train: Indices) -> tuple[Network, Sequences]:
         """The network before its training, with what it measures on these sequences; and the data as it reads them."""
@@ -239,28 +237,12 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
             if data.counts is None:
                 data = data.summarised(network.summaries)
             gates.open_all(network, data, train)
-            network.measure(data.batch(some) for some in in_batches(data, train, MEASURED))
+            network.measure(data.batch(some) for some in in_batches(data, train))
         return network, data
 
     def _budget(self) -> float | None:
         """The share of updates that is allowed, if there is a bound."""
         return None if self.updates is None else float(self.updates)
-
-    def _joined(self, X: Any, events: Events, found: Targets, validation: Any) -> tuple[Events, Targets, Indices, Indices]:
-        """Training and validation sequences as one, and which is which."""
-        if not isinstance(validation, tuple) or len(validation) != 2:
-            raise TypeError(f"validation must be a pair (X, y), got {check.kind(validation)}.")
-        columns = Columns.of(events)
-        other = checks.matched(checks.as_events(validation[0], columns), columns)
-        checks.check_range(other)
-        others = Targets.of(other, validation[1])
-        if (others.counts is None) != (found.counts is None):
-            raise ValueError("y of training and of validation must both have a target for each sequence, or for each step.")
-        if isinstance(X, Events) and isinstance(validation[0], Events):  # a list has no ids
-            checks.check_disjoint(events, other)
-        counts = None if found.counts is None or others.counts is None else np.concatenate([found.counts, others.counts])
-        both, size = Targets(np.concatenate([found.y, others.y]), counts), len(events)
-        return checks.joined(events, other), both, np.arange(size), np.arange(size, size + len(other))
 
     def _sequences(self, events: Events, encoded: Targets) -> Sequences:
         """Inputs and encoded targets as tensors."""
@@ -304,7 +286,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         checks.warn_spans(events, self.scaling_.span, self.longest_)
         steps = len(events.time)
         nothing = Targets(np.zeros(steps), np.zeros(steps, bool)) if network.every_step else Targets(np.zeros(len(events)), None)
-        device = training.device_of(self.device)
+        device = one_device(self.device).device
         data = self._sequences(events, nothing).to(device)
         if device.type != "cpu":
             network = copy.deepcopy(network).to(device)  # the model stays where it is, also after an error
@@ -367,7 +349,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         found = Targets.of(events, y)
         if (found.counts is not None) != self.network_.every_step:
             wanted, got = ("step", "sequence") if self.network_.every_step else ("sequence", "step")
-            raise ValueError(f"y must have a target for each {wanted}, as in the training, got one for each {got}.")
+            raise ValueError(f"targets must be given for each {wanted}, as in the training, got one for each {got}.")
         encoded = self._target.encode(found)
         return self._target.scores(encoded[found.which], self._answer(events)[found.which])
 
@@ -414,7 +396,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
     def _check_parameters(self) -> None:
         """A TypeError or ValueError that names the parameter."""
         for name in ("units", "epochs", "patience", *(["batch_size"] if self.batch_size is not None else [])):
-            check.size(name, getattr(self, name))
+            check.positive_int(name, getattr(self, name))
         if self.checkpoint is not None and not isinstance(self.checkpoint, str | os.PathLike):
             raise TypeError(f"checkpoint must be a folder or None, got {check.kind(self.checkpoint)}.")
         if self.checkpoint is not None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phased.estimator.description import Description, describe
+from phased.estimator.describe import Description, describe
 from phased.estimator.ragged import check_events, flatten, gather
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.units import unit_name
@@ -186,7 +186,7 @@ class Events:
         Raises:
             ValueError: a row without id or time, a time or value that cannot be read; with `like` another unit or an unknown
                 variable. The message names id, time, variable and row.
-            ModuleNotFoundError: polars or narwhals is not installed.
+            ModuleNotFoundError: polars is not installed.
 
         Example:
             >>> from phased.estimator import Events
@@ -195,18 +195,29 @@ class Events:
             >>> events.variables, events.statics, events.time
             (('HR',), ('Age',), array([0. , 0.5]))
         """
-        columns: Any = {"id": id, "time": time, "variable": variable, "value": value}
-        return cls.read_with_times(
-            source, columns, unit=unit, static=static, missing=missing, layout=layout, merge=merge, drop=drop, like=like
-        )[0]
+        asked = Settings.asked(
+            id=id,
+            time=time,
+            variable=variable,
+            value=value,
+            unit=unit,
+            static=static,
+            missing=missing,
+            layout=layout,
+            merge=merge,
+            drop=drop,
+        )
+        return cls.read_with_times(source, asked, like)[0]
 
     @classmethod
-    def read_with_times(cls, source: Any, columns: Mapping[str, Any], *, layout: str = "auto", **how: Any) -> tuple[Events, Any]:
-        """Read a table as `read` does, and also return the time of each step as the table has it, a polars Series."""
-        from phased.estimator.tables.reading import read_table  # polars is imported where tables are read
-        from phased.estimator.tables.request import make_request
+    def read_with_times(cls, source: Any, asked: Settings, like: Any = None) -> tuple[Events, Any]:
+        """Read a table as asked for, and also return the time of each step as the table has it, a polars Series."""
+        from phased.estimator.tables.read import read_table  # polars is imported where tables are read
 
-        fields, times = read_table(source, make_request(**how), layout=layout, **columns)
+        settings = getattr(like, "settings", like)
+        if not isinstance(settings, Settings | None):
+            raise TypeError(f"like must be Events, or the settings of Events, got {type(like).__name__}.")
+        fields, times = read_table(source, asked, settings)
         return cls(**fields), times
 
     def labels(self, source: Any, *, id: str | None = None, target: str | None = None, time: str | None = None) -> NDArray[Any]:

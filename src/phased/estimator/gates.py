@@ -23,8 +23,6 @@ SHORT = 8.0
 """Median spans below this many gaps."""
 LEAST_BUDGET = 10 * SMALLEST_RATIO
 """Smallest share of updates: a unit is open for at least SMALLEST_RATIO of the time."""
-AT_ONCE = 256
-"""Sequences whose updates are counted together."""
 
 
 def settings(span: float, budget: float | None) -> dict[str, Any]:
@@ -43,7 +41,7 @@ def count(network: Network, data: Sequences, chosen: Indices) -> Tensor:
     if not isinstance(network.rnn, PhasedRNN):
         return torch.zeros(0, dtype=torch.int64)
     total = torch.zeros(network.rnn.hidden_size, dtype=torch.int64, device=data.time.device)
-    for some in in_batches(data, chosen, AT_ONCE):
+    for some in in_batches(data, chosen):
         time, lengths = data.clock(some)
         total += updates(network.rnn, time, lengths).sum((0, 1))
     return total

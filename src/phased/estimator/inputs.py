@@ -33,7 +33,7 @@ def inputs(events: Events, scaling: Scaling) -> NDArray[np.float32]:
     """The inputs of all steps, (steps, width)."""
     steps, variables = len(events.time), len(events.variables)
     made = np.zeros((steps, width(variables)), np.float32)
-    scaled = scaling.values.of_column(events.value, events.variable)
+    scaled = scaling.values(events.value, events.variable)
     rows, start, since = events.step, events.offset[events.sequence], elapsed(events, scaling)
     first = 0
     while first < len(events):

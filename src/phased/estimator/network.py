@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from phased.estimator.inputs import width
 from phased.estimator.pairs import MOST as MOST_PAIRED
 from phased.estimator.pairs import Pairs
-from phased.estimator.pooling import pool_every_step
-from phased.estimator.readout import read_out, two_products
+from phased.estimator.readout import pool_every_step, read_out, two_products
 from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
@@ -96,7 +95,7 @@ class Network(Model):
         h, _ = self.rnn(x, time, lengths=lengths)
         summaries = self.summaries(batch)
         if self.every_step:
-            states = self.dropout(torch.cat(pool_every_step(h, lengths), -1))
+            states = self.dropout(torch.cat(pool_every_step(h), -1))
             y = two_products(states, self.pieces(summaries), self.head)
         else:
             y = read_out(h, lengths, self.kept_states(h), summaries, self.pieces, self.head)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from phased.estimator.summary import REAL, Pieces
+from phased.estimator.summary import REAL, Pieces, cut
 
 SPREAD = 0.05
 """Spread of a product."""
@@ -59,7 +59,7 @@ class Pairs(nn.Module):
 
     def ranks(self, rows: Tensor) -> Tensor:
         """The sum of the pieces of each summary, from 0 to their number."""
-        return (rows.unsqueeze(-2) - self.start).mul_(self.slope).clamp_(0.0, 1.0).sum(-2)
+        return cut(rows, self.start, self.slope).sum(-2)
 
     @torch.no_grad()
     def measure(self, pieces: Pieces, chosen: Tensor, rows: Tensor) -> None:

@@ -35,7 +35,8 @@ def by_torch(x: Tensor, lengths: Tensor, variables: int, every_step: bool) -> Te
     count = new.cumsum(0)
     known = (count - new) > 0  # before the step
     change = torch.where(known, values - values.roll(1, 0), 0.0)
-    kept = torch.exp(-RATE * (time - time.roll(1, 0))).expand_as(values)
+    gap = (time - time.roll(1, 0)).clamp(min=0)  # in padding time may go back: its results must be finite, for gradients of 0
+    kept = torch.exp(-RATE * gap).expand_as(values)
     above, below = forgotten(kept, -change), forgotten(kept, change)
     roughness = change.abs().cumsum(0) / (count - 1).clamp(min=1)
     found = torch.cat([values + above, values - below, roughness], -1)

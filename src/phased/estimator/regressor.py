@@ -51,5 +51,7 @@ class PhasedRegressor(RegressorMixin, PhasedEstimator):  # type: ignore[misc]
             return float(super().score(X, y, sample_weight))
         scores = self.evaluate(X, y)
         if "r2" not in scores:
-            raise ValueError("y must have at least two targets, because R2 compares with their mean, got one. Use evaluate.")
+            raise ValueError(
+                "targets must have at least two targets, because R2 compares with their mean, got one. Use evaluate."
+            )
         return scores["r2"]

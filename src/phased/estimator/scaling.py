@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +39,8 @@ class Numbers:
         found = [as_it_is if at in unscaled else _measured(column[np.isfinite(column)]) for at, column in enumerate(columns)]
         return cls(*np.ascontiguousarray(np.reshape(found, (-1, 4)).T))
 
-    def __call__(self, values: Array) -> Array:
-        """Scale values of shape (..., columns); NaN stays NaN."""
-        scaled: Array = (np.clip(values, self.low, self.high) - self.center) * self.factor
-        return scaled
-
-    def of_column(self, values: Array, column: NDArray[np.int32]) -> Array:
-        """Scale values (N,) of the columns with these numbers, (N,)."""
+    def __call__(self, values: Array, column: Any = ...) -> Array:
+        """Scale values (..., columns), or values (N,) of the columns with these numbers (N,); NaN stays NaN."""
         bounded = np.clip(values, self.low[column], self.high[column])
         scaled: Array = (bounded - self.center[column]) * self.factor[column]
         return scaled

@@ -1,12 +1,14 @@
-"""How a table was read, so that another one can be read in the same way."""
+"""How a table is read: what `Events.read` is asked for, what the table adds to it, and what a model saves of both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
+
+from phased.estimator.units import unit_name
 
 Layout = Literal["long", "wide"]
 Merge = Literal["mean", "sum", "last", "first", "max", "min"]
@@ -15,13 +17,7 @@ Clock = Literal["number", "date"]
 EMPTY = ("", "na", "n/a", "nan", "null", "none")  # texts of an empty cell, in small letters
 OTHER = "other"  # the level of texts that are no level of their own
 EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
-
-
-def marks(missing: Mapping[str, tuple[float, ...]], name: str) -> tuple[float, ...]:
-    """Return the numbers that stand for a missing value of a variable, also as columns of float32 and float16 store them."""
-    numbers = missing.get(name, missing.get(EVERY, ()))
-    with np.errstate(over="ignore"):
-        return tuple(dict.fromkeys(float(of(number)) for of in (float, np.float32, np.float16) for number in numbers))
+LAYOUTS: dict[str, Layout | None] = {"auto": None, "long": "long", "wide": "wide"}
 
 
 def indicator(name: str, level: str) -> str:
@@ -31,13 +27,13 @@ def indicator(name: str, level: str) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a table was read. It is part of a saved model, so `phased.fields` can write and read it.
+    """How a table is read. It is part of a saved model, so `phased.fields` can write and read it.
 
     Args:
-        unit: of the times.
+        unit: of the times; "" if unknown.
         clock: "number", or "date" where times count from each sequence's first event.
-        variables: names measured over time, in order.
-        statics: names known once per sequence, in order.
+        variables: names measured over time, in order. Before a table is read: the columns of a wide table that were selected.
+        statics: names known once per sequence, in order. Before a table is read, None: the data show which ones.
         columns: columns of id, time, and, in a long table, variable and value.
         missing: variable to the numbers that stand for a missing value; "*" for all variables without an entry.
         merge: how several values of a variable at one time become one; None makes steps of them.
@@ -59,7 +55,7 @@ class Settings:
     unit: str = ""
     clock: Clock = "number"
     variables: tuple[str, ...] = ()
-    statics: tuple[str, ...] = ()
+    statics: tuple[str, ...] | None = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     merge: Merge | None = None
@@ -69,6 +65,65 @@ class Settings:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     offset: bool | None = None
+
+    @classmethod
+    def asked(
+        cls,
+        *,
+        id: str | None = None,
+        time: str | None = None,
+        variable: str | Sequence[str] | None = None,
+        value: str | None = None,
+        unit: str | None = None,
+        static: Sequence[str] | None = None,
+        missing: Any = None,
+        layout: str = "auto",
+        merge: Any = None,
+        drop: Sequence[str] | None = None,
+    ) -> Settings:
+        """Return the arguments of `Events.read`, checked."""
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
+        if merge is not None and merge not in get_args(Merge):
+            raise ValueError(f"merge must be None or one of {', '.join(get_args(Merge))}, got {merge!r}.")
+        for name, given in (("static", static), ("drop", drop)):
+            if isinstance(given, str) or not isinstance(given, Iterable | None):
+                raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
+        for name in sorted({*(static or ())} & {*(drop or ())}):
+            raise ValueError(f"a variable must be either in static or in drop, got {name!r} in both. Leave it out of one.")
+        one = variable if isinstance(variable, str) else None
+        columns = {"id": id, "time": time, "variable": one, "value": value}
+        return cls(
+            unit="" if unit is None else unit_name(unit),
+            variables=() if variable is None or one else tuple(variable),
+            statics=None if static is None else tuple(static),
+            columns={role: name for role, name in columns.items() if name is not None},
+            missing=by_name(missing),
+            merge=merge,
+            drop=tuple(drop or ()),
+            layout=LAYOUTS[layout],
+            selected=variable is not None and one is None,
+        )
+
+    def completed(self, like: Settings) -> Settings:
+        """Return what was asked for, completed by the settings of the table read before."""
+        if self.unit not in ("", like.unit):
+            raise ValueError(f"unit must be {like.unit!r}, as in the table read before, got {self.unit!r}. Convert the times.")
+        statics = like.in_table(like.statics or ())
+        if self.statics is not None and {*self.statics} != {*statics}:
+            raise ValueError(f"static must be {listed(statics)}, as in the table read before, got {listed(self.statics)}.")
+        return replace(
+            like,
+            statics=statics,
+            missing=self.missing or like.missing,
+            merge=self.merge or like.merge,
+            drop=(*like.drop, *(name for name in self.drop if name not in like.drop)),
+        )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The variables of a table that `variables` and `statics` are made of."""
+        return self.in_table((*self.variables, *(self.statics or ())))
 
     @property
     def indicators(self) -> frozenset[str]:
@@ -81,5 +136,32 @@ class Settings:
         return tuple(dict.fromkeys(text.get(name, name) for name in names))
 
     def marks(self, name: str) -> tuple[float, ...]:
-        """The numbers that stand for a missing value of a variable."""
-        return marks(self.missing, name)
+        """The numbers that stand for a missing value of a variable, also as columns of float32 and float16 store them."""
+        numbers = self.missing.get(name, self.missing.get(EVERY, ()))
+        with np.errstate(over="ignore"):
+            return tuple(dict.fromkeys(float(of(number)) for of in (float, np.float32, np.float16) for number in numbers))
+
+
+def by_name(missing: Any) -> dict[str, tuple[float, ...]]:
+    """Return the numbers that stand for a missing value by the name of their variable."""
+    if missing is None:
+        return {}
+    named = missing if isinstance(missing, Mapping) and missing else {EVERY: missing or ()}
+    found = {}
+    for name, each in named.items():
+        try:
+            numbers = np.atleast_1d(np.asarray(each, np.float64))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(
+                f"missing must be a number, a list of numbers or a dict of them by variable, got {each!r}."
+            ) from error
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"missing must be finite, got {each!r} for {name!r}. Leave it out: NaN is never a value.")
+        found[str(name)] = tuple(numbers.tolist())
+    return found
+
+
+def listed(names: Sequence[object], most: int = 10) -> str:
+    """Return names for a message: the first ones, and how many more there are."""
+    text = ", ".join(repr(name) for name in names[:most])
+    return text + (f" and {len(names) - most} more" if len(names) > most else "") if names else "none"

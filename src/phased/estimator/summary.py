@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from phased.estimator.pooling import pool_every_step, pool_last
 from phased.estimator.recent import recent
 from phased.schedule import valid_steps
 
@@ -35,12 +34,17 @@ def summaries(x: Tensor, static: Tensor, lengths: Tensor, variables: int, every_
     (`phased.estimator.recent`), and the change since the first measurement; the static inputs. Padding may be anything.
     """
     values, masks = x[..., :variables], x[..., variables : 2 * variables]
-    last, mean, _ = (pool_every_step if every_step else pool_last)(x, lengths)
     real = valid_steps(len(x), lengths).unsqueeze(-1)
+    if every_step:
+        steps = torch.arange(len(x), device=x.device)[:, None, None]
+        last, mean = x, x.cumsum(0) / (steps + 1).to(x.dtype)
+    else:
+        at = (lengths - 1).clamp(min=0), torch.arange(x.shape[1], device=x.device)
+        last = torch.where((lengths > 0).unsqueeze(-1), x[at], 0.0)
+        mean = torch.where(real, x, 0.0).sum(0) / lengths.clamp(min=1).unsqueeze(-1)
     first = torch.where(real, masks, 0.0).argmax(0, keepdim=True)  # a variable that is never measured is 0 at every step
     change = last[..., :variables] - values.gather(0, first).squeeze(0)
     if every_step:
-        steps = torch.arange(len(x), device=x.device)[:, None, None]
         change = torch.where(steps >= first, change, 0.0)
     extremes = recent(x, lengths, variables, every_step)
     return torch.cat([last, mean, extremes, change, static.expand(*last.shape[:-1], -1)], -1)
@@ -77,7 +81,7 @@ class Pieces(nn.Module):
 
     def cut(self, rows: Tensor) -> Tensor:
         """Pieces before scaling, (..., count, columns), from 0 to 1."""
-        return (rows.unsqueeze(-2) - self.start).mul_(self.slope).clamp_(0.0, 1.0)
+        return cut(rows, self.start, self.slope)
 
     @torch.no_grad()
     def measure(self, rows: Tensor) -> None:
@@ -101,3 +105,8 @@ class Pieces(nn.Module):
     def extra_repr(self) -> str:
         """The numbers of pieces and columns."""
         return f"columns={self.start.shape[1]}, count={self.start.shape[0]}"
+
+
+def cut(rows: Tensor, start: Tensor, slope: Tensor) -> Tensor:
+    """Pieces (..., count, columns) of summaries (..., columns): 0 up to `start`, then rising to 1."""
+    return (rows.unsqueeze(-2) - start).mul_(slope).clamp_(0.0, 1.0)

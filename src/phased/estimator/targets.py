@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch.nn import functional
 from phased import check
 from phased.estimator.events import Events
 from phased.estimator.scaling import center_and_spread
+from phased.estimator.settings import listed
 from phased.fields import Between, Malformed
 from phased.learn.batch import Batch
 from phased.learn.metric import labelled
@@ -48,22 +49,22 @@ class Targets(NamedTuple):
             for sequence, (part, steps) in enumerate(zip(given, events.lengths, strict=True)):
                 if part.shape != (steps,):
                     raise ValueError(
-                        f"y must have a target for each of the {steps} steps of sequence {events.ids[sequence].item()!r}, got "
-                        f"shape {part.shape}. Leave NaN where there is none."
+                        f"targets must be given for each of the {steps} steps of {events.ids[sequence].item()!r}, got shape "
+                        f"{part.shape}. Leave NaN where there is none."
                     )
             kinds = {part.dtype.kind in "UO" for part in given if len(part)}
             return cls.per_step(np.concatenate([part.astype(object) for part in given] if len(kinds) > 1 else given))
         flat = as_array(y)
         if flat.ndim != 1:
             raise ValueError(
-                f"y must have one dimension, got shape {flat.shape}. Pass y.ravel(), or fit a model for each column."
+                f"targets must have one dimension, got shape {flat.shape}. Pass y.ravel(), or fit a model for each column."
             )
         if len(flat) != len(events) and len(flat) == len(events.time):
             return cls.per_step(flat)
         check_count(events, len(flat))
         for at in np.flatnonzero(unknown(flat))[:1]:
             which = events.ids[at].item()
-            raise ValueError(f"y must be known for every sequence, got {flat[at]} for {which!r}. Leave out such sequences.")
+            raise ValueError(f"targets must be known for every sequence, got {flat[at]} for {which!r}. Leave out such sequences.")
         return cls(flat, None)
 
     @classmethod
@@ -71,7 +72,7 @@ class Targets(NamedTuple):
         """One target per step; NaN and None are not known."""
         counts = ~unknown(flat)
         if not counts.any():
-            raise ValueError("y must have a known target at one step at least, got none.")
+            raise ValueError("targets must have a known target at one step at least, got none.")
         return cls(flat, counts)
 
     @property
@@ -91,47 +92,18 @@ class Targets(NamedTuple):
         return found
 
 
-class Target(Protocol):
-    """A kind of target, classes or a number: everything in which the two estimators differ."""
-
-    stratified: ClassVar[bool]
-    """Whether held-out sequences are drawn from every class alike."""
-
-    @classmethod
-    def of(cls, found: Targets) -> Self:
-        """The classes, or centre and spread, of the targets given to `fit`."""
-
-    @property
-    def outputs(self) -> int:
-        """The number of outputs of the network."""
-
-    def fields(self) -> dict[str, Any]:
-        """The attributes that a fitted estimator has of them."""
-
-    def encode(self, found: Targets) -> NDArray[Any]:
-        """Targets as the network learns them, 0 where they are not known."""
-
-    def objective(self, y: NDArray[Any], weight: Any) -> Objective:
-        """The objective for these encoded targets, with `class_weight`."""
-
-    def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities, or numbers, from the outputs of the network."""
-
-    def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
-        """The most probable classes, or the numbers."""
-
-    def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
-        """The scores of answers for these encoded targets, by name."""
-
-
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The classes of a classifier, sorted, and their dtype; a part of a saved model's configuration."""
+    """Targets that are classes: sorted, with their dtype. A part of a saved model's configuration.
+
+    `Classes` and `Number` have the same methods: all in which the two estimators differ.
+    """
 
     dtype: str
     values: list[Any]
 
     stratified: ClassVar[bool] = True
+    """Whether held-out sequences are drawn from every class alike."""
 
     def __post_init__(self) -> None:
         try:
@@ -151,19 +123,20 @@ class Classes:
         """The classes of the targets; a ValueError if they are fractions, of another type, or all the same."""
         known = found.known()
         if known.dtype.kind not in NUMBERS + "UO":
-            raise ValueError(f"y must be numbers or text, got {known.dtype}. Convert the classes with y.astype(str).")
+            raise ValueError(f"targets must be numbers or text, got {known.dtype}. Convert the classes to text.")
         if known.dtype.kind == "f" and not np.isfinite(known).all():
-            raise ValueError("y must be finite, got infinity. Leave out such sequences.")
+            raise ValueError("targets must be finite, got infinity. Leave out such sequences.")
         if known.dtype.kind == "f" and not (known == np.round(known)).all():
             raise ValueError(
-                f"y must be classes, got fractions such as {known[known != np.round(known)][0]}. Use PhasedRegressor."
+                f"targets must be classes, got fractions such as {known[known != np.round(known)][0]}. For numbers use "
+                "PhasedRegressor, or --task numbers."
             )
         names = np.array(known.tolist()) if known.dtype.kind == "O" else known
         if names.dtype.kind not in NUMBERS + "U":
-            raise ValueError(f"y must be numbers or text, got {type(known[0]).__name__}. Convert it with y.astype(str).")
+            raise ValueError(f"targets must be numbers or text, got {type(known[0]).__name__}. Convert it to text.")
         names = np.unique(names)
         if len(names) < 2:
-            raise ValueError(f"y must have at least 2 classes, got {names.tolist()[0]!r} only.")
+            raise ValueError(f"targets must have at least 2 classes, got {names.tolist()[0]!r} only.")
         whole = found.counts is not None and names.dtype.kind == "f"  # integers that NaN made floats of
         return cls.named(names.astype(np.int64) if whole else names)
 
@@ -179,19 +152,19 @@ class Classes:
 
     @property
     def outputs(self) -> int:
-        """The number of classes."""
+        """The number of outputs of the network."""
         return len(self.values)
 
     def fields(self) -> dict[str, Any]:
-        """The classes."""
+        """The attributes of a fitted estimator."""
         return {"classes_": self.names}
 
     def encode(self, found: Targets) -> NDArray[np.int64]:
-        """Numbers of the classes; a ValueError for a class that is none of them."""
+        """Targets as the network learns them: numbers of classes, and 0 where a target is not known."""
         known = self._as_text(found.known()) if self.names.dtype.kind == "U" else found.known()
         strange = np.setdiff1d(known, self.names)
         if len(strange):
-            raise ValueError(f"y must have classes of the model, {self.names.tolist()}, got {strange.tolist()[0]!r}.")
+            raise ValueError(f"targets must have classes of the model, {self.names.tolist()}, got {strange.tolist()[0]!r}.")
         return found.filled(np.searchsorted(self.names, known.astype(self.names.dtype)), np.int64)
 
     def _as_text(self, known: NDArray[Any]) -> NDArray[Any]:
@@ -203,22 +176,22 @@ class Classes:
         return np.array([names.get(str(each).lower(), str(each)) for each in whole], object)
 
     def objective(self, y: NDArray[Any], weight: Any) -> Objective:
-        """Cross entropy, with the weights of classes."""
+        """What is minimised for these encoded targets with `class_weight`: cross entropy."""
         return Objective(class_weights(weight, self.names, y))
 
     def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The probability of each class, (..., classes)."""
+        """Answers from the outputs of the network, (N, classes): probabilities."""
         powers = np.exp(outputs - outputs.max(1, keepdims=True))
         found: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
         return found
 
     def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
-        """The most probable classes."""
+        """What `predict` returns for answers: the most probable classes."""
         found: NDArray[Any] = self.names[answer.argmax(1)]
         return found
 
     def scores(self, y: NDArray[Any], answer: NDArray[np.float64]) -> dict[str, float]:
-        """AUROC and AUPRC, which need all classes among y, accuracy and log loss."""
+        """Scores of answers for encoded targets, by name: AUROC and AUPRC, which need all classes, accuracy and log loss."""
         found: dict[str, float] = {}
         labels = np.arange(answer.shape[1])
         if len(np.unique(y)) == len(labels) == 2:
@@ -234,7 +207,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Number:
-    """Centre and spread of a regressor's targets; a part of a saved model's configuration."""
+    """Targets that are numbers, with their centre and spread. A part of a saved model's configuration."""
 
     center: Annotated[float, Between(-LARGEST_TARGET, LARGEST_TARGET)]
     spread: Annotated[float, Between(sys.float_info.min, LARGEST_TARGET)]
@@ -283,6 +256,9 @@ class Number:
         found = {} if len(y) < 2 else {"r2": float(metrics.r2_score(y, answer))}
         errors = {"rmse": np.sqrt((error**2).mean()), "mae": np.abs(error).mean()}
         return found | {name: float(np.ldexp(value, exponent)) for name, value in errors.items()}
+
+
+Target = Classes | Number
 
 
 @dataclass(frozen=True)
@@ -334,20 +310,20 @@ def numbers(found: Targets) -> NDArray[np.float64]:
     """The known targets as float64; a ValueError for text, and for numbers that are not finite or too large."""
     known = found.known()
     if known.dtype.kind not in NUMBERS + "O":
-        raise ValueError(f"y must be numbers, got {known[0]!r}. Use PhasedClassifier for classes.")
+        raise ValueError(f"targets must be numbers, got {known[0]!r}. For classes use PhasedClassifier, or --task classes.")
     made = np.array([check.as_float(number) for number in known] if known.dtype.kind == "O" else known, np.float64)
     if not np.isfinite(made).all():
-        raise ValueError("y must be finite, got infinity. Leave out such sequences.")
+        raise ValueError("targets must be finite, got infinity. Leave out such sequences.")
     large = np.abs(made).max(initial=0.0)
     if large > LARGEST_TARGET:
-        raise ValueError(f"y must be from {-LARGEST_TARGET:g} to {LARGEST_TARGET:g}, got {large:g}. Divide y by a number.")
+        raise ValueError(f"targets must be from {-LARGEST_TARGET:g} to {LARGEST_TARGET:g}, got {large:g}. Divide y by a number.")
     return made
 
 
 def as_array(y: Any) -> NDArray[Any]:
     """Targets as an array. NaN and numbers in a list with text stay what they are, where numpy makes text of them."""
     if isinstance(y, str):
-        raise TypeError(f"y must be a list or an array of targets, got the text {y!r}.")
+        raise TypeError(f"targets must be a list or an array of targets, got the text {y!r}.")
     found = np.asarray(y)
     if found.dtype.kind != "U" or isinstance(y, np.ndarray):
         return found
@@ -371,7 +347,9 @@ def unknown(values: NDArray[Any]) -> NDArray[np.bool_]:
         text = [isinstance(value, str) for value in values[~lost]]
         if any(text) and not all(text):
             number, word = values[~lost][text.index(False)], values[~lost][text.index(True)]
-            raise ValueError(f"y must be all numbers or all text, got {number!r} and {word!r}. Convert y with y.astype(str).")
+            raise ValueError(
+                f"targets must be all numbers or all text, got {number!r} and {word!r}. Convert the numbers to text."
+            )
         return lost
     return np.zeros(values.shape, bool)
 
@@ -388,7 +366,7 @@ def check_count(events: Events, count: int) -> None:
     """A ValueError unless there are as many targets as sequences."""
     if count != len(events):
         raise ValueError(
-            f"y must have a target for each of the {len(events)} sequences, or for each of their {len(events.time)} steps, "
+            f"targets must be given for each of the {len(events)} sequences, or for each of their {len(events.time)} steps, "
             f"got {count}. X.labels() aligns a table of labels with X."
         )
 
@@ -423,5 +401,5 @@ def check_copies(events: Events, found: Targets) -> None:
 
 def copied(events: Events, name: str, how: str) -> ValueError:
     """The error about a variable that is the target itself."""
-    cure = f"Events.read(..., drop={list(events.settings.in_table([name]))})."
-    return ValueError(f"the target must not be among the inputs, got {how}: {cure}")
+    names = listed(events.settings.in_table([name]))
+    return ValueError(f"the target must not be among the inputs, got {how} (drop: {names}).")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from phased import files
-from phased.estimator.batches import EventTask, Sequences
+from phased.estimator.batches import EventTask, Indices, Sequences, in_batches
 from phased.estimator.network import Network
 from phased.estimator.targets import Objective
 from phased.groups import parameter_groups
+from phased.layer import PhasedRNN
 from phased.learn.average import Best
-from phased.learn.device import check_device, one_device
+from phased.learn.device import one_device
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
-AT_ONCE = 256
-"""Sequences that are predicted together."""
 SMALLEST_RATIO = 0.01
 """The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
 ALL = "all"
@@ -34,8 +33,8 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What a training gave, besides the network's weights."""
+class Course:
+    """The course of a training: all epochs, the best one, and whether it was interrupted."""
 
     curve: list[Epoch]
     best: int
@@ -52,7 +51,7 @@ def train(
     device: str,
     checkpoint: Path | None,
     verbose: bool,
-) -> Fitted:
+) -> Course:
     """Train a network in place; it has the weights of its best epoch in the end, also after an interrupt.
 
     Without patience no epoch is better than another: it is trained for all epochs, and after an interrupt it is of no use.
@@ -79,13 +78,7 @@ def train(
                 best.restore(network)
             interrupted = True
     network.to("cpu").eval()
-    return Fitted(curve, settings.epochs if best is None else best.epoch, interrupted)
-
-
-def device_of(name: str) -> torch.device:
-    """The device that "auto", "cpu", "cuda" or "cuda:1" stands for; a ValueError if there is no such device."""
-    kind, index = check_device(name)
-    return torch.device(f"{kind}:{index}" if index else kind)
+    return Course(curve, settings.epochs if best is None else best.epoch, interrupted)
 
 
 @dataclass(frozen=True)
@@ -102,44 +95,37 @@ class Optimiser:
     decay: float
     budget: float | None = None
 
-    def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
+    def __call__(self, model: Any) -> torch.optim.Optimizer:
         """AdamW, which after every step returns the open ratios to their range and to the budget."""
         optimiser = torch.optim.AdamW(parameter_groups(model, self.decay), lr=self.rate, fused=True)
-        ratios = [value for name, value in model.named_parameters() if name.rpartition(".")[2].startswith("ratio_on")]
-
-        def after_step(*_: Any) -> None:
-            hold(ratios, self.budget)
-
-        if ratios:
-            optimiser.register_step_post_hook(after_step)
+        if isinstance(model.rnn, PhasedRNN):
+            ratio_on = model.rnn.get_parameter("ratio_on_l0")
+            optimiser.register_step_post_hook(lambda *_: hold(ratio_on, self.budget))
         return optimiser
 
 
 @torch.no_grad()
-def hold(ratios: Sequence[Tensor], budget: float | None) -> None:
+def hold(ratio_on: Tensor, budget: float | None) -> None:
     """Bound open ratios, and scale them so that their mean is at most the budget, if any; no value is read from a GPU."""
-    for ratio in ratios:
-        ratio.clamp_(SMALLEST_RATIO if budget is None else min(SMALLEST_RATIO, budget), 1.0)
-        if budget is not None:
-            ratio.mul_((budget / ratio.mean()).clamp(max=1.0))
+    ratio_on.clamp_(SMALLEST_RATIO if budget is None else min(SMALLEST_RATIO, budget), 1.0)
+    if budget is not None:
+        ratio_on.mul_((budget / ratio_on.mean()).clamp(max=1.0))
 
 
 @torch.no_grad()
-def answers(network: Network, data: Sequences, chosen: Any) -> NDArray[np.float64]:
+def answers(network: Network, data: Sequences, chosen: Indices) -> NDArray[np.float64]:
     """The network's outputs for these sequences in their order, (n, ...); at every step, (steps, ...) one after another."""
     network.eval()
-    lengths = data.lengths[chosen]
-    order = np.argsort(lengths, kind="stable")
-    found: list[Any] = [None] * len(chosen)
+    found: dict[int, Any] = {}
     with flushed_denormals():
-        for first in range(0, len(order), AT_ONCE):
-            some = order[first : first + AT_ONCE]
-            made = network(data.batch(chosen[some])).double().cpu().numpy()
-            for column, which in enumerate(some):
-                found[which] = made[: lengths[which], column] if network.every_step else made[column]
+        for some in in_batches(data, chosen):
+            made = network(data.batch(some)).double().cpu().numpy()
+            for column, which in enumerate(some.tolist()):
+                found[which] = made[: data.lengths[which], column] if network.every_step else made[column]
     if not found:
         return np.zeros(0 if network.outputs == 1 else (0, network.outputs))
-    return np.concatenate(found) if network.every_step else np.stack(found)
+    rows = [found[which] for which in chosen.tolist()]
+    return np.concatenate(rows) if network.every_step else np.stack(rows)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from phased import check, tracing
 from phased.fusion.arguments import Clock, clock
+from phased.lookup import look_up
 from phased.schedule import valid_steps
 
 Times = Tensor | tuple[Tensor, Any]
@@ -128,7 +129,7 @@ def union(ordered: Sequence[Tensor], samples: Tensor) -> tuple[Tensor, Tensor]:
 def resized(time: Tensor, lengths: Tensor, steps: int | None) -> tuple[Tensor, Tensor]:
     """Times (B, S) cut to the steps of the longest sequence, or cut or padded to `steps`; and the lengths, (B,)."""
     if steps is not None:
-        check.size("steps", steps)
+        check.positive_int("steps", steps)
     readable = tracing.readable(lengths) and (lengths.is_cpu or steps is None)
     longest = int(lengths.max()) if readable and lengths.numel() else 0
     if steps is None:
@@ -165,35 +166,7 @@ def hold(output: Tensor, latest: Tensor, initial: Tensor | None = None) -> Tenso
         raise ValueError(f"initial must have shape {(batch, units)}, got {check.shape(initial)}. Pass the state of this batch.")
     start = output.new_zeros(batch, units) if initial is None else initial.to(output.dtype)
     rows = torch.cat([start, output.reshape(-1, units)])
-    held: Tensor = _Rows.apply(rows, (latest + 1) * batch + torch.arange(batch, device=latest.device))  # type: ignore[no-untyped-call]
-    return held
-
-
-class _Rows(torch.autograd.Function):
-    """Rows of a matrix, chosen by index. The gradient of a row is summed in the order of the indices, on every device.
-
-    The gradients of torch's own operations for this are summed on a GPU in an order that changes from call to call.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(rows: Tensor, index: Tensor) -> Tensor:
-        return torch.nn.functional.embedding(index, rows)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        rows, index = inputs
-        ctx.save_for_backward(index)
-        ctx.count = len(rows)
-
-    @staticmethod
-    def backward(ctx: Any, to_output: Tensor) -> tuple[Tensor, None]:
-        (index,) = ctx.saved_tensors
-        index = index.flatten()
-        lengths = index.new_zeros(ctx.count).scatter_add_(0, index, torch.ones_like(index))
-        sorted_rows = to_output.flatten(0, 1)[index.argsort(stable=True)]
-        return torch.segment_reduce(sorted_rows, "sum", lengths=lengths, axis=0, unsafe=True), None
+    return look_up(rows, (latest + 1) * batch + torch.arange(batch, device=latest.device))
 
 
 def one_batch(clocks: Sequence[tuple[str, Clock]]) -> None:

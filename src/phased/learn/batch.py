@@ -203,7 +203,7 @@ class Evaluated(Protocol):
 def generator(task: int, seed: int, split: Split, epoch: int, index: int, size: int) -> np.random.Generator:
     """The random generator of one batch: each combination of the arguments has an independent stream."""
     check.choice("split", split, SPLITS)
-    check.size("size", size)
+    check.positive_int("size", size)
     return np.random.default_rng(np.random.SeedSequence([task, seed, SPLITS.index(split), epoch, index, size]))
 
 

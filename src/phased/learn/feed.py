@@ -29,8 +29,8 @@ class BatchNumber(NamedTuple):
 
 def sizes(sequences: int, batch: int) -> list[int]:
     """The sizes of the batches of an epoch: all are `batch`, except that the last may be smaller."""
-    check.size("sequences", sequences)
-    check.size("batch", batch)
+    check.positive_int("sequences", sequences)
+    check.positive_int("batch", batch)
     return [min(batch, sequences - begin) for begin in range(0, sequences, batch)]
 
 

@@ -75,7 +75,7 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "train", "test", "batch"):
-            check.size(name, getattr(self, name))
+            check.positive_int(name, getattr(self, name))
         for name in ("rate", "clip"):
             check.number(name, getattr(self, name), low=0.0, low_open=True)
         check.number("openness_cost", self.openness_cost, low=0.0)

@@ -129,7 +129,7 @@ class Readout(Model):
                 "rnn must be one-directional with the steps first, as a Batch is. Use bidirectional=False, batch_first=False."
             )
         if hidden != 0:
-            check.size("hidden", hidden)
+            check.positive_int("hidden", hidden)
         self.encoder = encoder
         self.rnn = rnn
         self.dropout = nn.Dropout(dropout) if dropout else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -60,7 +60,11 @@ def choose(name: str, device: torch.device, problem: Problem | None = None) -> B
     """The backend of this name; for "auto" the first one for the device that can run, else plain PyTorch."""
     kind = device.type
     if name == "auto":
-        return first_usable([backend for backend in BACKENDS if backend.device == kind], device, problem) or eager.BACKEND
+        candidates = [backend for backend in BACKENDS if backend.device == kind]
+        if problem is None:
+            return first_usable(candidates, device) or eager.BACKEND
+        cell, shape = problem.cell.name, problem.gate.shape
+        return first_usable(candidates, device, lambda each: each.lacks(cell, shape) or each.refuses(problem)) or eager.BACKEND
     backend = named(name)
     _running(backend, device if backend.device == kind else None)
     if backend.device not in (None, kind):
@@ -68,16 +72,29 @@ def choose(name: str, device: torch.device, problem: Problem | None = None) -> B
             f'backend="{name}" needs {backend.device.upper()} tensors, got {device}. '
             f'Call .to("{backend.device}"), or let backend="auto" choose.'
         )
+    if problem is not None:
+        require_kind(backend, problem.cell, problem.gate)
     return backend
 
 
-def first_usable(candidates: list[Backend], device: torch.device, problem: Problem | None = None) -> Backend | None:
-    """The first candidate that can run and does not refuse the problem; where there is none, a warning for each reason."""
+def require_kind(backend: Backend, cell: Cell, gate: TimeGate) -> None:
+    """Raise if a backend that was selected by name does not have a cell or a gate shape."""
+    why = backend.lacks(cell.name, gate.shape)
+    if why is not None:
+        others = [f'"{each.name}"' for each in BACKENDS if each.lacks(cell.name, gate.shape) is None]
+        raise ValueError(
+            f'backend="{backend.name}" cannot compute this layer: {why} Backends that can: {", ".join(others)}. '
+            f'Select one of them, or let backend="auto" choose.'
+        )
+
+
+def first_usable(
+    candidates: Sequence[Backend], device: torch.device, refusal: Callable[[Backend], str | None] = lambda backend: None
+) -> Backend | None:
+    """The first candidate that can run and that `refusal` names no reason against; if there is none, warn of each reason."""
     reasons = []
     for backend in candidates:
-        why = backend.missing(device)
-        if why is None and problem is not None:
-            why = backend.refuses(problem)
+        why = backend.missing(device) or refusal(backend)
         if why is None:
             return backend
         reasons.append((backend.provides, why))
@@ -129,9 +146,13 @@ def stepper(
     for layer, (w, gate) in enumerate(zip(weights, gates, strict=True)):
         check_weights(cell, w, gate, w.ih.shape[-1] if layer == 0 else units, dtype, device)
     asked = None if backend == "auto" else named(backend)
-    candidates = BACKENDS if asked is None or asked.device not in (None, device.type) else (asked,)
+    if asked is None or asked.device not in (None, device.type):
+        candidates: Sequence[Backend] = BACKENDS
+    else:
+        require_kind(asked, cell, gates[0])
+        candidates = (asked,)
     able = [each for each in candidates if each.device == device.type and each.stepper is not None]
-    chosen = first_usable(able, device)
+    chosen = first_usable(able, device, lambda each: each.lacks(cell.name, gates[0].shape))
     make = PlainStepper if chosen is None or chosen.stepper is None else chosen.stepper
     return make(cell, weights, gates, table)
 

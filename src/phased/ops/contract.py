@@ -5,7 +5,7 @@ Compiled code takes addresses and cannot check what they point to. So a problem'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -176,6 +176,8 @@ class Backend:
     about: str  # one line for `phased info`
     run: Recurrence
     device: str | None = None  # type of the device that its tensors must be on; None for any
+    cells: Collection[str] | None = None  # names of the cells that it computes; None: all
+    shapes: Collection[str] | None = None  # names of the gate shapes, likewise
     missing: Missing = never_missing
     refuses: Callable[[Problem], str | None] = refuses_nothing
     accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
@@ -190,6 +192,13 @@ class Backend:
     is_clock: Callable[[Tensor, Tensor | None], bool] | None = None
     graphs: bool = False  # whether its passes may be recorded as a CUDA graph: they read no values
     provides: str = "compiled code"  # what the device lacks where the backend is missing; for the warning of "auto"
+
+    def lacks(self, cell: str, shape: str) -> str | None:
+        """Why it computes no layer of this cell and this gate shape, or None."""
+        for what, name, known in (("cell", cell, self.cells), ("gate shape", shape, self.shapes)):
+            if known is not None and name not in known:
+                return f"it has no {what} {name!r}, only {', '.join(map(repr, sorted(known)))}."
+        return None
 
 
 def check_weights(cell: Cell, weights: Weights, gate: TimeGate, features: int, dtype: torch.dtype, device: torch.device) -> None:

@@ -52,7 +52,7 @@ def unpack(
     """The inverse of `pack`."""
     if cell not in CELLS or shape not in SHAPES or len(gate) != 3 or not 2 <= len(weights) <= 5:
         raise ValueError(
-            f"expected a cell of {sorted(CELLS)}, a gate shape of {SHAPES}, 2 to 5 weights and 3 gate tensors, "
+            f"expected a cell of {sorted(CELLS)}, a gate shape of {sorted(SHAPES)}, 2 to 5 weights and 3 gate tensors, "
             f"got {cell!r}, {shape!r}, {len(weights)} and {len(gate)}."
         )
     return Problem(

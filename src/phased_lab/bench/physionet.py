@@ -55,7 +55,7 @@ def read(folder: Path) -> tuple[Events, Labels]:
                 f"there must be '{STAYS}' and '{OUTCOMES}' of PhysioNet 2012 in '{folder}', got no '{name}'. "
                 f"Download and unpack them from https://physionet.org/content/challenge-2012/1.0.0"
             )
-    events = Events.read(folder / STAYS, merge="mean", missing=MISSING)
+    events = Events.read(folder / STAYS, merge="mean", missing=MISSING, drop=["RecordID"])
     return events, np.asarray(events.labels(folder / OUTCOMES, target=TARGET), np.int64)
 
 

@@ -89,7 +89,7 @@ def prepare(
         FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
     """
     workers = cores() if workers is None else workers
-    check.size("workers", workers)
+    check.positive_int("workers", workers)
     check_guarded()
     found = find_grid(folder)
     clips = sources(found, speakers)

@@ -53,7 +53,7 @@ class OnDevice:
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:
         """Batch number `index` of an epoch of training, or of the test."""
         check.choice("split", split, SPLITS)
-        check.size("size", size)
+        check.positive_int("size", size)
         rows, begin = self.order(seed, epoch) if split == "train" else self.rows["test"], index * self.size
         if begin + size > len(rows):
             raise ValueError(f"an epoch must have at most {len(rows)} sequences, those of the task, got more.")

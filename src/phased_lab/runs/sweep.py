@@ -98,7 +98,7 @@ def sweep(
         device: "auto", "cpu", "cuda" or "cuda:1".
         show: called with what is being done, how much of it is done, how much there is, and news of it in words.
     """
-    check.size("jobs", jobs)
+    check.positive_int("jobs", jobs)
     if cluster is None:
         check_device(device)
     for place in {run.file(out).parent for run in runs}:

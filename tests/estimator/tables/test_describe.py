@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from phased.estimator import Events
-from phased.estimator.sentinels import suspicious
+from phased.estimator.describe import suspicious
 
 
 def test_the_numbers_are_those_of_the_sequences():

@@ -15,7 +15,7 @@ from tables import assert_same
 
 
 def test_a_file_is_a_sequence_and_its_name_is_the_id(stays: Path):
-    events = Events.read(stays, missing={"Height": -1})
+    events = Events.read(stays, missing={"Height": -1}, drop=["RecordID"])
     assert events.ids.tolist() == [132539, 132540, 132541]
     assert (events.variables, events.statics, events.unit) == (("GCS", "HR", "Temp"), ("Age", "Height"), "h")
     np.testing.assert_array_equal(events.static, [[54, np.nan], [76, 175.3], [44, np.nan]])
@@ -93,6 +93,7 @@ def test_columns_of_parquet_files_may_differ_in_the_kind_of_their_numbers(tmp_pa
     "name, content, message",
     [
         ("132540.txt", b"Time,Parameter,Value\n\xff,HR,3\n", "'132540.txt' must be a table of comma-separated values in UTF-8"),
+        ("132539.csv", b"Time,Parameter,Value\n00:00,HR,80\n", "must end alike, got '132539.csv' and '132539.txt'. Convert"),
         ("outcomes.txt", b"RecordID,died\n1,0\n", "the columns 'Time', 'Parameter', 'Value' of '132539.txt'; 'outcomes.txt' has"),
     ],
 )
@@ -144,7 +145,7 @@ def test_parquet_files_may_be_sequences(tmp_path: Path):
 
 
 def test_physionet_is_read_as_it_is(physionet: Path):
-    events = Events.read(physionet / "set-a", merge="mean", missing={"Height": -1, "Weight": -1})
+    events = Events.read(physionet / "set-a", merge="mean", missing={"Height": -1, "Weight": -1}, drop=["RecordID"])
     assert (len(events), len(events.variables), events.unit) == (4000, 37, "h")
     assert events.statics == ("Age", "Gender", "Height", "ICUType")
     assert events.counts == {"merged": 3744, "sentinels": 2220}

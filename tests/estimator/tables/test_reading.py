@@ -199,6 +199,9 @@ def test_meds_is_found_by_its_names_and_rows_without_a_time_are_static():
     assert (events.variables, events.statics, events.unit) == (("HR",), ("EYES", "SEX"), "h")
     assert events.time.tolist() == [0, 1.5]
     assert events.static.tolist() == [[2, 1]]
+    assert Events.read(table, static=["SEX", "EYES"]).static.tolist() == [[1, 2]]
+    with pytest.raises(ValueError, match=r"got None at id 5, time None, variable 'EYES' \(row 4 .*variable as static"):
+        Events.read(table, static=["SEX"])
 
 
 def test_missing_values_and_sentinels_are_not_measured():

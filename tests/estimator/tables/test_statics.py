@@ -16,7 +16,6 @@ LONG = {
 
 
 NAN = float("nan")
-IDS = {"id": [7, 7, 9, 9], "time": [0, 1, 0, 1], "variable": ["RecordID", "HR"] * 2}
 WIDE = {
     "id": [1, 1, 2, 2],
     "time": [0, 1, 0, 1],
@@ -37,8 +36,6 @@ WIDE = {
         # Sequences of one time do not show that something is static.
         ({"id": [1, 2], "time": [0, 0], "variable": ["Age", "Age"], "value": [54, 60]}, {}, ("Age",), (), [[], []]),
         (WIDE, {}, ("HR", "Lab", "On"), ("Age", "Height"), [[54, 170], [60, NAN]]),
-        ({**IDS, "value": [7, 70, 9, 71]}, {}, ("HR",), (), [[], []]),  # the id as a variable
-        ({**IDS, "value": [7, 70, 8, 71]}, {}, ("HR",), ("RecordID",), [[7], [8]]),
     ],
 )
 def test_what_is_known_at_the_first_time_and_never_changes_is_static(table, options, variables, statics, static):

@@ -1,7 +1,6 @@
 """From a user's table to flat arrays: files and frames, columns, times, values, statics, labels."""
 
 try:
-    import narwhals
     import polars
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -9,4 +8,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["narwhals", "polars"]
+__all__ = ["polars"]

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.estimator.ragged import offsets
 from phased.estimator.settings import OTHER, indicator
-from phased.estimator.tables.sequences import Sequences
+from phased.estimator.tables.rows import Sequences
 from phased.notice import warn
 
 MOST = 50  # levels of a variable, besides OTHER
@@ -36,9 +35,9 @@ def with_levels(made: Sequences, texts: Mapping[str, Sequence[str]], known: Leve
     """
     if not texts and not known:
         return made, {}
-    entry, offset, variable, value = (made.arrays[name] for name in ("entry", "offset", "variable", "value"))
-    step = np.repeat(np.arange(len(entry) - 1), np.diff(entry))
-    sequence = np.repeat(np.arange(len(offset) - 1), np.diff(offset))[step]
+    steps, variable, value = made.steps, made.variable, made.value
+    step = np.repeat(np.arange(len(steps.measured)), steps.measured)
+    sequence = steps.sequence[step]
     number = {name: place for place, name in enumerate(made.variables) if name in texts or name in (known or {})}
     rows = {name: np.flatnonzero(variable == place) for name, place in number.items()}
     levels: dict[str, tuple[str, ...]] = dict(known or {})
@@ -64,14 +63,14 @@ def with_levels(made: Sequences, texts: Mapping[str, Sequence[str]], known: Leve
     parts.append((step[numeric], start[variable[numeric]], value[numeric]))
     step, variable, value = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.lexsort((variable, step))
-    entry = offsets(np.bincount(step, minlength=len(entry) - 1))
-    arrays = made.arrays | {"entry": entry, "variable": variable[order].astype(np.int32), "value": value[order]}
     changed = replace(
         made,
         variables=names_of(made.variables, levels),
         statics=names_of(made.statics, levels),
         static=_static(made, texts, levels),
-        arrays=arrays,
+        steps=steps._replace(measured=np.bincount(step, minlength=len(steps.measured))),
+        variable=variable[order],
+        value=value[order],
     )
     return changed, levels
 
@@ -95,7 +94,7 @@ def choose(name: str, texts: Sequence[str], code: NDArray[np.int64], sequence: N
             f"has {different:,} different texts in {len(code):,} rows, and no level in {SEQUENCES} sequences" if not kept else ""
         )
         why = why or f"has {different:,} different texts in {len(code):,} rows"
-        warn(f"{name!r} {why}, and is left out. Encode it as numbers to use it, or leave it out: drop=[{name!r}].")
+        warn(f"{name!r} {why}, and is left out. Encode it as numbers to use it, or leave it out (drop: {name!r}).")
         return ()
     return kept if different == len(kept) or OTHER in kept else (*kept, OTHER)
 

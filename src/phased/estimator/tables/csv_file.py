@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import lzma
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import SEEK_CUR, SEEK_END, BytesIO
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from phased.estimator.ragged import EXACT
-from phased.estimator.tables.keys import as_ids
+from phased.estimator.tables.cells import as_ids
 
 SAMPLE = 1000  # rows from which types are inferred
+BLANK = 10  # lines among which the header is looked for
 COMPRESSED = (".gz", ".xz", ".zst")
 
 
@@ -74,31 +76,45 @@ def check_end(path: Path) -> None:
             raise OSError("unexpected end of file")
 
 
-def separator(source: Path | bytes) -> str:
-    """The character between columns: the one that divides the first line into most."""
-    line = pl.read_lines(source, n_rows=1, glob=False).to_series().to_list()
-    bare = re.sub(r'"[^"]*"', "", line[0]) if line else ""
-    return max(",;\t", key=bare.count)
+def header(source: Path | bytes) -> tuple[str, list[str]]:
+    """The character between columns, which divides the first line into most, and the names in that line."""
+    lines = pl.read_lines(source, n_rows=BLANK, glob=False).to_series()
+    line = next((line for line in lines if line.strip()), "")
+    mark = max(",;\t", key=re.sub(r'"[^"]*"', "", line).count)
+    return mark, next(csv.reader([line], delimiter=mark), [])
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
     """The names in the first line of a file; a ValueError if one occurs twice."""
     with refused(path):
         source = content(path)
-        options: dict[str, Any] = {"separator": separator(source), "infer_schema": False, "glob": False}
-        names = tuple(pl.read_csv(source, n_rows=0, **options).columns)
-        written = [(name or "").strip() for name in pl.read_csv(source, has_header=False, n_rows=1, **options).row(0)]
-    twice = [name for name, count in Counter(written).items() if count > 1]
-    if twice:
-        raise ValueError(f"each column of '{path.name}' must have its own name, got {twice[0]!r} twice. Rename or remove one.")
+        mark, written = header(source)
+        names = tuple(pl.read_csv(source, n_rows=0, separator=mark, infer_schema=False, glob=False).columns)
+    check_names(map(str.strip, written), f"'{path.name}'")
     return names
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raise a ValueError if two columns have one name."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"each column of {where} must have its own name, got {twice[0]!r} twice. Rename or remove one.")
+
+
+def line_of(path: Path, row: int) -> int:
+    """The line of a file in which a row begins. Blank lines before the header and line breaks within quotes count."""
+    source = content(path)
+    lines = pl.read_lines(source, glob=False).to_series()
+    begins = lines.str.count_matches('"').cum_sum().shift(1, fill_value=0) % 2 == 0
+    before = lines.str.strip_chars().str.len_bytes().gt(0).arg_max() or 0
+    return int(begins.slice(before).arg_true()[row + 1]) + before + 1
 
 
 def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFrame:
     """Read columns of a file, or the `joined` content of files with the header of this one."""
     with refused(path):
         source = joined or content(path)
-        mark = separator(source)
+        mark, _ = header(source)
         sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
         options: dict[str, Any] = {"separator": mark, "columns": list(kinds.used), "glob": False}
         types: dict[str, Any] = {name: pl.Float64 for name in kinds.numbers if sample[name].is_numeric()}

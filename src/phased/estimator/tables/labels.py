@@ -9,20 +9,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from phased.estimator.tables.columns import check_different, find, listed
+from phased.estimator.settings import listed
+from phased.estimator.tables.cells import filled, id_series, numbers_of
+from phased.estimator.tables.columns import check_different, check_present, find
 from phased.estimator.tables.csv_file import Kinds
-from phased.estimator.tables.keys import id_series, numbers_of
-from phased.estimator.tables.merging import starts
-from phased.estimator.tables.naming import Rows
-from phased.estimator.tables.opened import read_clock, read_ids
-from phased.estimator.tables.source import open_source
-from phased.estimator.tables.values import filled
+from phased.estimator.tables.rows import starts
+from phased.estimator.tables.source import Table, open_source
+from phased.estimator.tables.times import read_clock
 from phased.estimator.units import in_unit
 
 if TYPE_CHECKING:
     from phased.estimator.events import Events
 
-BOTH = "Use `X, y = X.labelled(...)` to keep the sequences that have both."
+BOTH = "`labelled` keeps the sequences that have both."
 
 
 def read_labels(
@@ -48,16 +47,15 @@ def read_labels(
     )
     if name in events.settings.in_table((*events.variables, *events.statics)):
         raise ValueError(
-            f"the target must not be among the inputs, got {name!r}. Leave it out of them: Events.read(..., drop=[{name!r}])."
+            f"the target must not be among the inputs, got {name!r}. Leave it out of them when they are read (drop: {name!r})."
         )
-    if time is not None and time not in there:
-        raise ValueError(f"{opened.name} must have the column {time!r} (time=), got {listed(opened.columns)}.")
+    if time is not None:
+        check_present("time", time, opened.columns, opened.name)
     check_different({"id": key, "time": time, "target": name})
     others = [name, *([time] if time else [])]
-    table = opened.load(Kinds([key, *others], ids=[key], keys=others))
-    rows = Rows(table, key, time)
-    sequence = _sequence_of(events, read_ids(rows))
-    column = _without_blanks(table.frame[name])
+    rows = opened.load(Kinds([key, *others], ids=[key], keys=others), key, time)
+    sequence = _sequence_of(events, rows.ids())
+    column = _without_blanks(rows.frame[name])
     present = _present(column)
     for row in column.is_infinite().arg_true() if column.dtype.is_float() else ():
         raise ValueError(f"a target must be finite, got {column[row]} at {rows.where(row)}. Correct or remove it.")
@@ -81,10 +79,9 @@ def _target(columns: Sequence[str], where: str, target: str | None, *others: str
     """The column of targets."""
     left = [name for name in columns if name not in others]
     if target is None and len(left) != 1 and "target" not in left:
-        raise ValueError(f"target must name the column of targets in {where}, one of {listed(left)}. Pass target=...")
+        raise ValueError(f"target must name the column of targets in {where}, one of {listed(left)}. Name it (target: its name).")
     name = target if target is not None else "target" if "target" in left else left[0]
-    if name not in columns:
-        raise ValueError(f"{where} must have the column {name!r} (target=), got {listed(columns)}.")
+    check_present("target", name, columns, where)
     return name
 
 
@@ -131,18 +128,18 @@ def _sequence_of(events: Events, ids: pl.Series) -> NDArray[np.int64]:
     return numbers_of(ids, own)
 
 
-def _refuse_strangers(rows: Rows, sequence: NDArray[np.int64], time: str | None) -> None:
+def _refuse_strangers(rows: Table, sequence: NDArray[np.int64], time: str | None) -> None:
     """Raise a ValueError about targets whose id has no events."""
     strange = np.flatnonzero(sequence < 0)
     if len(strange):
-        names = rows.ids().gather(strange).unique(maintain_order=True).to_list()
+        names = rows.frame[rows.id].gather(strange).unique(maintain_order=True).to_list()
         cure = BOTH if time is None else "Leave them out of the table of targets."
         raise ValueError(f"each target must have a sequence with its id, got {listed(names)} without events. {cure}")
 
 
-def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _step_of(events: Events, rows: Table, sequence: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The step at the time of each row; the last rows of one time belong to the last steps at it, rows without a target too."""
-    times = read_clock(rows, events.unit or None, events.settings.clock)
+    times = read_clock(rows, events.unit, events.settings.clock)
     if (unknown := np.flatnonzero(present & ~times.known)).size:
         raise ValueError(f"each target must have a finite time, got none at {rows.where(int(unknown[0]))}.")
     if None not in (times.offset, before := events.settings.offset) and times.offset != before:
@@ -177,7 +174,7 @@ def _step_of(events: Events, rows: Rows, sequence: NDArray[np.int64], present: N
 
 
 def _one_each(
-    rows: Rows, chosen: NDArray[np.int64], place: NDArray[np.int64], targets: pl.Series, name: str, time: str | None
+    rows: Table, chosen: NDArray[np.int64], place: NDArray[np.int64], targets: pl.Series, name: str, time: str | None
 ) -> tuple[NDArray[np.int64], pl.Series]:
     """One target for each place, in the order of places; the same target again is no contradiction."""
     order = np.argsort(place, kind="stable")
@@ -185,7 +182,7 @@ def _one_each(
     first = starts(place)
     other = np.flatnonzero(~first & (targets != targets.shift(1)).fill_null(False).to_numpy())
     if len(other):
-        cure = "" if time else " If there is one target per event, pass time=..."
+        cure = "" if time else " If there is one target per event, name the column of their times."
         pair = targets[int(other[0]) - 1], targets[int(other[0])]
         what = "sequence" if time is None else "event"
         raise ValueError(

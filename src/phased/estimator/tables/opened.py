@@ -1,8 +1,8 @@
-"""A table whose rows have an id and a time."""
+"""A table whose rows have an id and a time, and the errors about its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from phased.estimator.ragged import COARSE, too_coarse
-from phased.estimator.settings import Clock
+from phased.estimator.settings import EVERY, Settings, listed
+from phased.estimator.tables.cells import encode, is_text, read_texts
 from phased.estimator.tables.columns import Columns
-from phased.estimator.tables.keys import encode, id_series
-from phased.estimator.tables.naming import Rows
-from phased.estimator.tables.source import Source
-from phased.estimator.tables.times import Times, Unreadable, read_times
+from phased.estimator.tables.source import Source, Table
+from phased.estimator.tables.times import Times, read_clock
 from phased.estimator.units import in_unit
 
 FILE = "(file)"  # the column of ids where every file is a sequence
@@ -28,21 +27,25 @@ class Opened:
 
     Args:
         columns: the role of its columns.
-        rows: the table, for errors.
+        table: its rows.
+        how: it is read.
+        like: how the table before was read, or None.
         ids: in the order of their first appearance.
         sequence: the number of each row's id.
         times: of each row.
     """
 
     columns: Columns
-    rows: Rows
+    table: Table
+    how: Settings
+    like: Settings | None
     ids: NDArray[Any]
     sequence: NDArray[np.int64]
     times: Times
 
     def column(self, role: str) -> pl.Series:
         """The column of a role that this table has."""
-        return self.rows.table.frame[self.columns.names[role]]
+        return self.table.frame[self.columns.names[role]]
 
     def clock(self, used: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.datetime64] | None]:
         """The time of each row in the unit; for dates since the first used row of its sequence, and that date."""
@@ -57,33 +60,76 @@ class Opened:
         dates[origin == never] = np.datetime64("NaT")
         return in_unit(self.times.ticks - np.where(origin == never, 0, origin)[self.sequence], self.times.unit), dates
 
+    def names(self, present: Sequence[str], row_of: Callable[[str], int] = lambda name: 0) -> list[str]:
+        """The variables in order: these, or all of the table read before. `row_of` returns a row with a variable."""
+        if self.like is None:
+            return list(present)
+        known = dict.fromkeys(self.like.inputs)
+        unknown = [name for name in present if name not in known]
+        if unknown:
+            names, where = listed(unknown), self.table.where(row_of(unknown[0]), unknown[0])
+            raise ValueError(
+                f"variables must be those of the table read before, got {names}, first at {where}. "
+                f"Leave them out (drop: {names})."
+            )
+        return list(known)
 
-def open_table(
-    source: Source, columns: Columns, unit: str | None, clock: Clock | None = None, text: Collection[str] = ()
-) -> Opened:
-    """The rows of a source with their ids and times.
+    def check_names(self, present: Sequence[str]) -> None:
+        """Raise a ValueError if a name in an argument does not occur; a table read like another may lack variables."""
+        there = {EVERY, *present}
+        arguments = {"static": self.how.statics or (), "missing": self.how.missing, "drop": self.how.drop}
+        for argument, names in arguments.items() if self.like is None else ():
+            for name in names:
+                if name not in there:
+                    raise ValueError(
+                        f"{argument} must name variables of {self.table.name}, got {name!r}. It has {listed(present, 50)}."
+                    )
 
-    Args:
-        source: a table.
-        columns: the role of its columns.
-        unit: of the times, None if not given.
-        clock: the kind of times of the table read before; None: any.
-        text: the variables that were text in the table read before.
-    """
-    table = source.load(columns.kinds(text), FILE)
+    def static(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each of the names was given as static."""
+        static = {*(self.how.statics or ())}
+        return np.array([name in static for name in names], np.bool_)
+
+    def texts(self, name: str, column: pl.Series, bad: int) -> tuple[NDArray[np.float64], list[str]] | None:
+        """The cells of a text variable as indices into its texts, and these; None for numbers, with `bad` cells that are none."""
+        if is_text(column, bad) if self.like is None else name in self.like.levels:
+            return read_texts(column, self.how.marks(name))
+        return None
+
+    def bad_value(self, row: int, variable: str, cell: object) -> ValueError:
+        """The error about a value that is no finite number."""
+        return ValueError(
+            f"a value must be a finite number, got {cell!r} at {self.table.where(row, variable)}. Leave a missing value empty, "
+            f"write 36,6 as 36.6, encode text as numbers (one variable of 0 and 1 per category), or leave the variable out "
+            f"(drop: {variable!r})."
+        )
+
+    def no_time(self, row: int, variable: str | None = None) -> ValueError:
+        """The error about a row whose time is missing or not finite."""
+        cure = ", or name the variable as static if it is known from the start" if self.like is None else ""
+        return ValueError(
+            f"each measurement must have a finite time, got {self.table.cell(self.columns.time, row)} at "
+            f"{self.table.where(row, variable)}. Remove the row{cure}."
+        )
+
+
+def open_table(source: Source, columns: Columns, how: Settings, like: Settings | None) -> Opened:
+    """The rows of a source with their ids and times."""
+    id = FILE if columns.id is None else columns.id
+    table = source.load(columns.kinds(() if like is None else like.levels), id, columns.time, columns.variable)
     if not len(table.frame):
         raise ValueError(f"{source.name} must have at least one row, and has none.")
-    rows = Rows(table, FILE if columns.id is None else columns.id, columns.time, columns.variable)
-    ids, sequence = encode(read_ids(rows))
-    times = read_clock(rows, unit, clock)
-    _check_rounding(rows, sequence)
-    return Opened(columns, rows, ids, sequence, times)
+    ids, sequence = encode(table.ids())
+    times = read_clock(table, how.unit, None if like is None else like.clock)
+    _check_rounding(table, columns.time, sequence)
+    if like is not None and times.unit != like.unit:
+        raise ValueError(f"times must be in the unit {like.unit!r}, as in the table read before, got {times.unit!r}.")
+    return Opened(columns, table, how, like, ids, sequence, times)
 
 
-def _check_rounding(rows: Rows, sequence: NDArray[np.int64]) -> None:
+def _check_rounding(table: Table, name: str, sequence: NDArray[np.int64]) -> None:
     """Raise a ValueError if times are float32, and gaps of a sequence are no larger than its rounding."""
-    assert rows.time is not None
-    column = rows.table.frame[rows.time]
+    column = table.frame[name]
     if not column.dtype.is_float() or column.dtype == pl.Float64:
         return
     time = column.fill_null(float("nan")).to_numpy()
@@ -94,59 +140,5 @@ def _check_rounding(rows: Rows, sequence: NDArray[np.int64]) -> None:
         before, after = time[order[place - 1 : place + 1]]
         raise ValueError(
             f"times must be exact enough for their gaps, got {before:.10g} and then {after:.10g}, two "
-            f"neighbouring numbers of {time.dtype}, at {rows.where(int(order[place]))}. {COARSE.format(dtype=time.dtype)}"
+            f"neighbouring numbers of {time.dtype}, at {table.where(int(order[place]))}. {COARSE.format(dtype=time.dtype)}"
         )
-
-
-def read_ids(rows: Rows) -> pl.Series:
-    """The id of each row; a ValueError if one has none."""
-    column = rows.ids()
-    absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
-    ids = column if absent.any() else id_series(column, rows.table.row)
-    if ids.dtype == pl.String:
-        absent |= ids == ""
-    if absent.any():
-        row = absent.arg_max()
-        raise ValueError(f"each row must have an id, and {rows.table.row(int(row or 0))} has none in the column {rows.id!r}.")
-    return ids
-
-
-def read_clock(rows: Rows, unit: str | None, clock: Clock | None) -> Times:
-    """The time of each row; a ValueError that names the first that cannot be read."""
-    assert rows.time is not None
-    try:
-        times = read_times(rows.table.frame[rows.time], unit)
-    except Unreadable as error:
-        raise ValueError(f"{error.why} At {rows.where(error.row)}.") from error
-    if clock is not None and times.known.any() and times.clock != clock:
-        words = {"number": "numbers", "date": "dates"}
-        row = int(np.flatnonzero(times.known)[0])
-        raise ValueError(
-            f"times must be {words[clock]}, as in the table read before, got {words[times.clock]} at {rows.where(row)}."
-        )
-    return times
-
-
-def no_time(opened: Opened, row: int, variable: str | None = None) -> ValueError:
-    """The error about a row whose time is missing or not finite."""
-    return ValueError(
-        f"each measurement must have a finite time, got {opened.rows.cell(opened.columns.time, row)} at "
-        f"{opened.rows.where(row, variable)}. Remove the row, or name the variable in static= if it is known from the start."
-    )
-
-
-def bad_value(opened: Opened, row: int, variable: str, cell: object) -> ValueError:
-    """The error about a value that is no finite number."""
-    return ValueError(
-        f"a value must be a finite number, got {cell!r} at {opened.rows.where(row, variable)}. Leave a missing value empty, "
-        f"write 36,6 as 36.6, encode text as numbers (one variable of 0 and 1 per category), or leave the variable out: "
-        f"drop=[{variable!r}]."
-    )
-
-
-def unknown_variables(opened: Opened, row: int, variable: str, names: str) -> ValueError:
-    """The error about variables that the table read before does not have."""
-    return ValueError(
-        f"variables must be those of the table read before, got {names}, first at {opened.rows.where(row, variable)}. "
-        f"Leave them out: drop=[{names}]."
-    )

@@ -6,33 +6,47 @@ import numbers
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 
 from phased.check import as_float
-from phased.estimator.tables.columns import KNOWN
-from phased.estimator.tables.csv_file import COMPRESSED, Kinds, csv_columns, read_csv, refused
-from phased.estimator.tables.folder import check_file, list_files, read_files
-from phased.estimator.tables.keys import id_series
+from phased.estimator.settings import listed
+from phased.estimator.tables.cells import id_series
+from phased.estimator.tables.columns import KNOWN, MEMORY
+from phased.estimator.tables.csv_file import (
+    COMPRESSED,
+    Kinds,
+    as_numbers,
+    check_names,
+    csv_columns,
+    line_of,
+    read_csv,
+    refused,
+)
 from phased.estimator.units import ticks_of
-from phased.files import named
+from phased.files import check_utf8, named
 
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
+FORMATS = (*TEXT, *PARQUET)
+PRINTABLE = {"ms": 2**47, "us": 2**57, "D": 2**21}  # from 1970 to years of four digits
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table in memory, and where its rows come from."""
+    """A table in memory, where its rows come from, and which columns name a row in a message."""
 
     frame: pl.DataFrame
     name: str
+    id: str
+    time: str | None
+    variable: str | None
     files: tuple[Path, ...] = ()  # in the order of their rows
     starts: tuple[int, ...] = ()  # the first row of each file
 
@@ -41,13 +55,45 @@ class Table:
         if not self.files:
             return f"row {index} of {self.name}"
         file = bisect_right(self.starts, index) - 1
-        row, name = index - self.starts[file], self.files[file].name
-        return f"row {row} of '{name}'" if self.files[file].suffix.lower() in PARQUET else f"line {row + 2} of '{name}'"
+        row, path = index - self.starts[file], self.files[file]
+        return f"row {row} of '{path.name}'" if is_parquet(path) else f"line {line_of(path, row)} of '{path.name}'"
+
+    def cell(self, column: str, row: int) -> Any:
+        """A cell, for a message: text without quotes, whole numbers without a fraction."""
+        cells = self.frame[column]
+        unit = getattr(cells.dtype, "time_unit", "D" if cells.dtype == pl.Date else None)
+        if unit in PRINTABLE and abs(cells.to_physical()[row] or 0) > PRINTABLE[unit]:
+            return f"{cells.to_physical()[row]} {unit}"  # polars panics
+        value = cells[row]
+        return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
+
+    def where(self, row: int, variable: str | None = None) -> str:
+        """id, time, variable and row of a row."""
+        parts = [f"id {self.cell(self.id, row)!r}"]
+        if self.time is not None:
+            parts.append(f"time {self.cell(self.time, row)}")
+        if variable is None and self.variable is not None:
+            variable = self.cell(self.variable, row)
+        if variable is not None:
+            parts.append(f"variable {variable!r}")
+        return f"{', '.join(parts)} ({self.row(row)})"
+
+    def ids(self) -> pl.Series:
+        """The id of each row; a ValueError if one has none."""
+        column = self.frame[self.id]
+        absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
+        ids = column if absent.any() else id_series(column, self.row)
+        if ids.dtype == pl.String:
+            absent |= ids == ""
+        if absent.any():
+            row = self.row(int(absent.arg_max() or 0))
+            raise ValueError(f"each row must have an id, and {row} has none in the column {self.id!r}.")
+        return ids
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a user passed as a table, opened as far as its columns are known."""
+    """A path or frame that a user passed as a table, and the names of its columns."""
 
     columns: tuple[str, ...]
     name: str
@@ -55,32 +101,30 @@ class Source:
     frame: pl.DataFrame | None = None
     files_are_sequences: bool = False
 
-    def load(self, kinds: Kinds, ids: str = "") -> Table:
-        """Its rows; of a file only the columns that are used. `ids` is the new column with the names of files."""
+    def load(self, kinds: Kinds, id: str, time: str | None = None, variable: str | None = None) -> Table:
+        """Its rows; of a file only the columns that are used. Where files are sequences, `id` is a new column of their names."""
         if self.frame is not None:
-            return Table(self.frame.select(kinds.used), self.name)
-        if self.files[0].suffix.lower() in PARQUET:
+            return Table(self.frame.select(kinds.used), self.name, id, time, variable)
+        if is_parquet(self.files[0]):
             parts = [_read_parquet(file, list(kinds.used)) for file in self.files]
             files = zip(self.files, parts, strict=True)
-            ids_there = [name for name in kinds.ids if name in self.columns]
-            parts = [part.with_columns(_as_ids(part[name], file) for name in ids_there) for file, part in files]
-            frame, lengths = self._with_ids(_one_frame(self.files, parts), [len(part) for part in parts], ids)
-        elif len(self.files) == 1 and not self.files_are_sequences:
-            return Table(read_csv(self.files[0], kinds), self.name, self.files, (0,))
+            parts = [part.with_columns(_as_ids(part[name], file) for name in kinds.ids) for file, part in files]
+            frame, lengths = _one_frame(self.files, parts), [len(part) for part in parts]
+        elif len(self.files) == 1:
+            frame = read_csv(self.files[0], kinds)
+            lengths = [len(frame)]
         else:
-            frame, lengths = self._with_ids(*read_files(self.files, kinds), ids)
-        starts = [0]
-        for length in lengths:
-            starts.append(starts[-1] + length)
-        return Table(frame, self.name, self.files, tuple(starts[:-1]))
+            frame, lengths = _read_files(self.files, kinds)
+        if id not in self.columns and len(frame):
+            frame, lengths = self._with_ids(frame, lengths, id)
+        starts = np.cumsum([0, *lengths[:-1]]).tolist()
+        return Table(frame, self.name, id, time, variable, self.files, tuple(starts))
 
     def _with_ids(self, frame: pl.DataFrame, lengths: list[int], ids: str) -> tuple[pl.DataFrame, list[int]]:
         """The rows of the files, with the name of each row's file as its id, and their numbers.
 
-        A file without rows gets an empty one, so that its sequence is there. Without any row the table stays empty.
+        A file without rows gets an empty one, so that its sequence is there.
         """
-        if not self.files_are_sequences or not len(frame):
-            return frame, lengths
         if 0 in lengths:
             place = np.insert(np.arange(len(frame)), np.cumsum(lengths)[np.equal(lengths, 0)], -1)
             rows = pl.Series(place).replace(-1, None)
@@ -94,12 +138,50 @@ class Source:
 def open_source(source: Any) -> Source:
     """A path, a folder, a frame or a dictionary of columns, with the names of its columns."""
     if isinstance(source, str | Path):
-        return _open_path(named(source).expanduser())
+        path = named(source).expanduser()
+        if path.is_dir():
+            return _open_folder(path)
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file or folder '{path}'.")
+        _check_file(path)
+        return Source(_columns_of(path), f"'{path.name}'", (path,))
     if isinstance(source, Mapping):
         frame = _from_columns({str(name): column for name, column in source.items()})
     else:
         frame = _from_frame(source)
-    return Source(tuple(frame.columns), "the table", frame=frame)
+    return Source(tuple(frame.columns), MEMORY, frame=frame)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is a Parquet file, by its name."""
+    return path.suffix.lower() in PARQUET
+
+
+def _open_folder(folder: Path) -> Source:
+    """The tables of a folder, sorted by name. Their formats and columns must be the same."""
+    found = sorted(folder.iterdir(), key=lambda file: file.name)
+    files = tuple(file for file in found if file.suffix.lower() in FORMATS and not file.name.startswith("."))
+    if not files:
+        raise ValueError(f"the folder '{folder}' must have files that end in {', '.join(FORMATS)}, and has none.")
+    for file in files:
+        _check_file(file)
+    columns, first = _columns_of(files[0]), _first_line(files[0])
+    for file in files[1:]:
+        if file.suffix != files[0].suffix:
+            raise ValueError(
+                f"all files of '{folder}' must end alike, got '{files[0].name}' and '{file.name}'. "
+                "Convert or rename some, or move files that are no measurements elsewhere."
+            )
+        if _first_line(file) != first and _columns_of(file) != columns:
+            raise ValueError(
+                f"all files of '{folder}' must have the columns {listed(columns)} of '{files[0].name}'; "
+                f"'{file.name}' has others. Move files that are no measurements elsewhere."
+            )
+    sequences = not any(name in columns for name in KNOWN["id"])
+    twice = [name for name, count in Counter(map(_stem, files)).items() if count > 1]
+    if sequences and twice:
+        raise ValueError(f"each file of '{folder}' must have its own name, which is its id, got {twice[0]!r} twice. Rename one.")
+    return Source(columns, f"'{folder.name}'", files, files_are_sequences=sequences)
 
 
 def _stem(file: Path) -> str:
@@ -107,32 +189,45 @@ def _stem(file: Path) -> str:
     return Path(file.stem if file.suffix.lower() in COMPRESSED else file).stem.strip()
 
 
-def _open_path(path: Path) -> Source:
-    """A file, or a folder of files of one kind."""
-    if path.is_dir():
-        files, columns = list_files(path, (*TEXT, *PARQUET), _columns_of)
-        sequences = not any(name in columns for name in KNOWN["id"])
-        twice = [name for name, count in Counter(map(_stem, files)).items() if count > 1]
-        if sequences and twice:
-            raise ValueError(
-                f"each file of '{path}' must have its own name, which is its id, got {twice[0]!r} twice. Rename one."
-            )
-        return Source(columns, f"'{path.name}'", files, files_are_sequences=sequences)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file or folder '{path}'.")
-    check_file(path)
-    return Source(_columns_of(path), f"'{path.name}'", (path,))
+def _check_file(path: Path) -> None:
+    """Raise a ValueError for anything but a regular file with a name in UTF-8, which is what polars reads."""
+    check_utf8(path)
+    if not path.is_file():
+        raise ValueError(f"'{path}' must be a regular file. Copy what it contains to one.")
+
+
+def _first_line(file: Path) -> bytes:
+    """The first line of a file, as it is on the disk."""
+    with file.open("rb") as opened:
+        return opened.readline().strip()
 
 
 def _columns_of(path: Path) -> tuple[str, ...]:
     """The names of a file's columns."""
-    suffix = path.suffix.lower()
-    if suffix in PARQUET:
+    if is_parquet(path):
         with refused(path, "a Parquet file"):
             return tuple(pl.scan_parquet(path, glob=False).collect_schema())
-    if suffix in TEXT:
+    if path.suffix.lower() in TEXT:
         return csv_columns(path)
-    raise ValueError(f"the name of a table must end in {', '.join((*TEXT, *PARQUET))}, got '{path.name}'. Convert or rename it.")
+    raise ValueError(f"the name of a table must end in {', '.join(FORMATS)}, got '{path.name}'. Convert or rename it.")
+
+
+def _read_files(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list[int]]:
+    """The rows of CSV files of the same columns, and the number of rows of each."""
+    headers = {_first_line(file) for file in files}
+    if files[0].suffix.lower() not in COMPRESSED and len(headers) == 1 and b"" not in headers:
+        # One pass over all of them: thousands of small files take longer to open in polars than to read.
+        contents = [file.read_bytes() for file in files]
+        header = contents[0].partition(b"\n")[0] + b"\n"
+        bodies = [content.partition(b"\n")[2] for content in contents]
+        bodies = [body if not body or body.endswith(b"\n") else body + b"\n" for body in bodies]
+        lengths = [body.count(b"\n") for body in bodies]
+        with suppress(ValueError):  # a file that cannot be read is found below, by its name
+            frame = read_csv(files[0], kinds, header + b"".join(bodies))
+            if len(frame) == sum(lengths):  # no line break within quotes
+                return frame, lengths
+    parts = [read_csv(file, Kinds(kinds.used, texts=kinds.used)) for file in files]
+    return as_numbers(pl.concat(parts), kinds.ids, kinds.keys), [len(part) for part in parts]
 
 
 def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
@@ -164,22 +259,18 @@ def _one_frame(files: Sequence[Path], parts: list[pl.DataFrame]) -> pl.DataFrame
 
 
 def _from_frame(source: Any) -> pl.DataFrame:
-    """A frame of pandas, polars, arrow or another library that narwhals supports."""
-    try:
-        frame = nw.from_native(source)
-    except TypeError as error:
+    """A frame of polars, pandas, arrow or another library whose frames have `__arrow_c_stream__`."""
+    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        check_names(map(str, source.columns), MEMORY)
+        return _from_columns({str(name): column for name, column in source.items()})
+    if isinstance(source, pl.LazyFrame):
+        return source.collect()
+    if isinstance(source, pl.Series) or not hasattr(source, "__arrow_c_stream__"):
         raise TypeError(
             "a table must be a path, a frame of pandas, polars or arrow, or a dictionary of columns, "
             f"got {type(source).__name__}. For a list of (times, values) use Events.of."
-        ) from error
-    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    mixed = [name for name, dtype in eager.schema.items() if dtype == nw.Object]
-    plain = [name for name in eager.columns if name not in mixed]
-    if not mixed:
-        return eager.to_polars()
-    columns: dict[str, Any] = {str(name): eager.get_column(name).to_polars() for name in plain}
-    columns |= {str(name): eager.get_column(name).to_list() for name in mixed}
-    return _from_columns(columns).select([str(name) for name in eager.columns])
+        )
+    return pl.DataFrame(source)
 
 
 def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from phased.estimator.ragged import EXACT, INEXACT, ROUND
 from phased.estimator.settings import Clock
-from phased.estimator.tables.values import filled
+from phased.estimator.tables.cells import filled
+from phased.estimator.tables.source import Table
 from phased.estimator.units import in_unit, ticks_of
 
 DEFAULT_UNIT = "h"  # of dates, durations and clock times
@@ -57,7 +58,23 @@ class Unreadable(ValueError):
         self.why = why
 
 
-def read_times(column: pl.Series, unit: str | None) -> Times:
+def read_clock(table: Table, unit: str, clock: Clock | None) -> Times:
+    """The time of each row; a ValueError that names the first that cannot be read, or is of another kind than `clock`."""
+    assert table.time is not None
+    try:
+        times = read_times(table.frame[table.time], unit)
+    except Unreadable as error:
+        raise ValueError(f"{error.why} At {table.where(error.row)}.") from error
+    if clock is not None and times.known.any() and times.clock != clock:
+        words = {"number": "numbers", "date": "dates"}
+        row = int(np.flatnonzero(times.known)[0])
+        raise ValueError(
+            f"times must be {words[clock]}, as in the table read before, got {words[times.clock]} at {table.where(row)}."
+        )
+    return times
+
+
+def read_times(column: pl.Series, unit: str) -> Times:
     """The times of a column; an `Unreadable` with the first row that has none."""
     dtype = column.dtype
     if dtype in (pl.Categorical, pl.Enum):
@@ -65,13 +82,13 @@ def read_times(column: pl.Series, unit: str | None) -> Times:
     if dtype == pl.String:
         return _from_text(column, unit)
     if dtype.is_numeric():
-        return _numbers(column, unit or "")
+        return _numbers(column, unit)
     if dtype in (pl.Datetime, pl.Date):
         return _dates(column, unit or DEFAULT_UNIT, getattr(dtype, "time_zone", None) is not None)
     if dtype in (pl.Duration, pl.Time):
         return _durations(column.to_physical(), unit or DEFAULT_UNIT, getattr(dtype, "time_unit", "ns"))
     if dtype == pl.Null:
-        return Times(np.zeros(len(column)), np.zeros(len(column), np.bool_), "number", unit or "")
+        return Times(np.zeros(len(column)), np.zeros(len(column), np.bool_), "number", unit)
     raise Unreadable(0, f"times must be numbers or dates, got a column of type {dtype}.")
 
 
@@ -101,7 +118,7 @@ def _durations(ticks: pl.Series, unit: str, resolution: str = "us") -> Times:
     return Times(in_unit(ticks.fill_null(0).to_numpy(), unit, resolution), ticks.is_not_null().to_numpy(), "number", unit)
 
 
-def _from_text(column: pl.Series, unit: str | None) -> Times:
+def _from_text(column: pl.Series, unit: str) -> Times:
     """Text in which all cells are numbers, all are clock times, or all are dates."""
     distinct = column.unique(maintain_order=True).drop_nulls()
     if 2 * len(distinct) > len(column):
@@ -120,7 +137,7 @@ def _from_text(column: pl.Series, unit: str | None) -> Times:
     )
 
 
-def _from_cells(column: pl.Series, unit: str | None) -> Times:
+def _from_cells(column: pl.Series, unit: str) -> Times:
     text = filled(column)
     readers: dict[str, Callable[[pl.Series], pl.Series]] = {"number": _number, "clock time": _clock, "date": _date}
     first = text.drop_nulls()[:1]
@@ -133,7 +150,7 @@ def _from_cells(column: pl.Series, unit: str | None) -> Times:
             raise Unreadable(row, f"a time must be a number, hh:mm or a date such as 2024-03-01 14:30, got {column[row]!r}.")
         raise Unreadable(row, f"times must be all numbers, all hh:mm or all dates, got {column[row]!r} after {first[0]!r}.")
     if kind == "number":
-        return _numbers(made, unit or "")
+        return _numbers(made, unit)
     if kind == "date":
         offset = _check_offsets(column, text)
         fine = text.str.contains(TOO_FINE).fill_null(False)

@@ -174,7 +174,7 @@ void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& sc
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
   large_pages(to.output, p.steps * p.batch * p.units);
-  large_pages(saved.tape, kept_of(p.cell) * saved.slots);
+  large_pages(saved.tape, p.kept() * saved.slots);
   for (int64_t b = 0; b < p.batch; b++) {
     int64_t* start = saved.start + b * (p.steps + 1);
     std::copy_n(schedule.sequences[b].start.get(), p.lengths[b] + 1, start);
@@ -194,9 +194,9 @@ void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& sc
       std::fill_n(saved.k + slot + events, kLanes, T(0));
       std::fill_n(saved.side + slot + events, kLanes, uint8_t(0));
       for (int64_t at = slot + events; at < slot + events + kLanes; at++)
-        for (int64_t f = 0; f < kept_of(p.cell); f++) saved.tape[f * saved.slots + at] = 0;
+        for (int64_t f = 0; f < p.kept(); f++) saved.tape[f * saved.slots + at] = 0;
       scratch.begin(p, b);
-      engine.forward[static_cast<int>(p.cell)](layer, scratch.get(), input_rows(p, b), rows_of(p.batch, b, to.output, p.units),
+      engine.forward[p.cell](layer, scratch.get(), input_rows(p, b), rows_of(p.batch, b, to.output, p.units),
                                                p.lengths[b],
                                                {sequence.start.get(), sequence.unit.get(), sequence.k.get(), sequence.side.get(),
                                                 saved.tape + slot, saved.slots},
@@ -267,7 +267,7 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
         Rows<const T> x = input_rows(p, b);
         Rows<T> out = rows_of(p.batch, b, to.output, p.units);
         x.first += step * x.stride, out.first += step * out.stride;
-        engine.forward[static_cast<int>(p.cell)](
+        engine.forward[p.cell](
             layer, scratch.get(), x, out, steps,
             {piece.start.get(), piece.unit.get(), piece.k.get(), piece.side.get(), nullptr, 0}, {nullptr, nullptr});
       });
@@ -311,7 +311,7 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
       const int64_t slot = first[b];
       const Rows<T> to_input = to.input ? rows_of(p.batch, b, to.input, p.features) : Rows<T>{nullptr, 0};
       Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
-      engine.backward[static_cast<int>(p.cell)](
+      engine.backward[p.cell](
           layer, {z.get(), to_z.get(), to_c.get(), products.get(), step.get(), order.get(), starts.get()}, input_rows(p, b),
           rows_of(p.batch, b, output, p.units), p.h + b * p.units, p.time + b * p.steps, p.lengths[b],
           {saved.start + b * (p.steps + 1), saved.unit + slot, saved.k + slot, saved.side + slot, saved.tape + slot, saved.slots},
@@ -336,7 +336,7 @@ template <class T>
 void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to, T* tape) {
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
-  const int64_t tall = whole_panels<T>(p.units), taped = kept_of(p.cell) * whole_units(p.units);  // taped: values of a step
+  const int64_t tall = whole_panels<T>(p.units), taped = p.kept() * whole_units(p.units);  // taped: values of a step
   large_pages(to.output, p.steps * p.batch * p.units);
   if (tape) large_pages(tape, p.steps * p.batch * taped);
   const Buffer<T> matrix = panels<T>(p.units + p.features + 1, dense_columns<T>(p.units), [&](int64_t q, int64_t column) {
@@ -364,7 +364,7 @@ void forward_dense(const Engine<T>& engine, const Problem<T>& p, const Output<T>
                            {nullptr, 0},
                            {nullptr, 0}});
     }
-    engine.forward_dense[static_cast<int>(p.cell)](layer, p.leak, matrix.get(), tall, sequences.data(), count,
+    engine.forward_dense[p.cell](layer, p.leak, matrix.get(), tall, sequences.data(), count,
                                                    gates.scratch(z.get(), c.get(), products.get(), k.get(), nullptr, nullptr));
     for (int64_t i = 0; i < count; i++) {
       const int64_t b = mine[i];
@@ -381,7 +381,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
                     T* to_products, const Gradients<T>& to) {
   const PackedLayer<T> packed(p);
   const Layer<T>& layer = packed.layer;
-  const int64_t tall = whole_panels<T>(p.units), taped = kept_of(p.cell) * whole_units(p.units), columns = kProducts * p.units;
+  const int64_t tall = whole_panels<T>(p.units), taped = p.kept() * whole_units(p.units), columns = kProducts * p.units;
   constexpr int64_t kSums = DenseGate<T>::kSums;
   large_pages(to_products, p.steps * p.batch * columns);
   const Buffer<T> matrix =
@@ -405,7 +405,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
                            rows_of(p.batch, b, const_cast<T*>(output), p.units), p.h + b * p.units,
                            const_cast<T*>(tape) + b * p.steps * taped, to_rows, rows_of(p.batch, b, to_products, columns)});
     }
-    engine.backward_dense[static_cast<int>(p.cell)](
+    engine.backward_dense[p.cell](
         layer, p.leak, matrix.get(), tall, sequences.data(), count,
         gates.scratch(nullptr, nullptr, products.get(), k.get(), to_z.get(), to_c.get()));
     for (int64_t i = 0; i < kSums; i++) std::copy_n(gates.at(gates.sums + i), p.units, totals[thread].get() + i * p.units);

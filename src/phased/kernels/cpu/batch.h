@@ -12,15 +12,14 @@ namespace phased {
 // The arguments of a call, as plain pointers into the caller's memory.
 template <class T>
 struct Problem {
-  CellKind cell;
-  int shape;  // of the gate
+  int cell, shape;  // the numbers of the cell and of the gate's shape
   double leak;
   int64_t batch, steps, features, units;
   const T* input;  // element (b, j, d) at b * input_batch + j * input_step + d
   int64_t input_batch, input_step;
   const double* time;      // (batch, steps)
   const int64_t* lengths;  // (batch)
-  const T *h, *c;          // initial states (batch, units); c null for the GRU
+  const T *h, *c;          // initial states (batch, units); c null for a cell without it
   TorchWeights<T> weights;
   const T* peephole;  // (3, units) or null
   int64_t threads;
@@ -29,6 +28,7 @@ struct Problem {
   const double* period() const { return gates.get(); }
   const double* shift() const { return gates.get() + units; }
   const double* ratio_on() const { return gates.get() + 2 * units; }
+  int64_t kept() const { return numbers_of(cell).kept; }  // values that an event keeps for the backward pass
 };
 
 struct GateBounds {
@@ -55,7 +55,7 @@ struct Schedule {
 };
 
 // What a forward pass saves: start (batch, steps + 1), and per slot unit, k, side and the values that the cell keeps,
-// (kept_of(cell), slots).
+// (kept, slots).
 template <class T>
 struct Saved {
   int64_t* start;
@@ -101,7 +101,7 @@ template <class T> void infer(const Engine<T>&, const Problem<T>&, const Output<
 template <class T> void count_open(const Engine<T>&, const Problem<T>&, int64_t* counts);
 template <class T>
 void backward(const Engine<T>&, const Problem<T>&, const Saved<T>&, const T* output, const Given<T>&, const Gradients<T>&);
-// Every unit at every step. The tape is (batch, steps, kept_of(cell), whole_units); gradients to the products are (steps, batch,
+// Every unit at every step. The tape is (batch, steps, kept, whole_units); gradients to the products are (steps, batch,
 // 4, units), and those to the weights and the input are matrix products of them, computed by the caller.
 template <class T> void forward_dense(const Engine<T>&, const Problem<T>&, const Output<T>&, T* tape);
 template <class T>

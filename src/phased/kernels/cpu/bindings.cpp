@@ -92,7 +92,7 @@ void bind(nb::module_& m, const char* suffix) {
               const std::vector<Address>& weights, Address peephole, const std::vector<Address>& gate,
               const std::vector<double>& bounds, int64_t threads) {
              check_lengths(at<int64_t>(lengths), batch, steps);
-             new (self) Problem<T>{static_cast<CellKind>(cell),
+             new (self) Problem<T>{cell,
                                    shape,
                                    leak,
                                    batch,
@@ -202,7 +202,7 @@ void bind(nb::module_& m, const char* suffix) {
       .def("__init__",
            [](Stream<T>* self, int cell, const std::vector<nb::dict>& layers) {
              auto model = std::make_shared<StreamModel<T>>();
-             model->cell = static_cast<CellKind>(cell);
+             model->cell = cell;
              for (const nb::dict& given : layers) {
                const auto number = [&](const char* key) { return nb::cast<int64_t>(given[key]); };
                StreamLayer<T> layer{
@@ -328,17 +328,18 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
 
   // Numbers that Python shares with the core.
-  nb::dict cells, kept, shapes;
-  const auto add_cell = [&](const char* name, phased::CellKind cell) {
-    cells[name] = static_cast<int>(cell);
-    kept[name] = phased::kept_of(cell);
-  };
-  add_cell("lstm", phased::CellKind::lstm);
-  add_cell("gru", phased::CellKind::gru);
-  shapes["triangle"] = static_cast<int>(phased::Shape::triangle);
-  shapes["square"] = static_cast<int>(phased::Shape::square);
+  nb::dict cells, kept, rows, shapes;
+  for (int cell = 0; cell < phased::Cells::size; cell++) {
+    const phased::CellNumbers& numbers = phased::numbers_of(cell);
+    cells[numbers.name] = cell;
+    kept[numbers.name] = numbers.kept;
+    rows[numbers.name] = std::vector<int>(std::begin(numbers.row_of_h), std::end(numbers.row_of_h));
+  }
+  for (int number = 0; number < phased::Shapes::size; number++)
+    phased::with_shape(number, [&](auto shape) { shapes[decltype(shape)::name] = number; });
   m.attr("CELLS") = cells;
   m.attr("KEPT") = kept;
+  m.attr("ROWS_OF_H") = rows;
   m.attr("SHAPES") = shapes;
   m.attr("PRODUCTS") = phased::kProducts;
   m.def("whole_units", &phased::whole_units);

@@ -2,9 +2,8 @@
 #pragma once
 
 #include "simd.h"  // first: the cells use its functions
-#include "cell.h"
-#include "gate.h"
 #include "layout.h"
+#include "tables.h"
 
 namespace phased {
 namespace {
@@ -45,22 +44,25 @@ PHASED_INLINE void multiply(const T* rows, int64_t row_stride, int64_t count, in
 // The openness of every unit at one time and, with_slopes, its slopes.
 template <class T>
 PHASED_INLINE void all_openness(const Layer<T>& layer, const DenseScratch<T>& at, double alpha, double t, bool with_slopes) {
-  const bool square = static_cast<Shape>(layer.shape) == Shape::square, near = fabs(t) <= layer.near;
-  for (int64_t n = 0; n < layer.units; n += kDoubles) {
-    const Doubles tau = load<Doubles>(at.period + n), s = load<Doubles>(at.shift + n), r_on = load<Doubles>(at.ratio_on + n);
-    Doubles phi;
-    if (near) {
-      phi = phase_of(Doubles{} + t, tau, s);
-    } else {
-      for (int l = 0; l < kDoubles; l++) phi[l] = phase(t, tau[l], s[l]);
+  const bool near = fabs(t) <= layer.near;
+  with_shape(layer.shape, [&](auto shape) PHASED_LAMBDA {
+    using Shape = decltype(shape);
+    for (int64_t n = 0; n < layer.units; n += kDoubles) {
+      const Doubles tau = load<Doubles>(at.period + n), s = load<Doubles>(at.shift + n), r_on = load<Doubles>(at.ratio_on + n);
+      Doubles phi;
+      if (near) {
+        phi = phase_of(Doubles{} + t, tau, s);
+      } else {
+        for (int l = 0; l < kDoubles; l++) phi[l] = phase(t, tau[l], s[l]);
+      }
+      const Doubles k = openness<Shape>(phi, r_on, alpha);
+      store(at.k + n, __builtin_convertvector(k, Vector<T, kDoubles>));
+      if (with_slopes) {
+        store(at.to_phase + n, slope_to_phase<Shape>(phi, k, r_on, alpha));
+        store(at.to_ratio + n, slope_to_ratio<Shape>(phi, k, r_on));
+      }
     }
-    const Doubles k = openness(phi, r_on, alpha, square);
-    store(at.k + n, __builtin_convertvector(k, Vector<T, kDoubles>));
-    if (with_slopes) {
-      store(at.to_phase + n, slope_to_phase(phi, r_on, alpha, square));
-      store(at.to_ratio + n, slope_to_ratio(phi, k, r_on, square));
-    }
-  }
+  });
 }
 
 // Forwards. Sequences are ordered from the longest to the shortest; z and c hold the initial states, and the final ones

@@ -1,4 +1,5 @@
 // Compiled once for each instruction set, with PHASED_ISA its name.
+#include "simd.h"  // first: the cells use its functions
 #include "engine.h"
 
 #include "dense.h"
@@ -9,14 +10,14 @@
 namespace phased {
 namespace {
 
-template <class T>
-Engine<T> engine() {
+template <class T, class... Cell>
+Engine<T> engine(Table<Cell...>) {
   return {
       schedule_steps<T>,
-      {forward_sequence<Lstm, T>, forward_sequence<Gru, T>},
-      {backward_sequence<Lstm, T>, backward_sequence<Gru, T>},
-      {forward_dense<Lstm, T>, forward_dense<Gru, T>},
-      {backward_dense<Lstm, T>, backward_dense<Gru, T>},
+      {forward_sequence<Cell, T>...},
+      {backward_sequence<Cell, T>...},
+      {forward_dense<Cell, T>...},
+      {backward_dense<Cell, T>...},
       read_out<T>,
       read_out_backward<T>,
   };
@@ -29,6 +30,6 @@ Engine<T> engine() {
 #define PHASED_TEXT(isa) #isa
 #define PHASED_STRING(isa) PHASED_TEXT(isa)
 
-Engines PHASED_NAME(PHASED_ISA)() { return {PHASED_STRING(PHASED_ISA), engine<float>(), engine<double>()}; }
+Engines PHASED_NAME(PHASED_ISA)() { return {PHASED_STRING(PHASED_ISA), engine<float>(Cells()), engine<double>(Cells())}; }
 
 }  // namespace phased

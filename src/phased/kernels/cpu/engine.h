@@ -3,6 +3,7 @@
 
 #include "layout.h"
 #include "readout.h"
+#include "tables.h"
 
 namespace phased {
 
@@ -10,15 +11,15 @@ template <class T>
 struct Engine {
   int64_t (*schedule)(const Layer<T>&, const Looked&, const double* time, int64_t step, int64_t steps, int64_t* start,
                       int32_t* unit, T* k, uint8_t* side, int64_t capacity);
-  // By cell: the LSTM, then the GRU.
-  void (*forward[2])(const Layer<T>&, const Scratch<T>&, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>&,
+  // By the number of the cell.
+  void (*forward[Cells::size])(const Layer<T>&, const Scratch<T>&, Rows<const T> x, Rows<T> out, int64_t steps, const OpenEvents<T>&,
                      const Lookup<T>&);
-  void (*backward[2])(const Layer<T>&, const BackScratch<T>&, Rows<const T> x, Rows<const T> out, const T* initial_h,
+  void (*backward[Cells::size])(const Layer<T>&, const BackScratch<T>&, Rows<const T> x, Rows<const T> out, const T* initial_h,
                       const double* time, int64_t steps, const OpenEvents<T>&, Rows<const T> to_out, Rows<T> to_x,
                       const Sums<T>&);
-  void (*forward_dense[2])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
+  void (*forward_dense[Cells::size])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
                            const DenseScratch<T>&);
-  void (*backward_dense[2])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
+  void (*backward_dense[Cells::size])(const Layer<T>&, double alpha, const T* matrix, int64_t tall, const DenseSequence<T>*, int64_t count,
                             const DenseScratch<T>&);
   void (*read_out)(const Readout<T>&, const Pooled<T>&, T* row, T* y);
   void (*read_out_backward)(const Readout<T>&, const Pooled<T>&, const T* to_y, T* row, T* to_pooled, const ReadoutGradients<T>&);

@@ -8,7 +8,7 @@ namespace phased {
 constexpr int kLanes = 8;        // units whose rough phase is computed together; events and units are padded to as many
 constexpr int64_t kBlock = 512;  // steps whose rows a backward pass holds together for the weights' gradients
 constexpr int64_t kCandidates = 256;  // units, of several steps, whose phases are computed together
-constexpr int64_t kProducts = 4;  // of a unit, in either cell
+constexpr int64_t kProducts = 4;  // of a unit, in any cell
 constexpr int64_t kGateParameters = 3, kPeepholes = 3;
 
 // Columns of a dense product that are stored together, a panel: two vectors of 64 bytes.
@@ -40,7 +40,7 @@ struct Layer {
   // within reach.
   const double *rate, *lag, *reach;
   double near;  // times up to this far from zero have a rough phase that is good enough
-  int shape;    // of the gate
+  int shape;    // of the gate: its number
 };
 
 // Sums over a unit's events made gradients to period, shift and ratio_on.
@@ -68,7 +68,7 @@ struct OpenEvents {
   const int64_t* start;
   const int32_t* unit;
   const T* k;
-  const uint8_t* side;  // a Side of gate.h
+  const uint8_t* side;  // 0 where the gate rises, 1 where it falls
   T* tape;
   int64_t field;
 };

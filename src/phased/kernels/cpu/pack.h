@@ -2,16 +2,11 @@
 // place.
 #pragma once
 
-#include "cell.h"
 #include "layout.h"
 #include "memory.h"
+#include "tables.h"
 
 namespace phased {
-
-enum class CellKind : int { lstm = 0, gru = 1 };
-
-// Values that an event of this cell keeps for its backward pass.
-constexpr int64_t kept_of(CellKind cell) { return cell == CellKind::lstm ? Lstm::kept : Gru::kept; }
 
 // torch's weights: ih (G*H, D), hh (G*H, H), biases (G*H) or null.
 template <class T>
@@ -19,28 +14,19 @@ struct TorchWeights {
   T *ih, *hh, *bias_ih, *bias_hh;
 };
 
-// Which of torch's gates feeds product g through x and through h; -1 where none does.
-struct Feeds {
-  int from_x, from_h;
-};
-inline Feeds feeds(CellKind cell, int g) {
-  if (cell == CellKind::lstm || g < 2) return {g, g};
-  return g == 2 ? Feeds{2, -1} : Feeds{-1, 2};
-}
-
 // Calls visit(unit, product, element of z, torch's weight) for every weight and bias there is.
 template <class T, class Visit>
-void each_weight(CellKind cell, int64_t units, int64_t features, const TorchWeights<T>& w, const Visit& visit) {
+void each_weight(int cell, int64_t units, int64_t features, const TorchWeights<T>& w, const Visit& visit) {
+  const CellNumbers& numbers = numbers_of(cell);
   for (int64_t n = 0; n < units; n++)
-    for (int g = 0; g < 4; g++) {
-      const Feeds feed = feeds(cell, g);
-      if (feed.from_h >= 0) {
-        const int64_t row = feed.from_h * units + n;
+    for (int g = 0; g < kProducts; g++) {
+      if (numbers.row_of_h[g] >= 0) {
+        const int64_t row = numbers.row_of_h[g] * units + n;
         for (int64_t q = 0; q < units; q++) visit(n, g, q, w.hh[row * units + q]);
         if (w.bias_hh) visit(n, g, units + features, w.bias_hh[row]);
       }
-      if (feed.from_x >= 0) {
-        const int64_t row = feed.from_x * units + n;
+      if (g < numbers.rows) {
+        const int64_t row = g * units + n;
         for (int64_t d = 0; d < features; d++) visit(n, g, units + d, w.ih[row * features + d]);
         if (w.bias_ih) visit(n, g, units + features, w.bias_ih[row]);
       }
@@ -49,7 +35,7 @@ void each_weight(CellKind cell, int64_t units, int64_t features, const TorchWeig
 
 // W[unit][4][width] from torch's weights; the two biases add up.
 template <class T>
-Buffer<T> pack(CellKind cell, int64_t units, int64_t features, const TorchWeights<T>& w) {
+Buffer<T> pack(int cell, int64_t units, int64_t features, const TorchWeights<T>& w) {
   const int64_t width = padded<T>(units + features + 1);
   Buffer<T> packed(units * 4 * width);
   each_weight(cell, units, features, w, [&](int64_t n, int g, int64_t q, T& value) { packed[(n * 4 + g) * width + q] += value; });
@@ -58,10 +44,9 @@ Buffer<T> pack(CellKind cell, int64_t units, int64_t features, const TorchWeight
 
 // torch's gradients from the sum of W's.
 template <class T>
-void unpack(CellKind cell, int64_t units, int64_t features, const T* packed, const TorchWeights<T>& to) {
+void unpack(int cell, int64_t units, int64_t features, const T* packed, const TorchWeights<T>& to) {
   const int64_t width = padded<T>(units + features + 1);
   each_weight(cell, units, features, to, [&](int64_t n, int g, int64_t q, T& value) {
-    // The LSTM's products each have a gate of their own; the GRU's r and z too, and both halves of n have their own rows.
     value = packed[(n * 4 + g) * width + q];
   });
 }

@@ -3,9 +3,9 @@
 // once.
 #pragma once
 
-#include "gate.h"
+#include "simd.h"  // first: the cells use its functions
 #include "layout.h"
-#include "simd.h"
+#include "tables.h"
 
 namespace phased {
 namespace {
@@ -81,18 +81,14 @@ inline void leave_out_closed(const Looked& at, int64_t step, int64_t end, int64_
 // The openness and the sides of `count` open units.
 template <class T>
 PHASED_INLINE void open_by(const Layer<T>& layer, const Looked& at, int64_t count, T* k, uint8_t* side_of) {
-  const bool square = static_cast<Shape>(layer.shape) == Shape::square;
-  for (int64_t i = 0; i < count; i += kDoubles) {
-    const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i);
-    store(k + i, __builtin_convertvector(openness(phi, r_on, 0.0, square), Vector<T, kDoubles>));
-    const auto falling = __builtin_convertvector(phi < r_on / 2, Vector<int8_t, kDoubles>) + 1;  // a true lane is -1
-    const Vector<int8_t, kDoubles> sides =
-        square ? Vector<int8_t, kDoubles>{} + int8_t(Side::flat) : falling + int8_t(Side::rising);
-    store(side_of + i, sides);
-  }
+  with_shape(layer.shape, [&](auto shape) PHASED_LAMBDA {
+    for (int64_t i = 0; i < count; i += kDoubles) {
+      const Doubles phi = load<Doubles>(at.phase + i), r_on = load<Doubles>(at.ratio_on + i);
+      store(k + i, __builtin_convertvector(openness<decltype(shape)>(phi, r_on, 0.0), Vector<T, kDoubles>));
+      store(side_of + i, __builtin_convertvector(phi < r_on / 2, Vector<int8_t, kDoubles>) + 1);  // a true lane is -1
+    }
+  });
 }
-
-static_assert(int(Side::falling) == int(Side::rising) + 1);
 
 // The open events of steps from `step` on, in the order of steps and units, until all are done or the slots left may be too few
 // for another; returns the step after the last. start[j + 1] is where step j's events end, start[step] where the first begin. The

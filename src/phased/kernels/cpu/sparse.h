@@ -3,9 +3,8 @@
 #pragma once
 
 #include "simd.h"  // first: the cells use its functions
-#include "cell.h"
-#include "gate.h"
 #include "layout.h"
+#include "tables.h"
 
 namespace phased {
 namespace {
@@ -184,7 +183,7 @@ PHASED_INLINE void collect(const Layer<T>& layer, const BackScratch<T>& at, cons
 
 // One step backwards, z being the row before it: gradients to its events' products, to the first columns of z, to c and to the
 // gate.
-template <class Cell, class T>
+template <class Cell, class Shape, class T>
 PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at, const T* z, const int32_t* unit, const T* k,
                                  const uint8_t* side, const T* tape, int64_t field, int64_t count, int64_t columns, double time,
                                  T* products, const Sums<T>& sums) {
@@ -210,11 +209,11 @@ PHASED_INLINE void step_backward(const Layer<T>& layer, const BackScratch<T>& at
       for (int g = 0; g < 4; g++) products[4 * (e + l) + g] = as[g][l];
       if (layer.peephole)
         for (int p = 0; p < 3; p++) sums.peephole[p * layer.units + n] += ws[p][l];
-      const Side on = static_cast<Side>(side[e + l]);
-      const double to_phase = ks[l] * slope_to_phase(on);
+      const bool rises = side[e + l] == 0;
+      const double open_by = k[e + l], to_phase = ks[l] * Shape::to_phase(rises, open_by);
       sums.gate[n] += to_phase * (time - layer.shift[n]);
       sums.gate[layer.units + n] += to_phase;
-      sums.gate[2 * layer.units + n] += ks[l] * slope_to_ratio(on, k[e + l]);
+      sums.gate[2 * layer.units + n] += ks[l] * Shape::to_ratio(rises, open_by);
     }
   }
   spread(layer, unit, products, count, columns, at.to_z);
@@ -265,8 +264,11 @@ void backward_sequence(const Layer<T>& layer, const BackScratch<T>& at, Rows<con
       }
       const int64_t first = open.start[j], count = open.start[j + 1] - first;
       if (count)
-        step_backward<Cell>(layer, at, at.z + (j - begin) * layer.width, open.unit + first, open.k + first, open.side + first,
-                            open.tape + first, open.field, count, columns, time[j], at.products + 4 * (first - origin), sums);
+        with_shape(layer.shape, [&](auto shape) PHASED_LAMBDA {
+          step_backward<Cell, decltype(shape)>(layer, at, at.z + (j - begin) * layer.width, open.unit + first, open.k + first,
+                                               open.side + first, open.tape + first, open.field, count, columns, time[j],
+                                               at.products + 4 * (first - origin), sums);
+        });
       if (to_x.first)
         for (int64_t d = 0; d < layer.features; d++) to_x[j][d] = at.to_z[layer.units + d];
       for (int64_t q = layer.units; q < layer.width; q++) at.to_z[q] = 0;

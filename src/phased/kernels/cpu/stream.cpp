@@ -47,7 +47,7 @@ bool Stream<T>::run(const T* x, const int64_t* index, const double* time, int64_
       for (int64_t done = 0; done < events;) {
         const int64_t more = engine_.schedule(layer, state.looked.get(), time + at + done, 0, events - done, start_.get(),
                                               unit_.get(), k_.get(), side_.get(), unit_.size());
-        engine_.forward[static_cast<int>(model_->cell)](
+        engine_.forward[model_->cell](
             layer, {state.z.get(), state.c.get(), state.products.get()}, {from + done * owned.features, owned.features},
             {to + done * layer.units, layer.units}, more, {start_.get(), unit_.get(), k_.get(), side_.get(), nullptr, 0},
             {owned.table.get(), index ? index + at + done : nullptr});

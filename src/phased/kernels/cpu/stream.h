@@ -32,7 +32,7 @@ struct StreamLayer {
 
 template <class T>
 struct StreamModel {
-  CellKind cell;
+  int cell;  // its number
   std::vector<StreamLayer<T>> layers;
 };
 
@@ -45,7 +45,7 @@ class Stream {
 
   int64_t units() const { return model_->layers[0].units; }
   int64_t layers() const { return static_cast<int64_t>(model_->layers.size()); }
-  bool has_c() const { return model_->cell == CellKind::lstm; }
+  bool has_c() const { return numbers_of(model_->cell).has_c; }
 
   // `count` events: input rows, or indices into the first layer's table; the last layer's h after each, (count, units).
   // False, and nothing is taken, if the first comes before the last of those already taken.

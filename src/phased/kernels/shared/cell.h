@@ -1,6 +1,7 @@
 // The cells: a proposal and its adjoint (Eqs. 1-5, 7, 9), element-wise over any type V with arithmetic, sigmoid() and tanh().
-// V is a vector of events on a CPU and one float on a GPU. Both cells have four products a unit, so an engine need not know which it runs:
-// the LSTM's are i, f, g, o; the GRU's are r, z, and the input and recurrent halves of n.
+// V is a vector of events on a CPU and one float on a GPU. A cell fills at most four products of a unit, so an engine need not know which
+// it runs: the LSTM's are i, f, g, o; the GRU's are r, z, and the input and recurrent halves of n. The products are of torch's stacked
+// rows of weights: through x, the first `rows` products are of one row each, in order; through h, product g is of row_of_h(g), or of none.
 #pragma once
 
 #ifdef __CUDACC__
@@ -12,9 +13,12 @@
 namespace phased {
 
 struct Lstm {
+  static constexpr const char* name = "lstm";
+  static constexpr int rows = 4;
   static constexpr int kept = 6;  // i, f, g, o, c before, tanh(c~)
   static constexpr int carry = 1;  // which of them multiplies the state: f
   static constexpr bool has_c = true;
+  static constexpr PHASED_METHOD int row_of_h(int g) { return g; }
 
   // Without peepholes the output gate need not wait for c~.
   template <bool Peephole, class V>
@@ -46,9 +50,12 @@ struct Lstm {
 };
 
 struct Gru {
+  static constexpr const char* name = "gru";
+  static constexpr int rows = 3;
   static constexpr int kept = 4;  // r, z, n, recurrent half of n
   static constexpr int carry = 1;  // z
   static constexpr bool has_c = false;
+  static constexpr PHASED_METHOD int row_of_h(int g) { return g < 2 ? g : g == 3 ? 2 : -1; }  // -1: none
 
   template <bool Peephole, class V>
   static PHASED_METHOD void propose(const V a[4], V h, V c, const V[3], V& new_h, V& new_c, V keep[kept]) {

@@ -6,12 +6,10 @@
 #define PHASED_FUNCTION __host__ __device__ __forceinline__
 #else
 #include <math.h>
-#define PHASED_FUNCTION static inline __attribute__((always_inline))
+#define PHASED_FUNCTION inline __attribute__((always_inline))
 #endif
 
 namespace phased {
-
-enum class Shape : int { triangle = 0, square = 1 };
 
 // What is left of a time after whole periods, exactly. The fused multiply-add does it while `whole` is exact, to 2**52 periods.
 PHASED_FUNCTION double rest_of(double t, double tau) {
@@ -31,7 +29,62 @@ PHASED_FUNCTION double phase(double t, double tau, double offset) {
   return phi >= 1 ? phi - 1 : phi;
 }
 
-// How far the gate is open (Eq. 6, right), for one unit or, V being a vector, for several. NaN in gives NaN.
+// A shape of the open phase: its openness k, and the derivatives of k to phi in units of 2 / r_on and to r_on in units of 1 / r_on, from k
+// and from whether it rises there (phi < r_on / 2). V is a number or a vector of them, M a bool or a vector of them. Sums of the
+// derivatives over all a unit's events become gradients by one multiplication each: see finish_gate.
+struct Triangle {
+  static constexpr const char* name = "triangle";
+  template <class V>
+  static PHASED_FUNCTION V openness(V phi, V r_on) {
+    const V rise = 2 * phi / r_on;
+    return phi < r_on / 2 ? rise : 2 - rise;
+  }
+  template <class M, class V>
+  static PHASED_FUNCTION V to_phase(M rises, V k) {
+    const V rising = k - k + 1;
+    return rises ? rising : -rising;
+  }
+  template <class M, class V>
+  static PHASED_FUNCTION V to_ratio(M rises, V k) {
+    return rises ? -k : 2 - k;
+  }
+};
+
+struct Square {
+  static constexpr const char* name = "square";
+  template <class V>
+  static PHASED_FUNCTION V openness(V phi, V r_on) {
+    const V rise = 2 * phi / r_on;
+    return rise - rise + 1;  // 1, or NaN
+  }
+  template <class M, class V>
+  static PHASED_FUNCTION V to_phase(M, V k) {
+    return k - k;
+  }
+  template <class M, class V>
+  static PHASED_FUNCTION V to_ratio(M, V k) {
+    return k - k;
+  }
+};
+
+// How far a gate of a shape is open (Eq. 6, right), for one unit or, V being a vector, for several, and the derivatives. NaN in gives NaN.
+template <class Shape, class V>
+PHASED_FUNCTION V openness(V phi, V r_on, double alpha) {
+  const V closed = alpha * phi;
+  return phi >= r_on ? closed : Shape::openness(phi, r_on);
+}
+
+template <class Shape, class V>
+PHASED_FUNCTION V slope_to_phase(V phi, V k, V r_on, double alpha) {
+  return phi < r_on ? Shape::to_phase(phi < r_on / 2, k) : alpha / 2 * r_on;
+}
+
+template <class Shape, class V>
+PHASED_FUNCTION V slope_to_ratio(V phi, V k, V r_on) {
+  return phi < r_on ? Shape::to_ratio(phi < r_on / 2, k) : phi - phi;
+}
+
+// The same for the GPU's kernels, which have these two shapes and are told at run time which it is.
 template <class V>
 PHASED_FUNCTION V openness(V phi, V r_on, double alpha, bool square) {
   const V rise = 2 * phi / r_on, full = rise - rise + 1, closed = alpha * phi;
@@ -39,8 +92,6 @@ PHASED_FUNCTION V openness(V phi, V r_on, double alpha, bool square) {
   return phi >= r_on ? closed : (square ? full : triangle);
 }
 
-// The derivatives of the openness k: to phi in units of 2 / r_on, to r_on in units of 1 / r_on. Sums of these over all a unit's
-// events become gradients by one multiplication each: see finish_gate.
 template <class V>
 PHASED_FUNCTION V slope_to_phase(V phi, V r_on, double alpha, bool square) {
   const V none = phi - phi, rising = none + 1;
@@ -54,11 +105,5 @@ PHASED_FUNCTION V slope_to_ratio(V phi, V k, V r_on, bool square) {
   const V triangle = phi < r_on / 2 ? -k : 2 - k;
   return phi < r_on ? (square ? none : triangle) : none;
 }
-
-// The slope an open unit is on: all its derivatives need beside k, and small enough to keep with every event.
-enum class Side : int { rising = 0, falling = 1, flat = 2 };
-
-PHASED_FUNCTION double slope_to_phase(Side side) { return side == Side::rising ? 1.0 : side == Side::falling ? -1.0 : 0.0; }
-PHASED_FUNCTION double slope_to_ratio(Side side, double k) { return side == Side::rising ? -k : side == Side::falling ? 2 - k : 0.0; }
 
 }  // namespace phased

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased.cell import LSTM, Weights
+from phased.cell import Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.native import KINDS, address, contiguous, contiguous_rows, core
@@ -178,8 +178,9 @@ def dense_gradients(
         rows[1:, :, features:-1] = output[:-1]
     flat = to_products.view(-1, core.PRODUCTS * units)
     whole = (flat.T @ rows.view(-1, rows.shape[2])).view(core.PRODUCTS, units, rows.shape[2])
-    # The GRU's n has a product of its own for the input, the third, and for the state, the fourth.
-    from_x, from_h = (whole, whole) if problem.cell is LSTM else (whole[:3], whole[[0, 1, 3]])
+    rows_of_h = core.ROWS_OF_H[problem.cell.name]  # for each product: see cell.h
+    own = [rows_of_h.index(row) for row in range(problem.cell.gates)]
+    from_x, from_h = whole[: problem.cell.gates], whole if own == rows_of_h else whole[own]
     matrices: list[Tensor | None] = [
         from_x[..., :features].flatten(0, 1).contiguous(),
         from_h[..., features:-1].flatten(0, 1).contiguous(),
@@ -215,7 +216,7 @@ def count(gate: TimeGate, time: Tensor, lengths: Tensor | None) -> Tensor:
     clock = contiguous(time.to(torch.float64).t())
     own = torch.full((batch,), steps, dtype=torch.int64, device="cpu") if lengths is None else contiguous(lengths)
     gates = [contiguous(each) for each in gate.parameters()]
-    sizes = (0, core.SHAPES[gate.shape], 0.0, batch, steps, 0, units)
+    sizes = (0, 0, 0.0, batch, steps, 0, units)  # of any cell, and with gates of any shape: units open at the same times
     clocks = (0, 0, 0, address(clock), address(own))
     rest = (0, 0, [0, 0, 0, 0], 0, [address(each) for each in gates], BOUNDS, torch.get_num_threads())
     counts = torch.empty(batch, units, dtype=torch.int64, device="cpu")

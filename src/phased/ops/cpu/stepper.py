@@ -104,6 +104,6 @@ class CoreStepper:
 def fold(cell: Cell, weights: Weights, table: Tensor) -> Tensor:
     """What each entry of the table (entries, D) adds to the core's four products of each unit: (entries, H, 4)."""
     products = (table @ weights.ih.T).view(len(table), cell.gates, -1)
-    if cell.gates < core.PRODUCTS:  # the GRU's fourth product is the recurrent half of its third
+    if cell.gates < core.PRODUCTS:  # the other products are of h alone, or unused
         products = torch.cat((products, products.new_zeros(len(table), core.PRODUCTS - cell.gates, products.shape[2])), 1)
     return products.transpose(1, 2)

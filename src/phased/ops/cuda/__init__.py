@@ -1,6 +1,7 @@
 """CUDA kernels for NVIDIA GPUs."""
 
 from phased.ops.contract import Backend
+from phased.ops.cuda.constants import CELLS, SHAPES
 from phased.ops.cuda.passes import missing, recurrence
 
 BACKEND = Backend(
@@ -8,6 +9,8 @@ BACKEND = Backend(
     "kernels for NVIDIA GPUs: open units only at leak 0",
     recurrence,
     device="cuda",
+    cells=frozenset(CELLS),
+    shapes=frozenset(SHAPES),
     missing=missing,
     accepts_empty_state=True,
     takes_autocast=True,

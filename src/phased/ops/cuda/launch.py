@@ -14,12 +14,14 @@ from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO
 from phased.ops.contract import Problem
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import (
+    CELLS,
     FOUND_BYTES,
     GATE,
     GROUPED,
     LANES,
     OF_BLOCK_BYTES,
     PRODUCTS,
+    SHAPES,
     STRETCH,
     TAPE_MACRO,
     struct_bytes,
@@ -87,11 +89,11 @@ class Call:
         self.blocks = -(-self.rows // STRETCH)
         self.pitch = padded(self.units)
         self.size = x.element_size()
-        self.square = int(problem.gate.shape == "square")
+        self.square = SHAPES[problem.gate.shape]
         self.peepholes = None if problem.weights.peephole is None else contiguous(problem.weights.peephole)
         self.peephole = int(self.peepholes is not None)
         self.added_up = False
-        self.kind = self.device, problem.cell.name.capitalize(), REALS[x.dtype]
+        self.kind = self.device, CELLS[problem.cell.name], REALS[x.dtype]
         self.tape_dtype = tape_dtype_of(problem)
         self._common = kernels.common(*self.kind)
         self.step_plan = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)

@@ -69,7 +69,7 @@ def backward(problem: Problem, result: Result, to_output: Tensor | None, to_fina
     to_state = tuple(d.clone() for d in to_final)
     to_x, to_w_x, to_w_h = (x.new_zeros(v.shape) for v in (x, w_x, w_h))
     to_from_x, to_from_h = x.new_empty(cell.gates, plan.count), x.new_empty(cell.gates, plan.count)
-    to_peephole = None if w.peephole is None else x.new_empty(3, plan.count)
+    to_peephole = None if w.peephole is None else x.new_zeros(3, plan.count)
     to_k = x.new_empty(plan.count)
     for j in reversed(range(steps)):
         if to_output is not None:

@@ -12,24 +12,27 @@ from phased.cell import Cell, Proposal, State
 
 @dataclass
 class Tape:
-    """What a forward pass saves for its backward pass, one column per event: the gates, the proposal, the previous state."""
+    """What a forward pass saves for its backward pass: for each event the kept values, the proposal, the previous state."""
 
-    values: Tensor  # (gates + 2 * states, ...)
+    values: Tensor  # (height, ...)
     cell: Cell
 
     @staticmethod
     def height(cell: Cell) -> int:
-        """Values kept for an event; both cells need four gate values (the GRU's fourth is its recurrent term)."""
-        return 4 + 2 * cell.states
+        """Values saved for an event."""
+        return cell.kept + 2 * cell.states
 
     def write(self, where: slice | int, proposal: Proposal, previous: State) -> None:
         """Store a proposal and the state before it."""
-        torch.stack((*proposal.gates, *proposal.state, *previous), out=self.values[:, where])
+        values = (*proposal.kept, *proposal.state, *previous)
+        if len(values) != len(self.values):  # torch would only warn
+            raise ValueError(f"the cell {self.cell.name!r} must keep {self.cell.kept} values, got {len(proposal.kept)}.")
+        torch.stack(values, out=self.values[:, where])
 
     def read(self, where: slice | int) -> tuple[Proposal, State]:
         """Load what `write` stored."""
-        values = self.values[:, where].unbind(0)
-        return Proposal(values[4 : 4 + self.cell.states], values[:4]), values[4 + self.cell.states :]
+        kept, values = self.cell.kept, self.values[:, where].unbind(0)
+        return Proposal(values[kept : kept + self.cell.states], values[:kept]), values[kept + self.cell.states :]
 
 
 def release(k: Tensor, to: State, proposed: State, previous: State) -> tuple[State, Tensor, State]:

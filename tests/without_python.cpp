@@ -1,4 +1,4 @@
-// The core without Python, to be run on another processor: a problem from standard input, what the core makes of it to standard output.
+// The core without Python: reads a problem from standard input and writes what the core computes from it to standard output.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -22,8 +22,9 @@ void write(const std::vector<T>& values) {
 template <class T>
 int run(const Engine<T>& engine) {
   const auto n = read<int64_t>(7);  // cell, shape, batch, steps, features, units, threads
-  const int64_t batch = n[2], steps = n[3], features = n[4], units = n[5], states = n[0] ? 1 : 2, fields = kept_of(static_cast<CellKind>(n[0]));
-  const int64_t stacked = (n[0] ? 3 : 4) * units;
+  const CellNumbers& cell = numbers_of(int(n[0]));
+  const int64_t batch = n[2], steps = n[3], features = n[4], units = n[5], states = cell.has_c ? 2 : 1;
+  const int64_t stacked = cell.rows * units;
   const double leak = read<double>(1)[0];
   const auto input = read<T>(batch * steps * features);  // (batch, steps, features)
   const auto time = read<double>(batch * steps);
@@ -32,9 +33,9 @@ int run(const Engine<T>& engine) {
   auto ih = read<T>(stacked * features), hh = read<T>(stacked * units), bias_ih = read<T>(stacked), bias_hh = read<T>(stacked);
   const auto period = read<double>(units), shift = read<double>(units), ratio_on = read<double>(units);
   const auto to_output = read<T>(steps * batch * units);
-  const Problem<T> p{static_cast<CellKind>(n[0]), int(n[1]), leak, batch, steps, features, units, input.data(), steps * features, features,
+  const Problem<T> p{int(n[0]), int(n[1]), leak, batch, steps, features, units, input.data(), steps * features, features,
                      time.data(), lengths.data(), h.data(), states > 1 ? c.data() : nullptr, {ih.data(), hh.data(), bias_ih.data(), bias_hh.data()},
-                     nullptr, period.data(), shift.data(), ratio_on.data(), n[6]};
+                     nullptr, n[6], bounded_gates(units, period.data(), shift.data(), ratio_on.data(), {1e-12, 1e300, 1e-6})};
   std::vector<T> output(steps * batch * units), last_h(batch * units), last_c(c.size()), zeros(batch * units);
   std::vector<T> to_input(steps * batch * features), to_h(batch * units), to_c(c.size()), to_ih(ih.size()), to_hh(hh.size());
   std::vector<T> to_bias_ih(stacked), to_bias_hh(stacked), to_products(steps * batch * 4 * units);
@@ -44,14 +45,14 @@ int run(const Engine<T>& engine) {
   const Gradients<T> gradients{to_input.data(), to_h.data(), to_c.data(),
                                {to_ih.data(), to_hh.data(), to_bias_ih.data(), to_bias_hh.data()}, nullptr, to_gate.data()};
   if (leak > 0) {
-    std::vector<T> tape(batch * steps * fields * whole_units(units));
+    std::vector<T> tape(batch * steps * p.kept() * whole_units(units));
     forward_dense(engine, p, results, tape.data());
     backward_dense(engine, p, output.data(), tape.data(), given, to_products.data(), gradients);
   } else {
     const auto schedule = make_schedule(engine, p);
     std::vector<int64_t> start(batch * (steps + 1));
     std::vector<int32_t> unit(schedule.slots);
-    std::vector<T> k(schedule.slots), tape(fields * schedule.slots);
+    std::vector<T> k(schedule.slots), tape(p.kept() * schedule.slots);
     std::vector<uint8_t> side(schedule.slots);
     const Saved<T> saved{start.data(), unit.data(), k.data(), side.data(), tape.data(), schedule.slots};
     forward(engine, p, schedule, results, saved);

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import embedding
 
-from phased.learn.lookup import CHUNK, SortedLookUp, look_up, sum_by_index
+from phased.lookup import CHUNK, SortedLookUp, look_up, sum_by_index
 
 
 def indices(rows: int, *shape: int, seed: int = 0) -> torch.Tensor:

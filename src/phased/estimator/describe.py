@@ -1,4 +1,4 @@
-"""What Events contain, as a table of numbers, and what may be wrong with them."""
+"""Description of Events: a table of numbers, and what may be wrong, such as numbers that stand for a missing value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.estimator.sentinels import suspicious
 from phased.estimator.units import microseconds
 
 if TYPE_CHECKING:
@@ -18,6 +17,10 @@ if TYPE_CHECKING:
 QUARTILES = (0, 25, 50, 75, 100)
 HEADINGS = ("min", "25 %", "median", "75 %", "max")
 FAR = 100  # times the span: times that begin this far from 0 count from a date, not from a start
+NEGATIVE = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0)
+POSITIVE = (99.0, 999.0, 9999.0, 99999.0, 999999.0)
+OFTEN = 2  # a sentinel occurs more than once
+APART = 3.0  # a number this many ranges of the others away from them is no measurement
 
 Five = tuple[float, float, float, float, float]
 
@@ -177,3 +180,33 @@ def _number(value: float) -> str:
 
 def _share(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share >= 0.01 or share == 0 else f"{share:.2%}".replace("%", " %")
+
+
+def suspicious(values: NDArray[np.float64]) -> list[tuple[float, int, float, float]]:
+    """Numbers that look like sentinels: each with its count, and the range of the other values.
+
+    A usual sentinel is reported if it is below or above all other values and either far from them, or the only negative number.
+
+    Example:
+        >>> from phased.estimator.describe import suspicious
+        >>> import numpy as np
+        >>> suspicious(np.array([170.0, 182.0, -1.0, 165.0, -1.0]))
+        [(-1.0, 2, 165.0, 182.0)]
+    """
+    found = []
+    for number in (*NEGATIVE, *POSITIVE):
+        is_it = values == number
+        count = int(is_it.sum())
+        if count < OFTEN or count == len(values):
+            continue
+        rest = values[~is_it & ~np.isin(values, NEGATIVE if number < 0 else POSITIVE)]
+        if not len(rest):
+            continue
+        low, high = float(rest.min()), float(rest.max())
+        if low == high == -number:  # -1 and 1 are two classes
+            continue
+        distance = low - number if number < 0 else number - high
+        alone = number < 0 <= low and (low > 0 or count < len(values) / 2)
+        if distance > APART * (high - low) or (distance > 0 and alone):
+            found.append((number, count, low, high))
+    return found

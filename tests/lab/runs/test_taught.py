@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from phased import PhasedLSTM
-from phased.learn import Batch, Model, Readout
+from phased.learn import Batch, Model, Readout, Training, fit, make_fabric
 from phased_lab.runs.taught import Taught, student_of
 
 CLASSES = 4
@@ -92,12 +92,12 @@ def test_a_share_out_of_range_is_refused(share):
         a_pair(share)
 
 
-def test_a_student_learns_from_its_teacher_without_labels(train):
+def test_a_student_learns_from_its_teacher_without_labels(tmp_path):
     torch.manual_seed(0)
     student = Readout(PhasedLSTM(3, 12, period=3.0, ratio_on=0.8), CLASSES)
     pair = Taught(student, Readout(PhasedLSTM(3, 12, ratio_on=1.0), CLASSES), 1.0)
-    options = {"epochs": 6, "train": 320, "test": 64, "batch": 32, "rate": 2e-2}
-    trained, _ = train(task=Repeated(), network=pair, objective=pair.objective, **options)
+    training = Training(epochs=6, train=320, test=64, batch=32, rate=2e-2)
+    trained = fit(Repeated(), pair, training, tmp_path, make_fabric("cpu"), objective=pair.objective)
     assert trained.curve[-1].test > 0.6 > 2 * 0.25
 
 

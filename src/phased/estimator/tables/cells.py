@@ -1,17 +1,68 @@
-"""Ids as numbers in the order of their first appearance, and rows in the order of sequence, time and variable."""
+"""Cells of a table as numbers: ids, values, and text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from phased.estimator.ragged import EXACT
+from phased.estimator.settings import EMPTY
 
+WORDS = {"true": 1.0, "false": 0.0}
+COMMAS = r"^[+-]?\d+(,\d+)+(\.\d+)?$"  # a number such as 36,6 or 1,200.5
 SPREAD = 4  # ids are looked up in an array if it has at most this many places a row
+
+
+def filled(column: pl.Series) -> pl.Series:
+    """Text without blanks around it; null where a word says that the cell is empty."""
+    text = column.str.strip_chars()
+    return text.set(text.str.to_lowercase().is_in(EMPTY), None)
+
+
+def is_text(column: pl.Series, bad: int) -> bool:
+    """Whether a column is a category: most of its cells are text, of which `bad` are no numbers, nor are most with commas."""
+    if column.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return False
+    text = filled(column.cast(pl.String))
+    return 2 * bad > text.count() and 2 * int(text.str.contains(COMMAS).sum()) <= bad
+
+
+def read_texts(column: pl.Series, marks: Collection[float] = ()) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the index of the text of each row, NaN where the cell is empty or one of `marks`, and the texts, sorted."""
+    whole = column.cast(pl.Int64, strict=False) if column.dtype.is_float() else column  # a frame has 1.0 for the text 1
+    column = whole if whole.null_count() == column.null_count() and bool((whole == column).all()) else column
+    text = filled(column.cast(pl.String))
+    if marks:
+        text = text.set(text.cast(pl.Float64, strict=False).is_in(list(marks)).fill_null(False), None)
+    distinct = text.unique().drop_nulls().sort()
+    code = text.cast(pl.Enum(distinct)).to_physical().cast(pl.Float64).fill_null(float("nan"))
+    return code.to_numpy(), distinct.to_list()
+
+
+def read_values(column: pl.Series) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The values as float64, NaN where missing, and the rows that are text or infinite."""
+    dtype = column.dtype
+    if dtype.is_numeric():
+        values = np.asarray(column.to_numpy(), np.float64)  # empty cells become NaN
+        return values, np.flatnonzero(np.isinf(values))
+    if dtype in (pl.Categorical, pl.Enum):
+        column, dtype = column.cast(pl.String), pl.String()
+    if dtype == pl.String:
+        text = filled(column).str.to_lowercase()
+        number = text.cast(pl.Float64, strict=False)
+        if number.null_count() > text.null_count():
+            number = number.fill_null(text.replace_strict(WORDS, default=None, return_dtype=pl.Float64))
+        bad = (number.is_null() & text.is_not_null()) | number.is_infinite().fill_null(False)
+    elif dtype in (pl.Boolean, pl.Null):
+        number, bad = column.cast(pl.Float64), pl.Series([False]).new_from_index(0, len(column))
+    else:
+        number = pl.Series(values=[None] * len(column), dtype=pl.Float64)
+        bad = column.is_not_null()
+    return number.fill_null(float("nan")).to_numpy(), np.flatnonzero(bad.to_numpy())
 
 
 def as_ids(column: pl.Series) -> pl.Series:
@@ -77,46 +128,3 @@ def numbers_of(column: pl.Series, ids: pl.Series) -> NDArray[np.int64]:
     """The place of each row's id among `ids`, which are distinct; -1 where it is not among them."""
     known = pl.DataFrame({"id": ids, "number": np.arange(len(ids))})
     return column.to_frame("id").join(known, on="id", how="left", maintain_order="left")["number"].fill_null(-1).to_numpy()
-
-
-def is_sorted(*keys: NDArray[Any]) -> bool:
-    """Whether rows are in the order of the first key, then the second, and so on."""
-    tied = np.ones(max(len(keys[0]) - 1, 0), np.bool_)
-    for key in keys:
-        if (tied & (key[1:] < key[:-1])).any():
-            return False
-        tied &= key[1:] == key[:-1]
-    return True
-
-
-class Packed(NamedTuple):
-    """A permutation of rows, and the sequence and variable of each row after it."""
-
-    permutation: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    variable: NDArray[np.int64]
-
-
-def packed_order(sequence: NDArray[np.int64], time: NDArray[np.float64], variable: NDArray[np.int64]) -> Packed | None:
-    """The permutation that sorts rows by sequence, time as far as the bits reach, and variable, all packed into 64 bits.
-
-    Sorting one integer is several times faster than sorting by three keys. The caller checks the result, because times that
-    differ by less than about 2**-40 of their range may be out of order. None if too few bits are left for the time.
-    """
-    for_sequence, for_variable = int(sequence.max()).bit_length(), int(variable.max()).bit_length()
-    for_time = min(63 - for_sequence - for_variable, 52)
-    start, end = float(time.min()), float(time.max())
-    if for_time < 16 or not np.isfinite(end - start):
-        return None
-    share = time - start
-    share *= (2**for_time - 1) / (end - start or 1.0)
-    key = share.astype(np.int64)
-    del share
-    key |= sequence << for_time
-    key <<= for_variable
-    key |= variable
-    permutation = pl.Series(key).arg_sort().to_numpy().astype(np.int64)
-    key = key[permutation]
-    in_order = key & ((1 << for_variable) - 1)
-    key >>= for_variable + for_time
-    return Packed(permutation, key, in_order)

@@ -1,0 +1,338 @@
+"""From a table to the fields of Events: a long table has a row per measurement, a wide one a row per time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from phased.estimator.ragged import offsets
+from phased.estimator.settings import Merge, Settings
+from phased.estimator.tables.categories import with_levels
+from phased.estimator.tables.cells import read_values
+from phased.estimator.tables.columns import MEDS, resolve
+from phased.estimator.tables.opened import Opened, open_table
+from phased.estimator.tables.rows import (
+    Measurements,
+    Sequences,
+    Steps,
+    at_first_time,
+    constant,
+    lengths_of,
+    merged,
+    one_per_sequence,
+    ordered,
+    starts,
+)
+from phased.estimator.tables.source import open_source
+
+
+def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[dict[str, Any], pl.Series]:
+    """The fields of Events, from a table, and the time of each step as the table has it.
+
+    Args:
+        source: a path, a frame or a dictionary of columns.
+        asked: how to read it.
+        like: how the table before was read, which completes what was asked for.
+    """
+    how = asked if like is None else asked.completed(like)
+    found = open_source(source)
+    columns = resolve(found.columns, found.name, asked, like or Settings(), found.files_are_sequences)
+    opened = open_table(found, columns, how, like)
+    cells = (read_wide if columns.wide else read_long)(opened)
+    made, levels = with_levels(_sequences(opened, cells), cells.texts, None if like is None else like.levels)
+    fields = {
+        "ids": opened.ids,
+        "variables": made.variables,
+        "statics": made.statics,
+        "unit": opened.times.unit,
+        "offset": offsets(np.bincount(made.steps.sequence, minlength=len(opened.ids))),
+        "time": made.steps.time,
+        "entry": offsets(made.steps.measured),
+        "variable": made.variable.astype(np.int32, copy=False),
+        "value": made.value,
+        "static": made.static,
+        "origin": cells.origin,
+        "settings": replace(
+            how,
+            unit=opened.times.unit,
+            clock=opened.times.clock,
+            offset=opened.times.offset,
+            variables=made.variables,
+            statics=made.statics,
+            columns=columns.names,
+            drop=(*how.drop, *(name for name, level in levels.items() if not level)),
+            layout=columns.layout,
+            selected=columns.selected,
+            levels={name: level for name, level in levels.items() if level},
+        ),
+        "counts": {name: count for name, count in cells.counts.items() if count},
+    }
+    return fields, opened.column("time").gather(pl.Series(made.steps.row).replace(-1, None))
+
+
+class Cells(NamedTuple):
+    """The values of a table.
+
+    Args:
+        names: of the variables.
+        static: for each variable whether it is known once per sequence.
+        fixed: measurements of static variables, in any order.
+        steps: of the measurements of the others.
+        variable: of each measurement, step after step, a number among the variables that are not static.
+        value: of each measurement.
+        texts: of each text variable; its values are indices into them.
+        counts: what happened to rows.
+        time: of each row of the table.
+        origin: date of time 0 of each sequence, or None.
+    """
+
+    names: list[str]
+    static: NDArray[np.bool_]
+    fixed: Measurements
+    steps: Steps
+    variable: NDArray[Any]
+    value: NDArray[np.float64]
+    texts: dict[str, list[str]]
+    counts: dict[str, int]
+    time: NDArray[np.float64]
+    origin: NDArray[np.datetime64] | None
+
+
+def read_long(opened: Opened) -> Cells:
+    """The values of a table with columns of variable and value."""
+    names, code = _rows_of_variables(opened)
+    value, texts, sentinels = _long_values(opened, names, code)
+    kept = ~np.isnan(value)
+    static = opened.static(names) | _timeless(opened, kept, code, names)
+    time, origin = opened.clock(kept)
+    rows = Measurements(opened.sequence, time, code, value, np.arange(len(value)))
+    fixed, rows = (rows if kept.all() else rows[np.flatnonzero(kept)]).split(static)
+    rows, count = ordered(rows), len(rows)
+    if opened.how.merge is not None:
+        rows = merged(rows, starts(rows.sequence, rows.time, rows.variable), opened.how.merge, is_in(names, texts))
+    counts = {"sentinels": sentinels, "merged": count - len(rows)}
+    if opened.how.statics is None:
+        found = at_first_time(rows, len(names))
+        more, rows = rows.split(found)
+        fixed, static = fixed.joined(more), static | found
+    rows, turn = _in_turns(rows)
+    begin = np.flatnonzero(starts(rows.sequence, rows.time, turn))
+    steps = Steps(rows.sequence[begin], rows.time[begin], rows.row[begin], lengths_of(begin, len(rows)))
+    variable = (np.cumsum(~static) - 1)[rows.variable]
+    return Cells(names, static, fixed, steps, variable, rows.value, texts, counts, time, origin)
+
+
+def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
+    """The names of the variables, and the number of each row's; -1 for rows that are left out."""
+    column, value = opened.column("variable").cast(pl.String), opened.column("value")
+    distinct = column.unique().drop_nulls()
+    if (distinct.str.strip_chars() != distinct).any() or "" in distinct:
+        column = column.str.strip_chars()
+        column = column.set((column == "").fill_null(False), None)
+        distinct = column.unique().drop_nulls()
+    if column.null_count():
+        bad = (column.is_null() & value.is_not_null()).arg_true()
+        if len(bad):
+            raise ValueError(f"each measurement must name its variable, and {opened.table.row(bad[0])} does not.")
+    present = distinct.sort().to_list()
+    opened.check_names(present)
+    # A variable that never has a value, such as a code of MEDS for an event, is none.
+    empty = value.is_null() | value.is_nan() if value.dtype.is_float() else value.is_null()
+    measured = {*column.filter(~empty).unique().drop_nulls()} if empty.any() else {*present}
+    measured = (measured | {*(opened.how.statics or ())}) - {*opened.how.drop}
+    names = opened.names([name for name in present if name in measured], lambda name: int((column == name).arg_max() or 0))
+    left_out = sorted({*present} - {*names})
+    number = column.cast(pl.Enum([*names, *left_out])).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    return names, number if not left_out else np.where(number < len(names), number, -1)
+
+
+def _long_values(
+    opened: Opened, names: list[str], code: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], dict[str, list[str]], int]:
+    """The values, NaN in rows without one; the texts of text variables; and how many values were sentinels."""
+    column = opened.column("value")
+    value, bad = read_values(column)
+    bad = bad[code[bad] >= 0]
+    texts: dict[str, list[str]] = {}
+    of_variable = np.bincount(code[bad], minlength=len(names))
+    for number, name in enumerate(names):
+        if of_variable[number] > 0 if opened.like is None else name in opened.like.levels:
+            rows = np.flatnonzero(code == number)
+            found = opened.texts(name, column.gather(rows), int(of_variable[number]))
+            if found is not None:
+                value = value if value.flags.writeable else value.copy()
+                value[rows], texts[name] = found
+                bad = bad[code[bad] != number]
+    if len(bad):
+        raise opened.bad_value(int(bad[0]), names[code[bad[0]]], column[int(bad[0])])
+    sentinel = np.zeros(len(value), np.bool_)
+    marked = [() if name in texts else opened.how.marks(name) for name in names]
+    for numbers in {*marked} - {()}:
+        applies = np.array([*(each == numbers for each in marked), False])  # the last for -1
+        sentinel |= applies[code] & np.isin(value, numbers)
+    absent = sentinel | (code < 0)
+    return np.where(absent, np.nan, value) if absent.any() else value, texts, int(sentinel.sum())
+
+
+def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], names: list[str]) -> NDArray[np.bool_]:
+    """The variables of MEDS that never have a time, and are static therefore; a ValueError about any other without a time."""
+    never = np.zeros(len(names), np.bool_)
+    lacking = kept & ~opened.times.known
+    if lacking.any():
+        if opened.columns.names == MEDS and opened.how.statics is None:
+            number = np.bincount(code[kept], minlength=len(names))
+            never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
+        bad = np.flatnonzero(lacking & ~(never | opened.static(names))[code])
+        if len(bad):
+            raise opened.no_time(int(bad[0]))
+    return never
+
+
+def _in_turns(rows: Measurements) -> tuple[Measurements, NDArray[np.int64]]:
+    """The rows sorted by sequence, time, turn and variable, and their turns.
+
+    The turn of the k-th value of a variable at a time, in the order of the table, is k: it belongs to the k-th step at that time.
+    """
+    first = starts(rows.sequence, rows.time, rows.variable)
+    if first.all():
+        return rows, np.zeros(len(rows), np.int64)
+    turn = np.arange(len(rows)) - np.flatnonzero(first)[np.cumsum(first) - 1]
+    order = np.lexsort((turn, np.cumsum(starts(rows.sequence, rows.time))))
+    return rows[order], turn[order]
+
+
+def read_wide(opened: Opened) -> Cells:
+    """The values of a table with a column per variable. Every row with a time is a step.
+
+    The cells stay a matrix: for dense tables, a row per cell would take five times as long.
+    """
+    names, matrix, texts, sentinels = _matrix(opened)
+    static, text, known = opened.static(names), is_in(names, texts), opened.times.known
+    bad = np.argwhere(~np.isnan(matrix[~known]) & ~static)
+    if len(bad):
+        raise opened.no_time(int(np.flatnonzero(~known)[bad[0, 0]]), names[bad[0, 1]])
+    time, origin = opened.clock(known)
+    place = np.flatnonzero(known)
+    none = np.zeros(len(place), np.int64)
+    steps = ordered(Measurements(opened.sequence[place], time[place], none, none.astype(np.float64), place))
+    cells = matrix if np.array_equal(steps.row, np.arange(len(matrix))) else matrix[steps.row]
+    static = constant(cells, steps) if opened.how.statics is None else static
+    fixed = _filled(matrix, np.where(known, time, -np.inf), opened.sequence, np.arange(len(matrix)), np.flatnonzero(static))
+    cells = cells[:, ~static] if static.any() else cells
+    counts = {"sentinels": sentinels}
+    if opened.how.merge is not None:
+        cells, steps, counts["merged"] = _collapse(opened.how.merge, text[~static], cells, steps)
+    measured = ~np.isnan(cells)
+    variable = np.broadcast_to(np.arange(cells.shape[1], dtype=np.int32), measured.shape)[measured]
+    found = Steps(steps.sequence, steps.time, steps.row, measured.sum(1))
+    return Cells(names, static, fixed, found, variable, cells[measured], texts, counts, time, origin)
+
+
+def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, list[str]], int]:
+    """The variables; their values, (rows, variables), NaN in empty cells; the texts of text variables; the count of sentinels."""
+    frame, how = opened.table.frame, opened.how
+    opened.check_names([*opened.columns.wide, *opened.columns.dropped])
+    names = opened.names(opened.columns.wide)
+    columns = dict(zip(frame.columns, frame.get_columns(), strict=True))
+    matrix = np.full((len(frame), len(names)), np.nan)
+    texts, sentinels = {}, 0
+    for place, name in enumerate(names):
+        if name not in columns:
+            continue
+        column, bad = read_values(columns[name])
+        found = opened.texts(name, columns[name], len(bad))
+        if found is not None:
+            matrix[:, place], texts[name] = found
+            continue
+        if len(bad):
+            raise opened.bad_value(int(bad[0]), name, columns[name][int(bad[0])])
+        matrix[:, place] = column
+        if marks := how.marks(name):
+            absent = np.isin(column, marks)
+            sentinels += int(absent.sum())
+            matrix[absent, place] = np.nan
+    return names, matrix, texts, sentinels
+
+
+def _filled(
+    matrix: NDArray[np.float64],
+    time: NDArray[np.float64],
+    sequence: NDArray[np.int64],
+    row: NDArray[np.int64],
+    columns: NDArray[np.int64],
+) -> Measurements:
+    """The filled cells of some columns, row after row."""
+    place, column = np.nonzero(~np.isnan(matrix[:, columns]))
+    column = columns[column]
+    return Measurements(sequence[place], time[place], column, matrix[place, column], row[place])
+
+
+def _collapse(
+    how: Merge, text: NDArray[np.bool_], cells: NDArray[np.float64], steps: Measurements
+) -> tuple[NDArray[np.float64], Measurements, int]:
+    """One row for each sequence and time, and how many values were merged into others."""
+    begin = np.flatnonzero(starts(steps.sequence, steps.time))
+    length = lengths_of(begin, len(steps))
+    step = np.repeat(np.arange(len(begin)), length)
+    several = np.flatnonzero(length[step] > 1)
+    part = steps[several]
+    rows = ordered(_filled(cells[several], part.time, step[several], part.row, np.arange(cells.shape[1])))
+    one = merged(rows, starts(rows.sequence, rows.time, rows.variable), how, text)
+    cells = cells[begin]
+    cells[length > 1] = np.nan
+    cells[one.sequence, one.variable] = one.value
+    return cells, steps[begin], len(rows) - len(one)
+
+
+def is_in(names: Sequence[str], some: Collection[str]) -> NDArray[np.bool_]:
+    """Whether each name is among some."""
+    return np.array([name in some for name in names], np.bool_)
+
+
+def _sequences(opened: Opened, cells: Cells) -> Sequences:
+    """The steps of all sequences, and the values that are known once per sequence."""
+    names, static = cells.names, cells.static
+    found = [name for name, is_static in zip(names, static, strict=True) if is_static]
+    statics = found if opened.how.statics is None else list(opened.how.statics)
+    place = {name: number for number, name in enumerate(statics)}
+    places = np.array([place.get(name, 0) for name in names], np.int64)
+    text = is_in(names, cells.texts)
+    matrix, wrong = one_per_sequence(cells.fixed, places, (len(opened.ids), len(statics)), opened.how.merge, text)
+    if len(wrong):
+        name, where = names[wrong.variable[0]], int(wrong.row.min())
+        several = ", ".join(f"{value:g}" for value in np.unique(wrong.value)[:5]) if name not in cells.texts else "several texts"
+        cure = "" if opened.like is not None else f", or leave {name!r} out of static"
+        raise ValueError(
+            f"a static variable must have one value per sequence, got {several} at {opened.table.where(where, name)}. "
+            f"Merge its values (merge: 'first', or another rule){cure}."
+        )
+    return Sequences(
+        variables=tuple(name for name, is_static in zip(names, static, strict=True) if not is_static),
+        statics=tuple(statics),
+        static=matrix,
+        steps=_with_bare_steps(opened, cells),
+        variable=cells.variable,
+        value=cells.value,
+    )
+
+
+def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
+    """The steps, and one for each sequence that has none: at the first time of its rows, or at 0 if no row has a time."""
+    without = np.bincount(cells.steps.sequence, minlength=len(opened.ids)) == 0
+    if not without.any():
+        return cells.steps
+    place = np.flatnonzero(without[opened.sequence] & opened.times.known)
+    place = place[np.lexsort((cells.time[place], opened.sequence[place]))]
+    place = place[starts(opened.sequence[place])]
+    without[opened.sequence[place]] = False
+    timeless = np.flatnonzero(without)
+    sequence, row = np.concatenate([opened.sequence[place], timeless]), np.append(place, np.full(len(timeless), -1))
+    bare = Steps(sequence, np.append(cells.time[place], np.zeros(len(timeless))), row, np.zeros_like(row))
+    steps = [np.concatenate(pair) for pair in zip(cells.steps, bare, strict=True)]
+    order = np.argsort(steps[0], kind="stable")
+    return Steps(*(each[order] for each in steps))
