@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from phased_lab.report import names
 from phased_lab.report.findings import leak_pairs
 from phased_lab.report.groups import Group, Spread, groups, main, spread
 from phased_lab.report.looks import seeds_note, tests_words
@@ -127,7 +126,7 @@ def costs(records: Sequence[Record]) -> Table:
         wall = spread(run.wall for run in runs)
         epochs = (spread(point.seconds for point in run.curve).values for run in runs)
         epoch = spread(float(np.median(each)) for each in epochs if each).mean
-        rows.append([where, label, str(wall.n), *map(names.seconds, (epoch, wall.mean, sum(wall.values)))])
+        rows.append([where, label, str(wall.n), *map(seconds, (epoch, wall.mean, sum(wall.values)))])
     note = "Means over the runs of all conditions; an epoch is the median of a run's epochs. Runs may have shared the machine."
     return Table(("where", "network", "runs", "an epoch", "a run", "all runs"), rows, note=note, grouped=True)
 
@@ -137,7 +136,7 @@ def runs(of: Iterable[Group]) -> Table:
     rows = []
     for group in of:
         for run in group.records:
-            numbers = str(run.seed), one(run.test, group.experiment.metric), names.seconds(run.wall)
+            numbers = str(run.seed), one(run.test, group.experiment.metric), seconds(run.wall)
             rows.append([run.name, run.scale, *numbers, run.device, run.date])
     return Table(("run", "scale", "seed", "test", "wall time", "machine", "date"), rows, f"Runs in the figures: {len(rows)}")
 
@@ -197,3 +196,13 @@ def claimed(claim: Claim | None, metric: Metric) -> str:
 def devices(group: Group) -> str:
     """The short names of the devices of its runs."""
     return " and ".join(sorted({record.device.removeprefix("NVIDIA ").removeprefix("AMD ") for record in group.records}))
+
+
+def seconds(value: float) -> str:
+    """A time in seconds, minutes or hours."""
+    if value != value:
+        return "unknown"
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min")):
+        if value < limit:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 3600:.3g} h"

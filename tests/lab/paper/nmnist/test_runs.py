@@ -12,6 +12,7 @@ from rich.console import Console
 
 from digits import IMAGES, REAL
 from phased.data import BadRecording
+from phased.data.camera import Camera, identity
 from phased.learn.loop import Training
 from phased_lab.cli.train import bars
 from phased_lab.paper.nmnist import NMNIST
@@ -47,6 +48,7 @@ def test_results_of_other_recordings_are_not_taken_for_those_of_a_run(data_folde
     path = next((second / "Train").rglob("*.bin"))
     path.write_bytes(path.read_bytes()[:-5])  # one event less
     assert listed(first).settings != listed(second).settings
+    assert identity(Camera(blur=0.5)) != identity(Camera()) == listed(first).settings["task"]["camera"]
     assert listed(first).settings["task"]["real"] != listed(second).settings["task"]["real"] != ""
 
 
