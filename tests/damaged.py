@@ -14,14 +14,26 @@ from phased.model_folder import digest
 T = TypeVar("T")
 
 
+BLOCKS: dict[str, Callable[[bytearray], bytes]] = {
+    "left out": lambda block: b"",
+    "zero": lambda block: bytes(len(block)),
+    "twice": lambda block: bytes(2 * block),
+    "backwards": lambda block: bytes(block[::-1]),
+    "as it is": bytes,
+}
+"""Kinds of damage of a block of a file."""
+
+
 @st.composite
 def damaged(draw: st.DrawFn, content: bytes) -> bytes:
-    """The content, perhaps cut off, with up to three other bytes."""
+    """The content with a block that is damaged, perhaps cut off, with up to three or up to forty other bytes."""
     data = bytearray(content)
+    begin, end = sorted(draw(st.integers(0, len(data))) for _ in range(2))
+    data[begin:end] = BLOCKS[draw(st.sampled_from(sorted(BLOCKS)))](data[begin:end])
     if draw(st.booleans()):
         del data[draw(st.integers(0, len(data))) :]
     if data:
-        for place in draw(st.lists(st.integers(0, len(data) - 1), max_size=3)):
+        for place in draw(st.lists(st.integers(0, len(data) - 1), max_size=draw(st.sampled_from((0, 3, 40))))):
             data[place] = draw(st.integers(0, 255))
     return bytes(data)
 

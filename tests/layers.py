@@ -21,6 +21,22 @@ def states(value: Any) -> tuple[Tensor, ...]:
     return (value,) if isinstance(value, Tensor) else tuple(value)
 
 
+def flat(result: tuple[Any, Any]) -> list[Tensor]:
+    """Output and final states of a layer."""
+    return [result[0], *states(result[1])]
+
+
+def assert_equal(got: Any, want: Any) -> None:
+    """The same output and final states, bit for bit."""
+    assert all(torch.equal(a, b) for a, b in zip(flat(got), flat(want), strict=True))
+
+
+def assert_close(got: Any, want: Any, **tolerance: float) -> None:
+    """The same output and final states, up to rounding."""
+    for a, b in zip(flat(got), flat(want), strict=True):
+        torch.testing.assert_close(a, b, **tolerance)
+
+
 class Doubled(nn.Module):
     """A parametrisation: the value is twice what is stored."""
 

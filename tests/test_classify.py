@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from rich.console import Console
 
 from phased.classifier import Classifier
 from phased.cli import classify as command
-from phased.cli.answers import files_in
+from phased.cli.answers import files_in, save_picture
 from phased.data import Sensor, encode, read
 from phased.data.read import READERS
 from phased.learn.store import Score, save_checkpoint
@@ -140,7 +140,7 @@ def test_names_are_printed_on_one_line_in_the_encoding_of_the_output(folder):
     output, errors = (
         Console(file=io.TextIOWrapper(io.BytesIO(), encoding, "backslashreplace")) for encoding in ("ascii", "utf-8")
     )
-    command.classify(output, errors, Classifier.load(), [folder], command.Options(skip_bad=True))
+    command.Recordings(Classifier.load(), skip_bad=True, console=output, errors=errors).all([folder])
     for console, count, umlaut in ((output, 6 + 3, r"\xfc.bin"), (errors, 3, "ü.bin")):
         console.file.seek(0)
         lines = console.file.read().splitlines()
@@ -153,6 +153,7 @@ def test_folders_are_searched_through_links_and_each_once(call, folder, tmp_path
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "3").symlink_to(folder / "3")
     (tmp_path / "linked" / "above").symlink_to(tmp_path / "linked")
+    (folder / "3" / "._00001.bin").touch()  # hidden
     found = files_in(tmp_path / "linked", READERS, "event files")
     assert [file.relative_to(tmp_path).as_posix() for file in found] == [f"linked/3/{number:05}.bin" for number in (1, 2, 10)]
 
@@ -170,7 +171,7 @@ def test_a_gap_of_hours_takes_no_longer_to_show(tmp_path):
     with pytest.warns(UserWarning, match="go beyond"):
         assert 500 < shown_on_a_terminal(tmp_path / "gap.npy").count("gap.npy") < 1500
     with pytest.warns(UserWarning, match="go beyond"):
-        command.picture(Classifier.load(), tmp_path / "gap.npy", command.Options(), tmp_path / "gap.png")
+        save_picture(command.Recordings(Classifier.load()), tmp_path / "gap.npy", tmp_path / "gap.png")
     assert (tmp_path / "gap.png").stat().st_size > 1000
 
 
@@ -185,25 +186,17 @@ def test_another_sensor_is_refused_and_a_window_of_it_accepted(call, refused, tm
     assert json.loads(result.stdout)["events"] == inside.sum()
 
 
-def test_times_of_a_clock_that_starts_anywhere_count_from_the_first_event(call, tmp_path):
-    events = recording(300)
-    later = events.to_array()
-    later["t"] += 10**12
-    np.save(tmp_path / "later.npy", later)
-    result = call("classify", tmp_path / "later.npy", "--json")
-    expected = Classifier.load().classify(events.from_start())
-    assert json.loads(result.stdout)["confidence"] == expected.confidence
-    assert "go beyond" not in result.stderr
-
-
-def test_a_recording_of_nmnist_gives_the_same_answer_in_any_kind_of_file(call, tmp_path):
-    events = recording(300)
+@pytest.mark.parametrize("start", [0, 10**12])
+def test_a_recording_gives_the_same_answer_in_any_kind_of_file_also_if_its_clock_starts_anywhere(call, tmp_path, start):
+    events = recording(300).from_start() if start else recording(300)
     (tmp_path / "same.bin").write_bytes(encode(events))
-    np.save(tmp_path / "same.npy", events.to_array())
-    native, array = map(json.loads, call("classify", tmp_path / "same.bin", tmp_path / "same.npy", "--json").stdout.splitlines())
-    assert events.time[0] > 0
-    for key in ("class", "confidence", "events", "updates"):
-        assert native[key] == array[key]
+    later = events.to_array()
+    later["t"] += start
+    np.save(tmp_path / "same.npy", later)
+    result = call("classify", tmp_path / "same.bin", tmp_path / "same.npy", "--json")
+    native, array = map(json.loads, result.stdout.splitlines())
+    assert [native[key] == array[key] for key in ("class", "confidence", "events", "updates")] == [True] * 4
+    assert "go beyond" not in result.stderr
 
 
 def test_a_long_recording_is_classified_with_a_warning(call, tmp_path):
@@ -228,7 +221,7 @@ def shown_on_a_terminal(file, **options):
     """What the command shows there, of one file."""
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    command.classify(console, console, Classifier.load(), [file], command.Options(**options))
+    command.Recordings(Classifier.load(), console=console, errors=console, **options).all([file])
     return screen.getvalue()
 
 
@@ -290,11 +283,12 @@ def test_a_finished_run_is_packed_with_its_command_and_its_scores(call, tmp_path
     assert record.command in (tmp_path / "packed" / "README.md").read_text()
     assert about.data.startswith("Recordings simulated from 60,000 of MNIST's training images")
     assert "real training recordings of N-MNIST" in about.data
-    assert set(about.scores[:2]) == {
+    scores = [astuple(score) for score in about.scores]
+    assert set(scores[:2]) == {
         (0.96, 10_000, "MNIST's test images, each event kept with probability 0.4", True),
         (0.97, 100, "test recordings of N-MNIST, all events", False),
     }
-    assert about.scores[2][1:] == (6, "recordings in Test", False)
+    assert scores[2][1:] == (6, "recordings in Test", False)
 
 
 @pytest.mark.parametrize("broken", ["run", "checkpoint", "network"])

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shlex
 import signal
 import stat
@@ -16,6 +15,7 @@ import pytest
 import torch
 
 import phased
+from disk import room_for
 from phased import cli, ops
 from phased_lab.bench.benchmark import Benchmark, Case
 from phased_lab.paper import waves
@@ -106,21 +106,6 @@ def test_demo_trains_three_networks_streams_and_makes_a_page(call, tmp_path):
     assert {file: file.stat().st_mtime for file in times} == times, "nothing is trained again"
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (("--scale", "huge"), "scale must be one of"),
-        (("--seeds", 100_000_000), "seeds must be at most 10000, got more. Choose fewer."),
-        (("--jobs", 0), "jobs must be at least 1, got 0"),
-        (("--device", "cpu:7"), "device must have no number except for 'cuda', got 'cpu:7'. Use 'cpu'."),
-        (("--device", "cuda:x"), "device must be 'cuda' or 'cuda:' and a number, got 'cuda:x'. Use 'cuda:0'"),
-        (("--device", "cuda:99"), "device must be "),
-    ],
-)
-def test_a_run_that_cannot_be_says_what_there_is(refused, tmp_path, arguments, message):
-    refused(message, "run", "frequency", "--out", tmp_path, *arguments)
-
-
 # Options of single studies
 
 
@@ -138,35 +123,43 @@ def test_an_option_of_a_study_reaches_its_runs(call, tmp_path, spelt):
     assert "Finished before, not run again: 1." in again.output
 
 
-@pytest.mark.usefixtures("nothing_may_run")
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (("frequency", "--colour=red"), "No such option: --colour"),
-        (("frequency", "--periods", "paper", "more"), "unexpected extra argument"),
-        (("adding", "--periods", "paper"), "No such option: --periods"),
-        (("gate", "--scale", "quick"), "No such option: --scale"),
-        (("memory", "--animate"), "No such option: --animate"),
-        (("frequency", "--periods", "--scale", "quick"), "unexpected extra argument"),
-    ],
-)
-def test_an_option_that_a_study_has_not_is_an_error(refused, tmp_path, arguments, message):
-    refused(message, "run", *arguments, "--out", tmp_path / "new", code=2)
-    assert not (tmp_path / "new").exists()
+PERIODS = "periods must be one of 'paper', 'authors', got '"
+REFUSED = [  # what follows `phased`, the code of the exit, the message
+    ("run frequency --scale huge", 1, "scale must be one of"),
+    ("run frequency --seeds 100000000", 1, "seeds must be at most 10000, got more. Choose fewer."),
+    ("run frequency --jobs 0", 1, "jobs must be at least 1, got 0"),
+    ("run frequency --device cpu:7", 1, "device must have no number except for 'cuda', got 'cpu:7'. Use 'cpu'."),
+    ("run frequency --device cuda:x", 1, "device must be 'cuda' or 'cuda:' and a number, got 'cuda:x'. Use 'cuda:0'"),
+    ("run frequency --device cuda:99", 1, "device must be "),
+    ("run frequency --colour=red", 2, "No such option: --colour"),
+    ("run frequency --periods paper more", 2, "unexpected extra argument"),
+    ("run frequency --periods --scale quick", 2, "unexpected extra argument"),
+    ("run adding --periods paper", 2, "No such option: --periods"),
+    ("run gate --scale quick", 2, "No such option: --scale"),
+    ("run memory --animate", 2, "No such option: --animate"),
+    ("run gates", 2, "there is no experiment 'gates'. Choose one of 'gate', "),
+    *(
+        (f"run sparsity {words}", 1, "periods must be one of 'paper', 'authors', got '")
+        for words in ("--periods=mine", "--periods=")
+    ),
+    *((f"run sparsity --periods {word}", 1, "periods must be one of 'paper', 'authors', got '") for word in ("mine", "''")),
+]
 
 
 @pytest.mark.usefixtures("nothing_may_run")
-@pytest.mark.parametrize("spelt", [("--periods=mine",), ("--periods", "mine"), ("--periods=",), ("--periods", "")])
-def test_a_value_that_an_option_has_not_is_answered_with_those_it_has(refused, tmp_path, spelt):
-    refused("periods must be one of 'paper', 'authors', got '", "run", "sparsity", *spelt, "--out", tmp_path)
+@pytest.mark.parametrize("words, code, message", REFUSED)
+def test_what_cannot_be_run_is_answered_with_what_there_is_and_no_experiment_is_computed(refused, tmp_path, words, code, message):
+    refused(message, *shlex.split(words), "--out", tmp_path / "new", code=code)
+    assert not list(tmp_path.rglob("*.*"))
 
 
-def test_without_a_name_all_experiments_are_listed_the_papers_first(call):
+def test_without_a_name_all_experiments_are_listed_the_papers_first_and_so_with_an_unknown_one(call):
     lines = [line.split() for line in call("run").output.splitlines()[1:]]
     about = {name: about for each in catalogue.experiments().values() for name, about in catalogue.commands(each).items()}
     assert {line[0] for line in lines} == about.keys()
     assert [line[0] for line in lines[:3]] == ["gate", "memory", "frequency"]
     assert all(" ".join(line).endswith(about[line[0]]) for line in lines)
+    assert all(f"'{name}'" in call("run", "gates").output for name in about)
     told = " ".join(call("run", "--help").output.replace("│", " ").split())
     assert all(f"{name} {words[0].upper()}{words[1:]}." in told for name, words in about.items())
 
@@ -203,10 +196,6 @@ def test_gather_moves_results_into_one_file_a_study_which_runs_and_reports_find(
     assert "Frequency discrimination" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_gathering_a_folder_that_is_not_there_is_an_error(refused, tmp_path):
-    refused(f"there is no folder '{tmp_path / 'none'}'", "gather", "--results", tmp_path / "none")
-
-
 def test_a_report_reads_every_file_once(call, tmp_path, result, put, monkeypatch):
     put(tmp_path / "results", *(result(epochs=2, seed=seed, model=model) for seed in range(2) for model in ("phased", "lstm")))
     really, seen = folder.lines, []
@@ -222,12 +211,6 @@ def test_run_computes_the_experiment_named_and_no_other(call, tmp_path):
     result = call("run", "memory", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert sorted(file.name for file in tmp_path.iterdir()) == ["memory.png", "memory.svg"]
-
-
-@pytest.mark.usefixtures("nothing_may_run")
-def test_an_unknown_experiment_is_an_error_that_lists_the_known_ones(refused, tmp_path):
-    result = refused("there is no experiment 'gates'", "run", "gates", "--out", tmp_path, code=2)
-    assert all(name in result.output for name in (*catalogue.drawn(), *catalogue.studies()))
 
 
 @pytest.mark.usefixtures("nothing_may_run")
@@ -250,32 +233,20 @@ def test_a_folder_that_cannot_be_written_to_is_an_error_before_anything_is_compu
 ONE = ("run", "frequency", "--scale", "quick", "--seeds", 1, "--only", "*-phased-*", "--out")
 
 
-@pytest.fixture
-def full_disk():
-    """No file can have more than two kilobytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.usefixtures("tiny", "full_disk")
-def test_a_full_disk_fails_a_run_without_a_traceback(refused, tmp_path):
-    result = refused("failed: OSError: cannot write", *ONE, tmp_path)
+@pytest.mark.usefixtures("tiny")
+def test_a_full_disk_fails_a_run_a_drawing_and_a_benchmark_without_a_traceback(refused, tmp_path, monkeypatch):
+    measured = Benchmark(lambda: [Case("much", "", lambda: {"much": "x" * 10_000})], ())
+    monkeypatch.setattr("phased_lab.bench.training.tasks", measured)
+    file = tmp_path / "tasks.json"
+    with room_for(2000):
+        refused(f"cannot write '{tmp_path / 'memory.png'}': File too large", "run", "memory", "--out", tmp_path)
+        refused(f"cannot write '{file}': File too large", "bench", "tasks", "--json", file)
+        assert list(tmp_path.iterdir()) == []
+        result = refused("failed: OSError: cannot write", *ONE, tmp_path)
     assert "File too large" in result.output
     assert "Make room" in result.output
     assert "Traceback" not in result.output
     assert list(tmp_path.rglob("*.jsonl")) == []
-
-
-@pytest.mark.usefixtures("full_disk")
-def test_a_full_disk_fails_a_drawing_and_a_benchmark_without_a_traceback(refused, tmp_path, monkeypatch):
-    measured = Benchmark(lambda: [Case("much", "", lambda: {"much": "x" * 10_000})], ())
-    monkeypatch.setattr("phased_lab.bench.tasks.tasks", measured)
-    refused(f"cannot write '{tmp_path / 'memory.png'}': File too large", "run", "memory", "--out", tmp_path)
-    file = tmp_path / "tasks.json"
-    refused(f"cannot write '{file}': File too large", "bench", "tasks", "--json", file)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("tiny")

@@ -14,7 +14,6 @@ import torch
 import phased
 import phased_lab
 from examples import run_page
-from phased_lab import clips
 from phased_lab.clips import WORDS
 from phased_lab.lipreader import Config, LipReader, Scaling, Timing
 from phased_lab.lipreader.network import phased_network
@@ -61,7 +60,6 @@ def test_the_examples_of_a_module_run(name):
 def public() -> dict[str, Any]:
     """What users call, by its name."""
     names = [f"phased:{name}" for name in phased.__all__]
-    names += [f"phased_lab.clips:{name}" for name in clips.__all__ if inspect.isfunction(getattr(clips, name))]
     names += [name for kind, methods in METHODS.items() for name in (kind, *(f"{kind}.{method}" for method in methods.split()))]
     for kind in (resolve_name(f"phased.estimator:{name}") for name in ("PhasedClassifier", "PhasedRegressor", "Online")):
         names.append(f"phased.estimator:{kind.__name__}")

@@ -34,7 +34,6 @@ def test_layers_anywhere_in_a_model_are_found_and_other_modules_follow_the_same_
 def test_every_parameter_is_in_one_group_once():
     rnn = PhasedGRU(4, 4, learn_period=False)
     model = nn.ModuleList([rnn, rnn, nn.Linear(4, 4)])
-    model[2].weight = nn.Parameter(torch.zeros(4, 4))
     grouped = [id(value) for group in parameter_groups(model) for value in group["params"]]
     assert sorted(grouped) == sorted(id(value) for value in model.parameters())
 
@@ -67,17 +66,10 @@ def test_a_step_shrinks_weights_alone_and_moves_gates_at_a_rate_of_their_own(gra
         torch.testing.assert_close(value.detach(), before[name] - rate * (gradient + decay * before[name]))
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"weight_decay": -1.0}, r"weight_decay must be in \[0, inf\), got -1"),
-        ({"gate_lr": -0.1}, r"gate_lr must be in \[0, inf\), got -0.1"),
-        ({"weight_decay": float("nan")}, "weight_decay must be in"),
-    ],
-)
-def test_rates_below_zero_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        parameter_groups(PhasedLSTM(3, 5), **options)
+@pytest.mark.parametrize("name, value", [("weight_decay", -1.0), ("gate_lr", -0.1), ("weight_decay", float("nan"))])
+def test_rates_below_zero_are_refused(name, value):
+    with pytest.raises(ValueError, match=rf"{name} must be in \[0, inf\), got {value:g}"):
+        parameter_groups(PhasedLSTM(3, 5), **{name: value})
 
 
 def test_parameters_instead_of_a_module_are_refused():

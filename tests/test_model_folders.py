@@ -15,13 +15,11 @@ from damaged import reconfigure, resign
 from patients import X, follow, quick
 from phased import PhasedGRU, classifier
 from phased.classifier import BadModel, Classifier, Score
-from phased.classifier import card as classifier_card
-from phased.classifier.store import SHIPPED as CLASSIFIER
+from phased.classifier import store as classifiers
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.parameters import clamped_gates
 from phased_lab.lipreader import LipReader
-from phased_lab.lipreader import card as reader_card
-from phased_lab.lipreader.store import SHIPPED as READER
+from phased_lab.lipreader import store as readers
 from recordings import network, recording
 from speaking import made_up, untrained
 
@@ -299,11 +297,11 @@ def test_parameters_that_do_not_fit_are_named_even_if_the_digest_fits(change, me
         Classifier.load(tmp_path)
 
 
-@pytest.mark.parametrize("name, shipped, of", [("classifier", CLASSIFIER, classifier_card), ("lip reader", READER, reader_card)])
-def test_a_model_that_comes_with_the_package_is_small_and_has_its_card(name, shipped, of):
+@pytest.mark.parametrize("name, store", [("classifier", classifiers), ("lip reader", readers)])
+def test_a_model_that_comes_with_the_package_is_small_and_has_its_card(name, store):
     model = KINDS[name].load()
-    assert (shipped / "model.safetensors").stat().st_size < 3e6
-    assert (shipped / "README.md").read_text() == of.card(model.config)
+    assert (store.SHIPPED / "model.safetensors").stat().st_size < 3e6
+    assert (store.SHIPPED / "README.md").read_text() == store.card(model.config)
     assert np.isfinite(KINDS[name].answer(model)).all()
 
 

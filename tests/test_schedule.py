@@ -73,10 +73,12 @@ def test_the_size_of_a_chunk_changes_nothing(monkeypatch, chunk, leak):
     assert torch.equal(count(gate, time, lengths), counts)
 
 
-def test_times_may_be_integers():
+def test_times_may_be_integers_and_no_gradient_is_needed():
     gate, time = some_gate(4, 5), torch.arange(60).reshape(20, 3)
-    for a, b in zip(schedule(gate, time), schedule(gate, time.double()), strict=True):
-        assert torch.equal(a, b)
+    gate.period.requires_grad_()
+    events = schedule(gate, time)
+    assert not events.openness.requires_grad
+    assert all(torch.equal(a, b) for a, b in zip(events, schedule(gate, time.double()), strict=True))
 
 
 def test_a_gate_that_covers_the_cycle_is_open_at_every_step():
@@ -84,9 +86,3 @@ def test_a_gate_that_covers_the_cycle_is_open_at_every_step():
     events = schedule(gate, clocks(10, 2))
     assert events.unit.tolist() == [0, 1] * 20
     assert (events.openness == 1).all()
-
-
-def test_a_schedule_needs_no_gradient():
-    gate = some_gate(4, 5)
-    gate.period.requires_grad_()
-    assert not schedule(gate, clocks(10, 2)).openness.requires_grad

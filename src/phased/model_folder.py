@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from phased import check, files
 from phased.fields import Malformed, decode, encode
@@ -104,7 +106,8 @@ class Kind(Generic[C, M]):
 
     def network(self, folder: Path, found: Files, build: Callable[[], M]) -> M:
         """Return the network of a folder in eval; `BadModel` if its parameters do not fit, or were changed since."""
-        with torch.device("meta"):  # sizes from a file: nothing is allocated before they are known to fit the parameters
+        # Sizes from a file: nothing is allocated before they are known to fit the parameters.
+        with torch.device("meta"), Uninitialised():
             expected = dict(tensors(undrawn(build)))
         fault = wrong(found.state, {name: (tuple(value.shape), self.stored(name, value)) for name, value in expected.items()})
         if fault is None and not found.intact:
@@ -165,6 +168,16 @@ class Kind(Generic[C, M]):
             raise BadModel(f"the model has no file '{path}'. {self.cure}") from error
         except OSError as error:
             raise BadModel(f"cannot read '{path}': {files.reason(error)}. {self.cure}") from error
+
+
+class Uninitialised(TorchFunctionMode):
+    """Functions of `torch.nn.init` set no values. On the meta device they would import torch's compiler, which takes a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else args[0]
+        return func(*args, **named)
 
 
 def undrawn(build: Callable[[], M]) -> M:
@@ -268,3 +281,31 @@ def wrong(state: Mapping[str, Tensor], expected: Mapping[str, tuple[tuple[int, .
         except ValueError as error:
             return f"'{name}' is out of range: {str(error).rstrip('.')}"
     return None
+
+
+def card_of(title: str, *parts: str) -> str:
+    """Return a model card in Markdown. Empty parts are left out."""
+    return "\n\n".join(filter(None, (f"# {title}", *parts))) + "\n"
+
+
+def filled(text: str, indent: str = "") -> str:
+    """Return prose in lines of at most 140 columns."""
+    return textwrap.fill(text, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def listed(*lines: str) -> str:
+    """Return a list in Markdown."""
+    return "\n".join(filled(f"- {line}", "  ") for line in lines)
+
+
+def trained(about: Any) -> list[str]:
+    """Return the section of a model card about the training: data, command, date and versions."""
+    versions = (f"{name} {version}" for name, version in about.versions.items())
+    made = ", ".join(filter(None, (about.date, *versions)))
+    command = f"```\n{about.command}\n```" if about.command else ""
+    return [
+        "## Training",
+        filled(about.data or "The training data are not recorded."),
+        command,
+        filled(f"{made}.") if made else "",
+    ]

@@ -63,7 +63,7 @@ def test_an_interrupted_run_leaves_the_session_as_it_was(monkeypatch, read):
     session = classifier.session()
     before = session.run(events.part(0, 200))
     with monkeypatch.context() as patch:
-        patch.setattr(sessions.Outputs, "after", raising_after(2))
+        patch.setattr(sessions.Now, "after", raising_after(2))
         with pytest.raises(KeyboardInterrupt):
             session.run(events.part(200, 500))
     assert np.array_equal(session.probabilities, before)
@@ -71,14 +71,14 @@ def test_an_interrupted_run_leaves_the_session_as_it_was(monkeypatch, read):
 
 
 def raising_after(calls):
-    """`Outputs.after`, interrupted at a later call."""
-    original, made = sessions.Outputs.after, []
+    """`Now.after`, interrupted at a later call."""
+    original, made = sessions.Now.after, []
 
-    def after(self, more):
-        made.append(more)
+    def after(self, stream, outputs):
+        made.append(outputs)
         if len(made) > calls:
             raise KeyboardInterrupt
-        return original(self, more)
+        return original(self, stream, outputs)
 
     return after
 

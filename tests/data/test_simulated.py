@@ -11,7 +11,6 @@ import torch
 from digits import IMAGES, stand_in
 from phased.data import BadFile, Recordings, cache_folder, camera, read_mnist, simulated, simulated_recordings
 from phased.data.camera import Camera
-from phased_lab.runs.progress import progress, shown
 
 CHUNK, ALL = 4, IMAGES["train"]
 
@@ -56,15 +55,6 @@ def differs(one: Recordings, other: Recordings) -> bool:
     return one.time.tolist() != other.time.tolist()
 
 
-def test_labels_and_numbers_are_those_of_the_images(folder):
-    made = simulated_recordings(folder, "train")
-    assert len(made) == ALL
-    assert made.label.tolist() == read_mnist(folder, "train").labels.tolist()
-    assert made.number.tolist() == list(range(1, ALL + 1))
-    assert made.offset[-1] == len(made.address) == len(made.time)
-    assert all(len(recording) >= 20 for recording in made)
-
-
 def test_a_chunk_is_what_the_camera_records_with_a_seed_of_its_own(folder, monkeypatch):
     monkeypatch.setattr(simulated, "simulate", camera.simulate)
     monkeypatch.setattr(simulated, "CHUNK", 2)
@@ -81,6 +71,8 @@ def test_a_chunk_is_what_the_camera_records_with_a_seed_of_its_own(folder, monke
 @pytest.mark.parametrize("images", [1, CHUNK, CHUNK + 1, ALL - 1])
 def test_neither_workers_nor_later_images_change_a_recording(folder, tmp_path, workers, images):
     everything = simulated_recordings(folder, "train", workers=1)
+    assert everything.label.tolist() == read_mnist(folder, "train").labels.tolist()
+    assert everything.number.tolist() == list(range(1, ALL + 1))
     made = simulated_recordings(folder, "train", images, workers=workers, cache=tmp_path)
     assert_same(made, everything[:images])
 
@@ -128,32 +120,16 @@ def test_ctrl_c_waits_for_begun_chunks_alone(folder, watched):
     assert 1 <= watched.chunks < ALL // CHUNK
 
 
-def test_progress_counts_to_all(folder):
+def test_progress_counts_to_all_and_the_number_of_threads_of_torch_stays(folder):
     found: list[tuple[int, int]] = []
-    for _ in range(2):  # the second time they are in the cache
-        simulated_recordings(folder, "train", 6, progress=lambda done, total: found.append((done, total)))
-    assert found == [(0, 6), (4, 6), (6, 6)]
-
-
-def test_progress_reaches_a_command_that_shows_it():
-    assert progress("reading") is None
-    found = []
-    with shown(lambda *news: found.append(news)):
-        report = progress("reading")
-        assert report is not None
-        report(1, 2)
-    assert found == [("reading", 1, 2)]
-    assert progress("reading") is None
-
-
-def test_the_number_of_threads_of_torch_stays(folder):
-    before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        simulated_recordings(folder, "train", workers=2)
+        for _ in range(2):  # the second time they are in the cache
+            simulated_recordings(folder, "train", 6, progress=lambda done, total: found.append((done, total)), workers=2)
         assert torch.get_num_threads() == 2
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(1)
+    assert found == [(0, 6), (4, 6), (6, 6)]
 
 
 def test_what_is_wrong_is_named(folder, tmp_path):

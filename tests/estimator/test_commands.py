@@ -105,15 +105,6 @@ def test_intensive_care_stays_in_their_own_layout(fit, physionet, tmp_path):
     assert {"Age", "Gender", "Height", "ICUType"} <= set(PhasedClassifier.load(model).columns_.statics)
 
 
-def test_files_of_the_users_are_not_replaced(call, table, labels, tmp_path):
-    (tmp_path / "README.md").write_text("mine")
-    made = call("fit", table, "--labels", labels, "--unit", "h", "--out", tmp_path, *QUICK)
-    assert made.exit_code == 1
-    assert "must be a new folder or that of a model, got one with 'README.md'" in made.stderr
-    assert "epoch" not in made.output  # refused before the training
-    assert (tmp_path / "README.md").read_text() == "mine"
-
-
 def test_a_variable_that_the_model_does_not_know_is_left_out_as_the_message_says(call, works, folder, table, labels, tmp_path):
     more = tmp_path / "more.csv"
     more.write_text(table.read_text() + f"{X.ids[0]},{X.time[0]},drop=['id='],1\n")

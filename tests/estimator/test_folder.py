@@ -8,7 +8,8 @@ import pytest
 from damaged import resign
 from disk import room_for
 from patients import X, Y
-from phased.estimator import BadModel, PhasedClassifier
+from phased.estimator import BadModel, PhasedClassifier, saved
+from phased.fields import Malformed, decode
 from phased.model_folder import digest
 
 
@@ -99,6 +100,11 @@ def test_any_entry_of_another_kind_is_either_refused_or_harmless(folder):
     for place in entries({name: value for name, value in whole.items() if name != "sha256"}):
         for junk in JUNK:
             fields = replaced(whole, place, junk)
+            try:
+                saved.configured(decode(saved.Config, fields), (PhasedClassifier,))
+            except Malformed:
+                refused += 1
+                continue
             path.write_text(json.dumps(fields | {"sha256": digest(fields, data)}))
             try:
                 PhasedClassifier.load(folder)

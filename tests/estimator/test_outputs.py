@@ -148,13 +148,15 @@ def test_an_empty_name_is_refused_by_every_command_for_every_path(call):
         (("new/m", "--checkpoint", f"new/{256 * 'c'}"), "File name too long. Choose another folder."),
         (("new/m", "--checkpoint", "taken"), "'taken/all/checkpoint.pt' is damaged, or not a checkpoint"),
         (("taken",), "got one with 'model.safetensors'"),
+        (("own",), "must be a new folder or that of a model, got one with 'README.md'"),
         (("new/m.csv",), "--out must be a folder for the model, got 'new/m.csv', the name of a table. Leave out '.csv'."),
         (("new/m", "--labels", "\udcff.csv"), "must be UTF-8"),
     ],
 )
 def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(here, call, arguments, message):
-    for path in ("taken/model.safetensors", "taken/all", "foreign"):
+    for path in ("taken/model.safetensors", "taken/all", "foreign", "own"):
         Path(path).mkdir(parents=True)
+    Path("own/README.md").write_text("mine")
     Path("taken/all/checkpoint.pt").write_text("mine")
     Path("foreign/epochs.ndjson").write_text('{"mine": 1}\n')
     before = state(here)

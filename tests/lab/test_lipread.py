@@ -1,13 +1,14 @@
 """`phased lipread`: words of clips, as lines, as JSON, as a picture, and errors."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from phased_lab.cli import lipread as command
 from phased_lab.clips import SLOTS, BadClip, Clip
-from phased_lab.lipreader.inputs import Sense
+from phased_lab.clips.decoding import Sense
 from speaking import made_up, shortened, untrained
 
 pytest.importorskip("cv2", reason="opencv is not installed: pip install 'phased[video]'")
@@ -76,15 +77,13 @@ def test_lines_show_words_and_the_share_of_right_ones(read):
     assert total.endswith("%.")
 
 
-def test_a_folder_is_searched_without_hidden_files_and_bad_clips_are_an_error_or_skipped_and_counted(clips, read):
-    (clips / "s1" / "._bbaf2n.mpg").write_text("")
+def test_bad_clips_of_a_folder_are_an_error_or_skipped_and_counted(read):
     code, _, error = read("")
     assert code == 1
     assert "swwb1a.mpg" in error
     code, out, error = read("", options=("--skip-bad",))
     assert code == 0
-    assert out.splitlines()[-1].startswith("2 clips, ")
-    assert out.splitlines()[-1].endswith("1 skipped.")
+    assert re.search(r"2 clips, .*, 1 skipped\.$", out)
     assert "swwb1a.mpg" in error
 
 
@@ -138,13 +137,10 @@ def cut_off(clips: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
 @pytest.mark.parametrize("cut_off", [4], indirect=True)
 @pytest.mark.usefixtures("cut_off")
 def test_a_clip_with_fewer_steps_than_words_is_named_and_can_be_skipped(read):
-    code, _, error = read("bbaf2n.mpg", "lgbx9s.mpg")
-    assert code == 1
-    assert "bbaf2n.mpg': a clip must have at least 6 steps" in error
     code, out, error = read("bbaf2n.mpg", "lgbx9s.mpg", options=("--skip-bad",))
     assert code == 0
     assert out.splitlines()[-1].endswith("1 skipped.")
-    assert "bbaf2n.mpg" in error
+    assert "bbaf2n.mpg': a clip must have at least 6 steps" in error
 
 
 @pytest.mark.parametrize("cut_off", [10], indirect=True)
@@ -178,11 +174,6 @@ def test_a_picture_of_one_clip_is_drawn(clips, read, tmp_path):
         ("bbaf2n.mpg", "--video-only --audio-only", "exclude each other"),
         ("bbaf2n.mpg", "--model {0}/nothing", "there is no folder"),
         ("bbaf2n.mpg", "--align {0}/align/s2", "--align must be a file or a folder, and '{0}/align/s2' does not exist."),
-        (
-            "bbaf2n.mpg lgbx9s.mpg",
-            "--align {0}/align/s2",
-            "--align must be a file or a folder, and '{0}/align/s2' does not exist.",
-        ),
         ("bbaf2n.mpg", "--align {0}/empty", "its alignment must be '{0}/empty/s1/bbaf2n.align'"),
         (
             "../s1",
@@ -190,7 +181,6 @@ def test_a_picture_of_one_clip_is_drawn(clips, read, tmp_path):
             "--align must be a folder for several clips, got '{0}/align/s1/bbaf2n.align' for 3 clips.",
         ),
         ("../s1", "--picture {0}/clip.png", "--picture takes one clip"),
-        ("../empty", "", "there are no clips in"),
     ],
 )
 def test_mistakes_are_told(clips, read, files, options, says):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from layers import as_hx, each_layer, gates_of, some_state, states
+from layers import as_hx, assert_equal, each_layer, gates_of, some_state, states
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import Constant, LogUniform, Uniform
 from strategies import BACKENDS, clocks, f64
@@ -21,10 +21,8 @@ def test_closed_gates_keep_the_state_bit_for_bit(make, backend, gate):
     """In eval the leak is gone: units that are closed at every step end as they began."""
     rnn = make(3, 8, 2, period=1000.0, shift=500.0, leak=0.3, gate=gate, backend=backend).eval()
     hx = some_state(make, 2, 4, 8, dtype=torch.float32)
-    output, final = rnn(1e3 * torch.randn(30, 4, 3), clocks(30, 4, span=400.0), hx)
-    for before, after in zip(states(hx), states(final), strict=True):
-        assert torch.equal(before, after)
-    assert torch.equal(output, states(hx)[0][1].expand(30, 4, 8))
+    held = states(hx)[0][1].expand(30, 4, 8)
+    assert_equal(rnn(1e3 * torch.randn(30, 4, 3), clocks(30, 4, span=400.0), hx), (held, hx))
 
 
 @each_layer
@@ -60,9 +58,8 @@ def test_the_leak_acts_in_training_only(make):
     tight.leak = 0.0
     x, time = torch.randn(30, 4, 3), clocks(30, 4, span=400.0)
     assert not torch.equal(rnn(x, time)[0], tight(x, time)[0])
-    assert torch.equal(rnn.eval()(x, time)[0], tight(x, time)[0])
-    assert torch.equal(rnn.eval()(x, time)[0], tight.eval()(x, time)[0])
-    assert not torch.equal(rnn.train()(x, time)[0], tight(x, time)[0])
+    assert_equal(rnn.eval()(x, time), tight(x, time))
+    assert_equal(rnn(x, time), tight.eval()(x, time))
 
 
 def test_every_layer_and_direction_sees_the_same_times():
@@ -85,13 +82,12 @@ def test_every_layer_and_direction_sees_the_same_times():
 
 
 def test_a_number_a_law_and_a_tensor_set_the_gates_of_every_layer():
-    mine = torch.tensor([1.0, 2.0, 3.0, 4.0])
-    rnn = PhasedLSTM(2, 4, 2, bidirectional=True, period=mine, shift=2, ratio_on=Uniform(0.2, 0.4))
-    for suffix in ("l0", "l0_reverse", "l1", "l1_reverse"):
-        assert rnn.get_parameter(f"period_{suffix}").tolist() == [1, 2, 3, 4]
-        assert rnn.get_parameter(f"shift_{suffix}").tolist() == [2] * 4
-        ratio = rnn.get_parameter(f"ratio_on_{suffix}")
-        assert ((ratio >= 0.2) & (ratio < 0.4)).all()
+    rnn = PhasedLSTM(2, 4, 2, bidirectional=True, period=torch.arange(1.0, 5.0), shift=2, ratio_on=Uniform(0.2, 0.4))
+    assert len(rnn.gates()) == 4
+    for gate in rnn.gates():
+        assert gate.period.tolist() == [1, 2, 3, 4]
+        assert gate.shift.tolist() == [2] * 4
+        assert ((gate.ratio_on >= 0.2) & (gate.ratio_on < 0.4)).all()
 
 
 def test_a_list_sets_the_gates_layer_by_layer():
@@ -118,20 +114,13 @@ def test_a_list_sets_the_gates_layer_by_layer():
         assert [rnn.get_parameter(f"{name}_l{n}").requires_grad for n in range(3)] == list(map(bool, flags))
 
 
-def test_by_default_the_paper_learns_period_and_shift_and_fixes_the_ratio():
-    rnn = PhasedLSTM(2, 4)
-    assert rnn.period_l0.requires_grad
-    assert rnn.shift_l0.requires_grad
-    assert not rnn.ratio_on_l0.requires_grad
-    assert (rnn.ratio_on_l0 == 0.05).all()
-
-
 @each_layer
-def test_by_default_nothing_leaks_in_training_either(make):
+def test_by_default_period_and_shift_are_learned_the_ratio_is_fixed_and_nothing_leaks_in_training(make):
     rnn = make(2, 4)
+    assert [value.requires_grad for value in rnn._operands().gates[0].parameters()] == [True, True, False]
+    assert (rnn.ratio_on_l0 == 0.05).all()
     assert rnn.training
-    assert rnn.leak == 0
-    assert all(gate.leak == 0 for gate in rnn.gates())
+    assert [gate.leak for gate in rnn.gates()] == [0]
 
 
 @pytest.mark.parametrize("name", ["period", "shift", "ratio_on"])
@@ -143,20 +132,18 @@ def test_each_of_the_three_is_learned_or_frozen(name, learned):
     for other in ("period", "shift", "ratio_on"):
         parameter = rnn.get_parameter(f"{other}_l0")
         assert parameter.requires_grad == flags[f"learn_{other}"]
-        assert (parameter.grad is not None) == flags[f"learn_{other}"]
-        if parameter.grad is not None:
-            assert (parameter.grad != 0).any()
+        assert (parameter.grad is not None and bool(parameter.grad.any())) == flags[f"learn_{other}"]
 
 
 @pytest.mark.parametrize("name", ["period", "shift", "ratio_on"])
 def test_a_gate_can_be_set_by_hand_at_any_time(name):
-    rnn = PhasedLSTM(2, 4, period=8.0, shift=1.0, ratio_on=0.5, dtype=torch.float64).eval()
-    x, time = torch.randn(20, 3, 2, dtype=torch.float64), clocks(20, 3)
-    other = PhasedLSTM(2, 4, **({"period": 8.0, "shift": 1.0, "ratio_on": 0.5} | {name: 0.7}), dtype=torch.float64).eval()
+    settings = {"period": 8.0, "shift": 1.0, "ratio_on": 0.5}
+    rnn, other = PhasedLSTM(2, 4, **settings).eval(), PhasedLSTM(2, 4, **settings | {name: 0.7}).eval()
     other.load_state_dict({k: v for k, v in rnn.state_dict().items() if not k.startswith(name)}, strict=False)
     with torch.no_grad():
         rnn.get_parameter(f"{name}_l0").fill_(0.7)
-    assert torch.equal(rnn(x, time)[0], other(x, time)[0])
+    x, time = torch.randn(20, 3, 2), clocks(20, 3)
+    assert_equal(rnn(x, time), other(x, time))
 
 
 def test_parameters_carry_torchs_names_and_the_gates_own():

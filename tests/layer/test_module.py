@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils.parametrizations import weight_norm
 
-from layers import Layer, each_layer, states
+from layers import Layer, assert_close, assert_equal, each_layer, flat
 from phased import PhasedLSTM
 from phased.init import LogUniform, Uniform
 from strategies import clocks
@@ -24,50 +23,26 @@ def full(make: type) -> Layer:
     return make(3, 5, 2, bidirectional=True, period=LogUniform(2, 40), ratio_on=Uniform(0.1, 0.9), **settings)
 
 
-def assert_same_layer(a: Layer, b: Layer) -> None:
-    x, time = torch.randn(9, 4, 3), clocks(9, 4)
-    for one, two in ((a, b), (a.eval(), b.eval())):
-        got, want = one(x, time), two(x, time)
-        assert torch.equal(got[0], want[0])
-        assert all(torch.equal(p, q) for p, q in zip(states(got[1]), states(want[1]), strict=True))
-    assert [p.requires_grad for p in a.parameters()] == [p.requires_grad for p in b.parameters()]
-    assert repr(a) == repr(b)
-
-
-@each_layer
-def test_a_state_dict_goes_round(make):
-    rnn, other, file = full(make), full(make), io.BytesIO()
+def from_state_dict(rnn: Layer) -> Layer:
+    other, file = full(type(rnn)), io.BytesIO()
     torch.save(rnn.state_dict(), file)
     file.seek(0)
     assert other.load_state_dict(torch.load(file)) == nn.modules.module._IncompatibleKeys([], [])
-    assert_same_layer(rnn, other)
+    return other
 
 
 @each_layer
-def test_weights_may_be_parametrised(make):
-    rnn, x, time = make(3, 5), torch.randn(9, 4, 3), clocks(9, 4)
-    expected = rnn(x, time)[0]
-    weight_norm(rnn, "weight_hh_l0")
-    output = rnn(x, time)[0]
-    assert torch.allclose(output, expected, atol=1e-6)
-    output.sum().backward()
-    assert all(p.grad is not None and bool(p.grad.any()) for p in rnn.parametrizations["weight_hh_l0"].parameters())
-
-
-@each_layer
-def test_a_deep_copy_is_the_same_and_independent(make):
-    rnn = full(make)
-    other = copy.deepcopy(rnn)
-    assert_same_layer(rnn, other)
+@pytest.mark.parametrize("copied", [from_state_dict, copy.deepcopy, lambda rnn: pickle.loads(pickle.dumps(rnn))])
+def test_a_state_dict_a_deep_copy_and_a_pickle_are_the_same_layer_and_independent(make, copied):
+    rnn, x, time = full(make), torch.randn(9, 4, 3), clocks(9, 4)
+    other = copied(rnn)
+    assert_equal(rnn(x, time), other(x, time))
+    assert_equal(rnn.eval()(x, time), other.eval()(x, time))
+    assert [p.requires_grad for p in rnn.parameters()] == [p.requires_grad for p in other.parameters()]
+    assert repr(rnn) == repr(other)
     with torch.no_grad():
         other.period_l0.fill_(1.0)
     assert not (rnn.period_l0 == 1.0).any()
-
-
-@each_layer
-def test_a_pickle_is_the_same(make):
-    rnn = full(make)
-    assert_same_layer(rnn, pickle.loads(pickle.dumps(rnn)))
 
 
 GATE_NAMES = ("period", "shift", "ratio_on")
@@ -76,37 +51,26 @@ GATE_NAMES = ("period", "shift", "ratio_on")
 @each_layer
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a model"])
-def test_a_change_of_dtype_keeps_the_parameters_of_time_exact(make, dtype, inside):
-    rnn = make(3, 5, period=LogUniform(1, 1e9))
-    exact = {name: p.clone() for name, p in rnn.named_parameters() if name.startswith(GATE_NAMES)}
-    (nn.ModuleList([rnn]) if inside else rnn).to(dtype)
+@pytest.mark.parametrize("named", [False, True], ids=["to", "by name"])
+def test_a_change_of_dtype_keeps_parameters_of_time_exact_with_their_gradients_and_optimiser(make, dtype, inside, named):
+    rnn = make(3, 5, period=LogUniform(1, 1e3), ratio_on=0.5)
+    optimiser = torch.optim.SGD(rnn.parameters(), lr=1.0)
+    rnn(torch.randn(9, 4, 3), clocks(9, 4))[0].sum().backward()
+    exact = {name: (p.clone(), p.grad) for name, p in rnn.named_parameters() if name.startswith(GATE_NAMES)}
+    model = nn.ModuleList([rnn]) if inside else rnn
+    change = {torch.float16: model.half, torch.bfloat16: model.bfloat16, torch.float32: model.float, torch.float64: model.double}
+    change[dtype]() if named else model.to(dtype)
     for name, parameter in rnn.named_parameters():
-        if name.startswith(GATE_NAMES):
+        if name in exact:
+            value, grad = exact[name]
             assert parameter.dtype == torch.float64
-            assert torch.equal(parameter, exact[name])
+            assert torch.equal(parameter, value)
+            assert parameter.grad is grad is None or torch.equal(parameter.grad, grad)
+            assert parameter.requires_grad == value.requires_grad
         else:
             assert parameter.dtype == dtype
-
-
-@pytest.mark.parametrize("change", [nn.Module.half, nn.Module.bfloat16, nn.Module.float, nn.Module.double])
-def test_half_float_and_double_keep_time_exact_too_and_so_do_gradients(change):
-    rnn = PhasedLSTM(3, 5, period=LogUniform(1, 1e3), ratio_on=0.5)
-    rnn(torch.randn(9, 4, 3), clocks(9, 4))[0].sum().backward()
-    period, grad = rnn.period_l0.detach().clone(), rnn.period_l0.grad.clone()
-    change(rnn)
-    assert torch.equal(rnn.period_l0, period)
-    assert torch.equal(rnn.period_l0.grad, grad)
-    assert isinstance(rnn.period_l0, nn.Parameter)
-    assert rnn.period_l0.requires_grad
-
-
-def test_an_optimiser_keeps_hold_of_parameters_that_were_converted():
-    rnn = PhasedLSTM(3, 5, period=8.0, ratio_on=0.5)
-    optimiser = torch.optim.SGD(rnn.parameters(), lr=1.0)
-    rnn.to(torch.bfloat16)
-    rnn(torch.randn(9, 4, 3, dtype=torch.bfloat16), clocks(9, 4))[0].sum().backward()
     optimiser.step()
-    assert (rnn.period_l0 != 8).any()
+    assert (rnn.period_l0 != exact["period_l0"][0]).any()
 
 
 @each_layer
@@ -116,13 +80,9 @@ def test_half_precision_runs_and_is_close(make, training, dtype):
     rnn = make(3, 16, 2, bidirectional=True, period=LogUniform(2, 40), ratio_on=0.4).train(training).to(dtype)
     wide = copy.deepcopy(rnn).to(torch.float32)
     x, time = torch.randn(30, 4, 3).to(dtype), clocks(30, 4, start=1e9)
-    output, final = rnn(x, time)
-    want, want_final = wide(x.float(), time)
-    assert output.dtype == dtype
-    assert all(s.dtype == dtype for s in states(final))
-    torch.testing.assert_close(output.float(), want, rtol=0, atol=0.02)
-    for got, state in zip(states(final), states(want_final), strict=True):
-        torch.testing.assert_close(got.float(), state, rtol=0.02, atol=0.02)
+    output, *final = flat(rnn(x, time))
+    assert {value.dtype for value in (output, *final)} == {dtype}
+    assert_close((output.float(), [s.float() for s in final]), wide(x.float(), time), rtol=0.02, atol=0.02)
     output.float().square().sum().backward()
     for p in rnn.parameters():
         assert p.grad is None or (p.grad.isfinite().all() and p.grad.dtype == p.dtype)
@@ -146,15 +106,11 @@ def test_the_reference_backend_can_be_asked_for_and_agrees(make):
 def test_under_autocast_outputs_and_states_have_the_same_bits(make, training, backend):
     rnn = make(3, 16, 2, period=LogUniform(0.5, 4), ratio_on=0.3, leak=0.01, backend=backend).train(training)
     x, time = torch.randn(30, 4, 3), clocks(30, 4, start=1.7e9)
-    want, want_final = rnn(x, time)
-    k = rnn.gates()[0](time)
+    want, k = rnn(x, time), rnn.gates()[0](time)
     for low in (torch.bfloat16, torch.float16):
         with torch.autocast("cpu", low):
-            output, final = rnn(x, time)
+            assert_equal(rnn(x, time), want)
             assert torch.equal(rnn.gates()[0](time), k)
-        assert torch.equal(output, want)
-        for got, state in zip(states(final), states(want_final), strict=True):
-            assert torch.equal(got, state)
 
 
 def test_without_its_protection_autocast_would_round_the_reference(monkeypatch):
@@ -212,12 +168,10 @@ def assert_compiled_equals_eager(rnn: Layer, compiled: Any, shapes: list[tuple[i
         results = []
         for run in (rnn, compiled):
             rnn.zero_grad()
-            output, final = run(x, time, lengths=length)
+            found = flat(run(x, time, lengths=length))
             if rnn.training:
-                (output.square().sum() + sum(s.sin().sum() for s in states(final))).backward()
-            grads = [p.grad.clone() for p in rnn.parameters() if p.grad is not None]
-            results.append([output, *states(final), *grads])
-        assert len(results[0]) == len(results[1])
+                sum(value.sin().sum() for value in found).backward()
+            results.append([*found, *(p.grad.clone() for p in rnn.parameters() if p.grad is not None)])
         for got, want in zip(*results, strict=True):
             torch.testing.assert_close(got, want)
 
@@ -252,7 +206,7 @@ def test_compiled_with_every_option_and_dynamic_shapes_it_equals_eager():
 
 
 @each_layer
-def test_an_exported_layer_takes_any_steps_and_any_batch(make):
+def test_an_exported_layer_takes_any_steps_and_any_batch_and_survives_a_file(make, tmp_path):
     rnn = make(3, 5, 2, bidirectional=True, period=8.0, ratio_on=0.4).eval()
     steps, batch = torch.export.Dim("steps", min=2), torch.export.Dim("batch", min=2)
     program = torch.export.export(
@@ -260,18 +214,8 @@ def test_an_exported_layer_takes_any_steps_and_any_batch(make):
         (torch.randn(9, 4, 3), clocks(9, 4)),
         dynamic_shapes={"input": {0: steps, 1: batch}, "time": {0: steps, 1: batch}},
     )
-    exported = program.module()
+    torch.export.save(program, tmp_path / "layer.pt2")
+    exported = torch.export.load(tmp_path / "layer.pt2").module()
     for shape in ((9, 4), (30, 2), (3, 7)):
         x, time = torch.randn(*shape, 3), clocks(*shape)
-        got, want = exported(x, time), rnn(x, time)
-        torch.testing.assert_close(got[0], want[0])
-        for a, b in zip(states(got[1]), states(want[1]), strict=True):
-            torch.testing.assert_close(a, b)
-
-
-def test_an_exported_layer_survives_a_file(tmp_path):
-    rnn = PhasedLSTM(3, 5, period=8.0, ratio_on=0.4).eval()
-    x, time = torch.randn(9, 4, 3), clocks(9, 4)
-    torch.export.save(torch.export.export(rnn, (x, time)), tmp_path / "layer.pt2")
-    exported = torch.export.load(tmp_path / "layer.pt2").module()
-    torch.testing.assert_close(exported(x, time)[0], rnn(x, time)[0])
+        assert_close(exported(x, time), rnn(x, time))

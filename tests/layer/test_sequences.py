@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layers import EXACT, as_hx, each_direction, each_layer, some_state, states
+from layers import EXACT, as_hx, assert_close, assert_equal, each_direction, each_layer, flat, some_state, states
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
 from phased.layer import reverse
@@ -21,12 +21,10 @@ def test_each_sequence_sees_only_its_own_clock(make, bidirectional, batch, hidde
     rnn = make(3, hidden, 2, bidirectional=bidirectional, period=LogUniform(2, 40), ratio_on=0.4, leak=leak, dtype=torch.float64)
     x, time = torch.randn(15, batch, 3, dtype=torch.float64), clocks(15, batch)
     hx = some_state(make, 4 if bidirectional else 2, batch, hidden)
-    output, final = rnn(x, time, hx)
+    output, *final = flat(rnn(x, time, hx))
     for b in range(batch):
-        alone, alone_final = rnn(x[:, b], time[:, b], as_hx(tuple(s[:, b] for s in states(hx))))
-        torch.testing.assert_close(output[:, b], alone, **EXACT)
-        for got, want in zip(states(final), states(alone_final), strict=True):
-            torch.testing.assert_close(got[:, b], want, **EXACT)
+        alone = rnn(x[:, b], time[:, b], as_hx(tuple(s[:, b] for s in states(hx))))
+        assert_close((output[:, b], [s[:, b] for s in final]), alone, **EXACT)
 
 
 @given(seeds, ragged, st.booleans(), st.booleans(), st.sampled_from([PhasedLSTM, PhasedGRU]), st.sampled_from([0.0, 0.05]))
@@ -45,22 +43,20 @@ def test_padding_changes_nothing(seed, lengths, bidirectional, batch_first, make
     hx = some_state(make, 4 if bidirectional else 2, batch, 4)
 
     alone = [rnn(x[:n, b], time[:n, b], as_hx(tuple(s[:, b] for s in states(hx)))) for b, n in enumerate(lengths)]
-    loss = sum(output.square().sum() + sum(s.sin().sum() for s in states(final)) for output, final in alone)
+    loss = sum(value.sin().sum() for each in alone for value in flat(each))
     learned = list(rnn.parameters())
     want_grads = torch.autograd.grad(loss, learned, allow_unused=True)
 
     if batch_first:
         x_pad, time_pad = x_pad.transpose(0, 1), time_pad.T
     with poisoned():
-        output, final = rnn(x_pad, time_pad, hx, lengths=length)
-        loss = output.square().sum() + sum(s.sin().sum() for s in states(final))
+        output, *final = flat(rnn(x_pad, time_pad, hx, lengths=length))
+        loss = sum(value.sin().sum() for value in (output, *final))
         got_grads = torch.autograd.grad(loss, learned, allow_unused=True)
     output = output.transpose(0, 1) if batch_first else output
-    for b, (want, want_final) in enumerate(alone):
-        torch.testing.assert_close(output[: lengths[b], b], want, **EXACT)
+    for b, want in enumerate(alone):
+        assert_close((output[: lengths[b], b], [s[:, b] for s in final]), want, **EXACT)
         assert (output[lengths[b] :, b] == 0).all()
-        for got_state, want_state in zip(states(final), states(want_final), strict=True):
-            torch.testing.assert_close(got_state[:, b], want_state, **EXACT)
     for got, want in zip(got_grads, want_grads, strict=True):
         if got is not None:
             torch.testing.assert_close(got, torch.zeros_like(got) if want is None else want, rtol=1e-8, atol=1e-8)
@@ -85,18 +81,11 @@ def test_no_steps_and_no_sequences_are_fine(make, bidirectional, shape):
     rnn = make(3, 5, 2, bidirectional=bidirectional)
     rows = 4 if bidirectional else 2
     hx = some_state(make, rows, *shape[1:], 5, dtype=torch.float32)
-    output, final = rnn(torch.randn(*shape, 3), torch.zeros(shape), hx)
-    assert output.shape == (*shape, 10 if bidirectional else 5)
-    for before, after in zip(states(hx), states(final), strict=True):
-        assert torch.equal(before, after)
-    (output.sum() + sum(s.sum() for s in states(final))).backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in rnn.parameters())
-
-
-@pytest.mark.parametrize("lengths", [[], torch.tensor([], dtype=torch.int64)], ids=["list", "tensor"])
-def test_a_batch_of_no_sequences_has_no_lengths(lengths):
-    output, _ = PhasedLSTM(3, 5)(torch.randn(6, 0, 3), torch.zeros(6, 0), lengths=lengths)
-    assert output.shape == (6, 0, 5)
+    for lengths in (None, [], torch.tensor([], dtype=torch.int64)) if shape[1:] == (0,) else (None,):
+        found = rnn(torch.randn(*shape, 3), torch.zeros(shape), hx, lengths)
+        assert_equal(found, (torch.zeros(*shape, 10 if bidirectional else 5), hx))
+        sum(value.sum() for value in flat(found)).backward()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in rnn.parameters())
 
 
 @each_layer
@@ -107,12 +96,10 @@ def test_the_reverse_direction_starts_at_each_sequences_own_end(make):
     names = [name for name, _ in backwards.named_parameters()]
     backwards.load_state_dict({name: rnn.get_parameter(f"{name}_reverse") for name in names})
     x, time, lengths = torch.randn(9, 4, 3, dtype=torch.float64), clocks(9, 4), [9, 2, 0, 5]
-    output, final = rnn(x, time, lengths=lengths)
+    output, *final = flat(rnn(x, time, lengths=lengths))
     for b, n in enumerate(lengths):
-        want, want_final = backwards(x[:n, b].flip(0), time[:n, b].flip(0))
-        torch.testing.assert_close(output[:n, b, 5:], want.flip(0), **EXACT)
-        for got, state in zip(states(final), states(want_final), strict=True):
-            torch.testing.assert_close(got[1, b], state[0], **EXACT)
+        want = backwards(x[:n, b].flip(0), time[:n, b].flip(0))
+        assert_close((output[:n, b, 5:].flip(0), [s[1:, b] for s in final]), want, **EXACT)
 
 
 @given(seeds, st.integers(0, 12), st.sampled_from([PhasedLSTM, PhasedGRU]), st.booleans())
@@ -120,21 +107,12 @@ def test_splitting_a_sequence_in_two_and_carrying_the_state_changes_nothing(seed
     torch.manual_seed(seed)
     rnn = make(2, 4, 2, period=8.0, ratio_on=0.5, leak=0.05, dtype=torch.float64).train(training)
     x, time, hx = torch.randn(12, 3, 2, dtype=torch.float64), clocks(12, 3), some_state(make, 2, 3, 4)
-    whole, whole_final = rnn(x, time, hx)
+    whole = rnn(x, time, hx)
     first, between = rnn(x[:cut], time[:cut], hx)
     second, final = rnn(x[cut:], time[cut:], between)
-    torch.testing.assert_close(torch.cat([first, second]), whole, **EXACT)
-    for got, want in zip(states(final), states(whole_final), strict=True):
-        torch.testing.assert_close(got, want, **EXACT)
-
-
-def test_the_gradient_flows_through_a_carried_state():
-    rnn = PhasedLSTM(2, 4, period=8.0, ratio_on=0.5, dtype=torch.float64)
-    x, time = torch.randn(12, 3, 2, dtype=torch.float64), clocks(12, 3)
-    whole = torch.autograd.grad(rnn(x, time)[0][-1].sum(), rnn.weight_hh_l0)
-    _, between = rnn(x[:5], time[:5])
-    parts = torch.autograd.grad(rnn(x[5:], time[5:], between)[0][-1].sum(), rnn.weight_hh_l0)
-    torch.testing.assert_close(parts, whole, **EXACT)
+    assert_close((torch.cat([first, second]), final), whole, **EXACT)
+    of_parts, of_whole = (torch.autograd.grad(states(end)[0].sum(), rnn.weight_hh_l0) for end in (final, whole[1]))
+    torch.testing.assert_close(of_parts, of_whole, **EXACT)
 
 
 @each_layer

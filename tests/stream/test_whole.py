@@ -62,33 +62,24 @@ def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
     assert other.time == stream.time
 
 
-class Interrupted:
-    """A stepper whose run takes a share of its events and then ends as Ctrl-C ends it."""
-
-    def __init__(self, inner, share):
-        self.__dict__.update(inner=inner, share=share)
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    def run(self, rows, times):
-        some = int(self.share * len(rows))
-        self.inner.run(rows[:some], times[:some])
-        raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_an_interrupted_run_changes_nothing(share):
+def test_an_interrupted_run_changes_nothing(share, monkeypatch):
     """Whether the signal comes before, amid or right after the events; the same run can then be repeated."""
     stream = Stream(build(LAYERS["lstm, two layers"]))
     x, t = events(40)
     stream.run(x[:5], t[:5])
     want = stream.copy().run(x[5:], t[5:])
-    before, inner = snapshot(stream), stream._stepper
-    stream._stepper = Interrupted(inner, share)
-    with pytest.raises(KeyboardInterrupt):
-        stream.run(x[5:], t[5:])
-    stream._stepper = inner
+    before, run = snapshot(stream), stream._model.run
+
+    def interrupted(state, rows, times):
+        some = int(share * len(rows))
+        run(state, rows[:some], times[:some])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream._model, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.run(x[5:], t[5:])
     assert_unchanged(stream, before)
     assert torch.equal(stream.run(x[5:], t[5:]), want)
 

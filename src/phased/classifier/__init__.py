@@ -4,7 +4,7 @@ from phased.classifier.classifier import Answer, Classifier
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.network import About, Score
 from phased.classifier.session import Moment, Session
-from phased.classifier.window import crop
+from phased.data.recording import crop
 from phased.model_folder import BadModel
 
 __all__ = ["About", "Answer", "BadModel", "Classifier", "EventEmbedding", "Moment", "Score", "Session", "crop"]

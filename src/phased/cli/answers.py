@@ -1,38 +1,131 @@
-"""What the commands that answer for many files share: which files, those that cannot be read, and a picture of one."""
+"""The shell of the commands that answer for many files: find files, skip bad files, print lines or JSON, draw one file."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
+import typer
 from rich.console import Console
+from rich.text import Text
 
 from phased import files
+from phased.cli.errors import Errors, fail, plain_errors, plain_warnings
 from phased.files import printable
 
 
-@contextmanager
-def skipping(errors: Console, total: Any, skip_bad: bool) -> Iterator[None]:
-    """Handle the errors of one file. With --skip-bad they are printed and counted in `total`."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        if not skip_bad:
-            raise
-        total.skipped += 1
-        warn(errors, f"skipped: {error}")
+@dataclass
+class Answers:
+    """A command that answers for many files: its options, and sums over the files that were answered.
+
+    Args:
+        model: the trained model.
+        json: print lines of JSON.
+        skip_bad: skip and count files that cannot be read.
+    """
+
+    model: Any
+    json: bool = False
+    skip_bad: bool = False
+    console: Console = field(default_factory=Console, kw_only=True)
+    errors: Console = field(default_factory=Errors, kw_only=True)
+    answered: int = field(default=0, init=False)
+    skipped: int = field(default=0, init=False)
+    known: int = field(default=0, init=False)  # answers with a known truth
+    right: int = field(default=0, init=False)
+
+    suffixes: ClassVar[Collection[str]]
+    one: ClassVar[str]
+    many: ClassVar[str]
+
+    def answer(self, file: Path) -> tuple[dict[str, Any], str | Text]:
+        """Return the answer for a file as fields of JSON and as a line."""
+        raise NotImplementedError
+
+    def draw(self, file: Path) -> Any:
+        """Return a figure of a file and its answer."""
+        raise NotImplementedError
+
+    def all(self, paths: Sequence[Path]) -> None:
+        """Print the answer for each file as soon as it is known."""
+        for file in self.found(paths):
+            with self.skipping():
+                fields, line = self.answer(file)
+                self.answered += 1
+                if self.json:
+                    print(json.dumps(fields), flush=True)
+                else:
+                    self.show(line)
+
+    def found(self, paths: Sequence[Path]) -> list[Path]:
+        """Return all files of the paths in order."""
+        every: list[Path] = []
+        for path in paths:
+            with self.skipping():
+                every += files_in(path, self.suffixes, self.many)
+        return every
+
+    @contextmanager
+    def skipping(self) -> Iterator[None]:
+        """Handle the errors of one file. With --skip-bad they are printed and counted."""
+        try:
+            yield
+        except (ValueError, OSError) as error:
+            if not self.skip_bad:
+                raise
+            self.skipped += 1
+            self.warn(f"skipped: {error}")
+
+    def compare(self, said: Sequence[str], truth: Sequence[str] | None) -> None:
+        """Count right answers for a file if the truth is known."""
+        if truth is not None:
+            self.known += len(truth)
+            self.right += sum(one == other for one, other in zip(truth, said, strict=True))
+
+    def warn(self, text: str) -> None:
+        """Print a warning about a file."""
+        self.errors.print(printable(text), style="yellow", soft_wrap=True, markup=False, highlight=False)
+
+    def show(self, line: str | Text) -> None:
+        """Print a line as it is."""
+        self.console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def warn(errors: Console, text: str) -> None:
-    """Print a warning about a file."""
-    errors.print(printable(text), style="yellow", soft_wrap=True, markup=False, highlight=False)
+def run(kind: Any, load: Any, paths: Sequence[Path], picture: Path | None, inputs: Sequence[Path], **options: Any) -> None:
+    """Answer for all files and print the total, with a picture of a single file if its name is given.
+
+    `kind` is a class of `Answers` and takes the options, `load` loads the model. The picture must replace no input.
+    """
+    with plain_errors(), plain_warnings(Errors()):
+        if picture is not None:
+            check_picture(picture, kind.one, paths, inputs)
+        command = kind(load(), **options)
+        try:
+            command.all(paths)
+        except ModuleNotFoundError as error:  # readers of some files are extras
+            fail(str(error))
+        if picture is not None and not command.skipped:
+            save_picture(command, paths[0], picture)
+        if not command.json:
+            command.show(str(command))
+        elif command.skipped:
+            command.errors.print(f"{command.skipped} skipped.", style="yellow")
+    if not command.answered:
+        raise typer.Exit(1)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
-    """The file as given; for a folder all files with these suffixes in it and below, linked ones too, sorted.
+    """Return the file. For a folder return all files with these suffixes in it and below, also behind links, sorted.
 
     Each folder is searched once, since a link may lead to one above. Hidden files are left out: other systems keep some of them.
     """
@@ -54,7 +147,7 @@ def files_in(path: Path, suffixes: Collection[str], what: str) -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is a folder; one that the system refuses, such as too long a name, is none, and an error when it is read."""
+    """Whether a path is a folder. A path that the system refuses, such as too long a name, is an error when it is read."""
     try:
         return path.is_dir()
     except OSError:
@@ -66,20 +159,20 @@ def _unlisted(error: OSError) -> NoReturn:
     raise OSError(f"cannot list the folder '{error.filename}': {files.reason(error)}. Check its permissions.") from error
 
 
-def check_picture(out: Path, paths: Sequence[Path], what: str, used: Sequence[Path]) -> None:
+def check_picture(out: Path, one: str, paths: Sequence[Path], inputs: Sequence[Path]) -> None:
     """Raise an error for a picture that could not be drawn or written, before any file is read."""
     from phased.pictures.save import picture_format
 
     picture_format(out)
     if len(paths) != 1 or is_folder(paths[0]):
-        raise ValueError(f"--picture takes one {what}, got a folder or several. Name one file.")
-    files.check_output(out, (*paths, *used))
+        raise ValueError(f"--picture takes one {one}, got a folder or several. Name one file.")
+    files.check_output(out, (*paths, *inputs))
 
 
-def save_picture(draw: Callable[[], Any], out: Path) -> None:
-    """Draw, and write the figure; the suffix of `out` selects the format."""
+def save_picture(command: Answers, file: Path, out: Path) -> None:
+    """Draw a file. The suffix of `out` selects the format."""
     from phased.pictures.save import save_as
     from phased.pictures.style import styled
 
     with styled():
-        save_as(draw(), out)
+        save_as(command.draw(file), out)

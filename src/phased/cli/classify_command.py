@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from phased.cli.answers import check_picture
-from phased.cli.errors import Errors, fail, need, plain_errors, plain_warnings
+from phased.cli import answers
+from phased.cli.errors import need
 from phased.cli.options import Lines, SkipBad, named, path
 
 Events = Annotated[
@@ -48,27 +47,11 @@ def classify(
         need("matplotlib", "figures")
     from phased.classifier import Classifier
     from phased.classifier.store import SHIPPED
-    from phased.cli import classify as command
+    from phased.cli.classify import Recordings
 
-    console, errors = Console(), Errors()
-    options = command.Options(json, skip_bad, pair("--sensor", sensor), pair("--crop", crop), replay)
-    with plain_errors(), plain_warnings(errors):
-        if picture is not None:
-            check_picture(picture, recordings, "recording", [model or SHIPPED])
-        classifier = Classifier.load(model)
-        try:
-            total = command.classify(console, errors, classifier, recordings, options)
-        except ModuleNotFoundError as error:  # the reader of camera files is an extra
-            fail(str(error))
-        if picture is not None and not total.skipped:
-            command.picture(classifier, recordings[0], options, picture)
-        if json:
-            if total.skipped:
-                errors.print(f"{total.skipped} skipped.", style="yellow")
-        else:
-            console.print(str(total), soft_wrap=True, markup=False, highlight=False)
-    if not total.recordings:
-        raise typer.Exit(1)
+    options: dict[str, Any] = {"json": json, "skip_bad": skip_bad, "replay": replay}
+    options |= {"sensor": pair("--sensor", sensor), "corner": pair("--crop", crop)}
+    answers.run(Recordings, lambda: Classifier.load(model), recordings, picture, [model or SHIPPED], **options)
 
 
 def pair(option: str, value: str | None) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""The commands `phased fit`, `predict` and `score`: a model of the user's own table."""
+"""The commands `phased fit`, `predict` and `score`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Predictions = Annotated[Path, path("--out", metavar="FILE", help="The CSV file t
 
 @dataclass(frozen=True)
 class Table:
-    """How to read a table; None leaves a choice to the table, or to the model."""
+    """Options of reading a table. None leaves a choice to the table or to the model."""
 
     unit: Annotated[str | None, typer.Option("--unit", help="Unit of the times: s, min, h, d, ...")] = None
     id: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of ids.")] = None
@@ -75,7 +75,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Labels:
-    """Where the targets are."""
+    """Options of reading the targets."""
 
     labels: Annotated[Path, path("--labels", metavar="FILE", parser=table_named, help="The table of targets: id, target.")]
     target: Annotated[str | None, typer.Option("--target", metavar="COLUMN", help="Its column of targets.")] = None
@@ -179,7 +179,7 @@ def need_estimator() -> None:
 
 
 def read_table(table: Table, source: Path, like: Any = None, **how: Any) -> tuple[Any, Any]:
-    """Return the Events of a file or folder, read as `like` was, and the times of their steps as the table has them."""
+    """Return the Events of a file or folder, read like other Events, and the times of the steps as they stand in the table."""
     from phased.estimator import Events
     from phased.estimator.settings import Settings
 
@@ -187,7 +187,7 @@ def read_table(table: Table, source: Path, like: Any = None, **how: Any) -> tupl
 
 
 def with_targets(labels: Labels, events: Any) -> tuple[Any, Any]:
-    """Return the sequences, which remember the named columns for later tables, and their targets."""
+    """Return the sequences and the targets. The sequences remember the named columns for later tables."""
     named = {"id": labels.labels_id, "target": labels.target, "time": labels.labels_time}
     remembered = {**events.settings.labels, **{role: name for role, name in named.items() if name}}
     if labels.labelled and "time" in remembered:

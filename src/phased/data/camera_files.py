@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from phased.data.errors import BadRecording
+from phased.data.errors import BadRecording, read_bytes, size_of
 from phased.data.recording import Recording, Sensor, first_defect, goes_back
-from phased.data.regular import read_bytes, size_of
 from phased.needs import module
 
 UNKNOWN = (0, 0)

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.data.errors import BadFile
-from phased.data.regular import read_bytes
+from phased.data.errors import BadFile, read_bytes
 
 PREFIXES = {"train": "train", "test": "t10k"}
 IMAGES, LABELS = 0x803, 0x801

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from phased.data.errors import BadRecording
+from phased.data.errors import BadRecording, read_bytes
 from phased.data.recording import NMNIST, Integers, Recording, Sensor, first_defect
-from phased.data.regular import read_bytes
 
 EVENT = np.dtype([("x", "u1"), ("rest", ">u4")])  # rest: y (8 bits), polarity (1), time (23)
 SIZE = EVENT.itemsize

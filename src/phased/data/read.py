@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from phased.data.camera_files import read_with_faery
-from phased.data.errors import BadRecording
+from phased.data.errors import BadRecording, size_of
 from phased.data.native import read_native
 from phased.data.recording import NMNIST, Recording
-from phased.data.regular import size_of
 
 
 def read_npy(path: Path | str, sensor: Sequence[int] = NMNIST) -> Recording:

@@ -98,9 +98,8 @@ class Sequences:
 
     def to(self, device: torch.device) -> Self:
         """A copy on another device."""
-        counts, summary = (None if part is None else part.to(device) for part in (self.counts, self.summary))
-        moved = {name: getattr(self, name).to(device) for name in ("x", "time", "static", "y")}
-        return replace(self, **moved, counts=counts, summary=summary)
+        moved: dict[str, Any] = {name: part.to(device) for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **moved)
 
     @torch.no_grad()
     def summarised(self, summaries: Callable[[Batch], Tensor]) -> Self:

@@ -224,26 +224,20 @@ def check_events(events: Events) -> None:
         raise ValueError(
             f"offset must end with {steps} and entry with {measurements}, got {events.offset[-1]}, {events.entry[-1]}."
         )
-    bad = np.flatnonzero(~np.isfinite(events.time))
-    if len(bad):
-        raise ValueError(f"time must be finite, got {events.time[bad[0]]} in sequence {_id(events, bad[0])}.")
-    bad = np.flatnonzero((np.diff(events.time) < 0) & (np.diff(events.sequence) == 0))
-    if len(bad):
-        pair = events.time[bad[0]], events.time[bad[0] + 1]
+    for at in np.flatnonzero(~np.isfinite(events.time))[:1]:
+        raise ValueError(f"time must be finite, got {events.time[at]} in sequence {_id(events, at)}.")
+    for at in np.flatnonzero((np.diff(events.time) < 0) & (np.diff(events.sequence) == 0))[:1]:
         raise ValueError(
-            f"time must not decrease within a sequence, got {pair[0]} and then {pair[1]} in sequence {_id(events, bad[0])}. "
-            "Sort the events by time."
+            f"time must not decrease within a sequence, got {events.time[at]} and then {events.time[at + 1]} in sequence "
+            f"{_id(events, at)}. Sort the events by time."
         )
-    bad = np.flatnonzero(~np.isfinite(events.value))
-    if len(bad):
-        step = int(np.searchsorted(events.entry, bad[0], "right")) - 1
+    for at in np.flatnonzero(~np.isfinite(events.value))[:1]:
+        step = events.step[at]
         raise ValueError(
-            f"value must be finite, got {events.value[bad[0]]} in sequence {_id(events, step)} at time {events.time[step]}, "
-            f"variable {events.variables[events.variable[bad[0]]]!r}. Use NaN where nothing was measured."
+            f"value must be finite, got {events.value[at]} in sequence {_id(events, step)} at time {events.time[step]}, "
+            f"variable {events.variables[events.variable[at]]!r}. Use NaN where nothing was measured."
         )
-    infinite = np.argwhere(np.isinf(events.static))
-    if len(infinite):
-        row, column = infinite[0]
+    for row, column in np.argwhere(np.isinf(events.static))[:1]:
         raise ValueError(
             f"static must be finite or NaN, got an infinite {events.statics[column]!r} in sequence {events.ids.tolist()[row]!r}."
         )
@@ -262,5 +256,4 @@ def _check_names(events: Events) -> None:
 
 def _id(events: Events, step: int) -> str:
     """The id of the sequence that a step is in, as it is printed."""
-    row = int(np.searchsorted(events.offset, step, "right")) - 1
-    return repr(events.ids[row : row + 1].tolist()[0])
+    return repr(events.ids[events.sequence[step]].item())

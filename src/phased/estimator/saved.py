@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -24,7 +23,7 @@ from phased.estimator.scaling import Scaling
 from phased.estimator.settings import Settings
 from phased.estimator.targets import Classes, Number, Target
 from phased.fields import Between, Malformed, decode
-from phased.model_folder import BadModel, Kind, is_model
+from phased.model_folder import BadModel, Kind, filled, is_model
 from phased.parameters import tensors
 
 NAMES = {
@@ -130,11 +129,6 @@ answer = model.{"predict" if classes is None else "predict_proba"}(X)
 def named(names: Any) -> str:
     """Names in a row."""
     return ", ".join(names) or "none"
-
-
-def filled(text: str, indent: str = "") -> str:
-    """Prose in lines of at most 140 columns."""
-    return textwrap.fill(text, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 KIND: Kind[Config, Any] = Kind(

@@ -1,4 +1,4 @@
-"""How a table is read: what `Events.read` is asked for, what the table adds to it, and what a model saves of both."""
+"""Settings with which a table is read: arguments of `Events.read`, completed by the table, and saved with a model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Merge = Literal["mean", "sum", "last", "first", "max", "min"]
 Clock = Literal["number", "date"]
 
 EMPTY = ("", "na", "n/a", "nan", "null", "none")  # texts of an empty cell, in small letters
-OTHER = "other"  # the level of texts that are no level of their own
-EVERY = "*"  # in `Settings.missing`: the variables that have no entry of their own
+OTHER = "other"  # the level of all texts without a level
+EVERY = "*"  # in `Settings.missing`: all variables without an entry
 LAYOUTS: dict[str, Layout | None] = {"auto": None, "long": "long", "wide": "wide"}
 
 
@@ -27,22 +27,22 @@ def indicator(name: str, level: str) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a table is read. It is part of a saved model, so `phased.fields` can write and read it.
+    """Settings with which a table is read. They are part of a saved model, and `phased.fields` writes and reads them.
 
     Args:
-        unit: of the times; "" if unknown.
+        unit: of the times, "" if unknown.
         clock: "number", or "date" where times count from each sequence's first event.
         variables: names measured over time, in order. Before a table is read: the columns of a wide table that were selected.
-        statics: names known once per sequence, in order. Before a table is read, None: the data show which ones.
+        statics: names known once per sequence, in order. None until a table is read, if the data determine it.
         columns: columns of id, time, and, in a long table, variable and value.
-        missing: variable to the numbers that stand for a missing value; "*" for all variables without an entry.
-        merge: how several values of a variable at one time become one; None makes steps of them.
+        missing: variable to the numbers that stand for a missing value, "*" for all variables without an entry.
+        merge: rule that makes one value of several at one time, or None to make steps of the values.
         drop: variables that are left out.
-        layout: "long" or "wide" where the table's columns would have said otherwise; None: they say it.
-        selected: whether `variable=[...]` selected columns of a wide table; its other columns are left out.
-        levels: for each text variable the levels that are inputs; `variables` and `statics` contain "name=level" for each.
+        layout: "long" or "wide", or None if the names of the columns determine it.
+        selected: whether `variable=[...]` selected columns of a wide table. All other columns are left out.
+        levels: the levels of each text variable. `variables` and `statics` contain "name=level" for each.
         labels: columns of id, time and target in the table of labels, as far as they were given.
-        offset: whether its dates had an offset from UTC; None if that is not known.
+        offset: whether the dates had an offset from UTC, or None if unknown.
 
     Example:
         >>> from phased.estimator.settings import Settings
@@ -106,7 +106,7 @@ class Settings:
         )
 
     def completed(self, like: Settings) -> Settings:
-        """Return what was asked for, completed by the settings of the table read before."""
+        """Return these arguments, completed by the settings of the table read before."""
         if self.unit not in ("", like.unit):
             raise ValueError(f"unit must be {like.unit!r}, as in the table read before, got {self.unit!r}. Convert the times.")
         statics = like.in_table(like.statics or ())
@@ -136,7 +136,7 @@ class Settings:
         return tuple(dict.fromkeys(text.get(name, name) for name in names))
 
     def marks(self, name: str) -> tuple[float, ...]:
-        """The numbers that stand for a missing value of a variable, also as columns of float32 and float16 store them."""
+        """The numbers that stand for a missing value of a variable, also rounded to float32 and float16."""
         numbers = self.missing.get(name, self.missing.get(EVERY, ()))
         with np.errstate(over="ignore"):
             return tuple(dict.fromkeys(float(of(number)) for of in (float, np.float32, np.float16) for number in numbers))
@@ -162,6 +162,6 @@ def by_name(missing: Any) -> dict[str, tuple[float, ...]]:
 
 
 def listed(names: Sequence[object], most: int = 10) -> str:
-    """Return names for a message: the first ones, and how many more there are."""
+    """Return the first names and the number of others, for a message."""
     text = ", ".join(repr(name) for name in names[:most])
     return text + (f" and {len(names) - most} more" if len(names) > most else "") if names else "none"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -123,24 +123,43 @@ Again = Callable[[Tensor, Tensor], "tuple[Tensor, State] | None"]
 """Output and final state of an earlier problem with another input and other times; None if it has to be called as before."""
 
 
-class Stepper(Protocol):
-    """One sequence through a stack of layers, event by event; its state is one tensor each for h and c, (layers, H)."""
-
-    def run(self, x: Tensor, time: Tensor) -> Tensor:
-        """Process events, rows (N, D) or indices (N,) into the table, at float64 times (N,): the last layer's output, (N, H)."""
+class StreamState(Protocol):
+    """The state of one sequence: h and c of each layer of a stack, and the time of its last event. About a kilobyte."""
 
     @property
     def time(self) -> float:
         """The time of the last event; -inf before the first."""
 
-    def state(self) -> State:
-        """A copy of the state."""
+    def copy(self) -> Self:
+        """Another state with the same values."""
 
-    def restore(self, state: State, time: float) -> None:
-        """Continue from this state, after this time."""
 
-    def copy(self) -> Stepper:
-        """Another stepper with the same weights, which are shared, and its own state."""
+class Stepper(Protocol):
+    """A stack of layers, event by event. Its weights never change; sequences share it, also in several threads."""
+
+    native: Any  # the stack of the compiled core, for other code of the core that steps it; None elsewhere
+
+    def start(self) -> Any:
+        """A `StreamState` of zeros, before the first event."""
+
+    def pack(self, state: Any) -> bytes:
+        """A state as bytes: the time as float64, then h and c, (layers, H) each, in the dtype of the stack."""
+
+    def unpack(self, data: bytes) -> Any:
+        """The state from what `pack` returned."""
+
+    def run(self, state: Any, x: Tensor, time: Tensor) -> Tensor:
+        """Take events into a state, rows (N, D) or indices (N,) into the table, at float64 times (N,).
+
+        Returns the last layer's outputs, (N, H). If it is interrupted, the state has taken some of the events.
+        """
+
+    def push(self, state: Any, x: Any, time: Any) -> Any:
+        """Take one event into a state by the shortest path: an array (D,) of the stack's dtype, or an index.
+
+        Returns the last layer's output, an array (H,). None for an event that is not of these types, not finite or before the
+        last one: the state is as it was, and the caller finds out what is wrong. May raise a TypeError instead.
+        """
 
 
 MakeStepper = Callable[[Cell, Sequence[Weights], Sequence[TimeGate], "Tensor | None"], Stepper]

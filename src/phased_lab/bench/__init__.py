@@ -1,4 +1,4 @@
-"""Benchmarks against other implementations. Each is the function of its name in the module of its name."""
+"""Benchmarks against other implementations. Each is the function of its name in its module."""
 
 BENCHMARKS = {
     "cpu": "Training and inference on a CPU against nn.LSTM: time, memory, and growth with the size of the problem.",
@@ -16,3 +16,5 @@ BENCHMARKS = {
     "startup": "Seconds and imported modules of commands and imports in new interpreters.",
 }
 """The subject of each benchmark, for a list that imports no benchmark."""
+MODULES = dict.fromkeys(("tasks", "epoch", "lipreading"), "training")
+"""The modules of benchmarks. The other modules have the name of their benchmark."""

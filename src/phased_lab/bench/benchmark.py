@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from phased.files import destination, write_whole
+from phased_lab.bench import MODULES
 from phased_lab.bench.measure import machine, same_terms
 from phased_lab.tables import Table
 
@@ -136,7 +137,7 @@ class Benchmark:
     def run(self, plan: Mapping[str, Any], file: Path | None = None, show: Callable[[str], None] = lambda text: None) -> Result:
         """Measure the cases that are missing in the file, and write the file after each case. `show` receives a line per case."""
         with same_terms(self.threads):
-            settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path)}))
+            settings = json.loads(json.dumps({name: value for name, value in plan.items() if not isinstance(value, Path | None)}))
             result: Result = {"machine": machine(self.on_gpu), "plan": settings, "cases": []}
             regular = file is not None and destination(file)[1]
             if regular and file is not None and file.exists():
@@ -165,7 +166,7 @@ def benchmark(*sheets: Sheet, **settings: Any) -> Callable[[Callable[..., Iterab
 
 def load(name: str) -> Benchmark:
     """The benchmark of this name."""
-    found: Benchmark = getattr(import_module(f"phased_lab.bench.{name}"), name)
+    found: Benchmark = getattr(import_module(f"phased_lab.bench.{MODULES.get(name, name)}"), name)
     return found
 
 

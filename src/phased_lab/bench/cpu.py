@@ -13,7 +13,7 @@ from typing import Any
 from phased.ops.cpu import passes
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, each_case
 from phased_lab.bench.measure import compare
-from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps
+from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps, timed
 
 TABLE = (
     Work(32, 125, 1, 110),
@@ -35,17 +35,6 @@ OPEN, PRODUCTS = "open units", "whole products"
 BREAK_EVEN = f"{OPEN} or {PRODUCTS}"
 
 
-def training(work: Work, rounds: int, *names: str) -> dict[str, Any]:
-    """Time a training step of some models. The reference loop is far slower, so two rounds are enough."""
-    fast = compare(steps(work, [name for name in names if name != REFERENCE]), rounds)
-    return work.timed(fast | (compare(steps(work, [REFERENCE]), 2) if REFERENCE in names else {}))
-
-
-def inference(work: Work, rounds: int) -> dict[str, Any]:
-    """A forward pass in eval."""
-    return work.timed(compare(steps(work, (OURS, PEER), train=False), rounds))
-
-
 def break_even(work: Work, rounds: int) -> dict[str, Any]:
     """A training step without a leak by the sparse and by the dense path."""
     step = steps(work, [OURS])[OURS]
@@ -60,7 +49,7 @@ def break_even(work: Work, rounds: int) -> dict[str, Any]:
 
         return run
 
-    return work.timed(compare({OPEN: forced(2.0), PRODUCTS: forced(-1.0)}, rounds))
+    return {"work": asdict(work), "seconds": compare({OPEN: forced(2.0), PRODUCTS: forced(-1.0)}, rounds)}
 
 
 def memory(work: Work) -> dict[str, Any]:
@@ -126,9 +115,9 @@ def cpu(rounds: int = 15, whole: bool = True) -> Iterator[Case]:
     works = TABLE if whole else TABLE[:2]
     for work in works:
         reference = [REFERENCE] if work.T <= 1000 and whole else []
-        yield Case(TRAINING, str(work), partial(training, work, rounds, OURS, LEAKY, PEER, *reference))
+        yield Case(TRAINING, str(work), partial(timed, work, rounds, OURS, LEAKY, PEER, *reference))
     for work in works:
-        yield Case(INFERENCE, str(work), partial(inference, work, rounds))
+        yield Case(INFERENCE, str(work), partial(timed, work, rounds, OURS, PEER, train=False))
     if whole:
         yield Case(PEAK, str(MEMORY), partial(memory, MEMORY))
         for work in EVEN:
@@ -136,4 +125,4 @@ def cpu(rounds: int = 15, whole: bool = True) -> Iterator[Case]:
         for axis, series in GROWTH.items():
             for work in series:
                 names = (OURS, PEER) if work.B * work.T <= 100_000 else (OURS,)  # nn.LSTM would take too long
-                yield Case(f"growth of {axis}", str(work), partial(training, work, 5, *names))
+                yield Case(f"growth of {axis}", str(work), partial(timed, work, 5, *names))

@@ -9,10 +9,8 @@ from typing import Any
 
 import torch
 
-from phased_lab.bench import measure
 from phased_lab.bench.benchmark import Case, Cases, Row, Rows, Sheet, benchmark
-from phased_lab.bench.measure import Timing
-from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Step, Work, steps
+from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps, timed
 
 SPARSE = (
     Work(32, 1000, 1, 110),
@@ -38,37 +36,27 @@ WAITED, PEAK, SIZES, LONG = "one call, waited for", "peak memory of a training s
 LOW, HALF_PEER, FLOAT32 = f"{OURS} in bfloat16", f"{PEER} in float16", f"{PEER} in float32"
 
 
-def compare(contestants: dict[str, Step], rounds: int, alone: bool = False) -> dict[str, Timing]:
-    """Time contestants in turns, after three calls of each. The GPU is synchronised between turns, with `alone` after calls."""
-    for run in contestants.values():
-        for _ in range(3):
-            run()
-    return measure.compare(contestants, rounds, sync=torch.cuda.synchronize, alone=alone)
+def measured(work: Work, rounds: int, *names: str, **options: Any) -> dict[str, Any]:
+    """Time steps of some models."""
+    return timed(work, rounds, *names, device="cuda", **options)
 
 
-def timed(work: Work, rounds: int, *names: str, train: bool = True, alone: bool = False, **more: Any) -> dict[str, Any]:
-    """Steps of some models."""
-    return work.timed(compare(steps(work, names, "cuda", train), rounds, alone), **more)
-
-
-def trained(work: Work, rounds: int, own: str, reference: bool = False) -> dict[str, Any]:
-    """Time a training step and its kernels. The reference loop is far slower, so one round is enough."""
-    found, kernels = timed(work, rounds, own, PEER), kernel_times(work, own)
-    if reference:
-        found["seconds"] |= compare(steps(work, [REFERENCE], "cuda"), 1)
-    return found | {"gpu": {own: sum(kernels.values())}, "kernels": kernels}
+def trained(work: Work, rounds: int, own: str, *peers: str) -> dict[str, Any]:
+    """Time a training step and its kernels."""
+    kernels = kernel_times(work, own)
+    return measured(work, rounds, own, PEER, *peers, gpu={own: sum(kernels.values())}, kernels=kernels)
 
 
 def without_threads(work: Work, rounds: int) -> dict[str, Any]:
     """A training step without autograd's threads."""
     with torch.autograd.set_multithreading_enabled(False):
-        return timed(work, rounds, OURS, PEER)
+        return measured(work, rounds, OURS, PEER)
 
 
 def halved(work: Work, rounds: int) -> dict[str, Any]:
     """Time a training step of PhasedLSTM with and without autocast to bfloat16, and of nn.LSTM in float16, its fastest case."""
     gpu = {name: sum(kernel_times(work, name).values()) for name in (OURS, LOW)}
-    return timed(work, rounds, OURS, LOW, HALF_PEER, gpu=gpu)
+    return measured(work, rounds, OURS, LOW, HALF_PEER, gpu=gpu)
 
 
 def kernel_times(work: Work, name: str) -> dict[str, float]:
@@ -108,8 +96,7 @@ def peak_memory(work: Work, name: str) -> float:
 
 def long(work: Work) -> dict[str, Any]:
     """Seconds and peak bytes of a training step of a long sequence."""
-    peak = peak_memory(work, OURS)
-    return timed(work, 1, OURS, peak=peak)
+    return measured(work, 1, OURS, peak=peak_memory(work, OURS))
 
 
 VIEWS = {
@@ -195,25 +182,26 @@ def busy(row: Row) -> str:
 def cuda(rounds: int = 7, whole: bool = True) -> Iterator[Case]:
     """Training, inference and memory. If `whole`, also the reference loop, many sizes, and longer and longer sequences."""
     for work in (*SPARSE, *WIDER, *COMMON, *OPENER, *LARGE):
-        yield Case(TRAINING, str(work), partial(trained, work, rounds, OURS, reference=whole and work is SPARSE[0]))
+        reference = [REFERENCE] if whole and work is SPARSE[0] else []
+        yield Case(TRAINING, str(work), partial(trained, work, rounds, OURS, *reference))
         yield Case(UNTHREADED, str(work), partial(without_threads, work, rounds))
     for work in LEAKING:
         yield Case(LEAK, str(work), partial(trained, work, rounds, LEAKY))
     for work in PRECISE:
         names = [name for _, *pair in VIEWS[PRECISION] for name in pair]
-        yield Case(PRECISION, str(work), partial(timed, work, rounds, *names))
+        yield Case(PRECISION, str(work), partial(measured, work, rounds, *names))
     for work in HALF:
         yield Case(HALF_PRECISION, str(work), partial(halved, work, rounds))
     for work in SPARSE:
-        yield Case(INFERENCE, str(work), partial(timed, work, rounds, OURS, PEER, train=False))
+        yield Case(INFERENCE, str(work), partial(measured, work, rounds, OURS, PEER, train=False))
     for part, train in ((TRAINING, True), (INFERENCE, False)):
-        yield Case(WAITED, f"{part}, {SPARSE[0]}", partial(timed, SPARSE[0], rounds, OURS, PEER, train=train, alone=True))
+        yield Case(WAITED, f"{part}, {SPARSE[0]}", partial(measured, SPARSE[0], rounds, OURS, PEER, train=train, alone=True))
     for work in MEMORY:
         yield Case(PEAK, str(work), partial(memory, work))
     if whole:
         for work in GRID:
             for own in (OURS, LEAKY):
                 # By torch's defaults "nn.LSTM" rounds the factors of its products to TF32.
-                yield Case(SIZES, f"{work}, {own}", partial(timed, work, 3, own, PEER, FLOAT32))
+                yield Case(SIZES, f"{work}, {own}", partial(measured, work, 3, own, PEER, FLOAT32))
         for work in LONGEST:
             yield Case(LONG, str(work), partial(long, work))

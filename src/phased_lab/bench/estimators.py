@@ -1,20 +1,24 @@
-"""Tasks from other papers, made up from random numbers, for the estimators with all defaults: bits, and a chaotic series."""
+"""The estimators with three cells: tasks from other papers, made up from random numbers, with all defaults."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import mean, median
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased_lab.bench.benchmark import Case, Cases, Sheet, benchmark
-from phased_lab.bench.cells import CELLS, Seeds, fitted
 
+CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
+Seeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds 0 to N - 1.")]
+"""The option of a benchmark."""
 SHORTEST, LONGEST = 2, 31
 """Bits of a stream, as in the code of Lechner and Hasani (2020)."""
 LAG, STEP, WARM_UP = 17.0, 0.1, 300.0
@@ -39,6 +43,16 @@ class Task(NamedTuple):
     make: Callable[[int, int], Data]
     score: str
     sizes: tuple[int, int]
+
+
+def fitted(
+    cell: str, x: Any, y: Any, kind: type[PhasedClassifier] | type[PhasedRegressor] = PhasedClassifier, **settings: Any
+) -> Any:
+    """An estimator of a cell of CELLS, trained on the CPU. Warnings, such as of units that never open, are of no use here."""
+    model = kind(cell=CELLS[cell], device="cpu", **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.fit(x, y)
 
 
 def bits(count: int, seed: int, changes: bool) -> Data:

@@ -11,7 +11,7 @@ import numpy as np
 
 from phased.estimator import Events, PhasedClassifier
 from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
-from phased_lab.bench.cells import fitted
+from phased_lab.bench.estimators import fitted
 from phased_lab.bench.measure import compare
 
 VARIABLES, STATICS, STEPS = 37, 4, 70

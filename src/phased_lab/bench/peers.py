@@ -57,23 +57,18 @@ def folded(baseline: Baseline) -> nn.LSTM:
 def by_onnx(rnn: nn.LSTM, x: Tensor) -> dict[str, Callable[[], Matrix]]:
     """Functions that give onnxruntime's LSTM of the same weights the rows of x (N, D) one by one, and return the last h, (H,).
 
-    "step" makes the usual call. "bound memory" binds inputs and outputs once, for onnxruntime's shortest call. The result is
-    empty if onnxruntime is not installed.
+    "step" makes the usual call. "bound memory" binds inputs and outputs once, for onnxruntime's shortest call.
     """
     session = lstm_step(rnn)
-    if session is None:
-        return {}
     rows, units = x.numpy(), rnn.hidden_size
     return {"step": free_steps(session, rows, units), "bound memory": bound_steps(session, rows, units)}
 
 
 def lstm_step(rnn: nn.LSTM) -> Any:
-    """Make a session from x (1, 1, D), h and c (1, 1, H) to the next h and c. Returns None if onnxruntime is not installed."""
-    try:
-        import onnxruntime
-        from onnx import TensorProto, helper
-    except ImportError:
-        return None
+    """Make a session from x (1, 1, D), h and c (1, 1, H) to the next h and c."""
+    import onnxruntime
+    from onnx import TensorProto, helper
+
     ih, hh, *biases = (value.detach().numpy() for value in rnn.state_dict().values())
     bias = biases[0] + biases[1]
     units, features = hh.shape[1], ih.shape[1]

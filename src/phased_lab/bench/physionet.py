@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,12 +15,17 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from phased.cli.options import path
+from phased.data.places import find
 from phased.estimator import Events, PhasedClassifier
 from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark
-from phased_lab.bench.cells import CELLS, Seeds, fitted
+from phased_lab.bench.estimators import CELLS, Seeds, fitted
 from phased_lab.bench.measure import Timing
 
 STAYS, OUTCOMES, TARGET = "set-a", "Outcomes-a.txt", "In-hospital_death"
+PHYSIONET = (
+    f"PhysioNet 2012: {STAYS} and {OUTCOMES}",
+    "Download and unpack them from https://physionet.org/content/challenge-2012/1.0.0",
+)
 MISSING = {"Height": -1, "Weight": -1}
 """Marks for "not known"."""
 
@@ -29,32 +33,15 @@ Numbers = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-def stays() -> Path:
-    """Return the default folder of PhysioNet 2012."""
-    return Path(os.environ.get("PHASED_DATA", ".")) / "physionet2012"
-
-
 Folds = Annotated[int, typer.Option("--folds", metavar="K", min=2, help="Parts, each predicted by models of the others.")]
 Stays = Annotated[
-    Path,
-    path(
-        "--data",
-        metavar="DIR",
-        default_factory=stays,
-        show_default="PHASED_DATA/physionet2012",
-        help="The folder with set-a and Outcomes-a.txt.",
-    ),
+    Path | None, path("--data", metavar="DIR", help="The folder with set-a and Outcomes-a.txt. Default: in PHASED_DATA.")
 ]
 
 
-def read(folder: Path) -> tuple[Events, Labels]:
-    """Read the stays and outcomes from a folder with the files of PhysioNet. Raises FileNotFoundError."""
-    for name in (STAYS, OUTCOMES):
-        if not (folder / name).exists():
-            raise FileNotFoundError(
-                f"there must be '{STAYS}' and '{OUTCOMES}' of PhysioNet 2012 in '{folder}', got no '{name}'. "
-                f"Download and unpack them from https://physionet.org/content/challenge-2012/1.0.0"
-            )
+def read(data: Path | None) -> tuple[Events, Labels]:
+    """Read the stays and outcomes from a folder with the files of PhysioNet, or with such a folder in it."""
+    folder = find(*PHYSIONET, ("physionet2012", ""), (f"{STAYS}/*.txt",), data)
     events = Events.read(folder / STAYS, merge="mean", missing=MISSING, drop=["RecordID"])
     return events, np.asarray(events.labels(folder / OUTCOMES, target=TARGET), np.int64)
 
@@ -167,7 +154,7 @@ def by_cell(cases: Cases) -> list[Cell]:
     threads=1,
 )
 def physionet(
-    data: Stays,
+    data: Stays = None,
     seeds: Seeds = 5,
     folds: Folds = 5,
     units: int = PhasedClassifier.units,

@@ -1,4 +1,4 @@
-"""Problems for layers: size, data, and steps of PhasedLSTM, nn.LSTM and the reference loop."""
+"""Problems for layers: size, data, and timed steps of PhasedLSTM, nn.LSTM and the reference loop, on a CPU and a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from phased import PhasedLSTM
 from phased.init import LogUniform
-from phased_lab.bench.measure import Timing
+from phased_lab.bench.measure import compare
 
 USUAL_RATIO = 0.05
 """The open ratio of a work that does not say otherwise."""
@@ -51,10 +51,6 @@ class Work:
         rnn = PhasedLSTM(self.D, self.H, period=LogUniform(e, e**6), ratio_on=self.ratio_on, leak=leak, backend=backend)
         rnn._openings.active = False
         return rnn
-
-    def timed(self, seconds: dict[str, Timing], **more: Any) -> dict[str, Any]:
-        """The fields of a finished case."""
-        return {"work": asdict(self), "seconds": seconds, **more}
 
 
 @contextmanager
@@ -117,3 +113,20 @@ def steps(work: Work, names: Iterable[str], device: str = "cpu", train: bool = T
         inputs = (tensors[0],) if model == PEER else (tensors[0], time)
         made[name] = Step(rnn, inputs, tensors[1] if train else None, TERMS.get(number, nullcontext))
     return made
+
+
+def timed(
+    work: Work, rounds: int, *names: str, device: str = "cpu", train: bool = True, alone: bool = False, **more: Any
+) -> dict[str, Any]:
+    """Time steps of models in turns. The reference loop is far slower and is timed in two rounds after the others.
+
+    On a GPU each step is made three times before, and the GPU is synchronised between turns, with `alone` after each step.
+    """
+    made = steps(work, names, device, train)
+    sync = torch.cuda.synchronize if device == "cuda" else None
+    for step in made.values() if sync else ():
+        for _ in range(3):
+            step()
+    slow = {name: made.pop(name) for name in names if name == REFERENCE}
+    seconds = compare(made, rounds, sync=sync, alone=alone) | compare(slow, 2, sync=sync)
+    return {"work": asdict(work), "seconds": seconds, **more}

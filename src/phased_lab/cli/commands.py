@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from phased.cli.errors import RESUMES, Errors, need, plain_errors, plain_warnings, writable
+from phased.cli import answers
+from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
 from phased.cli.options import Lines, ModelOut, SkipBad, command, named, path
 
 Results = Annotated[Path, path("--results", metavar="DIR", help="The folder of the results.")]
@@ -106,22 +107,14 @@ def lipread(
         need("matplotlib", "lab")
     if video_only and audio_only:
         raise typer.BadParameter("--video-only and --audio-only exclude each other. Leave one of them out.")
-    from phased_lab.cli import lipread as command
+    from phased_lab.cli.lipread import Lips
     from phased_lab.lipreader import LipReader
+    from phased_lab.lipreader.store import SHIPPED
 
-    console, errors = Console(), Errors()
-    options = command.Options(json, "video" if video_only else "audio" if audio_only else "both", align, skip_bad)
-    with plain_errors(), plain_warnings(errors):
-        if picture is not None:
-            command.check_picture(picture, clips, model, options)
-        reader = LipReader.load(model)
-        total = command.lipread(console, errors, reader, clips, options)
-        if picture is not None and not total.skipped:
-            command.picture(reader, clips[0], options, picture)
-        if not json:
-            console.print(str(total), soft_wrap=True, markup=False, highlight=False)
-    if not total.clips:
-        raise typer.Exit(1)
+    sense = "video" if video_only else "audio" if audio_only else "both"
+    inputs = [model or SHIPPED, *([align] if align and align.is_file() else [])]
+    options: dict[str, Any] = {"json": json, "skip_bad": skip_bad, "sense": sense, "align": align}
+    answers.run(Lips, lambda: LipReader.load(model), clips, picture, inputs, **options)
 
 
 @command()

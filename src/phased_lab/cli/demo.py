@@ -22,7 +22,7 @@ from phased_lab import pumps
 from phased_lab.bench.measure import compare, same_terms
 from phased_lab.bench.peers import steps, whole
 from phased_lab.bench.stream import pushed, ran
-from phased_lab.cli.train import bars, print_failed
+from phased_lab.cli.run import bars, print_failed
 from phased_lab.paper import waves
 from phased_lab.paper.camera.digit import of_rings
 from phased_lab.report.html.demo import LABELS, PAGE, save_page

@@ -2,100 +2,78 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from os.path import normpath
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
-from phased.cli import answers
-from phased.cli.answers import files_in, save_picture, skipping, warn
+from phased.cli.answers import Answers, counted
 from phased.files import printable
 from phased_lab.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
-from phased_lab.clips.layout import ALIGNMENTS, VIDEO
+from phased_lab.clips.decoding import Sense
+from phased_lab.clips.preparation import ALIGNMENT, VIDEO, alignments
 from phased_lab.lipreader import LipReader, Spoken
-from phased_lab.lipreader.inputs import Sense
-from phased_lab.lipreader.store import SHIPPED
 
-ALIGNMENT = ".align"
 DEEPEST = 4  # folders above a clip among which the speaker's is searched
 
 
-@dataclass(frozen=True)
-class Options:
-    """What to print, which senses to use, and where the times of words are."""
+@dataclass
+class Lips(Answers):
+    """Reads the words of clips. The truth is the sentence of the alignment or of the name of the clip.
 
-    json: bool = False
+    Args:
+        sense: the senses to use.
+        align: where the times of words are.
+    """
+
     sense: Sense = "both"
     align: Path | None = None
-    skip_bad: bool = False
 
-
-@dataclass
-class Total:
-    """Sums over all clips that were read."""
-
-    clips: int = 0
-    skipped: int = 0
-    known: int = 0  # words of clips whose sentence is known, from the alignment or the clip's name
-    right: int = 0
-
-    def add(self, truth: Sequence[str] | None, said: Sequence[str]) -> None:
-        """Count one clip."""
-        self.clips += 1
-        if truth is not None:
-            self.known += len(truth)
-            self.right += sum(one == other for one, other in zip(truth, said, strict=True))
+    model: LipReader
+    suffixes = sorted(VIDEO)
+    one, many = "clip", "clips"
 
     def __str__(self) -> str:
-        parts = [f"{self.clips:,} clip{'' if self.clips == 1 else 's'}"]
+        parts = [counted(self.answered, "clip")]
         if self.known:
             parts.append(f"{self.right:,} of {self.known:,} words right: {self.right / self.known:.1%}")
         if self.skipped:
             parts.append(f"{self.skipped:,} skipped")
         return ", ".join(parts) + "."
 
+    def found(self, paths: Sequence[Path]) -> list[Path]:
+        """Return all clips of the paths. A file of an alignment is for one clip."""
+        clips = super().found(paths)
+        check_alignment(self.align, len(clips))
+        return clips
 
-def lipread(console: Console, errors: Console, reader: LipReader, paths: Sequence[Path], options: Options) -> Total:
-    """Read every clip, and print its words as soon as they are known."""
-    total = Total()
-    skip_bad = partial(skipping, errors, total, options.skip_bad)
-    clips: list[Path] = []
-    for path in paths:
-        with skip_bad():
-            clips += files_in(path, sorted(VIDEO), "clips")
-    check_alignment(options.align, len(clips))
-    for file in clips:
-        with skip_bad():
-            alignment = alignment_of(file, options.align)
-            clip = prepare_clip(file, alignment, options.sense)
-            spoken = answer_for(reader, file, clip, options.sense)
-            truth, said = truth_of(file, clip), [WORDS[word] for word in spoken.words]
-            if truth is not None and (found := contradiction(file.stem, truth)) is not None:
-                told = f"{found} The alignment '{alignment}' is taken for the truth."
-                warn(errors, f"{told} Name another one if it is not that of the clip.")
-            doubt = reader.doubt(clip, options.sense, spoken)
-            if doubt is not None:
-                warn(errors, f"'{file}': {doubt}")
-            total.add(truth, said)
-            if options.json:
-                print(json.dumps(as_json(file, spoken, doubt)), flush=True)
-            else:
-                console.print(line(file, spoken, truth), soft_wrap=True, highlight=False)
-    return total
+    def answer(self, file: Path) -> tuple[dict[str, Any], Text]:
+        """The words of a clip; errors name the file."""
+        alignment = alignment_of(file, self.align)
+        clip = prepare_clip(file, alignment, self.sense)
+        try:
+            spoken = self.model.read(clip, self.sense)
+        except ValueError as error:
+            raise BadClip(file, str(error)) from error
+        truth = truth_of(file, clip)
+        if truth is not None and (differing := contradiction(file.stem, truth)) is not None:
+            told = f"{differing} The alignment '{alignment}' is taken for the truth."
+            self.warn(f"{told} Name another one if it is not that of the clip.")
+        doubt = self.model.doubt(clip, self.sense, spoken)
+        if doubt is not None:
+            self.warn(f"'{file}': {doubt}")
+        self.compare([WORDS[word] for word in spoken.words], truth)
+        return as_json(file, spoken, doubt), line(file, spoken, truth)
 
+    def draw(self, file: Path) -> Any:
+        """Draw faces, sound, gates and words of a clip."""
+        from phased_lab.lipreader.picture import draw_clip
 
-def answer_for(reader: LipReader, file: Path, clip: Clip, sense: Sense) -> Spoken:
-    """The words of a clip; errors name the file."""
-    try:
-        return reader.read(clip, sense)
-    except ValueError as error:
-        raise BadClip(file, str(error)) from error
+        clip = prepare_clip(file, alignment_of(file, self.align), self.sense)
+        return draw_clip(self.model, clip, self.model.read(clip, self.sense), file.name, self.sense)
 
 
 def check_alignment(align: Path | None, clips: int) -> None:
@@ -115,15 +93,14 @@ def alignment_of(file: Path, align: Path | None) -> Path | None:
     """The alignment of a clip: the file that was named, or the one of its sentence in the folder that was named."""
     if align is None or not align.is_dir():
         return align
-    # The speaker's folder is that of the clip, or one above it: archives of GRID have s1/video/mpg_6000/bbaf2n.mpg too.
-    name, speakers = f"{file.stem}{ALIGNMENT}", speaker_folders(file)
-    places = [align / speakers[0] / name, align / name] if speakers else [align / name, align / name]
-    further = [align / speaker / inner / name for speaker in ("", *speakers) for inner in ("", *ALIGNMENTS)]
-    found = next((place for place in (*places, *further) if place.is_file()), None)
+    # The folder of the speaker may be above the folder of the clip: archives of GRID have s1/video/mpg_6000/bbaf2n.mpg too.
+    places = alignments(align, file.stem, [*speaker_folders(file), ""])
+    found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise BadClip(
             file,
-            f"its alignment must be '{places[0]}' or '{places[1]}', and neither exists. Copy it there, or leave --align out.",
+            f"its alignment must be '{places[0]}' or '{align / places[0].name}', and neither exists. Copy it there, or leave "
+            f"--align out.",
         )
     return found
 
@@ -135,12 +112,12 @@ def speaker_folders(file: Path) -> list[str]:
 
 
 def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:
-    """What is said in a clip, by its alignment or its name; None if it is not known."""
+    """Return the words of the alignment or of the name of a clip, or None if both are unknown."""
     return spelled(file.stem) if clip.sentence is None else tuple(WORDS[word] for word in clip.sentence.words)
 
 
 def as_json(file: Path, spoken: Spoken, doubt: str | None) -> dict[str, Any]:
-    """The answer for one clip; `confidence` is the mean over its words, and `doubt` is there if there is one."""
+    """Return the fields for one clip. `confidence` is the mean over its words."""
     answer = {
         "file": str(file),
         "words": [WORDS[word] for word in spoken.words],
@@ -159,18 +136,3 @@ def line(file: Path, spoken: Spoken, truth: Sequence[str] | None) -> Text:
         parts.append(f" {WORDS[word]}", style="bold red" if wrong else "bold")
         parts.append(f" {confidence:.0%}" + (f" ({truth[place]})" if wrong and truth is not None else ""), style="dim")
     return parts
-
-
-def check_picture(out: Path, paths: Sequence[Path], model: Path | None, options: Options) -> None:
-    """Raise an error for a picture that could not be drawn or written, before anything is read."""
-    alignment = alignment_of(paths[0], options.align)
-    answers.check_picture(out, paths, "clip", [model or SHIPPED, *([alignment] if alignment else [])])
-
-
-def picture(reader: LipReader, file: Path, options: Options, out: Path) -> None:
-    """Draw faces, sound, gates and words of a clip; the suffix of `out` selects the format."""
-    from phased_lab.lipreader.picture import draw_clip
-
-    clip = prepare_clip(file, alignment_of(file, options.align), options.sense)
-    spoken = reader.read(clip, options.sense)
-    save_picture(lambda: draw_clip(reader, clip, spoken, file.name, options.sense), out)

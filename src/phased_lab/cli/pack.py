@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from phased.classifier import Classifier, Score
-from phased.cli.classify import Options, classify
+from phased.cli.classify import Recordings
 from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.model_folder import check_free
 from phased_lab.runs import catalogue
@@ -58,8 +58,9 @@ def tested(console: Console, model: Packed, folder: Path) -> Classifier:
     """The classifier with its accuracy on recordings of a camera, in one folder per class."""
     if not isinstance(model, Classifier):
         raise ValueError("--test takes recordings of a camera, for a network that classifies them. Leave it out.")
-    total = classify(Console(quiet=True), console, model, [folder], Options())
-    if total.named != total.recordings:
+    total = Recordings(model, console=Console(quiet=True), errors=console)
+    total.all([folder])
+    if total.known != total.answered:
         raise ValueError(f"'{folder}' must have one folder per class, named {', '.join(model.classes)}.")
-    score = Score(total.correct / total.named, total.named, f"recordings in {folder.name}", simulated=False)
+    score = Score(total.right / total.known, total.known, f"recordings in {folder.name}", simulated=False)
     return model.described(replace(model.config.about, scores=(*model.config.about.scores, score)))

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
 from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
 from phased.cli.options import Device, command, path, with_signature
 from phased_lab.runs import catalogue
 from phased_lab.runs.descriptor import Drawn, Experiment, Study, write
+from phased_lab.runs.progress import Show, shown
 from phased_lab.tables import Table
+
+if TYPE_CHECKING:
+    from phased_lab.runs.sweep import Summary
 
 Scale = Annotated[str, typer.Option("--scale", help="paper, or quick: minutes on two cores.")]
 Seeds = Annotated[int, typer.Option("--seeds", metavar="N", help="Number of seeds: 0 to N - 1.")]
@@ -97,7 +105,6 @@ def of_study(study: Study) -> Any:
 def sweep_study(study: Study, which: tuple[Any, ...], out: Path, where: tuple[int, str | None, str]) -> None:
     """Train the runs of a study that have no record yet, and print the results; exits with 1 if one failed."""
     need("distributed", "lab")
-    from phased_lab.cli.train import bars, print_summary
     from phased_lab.runs.sweep import runs_of, sweep
 
     console = Console()
@@ -137,3 +144,48 @@ def draw(experiment: Experiment, make: Callable[[], Drawn] | None, out: Path) ->
     for file in files:
         # Not wrapped, so that the path can be copied.
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
+
+
+@contextmanager
+def bars(console: Console) -> Iterator[Show]:
+    """A progress bar for each thing that is being done. Within it, the progress of making data is shown too."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[news]}", markup=False),
+    )
+    tasks: dict[str, TaskID] = {}
+    turn = threading.Lock()  # workers' progress comes in a thread of its own
+    with Progress(*columns, console=console, transient=True) as progress:
+
+        def show(what: str, done: int, total: int, news: str = "", /) -> None:
+            with turn:
+                if what not in tasks:
+                    tasks[what] = progress.add_task(what, total=total, news="")
+                progress.update(tasks[what], completed=done, news=news)
+                if done >= total:
+                    progress.remove_task(tasks.pop(what))
+
+        with shown(show):
+            yield show
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Print the results, and the runs that failed."""
+    rows = []
+    for run in (*summary.skipped, *summary.done):
+        record = summary.records[run.name]
+        opened = "-" if record.updates is None else f"{record.updates:.1%}"
+        rows.append((run.name, f"{record.test:.4f}" if math.isfinite(record.test) else "-", opened, f"{record.wall:.0f}"))
+    console.print(Table(("run", "test", "updates", "seconds"), rows).to_rich())
+    if summary.skipped:
+        console.print(f"Finished before, not run again: {len(summary.skipped)}.", highlight=False)
+    print_failed(console, summary)
+
+
+def print_failed(console: Console, summary: Summary) -> None:
+    """Print the runs that failed."""
+    for name, reason in summary.failed.items():
+        console.print(f"{name} failed: {reason}", style="red", soft_wrap=True, markup=False, highlight=False)

@@ -3,13 +3,10 @@
 from phased_lab.clips.alignment import Sentence, read_alignment
 from phased_lab.clips.cepstrum import COARSE, FINE, Mfcc, Resolution, differences, mfcc
 from phased_lab.clips.clip import Clip, prepare_clip
-from phased_lab.clips.decoding import Decoded, decode
-from phased_lab.clips.errors import BadClip
+from phased_lab.clips.decoding import BadClip, Decoded, decode
 from phased_lab.clips.face import Box, cropped, find_face
-from phased_lab.clips.flat import Clips, load_clips
-from phased_lab.clips.layout import find_grid
-from phased_lab.clips.preparation import Prepared, prepare, prepared
-from phased_lab.clips.splits import Split, split
+from phased_lab.clips.preparation import Prepared, find_grid, prepare, prepared
+from phased_lab.clips.store import Clips, Split, load_clips, split
 from phased_lab.clips.vocabulary import SLOTS, WORDS, contradiction, spelled
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased.data.regular import read_bytes
-from phased_lab.clips.errors import BadClip
+from phased.data.errors import read_bytes
+from phased_lab.clips.decoding import BadClip
 from phased_lab.clips.vocabulary import SLOTS, WORD_ID
 
 UNITS_PER_MS = 25  # a unit is 1/25000 s: a frame of 40 ms has 1000

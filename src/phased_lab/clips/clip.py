@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from phased_lab.clips.alignment import Sentence, read_alignment
 from phased_lab.clips.cepstrum import RATE, RESOLUTIONS, Mfcc, differences, mfcc
-from phased_lab.clips.decoding import Decoded, Sense, decode, resampled
-from phased_lab.clips.errors import BadClip
+from phased_lab.clips.decoding import BadClip, Decoded, Sense, decode, resampled
 from phased_lab.clips.face import SIDE, cropped, find_face
 
 DAMAGED = 10.0  # gray levels between two frames
@@ -57,11 +56,6 @@ def prepare_clip(path: Path | str, alignment: Path | str | None = None, sense: S
     Raises:
         BadClip: a file cannot be read or, in what is used, no frame has a face, or the clip ends before the last word.
         ModuleNotFoundError: av or opencv is not installed.
-
-    Example:
-        >>> prepare_clip("s1/missing.mpg")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        phased_lab.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     sentence = None if alignment is None else read_alignment(alignment)
     clip = decode(path, sense)

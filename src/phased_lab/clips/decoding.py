@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased import check
-from phased.data.regular import size_of
+from phased.data.errors import BadFile, size_of
 from phased.needs import module
 from phased_lab.clips.cepstrum import RATE
-from phased_lab.clips.errors import BadClip
 
 Sense = Literal["video", "audio", "both"]
 SENSES: tuple[Sense, ...] = get_args(Sense)
@@ -25,6 +24,15 @@ WITHOUT = {  # the cure where one of the senses is missing
     "video": 'Copy or record it again, or use the sound alone (--audio-only; in Python sense="audio").',
     "audio": 'Copy or record it again, or use the pictures alone (--video-only; in Python sense="video").',
 }
+
+
+class BadClip(BadFile):
+    """A clip or an alignment that cannot be used: which file, what was expected, what came, and the cure.
+
+    Example:
+        >>> str(BadClip("s1/bbaf2n.mpg", "a clip must have sound, got none. Copy it again."))
+        "'s1/bbaf2n.mpg': a clip must have sound, got none. Copy it again."
+    """
 
 
 class Decoded(NamedTuple):
@@ -65,11 +73,6 @@ def decode(path: Path | str, sense: Sense = "both") -> Decoded:
         BadClip: the file cannot be decoded or, in what is used, has no video or no sound, fewer than two frames, or times that
             do not increase.
         ModuleNotFoundError: av is not installed.
-
-    Example:
-        >>> decode("s1/missing.mpg")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        phased_lab.clips.errors.BadClip: 's1/missing.mpg': cannot read it: No such file ...
     """
     check.choice("sense", sense, SENSES)
     av = module("av", f"decoding '{path}'", "video")

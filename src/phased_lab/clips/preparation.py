@@ -1,4 +1,4 @@
-"""All clips of a folder, prepared once: in parallel, interruptible, resumed where it stopped."""
+"""All clips of a folder, found and prepared once: in parallel, interruptible, resumed where it stopped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import current_process
 from pathlib import Path
@@ -23,9 +24,97 @@ from phased.machine import cores
 from phased.needs import module
 from phased_lab.clips import store
 from phased_lab.clips.clip import DAMAGED, prepare_clip
-from phased_lab.clips.errors import BadClip
-from phased_lab.clips.layout import FOLDERS, Source, find_grid, sources
+from phased_lab.clips.decoding import BadClip
 from phased_lab.clips.vocabulary import WORDS, contradiction
+
+FORMAT = 1  # changes with anything that changes a prepared clip
+VIDEO = (".mpg", ".mpeg", ".mkv", ".mp4", ".avi", ".mov", ".webm")
+ALIGNMENT = ".align"
+ALIGNMENTS = ("align", "alignments")  # names of folders that are no speakers
+FOLDERS = ("grid", "GRID", "")
+GRID = (
+    "GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align",
+    "Download it from https://zenodo.org/records/3625687",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A clip to prepare: its name, `<speaker>/<sentence>`, its video file and its alignment, which may be missing."""
+
+    name: str
+    video: Path
+    alignment: Path
+
+    @property
+    def key(self) -> str:
+        """Differs if a file was changed, or the preparation was."""
+        facts: list[object] = [FORMAT, self.name]
+        for path in (self.video, self.alignment):
+            try:
+                about = path.stat()
+            except OSError:
+                facts.append(None)
+            else:
+                facts.append((about.st_size, about.st_mtime_ns))
+        return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+def find_grid(folder: Path | str | None = None) -> Path:
+    """The folder with GRID's clips, `<speaker>/<sentence>.mpg`, and its alignments, `align/<speaker>/<sentence>.align`.
+
+    Args:
+        folder: it, or one with `grid` or `GRID` in it; by default PHASED_DATA or, if that is not set, the cache.
+
+    Returns:
+        The folder, for `prepare`.
+
+    Raises:
+        FileNotFoundError: no folder has clips.
+    """
+    clips = [f"*/**/*{each}" for suffix in VIDEO for each in (suffix, suffix.upper())]
+    return places.find(*GRID, FOLDERS, clips, folder)
+
+
+def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]:
+    """The clips of some speakers, by default of all, sorted by speaker and sentence."""
+    found = {path.name: videos for path in _folders(folder) if (videos := _videos(path))}
+    chosen = list(found) if speakers is None else list(dict.fromkeys(speakers))
+    missing = [speaker for speaker in chosen if speaker not in found]
+    if missing or not chosen:
+        raise FileNotFoundError(
+            f"expected clips in '{folder / (missing[0] if missing else '<speaker>')}', got none; speakers with clips there: "
+            f"{', '.join(found) or 'none'}. Name one of them, or copy the clips there."
+        )
+    return [_source(folder, speaker, stem, path) for speaker in chosen for stem, path in found[speaker].items()]
+
+
+def alignments(folder: Path, stem: str, speakers: Sequence[str]) -> list[Path]:
+    """Return the possible files of the alignment of a sentence, in the order of the speakers. Archives of GRID differ."""
+    pairs = ((speaker, inner) for speaker in speakers for inner in ("", *ALIGNMENTS))
+    places = (folder / one / other for pair in pairs for one, other in (pair, pair[::-1]))
+    return [place / f"{stem}{ALIGNMENT}" for place in dict.fromkeys(places)]
+
+
+def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
+    """The clip with the first alignment that exists."""
+    usual = folder / ALIGNMENTS[0] / speaker / f"{stem}{ALIGNMENT}"
+    candidates = [usual, *alignments(folder, stem, [speaker]), video.with_suffix(ALIGNMENT)]
+    return Source(f"{speaker}/{stem}", video, next((path for path in candidates if path.exists()), usual))
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in ALIGNMENTS)
+
+
+def _videos(speaker: Path) -> dict[str, Path]:
+    """The video files in a speaker's folder or below it, by sentence; the first one if a sentence has several."""
+    videos: dict[str, Path] = {}
+    for path in sorted(speaker.rglob("*")):
+        if path.suffix.lower() in VIDEO and not path.name.startswith(".") and path.is_file():
+            videos.setdefault(path.stem, path)
+    return dict(sorted(videos.items()))
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,11 +171,6 @@ def prepare(
         OSError: the disk is full; clips that are done remain.
         ModuleNotFoundError: av or opencv is not installed; distributed, for several processes.
         RuntimeError: several processes, and no `if __name__ == "__main__":`.
-
-    Example:
-        >>> prepare("no such folder")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
     """
     workers = cores() if workers is None else workers
     check.positive_int("workers", workers)
@@ -138,11 +222,6 @@ def prepared(folder: Path | str | None = None) -> Path | None:
 
     Raises:
         FileNotFoundError: there is neither.
-
-    Example:
-        >>> prepared("no such folder")  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        FileNotFoundError: expected GRID: <speaker>/<sentence>.mpg and align/<speaker>/<sentence>.align, in 'no such folder' ...
     """
     try:
         return places.find("prepared clips", "Prepare them", FOLDERS, (store.LIST,), folder)

@@ -1,23 +1,26 @@
-"""Prepared clips in files: `<speaker>/<sentence>.safetensors` for each clip, and `clips.json`, which lists them."""
+"""Prepared clips: a file for each, `<speaker>/<sentence>.safetensors`, and their list; many in flat arrays; a random split."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from phased import files
 from phased.data import ragged
+from phased.data.ragged import Ragged
 from phased.needs import module
 from phased_lab.clips.alignment import Sentence
 from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
 from phased_lab.clips.clip import Clip
-from phased_lab.clips.errors import BadClip
+from phased_lab.clips.decoding import BadClip
 from phased_lab.clips.face import SIDE
 
 LIST = "clips.json"
@@ -119,3 +122,127 @@ def unpacked(image: NDArray[np.uint8], count: int) -> NDArray[np.uint8]:
     mosaic = np.asarray(cv2.imdecode(image, cv2.IMREAD_GRAYSCALE))
     rows = mosaic.shape[0] // SIDE
     return mosaic.reshape(rows, SIDE, COLUMNS, SIDE).swapaxes(1, 2).reshape(-1, SIDE, SIDE)[:count]
+
+
+@dataclass(frozen=True, eq=False)
+class Clips:
+    """R clips in flat arrays, in memory or on a GPU. Times are in ms since a clip's first frame.
+
+    Args:
+        names: `<speaker>/<sentence>` of each clip.
+        video: `x`, the faces, (N, 48, 48) uint8, and `time`, (N,) float32.
+        sound: `x`, 13 MFCCs, their first and their second differences, (M, 39) float32, and `time`, the end of each window, (M,)
+            float32.
+        words: ids of the six words of each clip, (R, 6) int64; `WORDS` has the words.
+        spans: when each word begins and ends, (R, 6, 2) float32.
+        jump: the largest change between two frames, (R,) float32; above 10 gray levels the pictures are damaged.
+    """
+
+    names: tuple[str, ...]
+    video: Ragged
+    sound: Ragged
+    words: Tensor
+    spans: Tensor
+    jump: Tensor
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def to(self, device: torch.device | str) -> Clips:
+        """A copy on another device."""
+        tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self) if field.name != "names"}
+        return replace(self, **tensors)
+
+    def rows(self, names: Iterable[str]) -> Tensor:
+        """Where clips with these names are, in the order given, for a split.
+
+        Args:
+            names: of clips.
+
+        Returns:
+            (n,) int64.
+
+        Raises:
+            KeyError: a clip is not there.
+        """
+        place = {name: row for row, name in enumerate(self.names)}
+        wanted = list(names)
+        missing = [name for name in wanted if name not in place]
+        if missing:
+            raise KeyError(
+                f"clip '{missing[0]}' must be among the {len(self)} loaded ones, and is not, nor {len(missing) - 1} others."
+            )
+        return torch.tensor([place[name] for name in wanted], dtype=torch.int64)
+
+
+def load_clips(folder: Path | str, names: Iterable[str] | None = None, rate: int = 100) -> Clips:
+    """Load prepared clips.
+
+    Args:
+        folder: `Prepared.folder`.
+        names: the clips to load; by default all.
+        rate: rows of MFCCs a second: 100, the paper's high resolution, or 25, its low resolution.
+
+    Returns:
+        The clips, sorted by name.
+
+    Raises:
+        BadClip: a file is missing or damaged.
+        FileNotFoundError: no clips are prepared there.
+        ValueError: another rate, or no names.
+    """
+    if rate not in RESOLUTIONS:
+        raise ValueError(f"rate must be {' or '.join(map(str, RESOLUTIONS))} rows a second, got {rate}.")
+    ordered = sorted(set(read_list(Path(folder)).jump if names is None else names))
+    if not ordered:
+        raise ValueError("names must be at least one clip, got none.")
+    tensor = torch.from_numpy
+    video, sound, sentences, jumps = [], [], [], []
+    for name in ordered:
+        clip = read(Path(folder), name)
+        assert clip.sentence is not None
+        video.append(Ragged.one(x=tensor(clip.frames), time=tensor(clip.time)))
+        rows, ends = clip.sound(rate)
+        sound.append(Ragged.one(x=tensor(rows), time=tensor(ends)))
+        sentences.append(clip.sentence)
+        jumps.append(clip.jump)
+    words, spans = (tensor(np.stack(part)) for part in zip(*sentences, strict=True))
+    jump = torch.tensor(jumps, dtype=torch.float32)
+    return Clips(tuple(ordered), Ragged.joined(video), Ragged.joined(sound), words, spans, jump)
+
+
+class Split(NamedTuple):
+    """The names of the clips for training and for testing, and the seed that chose them."""
+
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    seed: int
+
+
+def split(names: Iterable[str], seed: int, test: float = 0.1) -> Split:
+    """Choose clips for testing at random; the others are for training.
+
+    Args:
+        names: the clips, in any order.
+        seed: the same seed and clips give the same split.
+        test: the share of clips for testing, between 0 and 1; at least one clip is in each part.
+
+    Returns:
+        The names of both parts, sorted.
+
+    Raises:
+        ValueError: fewer than two clips, a name twice, or a share that is not between 0 and 1.
+
+    Example:
+        >>> split(["s1/a", "s1/b", "s1/c", "s1/d"], seed=0, test=0.25)
+        Split(train=('s1/a', 's1/b', 's1/d'), test=('s1/c',), seed=0)
+    """
+    ordered = sorted(names)
+    if len(ordered) < 2 or len(set(ordered)) != len(ordered):
+        raise ValueError(f"names must be at least 2 different ones, got {len(ordered)}, {len(set(ordered))} of them different.")
+    if not 0 < test < 1:
+        raise ValueError(f"test must be between 0 and 1, got {test}.")
+    count = min(max(round(test * len(ordered)), 1), len(ordered) - 1)
+    chosen = set(np.random.default_rng(seed).permutation(len(ordered))[:count].tolist())
+    train = tuple(name for row, name in enumerate(ordered) if row not in chosen)
+    return Split(train, tuple(ordered[row] for row in sorted(chosen)), seed)

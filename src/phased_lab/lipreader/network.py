@@ -1,16 +1,68 @@
-"""The network of a lip reader: convolutions on pictures, a layer for each sensor, merged layers, and a word at every step."""
+"""A lip reader's configuration, and its network: scaled inputs, a layer per sensor, merged layers, a word at every step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 
+from phased.fields import FLAT, Between, Malformed, OneOf
 from phased.fusion import Fusion, open_at_samples
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
 from phased.learn.model import Model, Updates
+from phased.model_folder import MOST
+from phased_lab.clips import WORDS, Clip, Clips
+from phased_lab.clips.cepstrum import RESOLUTIONS
+from phased_lab.clips.decoding import Sense
+from phased_lab.lipreader.grammar import PLACES, Timing
+
+MIDDLE, SPAN = 110.0, 60.0  # gray levels: about the mean and the standard deviation of faces
+
+
+def standardised(frames: Tensor) -> Tensor:
+    """Pictures of mean 0 and deviation 1, about, from gray levels."""
+    return (frames.float() - MIDDLE) / SPAN
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Mean and standard deviation of each MFCC and difference, (39,) float32."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def of(cls, clips: Clips, rows: Tensor) -> Scaling:
+        """Measured on some clips; a coefficient that never varies is not divided."""
+        audio = clips.sound.rows(rows).arrays["x"].double()
+        deviation = audio.std(0)
+        return cls(audio.mean(0).float(), torch.where(deviation > 0, deviation, 1.0).float())
+
+    def __call__(self, audio: Tensor) -> Tensor:
+        """Standardised rows (..., 39)."""
+        return (audio - self.mean.to(audio.device)) / self.deviation.to(audio.device)
+
+
+def samples_of(clip: Clip, rate: int, scaling: Scaling, sense: Sense = "both") -> dict[str, Samples]:
+    """The samples of a clip, a batch of one sequence; what is not sensed is zero.
+
+    Pictures are (F, 1, 1, 48, 48), rows of sound (M, 1, 39), times (F, 1) and (M, 1) in ms.
+    """
+    sound, heard = map(torch.from_numpy, clip.sound(rate))
+    pictures = standardised(torch.from_numpy(clip.frames)).view(len(clip.frames), 1, 1, *clip.frames.shape[1:])
+    rows = scaling(sound).unsqueeze(1)
+    video = Samples(pictures, torch.from_numpy(clip.time).unsqueeze(1), torch.tensor([len(pictures)]))
+    audio = Samples(rows, heard.unsqueeze(1), torch.tensor([len(rows)]))
+    if sense == "video":
+        audio = audio._replace(x=torch.zeros_like(rows))
+    if sense == "audio":
+        video = video._replace(x=torch.zeros_like(pictures))
+    return {"video": video, "audio": audio}
+
 
 SIDE = 48  # pixels of a picture
 FEATURES = 16 * 2 * 2  # of a picture, after the convolutions
@@ -71,3 +123,68 @@ def phased_network(units: tuple[int, int, int], layers: int, classes: int, norma
         encode_padding=True,
     )
     return Words(fusion, classes)
+
+
+Size = Annotated[int, Between(1, MOST)]
+
+
+@dataclass(frozen=True)
+class About:
+    """How a lip reader was trained and tested; nothing here changes its answers.
+
+    Args:
+        command: the command that trained it.
+        data: the clips it was trained on.
+        scores: its accuracies on other clips, by what was tested.
+        versions: of the packages that trained it.
+        date: when it was trained.
+        tested: the clips that were not trained on and that the scores are of, such as "s1/bbaf2n".
+    """
+
+    command: str = ""
+    data: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    date: str = ""
+    tested: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Config:
+    """What `config.json` holds, except for the digest.
+
+    Args:
+        units: of the video layer, the audio layer and each merged layer.
+        layers: merged layers.
+        normalised: whether the convolutions have batch normalisation.
+        rate: rows of MFCCs a second.
+        scaling: of the MFCCs.
+        timing: when words are spoken.
+        about: how it was trained.
+    """
+
+    units: tuple[Size, Size, Size]
+    layers: Size
+    normalised: bool
+    rate: Annotated[int, OneOf(RESOLUTIONS)]
+    time_unit: Literal["ms"] = field(default="ms", kw_only=True)
+    scaling: Annotated[Scaling, FLAT]
+    timing: Annotated[Timing, FLAT]
+    about: Annotated[About, FLAT] = About()
+
+    def __post_init__(self) -> None:
+        if (
+            len(self.scaling.mean) != SOUND
+            or len(self.scaling.deviation) != SOUND
+            or not bool((self.scaling.deviation > 0).all())
+        ):
+            raise Malformed(f"its 'mean' and 'deviation' must be {SOUND} numbers, and deviations positive")
+        if len(self.timing.durations) != len(PLACES):
+            raise Malformed(f"its 'durations' must be of {len(PLACES)} words, got {len(self.timing.durations)}")
+        for each in (self.timing.begin, *self.timing.durations):
+            if each.deviation <= 0:
+                raise Malformed(f"a standard deviation must be positive, got {each.deviation}")
+
+    def build(self) -> Words:
+        """A network of this configuration."""
+        return phased_network(self.units, self.layers, len(WORDS), self.normalised)

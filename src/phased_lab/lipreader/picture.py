@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from phased.pictures.annotate import caption, plain
 from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
 from phased_lab.clips import WORDS, Clip
+from phased_lab.clips.decoding import Sense
 from phased_lab.lipreader import LipReader
 from phased_lab.lipreader.grammar import Spoken
-from phased_lab.lipreader.inputs import Sense
 
 FACES = 10  # in a row
 SHOWN = 30  # units of each merged layer

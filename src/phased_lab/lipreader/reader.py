@@ -16,10 +16,9 @@ from phased.model_folder import restored
 from phased.parameters import tensors
 from phased_lab.clips import Clip
 from phased_lab.clips.clip import DAMAGED
-from phased_lab.lipreader.config import Config
+from phased_lab.clips.decoding import SENSES, Sense
 from phased_lab.lipreader.grammar import Array, Spoken, at_found_times, at_known_times
-from phased_lab.lipreader.inputs import SENSES, Sense, samples_of
-from phased_lab.lipreader.network import Words
+from phased_lab.lipreader.network import Config, Words, samples_of
 from phased_lab.lipreader.store import KIND, SHIPPED
 
 SHORTEST_WORD = 40.0  # ms: that of GRID's alignments on which the model that comes with the package was trained
@@ -38,13 +37,6 @@ class LipReader:
     Args:
         config: sizes, scaling and times.
         network: the trained network.
-
-    Example:
-        >>> from phased_lab.lipreader import LipReader
-        >>> LipReader.load("no such folder")
-        Traceback (most recent call last):
-        phased.model_folder.BadModel: there is no folder 'no such folder' with a model. Name the folder of another model, or \
-make it again with `phased pack`.
     """
 
     def __init__(self, config: Config, network: Words) -> None:

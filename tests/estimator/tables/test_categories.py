@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.estimator import Events, PhasedClassifier
-from phased.estimator.tables.categories import MOST
+from phased.estimator.tables.cells import MOST
 from tables import assert_same
 
 

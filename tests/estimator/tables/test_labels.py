@@ -98,8 +98,7 @@ def test_targets_that_do_not_fit_are_refused_by_name(table, options, message):
 
 def test_labelled_keeps_the_sequences_that_have_a_target():
     events, y = EVENTS.labelled({"id": [5, 9, 7, 3], "died": [1, 1, 0, None]})
-    assert events.ids.tolist() == [7, 5]
-    assert y.tolist() == [0, 1]
+    assert (events.ids.tolist(), y.tolist()) == ([7, 5], [0, 1])
     with pytest.raises(ValueError, match="at least one sequence must have a target"):
         EVENTS.labelled({"id": [99], "died": [1]})
 

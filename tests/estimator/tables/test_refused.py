@@ -46,11 +46,6 @@ def test_a_bad_row_is_named(table, change, message):
         Events.read({**table, **change})
 
 
-def test_a_text_variable_can_be_left_out():
-    assert Events.read({**LONG, "value": ["1", "2", "high"]}, drop=["b"]).variables == ("a",)
-    assert Events.read({**WIDE, "note": ["x", "y", "z"]}, drop=["note"]).variables == ("a",)
-
-
 @pytest.mark.parametrize(
     "source, options, message",
     [
@@ -198,4 +193,6 @@ def test_a_table_is_read_again_in_its_layout_and_with_the_columns_that_were_sele
 
 def test_columns_that_were_not_selected_are_left_out_again():
     assert Events.read({**WIDE, "note": ["x", "y", "z"]}, like=DROPPED).variables == ("a",)  # T is not measured
+    assert Events.read({**WIDE, "note": ["x", "y", "z"]}, drop=["note"]).variables == ("a",)
+    assert Events.read({**LONG, "value": ["1", "2", "high"]}, drop=["b"]).variables == ("a",)
     assert Events.read(LONG, like=DROPPED, drop=["b"]).settings.selected

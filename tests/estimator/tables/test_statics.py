@@ -44,12 +44,6 @@ def test_what_is_known_at_the_first_time_and_never_changes_is_static(table, opti
     np.testing.assert_array_equal(events.static, static)
 
 
-def test_a_step_at_which_only_statics_are_known_is_no_step():
-    assert Events.read(LONG).time.tolist() == [0, 1, 2, 5, 6, 7]
-    table = {"id": [1, 1, 1], "time": [0, 1, 2], "variable": ["Age", "HR", "HR"], "value": [54, 70, 71]}
-    assert Events.read(table).time.tolist() == [1, 2]
-
-
 def test_every_row_of_a_wide_table_is_a_step_also_with_statics_alone():
     rows = {"id": [1, 1, 1, 2], "time": [0, 3, 4, 5], "Age": [50, None, None, 60], "HR": [None, 80, 81, None]}
     measured = {"id": [1, 1, 1, 2], "time": [0, 3, 4, 5], "variable": ["Age", "HR", "HR", "Age"], "value": [50, 80, 81, 60]}
@@ -60,6 +54,7 @@ def test_every_row_of_a_wide_table_is_a_step_also_with_statics_alone():
         assert_same(each, events)
     assert_same(Events.read(measured, like=named), Events.read(measured))
     assert Events.read(measured).time.tolist() == [3, 4, 5]  # a long table has no row for a time without a measurement
+    assert Events.read(LONG).time.tolist() == [0, 1, 2, 5, 6, 7]
     rows["Age"][0] = None
     assert Events.read(rows, static=["Age"]).time.tolist() == [0, 3, 4, 5]
 

@@ -12,12 +12,10 @@ import torch
 from digits import write_data
 from patients import known, measured, patients
 from phased.ops.native import MISSING
-from phased_lab.bench import BENCHMARKS, cpu, cuda, epoch, lipreading, startup, stream, tasks, work
+from phased_lab.bench import BENCHMARKS, cpu, cuda, startup, stream, training, work
 from phased_lab.bench.benchmark import Benchmark, Case, Sheet, contestants, load, read
 from phased_lab.bench.estimators import TASKS
 from phased_lab.bench.work import Work
-from phased_lab.paper.waves import Sines
-from phased_lab.runs.network import NetworkConfig
 
 CELLS = {"phased LSTM", "nn.LSTM", "nn.GRU"}
 STEPS = {"leak 0", "leak 0.001", "nn.LSTM", "reference loop"}
@@ -26,7 +24,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
     "cpu": (ROUNDS, 8, {*STEPS, "open units", "whole products"}),
     "cuda": (ROUNDS, 22, {*STEPS, "leak 0.001 in TF32", "leak 0 in bfloat16", "nn.LSTM in float16"}),
     "stream": (ROUNDS | {"events": 100, "units": (6,), "lengths": (1500,)}, 3, {stream.RUN, stream.PUSH, stream.DENSE}),
-    "tasks": (ROUNDS | {"figures": ("tiny",)}, 1, {"leak 0, r_on 0.05", "leak 0, r_on 0.25", "leak 0.001", "plain loop"}),
+    "tasks": (ROUNDS | {"figures": ("adding",)}, 1, {"leak 0, r_on 0.05", "leak 0, r_on 0.25", "leak 0.001", "plain loop"}),
     "nmnist": (ROUNDS | {"events": 40}, 1, {"Classifier, whole recording", "Stream.push", "nn.LSTMCell, step"}),
     "epoch": (ROUNDS | {"recordings": 8}, 1, {"Phased LSTM", "Phased LSTM, recordings changed", "nn.LSTM", "BN-LSTM"}),
     "lipreading": (ROUNDS | {"clips": 2}, 2, {"Phased LSTM, r_on 1", "Phased LSTM, r_on 0.05", "BN-LSTM", "LSTM"}),
@@ -48,7 +46,7 @@ SHOWN = {
         "B2 T14 D1 H4",
     ),
     "stream": ("| onnxruntime LSTM, step |", "| H6 D41 |", "| 1,500 |"),
-    "tasks": ("| tiny |", " ms, ", " min (0.25)"),
+    "tasks": ("| adding |", " ms, ", " min (0.25)"),
 }
 """What tables show, if it is not the contestants."""
 
@@ -67,12 +65,12 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(cuda, name, ())
     monkeypatch.setattr(cpu, "MEMORY", tiny)
     monkeypatch.setattr(cpu, "GROWTH", {"T": (tiny,)})
-    figure = replace(tasks.FIGURES[0], name="tiny", task=Sines(points=(3, 5)), network=NetworkConfig(units=4))
-    monkeypatch.setattr(tasks, "FIGURES", (figure,))
-    monkeypatch.setattr(epoch, "PAPER", replace(epoch.PAPER, training=replace(epoch.PAPER.training, batch=4)))
-    network = replace(lipreading.PAPER.network, units=(3, 4, 5, 5))
-    monkeypatch.setattr(lipreading, "PAPER", replace(lipreading.PAPER, network=network))
-    monkeypatch.setattr(lipreading, "SECONDS", 1)
+    run = training.run_of("adding").vary(task={"length": (10, 12)}, network={"units": 4})
+    monkeypatch.setattr(training, "run_of", lambda task: run)
+    monkeypatch.setitem(training.RUNS, "adding", ("", 0.25))
+    monkeypatch.setattr(training, "DIGITS", training.DIGITS.vary(training={"batch": 4}))
+    monkeypatch.setattr(training, "LIPS", training.LIPS.vary(network={"units": (3, 4, 5, 5)}))
+    monkeypatch.setattr(training, "SECONDS", 1)
     monkeypatch.setattr(startup, "STARTS", dict.fromkeys(startup.STARTS, "pass"))
     monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data")))
     monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
@@ -82,7 +80,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The benchmark of a GPU measures the layers of this CPU."""
     made = work.steps
-    monkeypatch.setattr(cuda, "steps", lambda work, names, device, train=True: made(work, names, "cpu", train))
+    monkeypatch.setattr(work, "steps", lambda work, names, device, train=True: made(work, names, "cpu", train))
     monkeypatch.setattr(cuda, "kernel_times", lambda work, name: {"forward": 0.5e-3})
     monkeypatch.setattr(cuda, "peak_memory", lambda work, name: 1e6 * len(name))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)

@@ -1,6 +1,7 @@
 """What benchmarks measure is what they say: timings, data, networks and their peers. No test asserts a speed."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,9 +12,8 @@ from digits import write_data
 from phased.estimator import Events
 from phased.ops.cpu import passes
 from phased.ops.native import MISSING
-from phased_lab.bench import epoch, estimators, measure, nmnist, peers, physionet, reading, stream, tasks
+from phased_lab.bench import estimators, measure, nmnist, peers, physionet, reading, stream, training
 from phased_lab.bench.work import TERMS, Work, steps
-from phased_lab.runs.sweep import runs_of
 
 needs_core = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -95,21 +95,16 @@ def test_the_dense_path_changes_no_result_and_the_stream_with_every_unit_open_is
     torch.testing.assert_close(layer(x, t)[0], lstm(x)[0])
 
 
-def test_the_plain_loop_is_the_reference_and_the_others_are_not():
-    loops = {name: tasks.build(tasks.FIGURES[2], name, network).rnn for name, network in tasks.networks(tasks.FIGURES[2]).items()}
-    assert [name for name, rnn in loops.items() if getattr(rnn, "backend", "") == "reference"] == ["plain loop"]
-    assert {name for name, rnn in loops.items() if getattr(rnn, "leak", 1) == 0} == {"leak 0, r_on 0.05", "leak 0, r_on 0.25"}
-
-
-def test_what_is_measured_is_what_the_experiments_train():
-    runs = {run.condition: run for name in ("superimposed", "adding", "frequency") for run in runs_of(name, "paper", [0])}
-    names = ("standard", "high", "asynchronous", "superimposed", "exp(6,8)")
-    for figure, name in zip(tasks.FIGURES, names, strict=True):
-        run = runs[name]
-        assert (figure.task, figure.epochs) == (run.task, run.training.epochs)
-        assert (figure.network.units, figure.network.ratio_on) == (run.network.units, run.network.ratio_on)
-        assert figure.steps == run.training.epochs * -(-run.training.train // run.training.batch)
-    assert tasks.FIGURES[-1].network.period == runs["exp(6,8)"].network.period
+def test_a_step_of_a_task_is_that_of_its_run_with_and_without_a_leak_and_the_plain_loop_is_the_reference(monkeypatch):
+    run, built = training.run_of("superimposed"), []
+    monkeypatch.setattr(training, "Contestant", lambda model, *rest: Mock(on=lambda batches, warm_up: built.append(model.rnn)))
+    networks = training.variants(run, 0.4)
+    for name, network in networks.items():
+        training.training(run, name, network, count=1)
+    leaks = {"leak 0, r_on 0.05": 0.0, "leak 0, r_on 0.4": 0.0, "leak 0.001": 1e-3, "nn.LSTM": None, "plain loop": 1e-3}
+    assert dict(zip(networks, [getattr(rnn, "leak", None) for rnn in built], strict=True)) == leaks
+    assert [getattr(rnn, "backend", "") == "reference" for rnn in built] == [name == "plain loop" for name in networks]
+    assert all(training.run_of(task).network.leak == 1e-3 for task in training.RUNS)
 
 
 def test_the_made_up_recording_is_like_those_of_nmnist_and_always_the_same():
@@ -129,7 +124,6 @@ def test_the_lstms_that_are_measured_compute_what_the_bn_lstm_computes():
     want = baseline(rows[:, :-1].unsqueeze(1), time, torch.tensor([50]))[1][0, 0]
     lstm = peers.folded(baseline)
     torch.testing.assert_close(lstm(rows)[1][0][0], want)
-    pytest.importorskip("onnxruntime")
     for run in peers.by_onnx(lstm, rows).values():
         for _ in range(2):  # each call starts from a state of zeros
             torch.testing.assert_close(torch.from_numpy(run()), want, atol=1e-5, rtol=1e-4)
@@ -138,11 +132,11 @@ def test_the_lstms_that_are_measured_compute_what_the_bn_lstm_computes():
 def test_a_warm_up_is_a_few_batches_and_an_epoch_is_all_of_them(monkeypatch, tmp_path):
     monkeypatch.setenv("PHASED_DATA", str(write_data(tmp_path / "data")))
     monkeypatch.setenv("PHASED_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(epoch, "WARM_UP", 1)
+    monkeypatch.setattr(training, "BEFORE", 1)
     trained = []
-    monkeypatch.setattr(epoch, "train_once", lambda step, shares, *rest: trained.append([share.batch.size for share in shares]))
-    task = replace(epoch.PAPER.task, images=(10, 1))
-    epoch.Contestant(epoch.PAPER.network, task, replace(epoch.PAPER.training, batch=4), "cpu").train()
+    monkeypatch.setattr(training, "train_once", lambda step, shares, *_: trained.append([share.batch.size for share in shares]))
+    monkeypatch.setattr(training, "DIGITS", training.DIGITS.vary(training={"batch": 4}))
+    training.epochs_of(training.DIGITS.network, replace(training.DIGITS.task, images=(10, 1)))()
     assert trained == [[4], [4, 4, 2]]
 
 

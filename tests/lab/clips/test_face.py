@@ -1,5 +1,7 @@
 """One steady box a clip, and the crop."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,23 +12,12 @@ from phased_lab.clips import face as module
 from videos import write_alignment, write_video
 
 
-class Detector:
-    """Finds what it was given, frame by frame."""
-
-    def __init__(self, *boxes):
-        self.boxes = list(boxes)
-        self.frames = 0
-
-    def detectMultiScale(self, *_, **__):
-        self.frames += 1
-        return self.boxes[self.frames - 1]
-
-
 def found_by(monkeypatch, *boxes, frames=None):
-    detector = Detector(*boxes)
-    monkeypatch.setattr(module, "_cascade", lambda: detector)
+    """Where the face is in a clip in whose frames a detector finds these boxes."""
+    detector = Mock(side_effect=boxes)
+    monkeypatch.setattr(module, "_cascade", lambda: Mock(detectMultiScale=detector))
     box = find_face(np.zeros((frames or 8 * len(boxes), 288, 360), np.uint8))
-    assert detector.frames == len(boxes), "every 8th frame"
+    assert detector.call_count == len(boxes), "every 8th frame"
     return box
 
 

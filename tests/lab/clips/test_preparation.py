@@ -1,20 +1,25 @@
 """Clips are prepared once, whatever is interrupted, missing or bad."""
 
 import os
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import current_process
 from pathlib import Path
 
 import pytest
+import torch
 
 from disk import room_for
+from examples import run_page
 from phased.data import cache_folder
+from phased_lab import clips
 from phased_lab.clips import BadClip, find_grid, load_clips, preparation, prepare, prepared, store
 from phased_lab.clips.clip import prepare_clip
 from videos import write_alignment, write_video
 
 COUNT = 5
+GUIDE = Path(__file__).parents[3] / "docs" / "clips.md"
 
 
 class Watched:
@@ -22,11 +27,10 @@ class Watched:
 
     def __init__(self) -> None:
         self.made: Counter[str] = Counter()
-        self.stop_at: int | None = None
-        self.error: BaseException = KeyboardInterrupt()
+        self.stop_at, self.error = -1, KeyboardInterrupt()
 
     def __call__(self, path, alignment):
-        if self.stop_at is not None and self.made.total() >= self.stop_at:
+        if self.made.total() == self.stop_at:
             raise self.error
         self.made[Path(path).stem] += 1
         return prepare_clip(path, alignment)
@@ -41,15 +45,18 @@ def watched(monkeypatch) -> Watched:
 
 def test_a_clip_is_one_file_and_a_second_call_prepares_nothing(folder, watched):
     assert prepared(folder) is None
+    with pytest.raises(FileNotFoundError, match=r"s7', got none; speakers with clips there: s1, s2"):
+        prepare(folder, workers=1, speakers=["s7"])
+    assert prepare(folder.parent, workers=1, speakers=["s2"]).names == ("s2/bbaf3s",)
+    assert watched.made.total() == 1
+    assert prepared(folder) is None, "not all of them"
     made = prepare(folder, workers=1)
     assert (len(made.names), made.skipped, made.contradictions, made.damaged) == (COUNT, (), (), ())
-    assert watched.made.total() == COUNT
     assert prepare(folder, workers=1) == made
     assert watched.made.total() == COUNT
     (place,) = cache_folder().iterdir()
     assert place == made.folder == prepared(folder) == prepared(folder.parent)
-    files = sorted(str(path.relative_to(place).with_suffix("")) for path in place.glob("*/*"))
-    assert tuple(files) == made.names
+    assert tuple(sorted(str(path.relative_to(place).with_suffix("")) for path in place.glob("*/*"))) == made.names
 
 
 def test_clips_are_found_and_counted_without_being_prepared(folder, watched, tmp_path, monkeypatch):
@@ -61,11 +68,10 @@ def test_clips_are_found_and_counted_without_being_prepared(folder, watched, tmp
     monkeypatch.chdir(made.folder)
     with pytest.raises(FileNotFoundError, match=r"expected GRID.*\(the cache; PHASED_DATA is not set\)"):
         prepared()
-    model = tmp_path / "data" / "model.safetensors"
-    model.parent.mkdir()
-    model.touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "model.safetensors").touch()
     with pytest.raises(FileNotFoundError, match="expected GRID"):
-        prepared(model.parent)
+        prepared(tmp_path / "data")
     (folder / "s1" / "swwb1a.mkv").unlink()
     assert prepared(folder) is None
     (made.folder / "clips.json").write_text("damaged")
@@ -73,20 +79,12 @@ def test_clips_are_found_and_counted_without_being_prepared(folder, watched, tmp
     assert watched.made.total() == COUNT
 
 
-def test_speakers_can_be_chosen(folder, watched):
-    assert prepare(folder.parent, workers=1, speakers=["s2"]).names == ("s2/bbaf3s",)
-    assert watched.made.total() == 1
-    assert prepared(folder) is None, "not all of them"
-    with pytest.raises(FileNotFoundError, match=r"s7', got none; speakers with clips there: s1, s2"):
-        prepare(folder, workers=1, speakers=["s7"])
-
-
 @pytest.mark.parametrize("stop_at", [0, 3])
 def test_an_interrupted_call_is_continued_by_the_next(folder, watched, tmp_path, stop_at):
     watched.stop_at = stop_at
     with pytest.raises(KeyboardInterrupt):
         prepare(folder, tmp_path / "out", workers=1)
-    watched.stop_at = None
+    watched.stop_at = -1
     found: list[tuple[int, int]] = []
     made = prepare(folder, tmp_path / "out", workers=1, progress=lambda *done: found.append(done))
     assert found == [(done, COUNT) for done in range(stop_at, COUNT + 1)]
@@ -130,11 +128,14 @@ def test_bad_clips_are_named_and_left_out(folder, tmp_path):
         prepare(folder, tmp_path / "strict", workers=1, skip_bad=False)
 
 
-def test_an_unexpected_error_costs_one_clip(folder, watched, tmp_path):
+def test_an_unexpected_error_costs_one_clip_and_a_full_disk_ends_the_call(folder, watched, tmp_path):
     watched.stop_at, watched.error = 4, ZeroDivisionError("of a frame")
     made = prepare(folder, tmp_path / "out", workers=1)
     assert len(made.names) == COUNT - 1
     assert "ZeroDivisionError: of a frame" in str(made.skipped[0])
+    watched.stop_at = -1
+    with room_for(1000), pytest.raises(OSError, match=r"cannot write .*\.safetensors.*Make room"):
+        prepare(folder, tmp_path / "another", workers=1)
 
 
 def test_only_bad_clips_and_no_clips_are_errors(folder, tmp_path):
@@ -150,7 +151,7 @@ def test_only_bad_clips_and_no_clips_are_errors(folder, tmp_path):
         place.mkdir(exist_ok=True)
 
 
-def test_other_layouts_of_grid_are_found(folder, tmp_path, monkeypatch):
+def test_other_layouts_of_grid_are_found_and_an_alignment_that_contradicts_its_name_is_reported(folder, tmp_path, monkeypatch):
     (folder / "align" / "s2").rename(folder / "s2" / "align")
     inner = folder / "s2" / "video" / "mpg_6000"
     inner.mkdir(parents=True)
@@ -158,19 +159,10 @@ def test_other_layouts_of_grid_are_found(folder, tmp_path, monkeypatch):
     (folder / "s1" / "notes.txt").write_text("not a clip")
     monkeypatch.setenv("PHASED_DATA", str(folder.parent))
     assert find_grid() == find_grid(folder) == folder
-    assert len(prepare(find_grid(), tmp_path / "out", workers=1).names) == COUNT
-
-
-def test_an_alignment_that_contradicts_the_name_is_reported_and_kept(folder, tmp_path):
     write_alignment(folder / "align" / "s1" / "bbaf2n.align", "bin red at f two now")
-    made = prepare(folder, tmp_path / "out", workers=1)
+    made = prepare(find_grid(), tmp_path / "out", workers=1)
     assert len(made.names) == COUNT
     assert made.contradictions == ("s1/bbaf2n: its name spells 'blue', its alignment has 'red'.",)
-
-
-def test_a_full_disk_is_an_error(folder, tmp_path):
-    with room_for(1000), pytest.raises(OSError, match=r"cannot write .*\.safetensors.*Make room"):
-        prepare(folder, tmp_path / "out", workers=1)
 
 
 def test_two_calls_at_once_prepare_each_clip_once(folder, watched, tmp_path):
@@ -210,3 +202,13 @@ def test_a_script_that_is_executed_by_its_own_processes_does_not_wait_for_its_lo
     monkeypatch.setattr(current_process(), "_inheriting", True, raising=False)
     with pytest.raises(RuntimeError, match="Put the call under `if __name__ == '__main__':`, or use workers=1"):
         prepare(folder, workers=2)
+
+
+def test_the_code_of_the_guide_runs(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    # Made-up clips have no face, and a double of the detector does not reach other processes.
+    monkeypatch.setattr(clips, "prepare", lambda *given, **named: prepare(*given, workers=1, **named))
+    run_page(GUIDE, {"path/to/data": str(folder.parent)} | ({} if torch.cuda.is_available() else {'"cuda"': '"cpu"'}))
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in ("5 of 5", "5 clips\n", "torch.Size([96, 48, 48])"))  # the last: of four clips
+    assert all(hasattr(clips, name) for name in re.findall(r"`(\w+)\(", GUIDE.read_text(encoding="utf-8")))

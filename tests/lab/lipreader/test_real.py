@@ -3,8 +3,8 @@
 import pytest
 
 from phased_lab.clips import prepare_clip
+from phased_lab.clips.decoding import Sense
 from phased_lab.lipreader import LipReader
-from phased_lab.lipreader.inputs import Sense
 
 TESTED = (
     "s1/bbaz6p s1/bgbu4p s1/briz7s s1/bwis8n s1/lgaz9a s1/lray7a s1/lriq6n s1/lwiy6n s1/pbii3a s1/pgby6p s1/prac9a "

@@ -12,6 +12,7 @@ from filelock import FileLock
 from phased_lab.runs import catalogue
 from phased_lab.runs import sweep as module
 from phased_lab.runs.folder import gather
+from phased_lab.runs.progress import progress, shown
 from phased_lab.runs.record import parse
 from phased_lab.runs.sweep import LOCK, gpu_of, runs_of, sweep
 from training import SMALL, Unlucky, execute, same_numbers, tiny_run
@@ -182,3 +183,14 @@ def test_what_does_not_exist_is_answered_with_what_does(asked, message):
     with pytest.raises(ValueError) as caught:
         runs_of(**({"name": "frequency", "scale": "quick", "seeds": [0]} | asked))
     assert message in str(caught.value)
+
+
+def test_progress_reaches_a_command_that_shows_it():
+    assert progress("reading") is None
+    found = []
+    with shown(lambda *news: found.append(news)):
+        report = progress("reading")
+        assert report is not None
+        report(1, 2)
+    assert found == [("reading", 1, 2)]
+    assert progress("reading") is None

@@ -1,29 +1,32 @@
-"""Which column of a table is the id, the time, the variable and the value."""
+"""The columns of id, time, variable and value, and a table with the ids and times of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from phased.estimator.settings import Layout, Settings, listed
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from phased.estimator.ragged import COARSE, too_coarse
+from phased.estimator.settings import EVERY, Layout, Settings, listed
+from phased.estimator.tables.cells import encode, is_text, read_texts
 from phased.estimator.tables.csv_file import Kinds
+from phased.estimator.tables.source import KNOWN, MEMORY, Source, Table
+from phased.estimator.tables.times import Times, read_clock
+from phased.estimator.units import in_unit
 from phased.notice import warn
 
-# In order of preference: this library's names, those of MEDS, those of PhysioNet 2012.
-KNOWN = {
-    "id": ("id", "subject_id", "RecordID"),
-    "time": ("time", "Time"),
-    "variable": ("variable", "code", "Parameter"),
-    "value": ("value", "numeric_value", "Value"),
-}
 MEDS = {"id": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
+FILE = "(file)"  # the column of ids where every file is a sequence
 NUMBERED = {"", "Unnamed: 0", "__index_level_0__"}  # numbers of rows, as pandas and R write them beside the columns
-MEMORY = "the table"  # the name of a table that is no file
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a long table, or of a wide one (`wide`: the variables). id is None where every file is a sequence."""
+    """The columns of a long or of a wide table. `wide` has the variables. id is None if every file is a sequence."""
 
     id: str | None
     time: str
@@ -36,19 +39,19 @@ class Columns:
 
     @property
     def names(self) -> dict[str, str]:
-        """The column of each role that has one."""
+        """The role and the name of each column except the variables of a wide table."""
         roles = {"id": self.id, "time": self.time, "variable": self.variable, "value": self.value}
         return {role: name for role, name in roles.items() if name is not None}
 
     def kinds(self, text: Collection[str] = ()) -> Kinds:
-        """How a CSV file with these columns is read. `text` names the variables that were text in the table read before."""
+        """Return the types for a CSV file with these columns. `text`: variables that were text in the table read before."""
         values = {name: None for name in (*self.wide, *([] if text else [self.value])) if name and name not in text}
         texts = [name for name in (self.variable, self.value, *self.wide) if name and name not in values]
         return Kinds([*self.names.values(), *self.wide], list(values), texts, [self.id] if self.id else [])
 
 
 def find(role: str, given: str | None, before: Mapping[str, str], present: Sequence[str], where: str) -> str:
-    """The column of a role: the given one, the one of the table read before, or one with a known name."""
+    """Return the column of a role: the given column, the column of the table read before, or a column with a known name."""
     hint = " If it is the index of the frame, call reset_index() first." if where == MEMORY and len(present) <= 3 else ""
     if given is not None:
         check_present(role, given, present, where, hint)
@@ -82,8 +85,8 @@ def resolve(present: Sequence[str], where: str, asked: Settings, like: Settings,
     Args:
         present: the names of its columns.
         where: its name.
-        asked: what was asked for.
-        like: how the table before was read.
+        asked: arguments of the call.
+        like: settings of the table read before.
         files_are_sequences: whether the id of a row is the name of its file, if no column is given.
     """
     given, before = asked.columns, like.columns
@@ -134,3 +137,121 @@ def _usual(present: Sequence[str], given: Mapping[str, str], before: Mapping[str
     if given.keys() & {"variable", "value"}:
         return "long"
     return "long" if all({before.get(role), *KNOWN[role]} & {*present} for role in ("variable", "value")) else "wide"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table in memory, with the sequence and the time of each row.
+
+    Args:
+        columns: the role of its columns.
+        table: its rows.
+        how: settings with which it is read.
+        like: settings of the table read before, or None.
+        ids: in the order of their first appearance.
+        sequence: the number of each row's id.
+        times: of each row.
+    """
+
+    columns: Columns
+    table: Table
+    how: Settings
+    like: Settings | None
+    ids: NDArray[Any]
+    sequence: NDArray[np.int64]
+    times: Times
+
+    def column(self, role: str) -> pl.Series:
+        """The column of a role that this table has."""
+        return self.table.frame[self.columns.names[role]]
+
+    def clock(self, used: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.datetime64] | None]:
+        """Return the time of each row in the unit. For dates also return the date of the first used row of each sequence."""
+        if self.times.clock == "number":
+            return self.times.ticks, None
+        never = np.iinfo(np.int64).max
+        origin = np.full(len(self.ids), never)
+        for mask in (used & self.times.known, self.times.known):  # a sequence without used rows counts from any
+            open_ = mask & (origin[self.sequence] == never)
+            np.minimum.at(origin, self.sequence[open_], self.times.ticks[open_])
+        dates = origin.astype("datetime64[us]")
+        dates[origin == never] = np.datetime64("NaT")
+        return in_unit(self.times.ticks - np.where(origin == never, 0, origin)[self.sequence], self.times.unit), dates
+
+    def names(self, present: Sequence[str], row_of: Callable[[str], int] = lambda name: 0) -> list[str]:
+        """The variables in order: these, or all of the table read before. `row_of` returns a row with a variable."""
+        if self.like is None:
+            return list(present)
+        known = dict.fromkeys(self.like.inputs)
+        unknown = [name for name in present if name not in known]
+        if unknown:
+            names, where = listed(unknown), self.table.where(row_of(unknown[0]), unknown[0])
+            raise ValueError(
+                f"variables must be those of the table read before, got {names}, first at {where}. "
+                f"Leave them out (drop: {names})."
+            )
+        return list(known)
+
+    def check_names(self, present: Sequence[str]) -> None:
+        """Raise a ValueError if a name in an argument does not occur. A table that is read like another may lack variables."""
+        there = {EVERY, *present}
+        arguments = {"static": self.how.statics or (), "missing": self.how.missing, "drop": self.how.drop}
+        for argument, names in arguments.items() if self.like is None else ():
+            for name in names:
+                if name not in there:
+                    raise ValueError(
+                        f"{argument} must name variables of {self.table.name}, got {name!r}. It has {listed(present, 50)}."
+                    )
+
+    def texts(self, name: str, column: pl.Series, bad: int) -> tuple[NDArray[np.float64], list[str]] | None:
+        """Return indices and distinct texts of a text variable, or None for numbers. `bad`: number of cells without a number."""
+        if is_text(column, bad) if self.like is None else name in self.like.levels:
+            return read_texts(column, self.how.marks(name))
+        return None
+
+    def bad_value(self, row: int, variable: str, cell: object) -> ValueError:
+        """The error about a value that is no finite number."""
+        return ValueError(
+            f"a value must be a finite number, got {cell!r} at {self.table.where(row, variable)}. Leave a missing value empty, "
+            f"write 36,6 as 36.6, encode text as numbers (one variable of 0 and 1 per category), or leave the variable out "
+            f"(drop: {variable!r})."
+        )
+
+    def no_time(self, row: int, variable: str | None = None) -> ValueError:
+        """The error about a row with a missing or infinite time."""
+        cure = ", or name the variable as static if it is known from the start" if self.like is None else ""
+        return ValueError(
+            f"each measurement must have a finite time, got {self.table.cell(self.columns.time, row)} at "
+            f"{self.table.where(row, variable)}. Remove the row{cure}."
+        )
+
+
+def open_table(source: Source, columns: Columns, how: Settings, like: Settings | None) -> Opened:
+    """The rows of a source with their ids and times."""
+    id = FILE if columns.id is None else columns.id
+    table = source.load(columns.kinds(() if like is None else like.levels), id, columns.time, columns.variable)
+    if not len(table.frame):
+        raise ValueError(f"{source.name} must have at least one row, and has none.")
+    ids, sequence = encode(table.ids())
+    times = read_clock(table, how.unit, None if like is None else like.clock)
+    _check_rounding(table, columns.time, sequence)
+    if like is not None and times.unit != like.unit:
+        raise ValueError(f"times must be in the unit {like.unit!r}, as in the table read before, got {times.unit!r}.")
+    return Opened(columns, table, how, like, ids, sequence, times)
+
+
+def _check_rounding(table: Table, name: str, sequence: NDArray[np.int64]) -> None:
+    """Raise a ValueError if times are float32, and gaps of a sequence are no larger than its rounding."""
+    column = table.frame[name]
+    if not column.dtype.is_float() or column.dtype == pl.Float64:
+        return
+    time = column.fill_null(float("nan")).to_numpy()
+    finite = np.flatnonzero(np.isfinite(time))
+    order = finite[np.lexsort((time[finite], sequence[finite]))]
+    place = too_coarse(time[order], sequence[order])
+    if place is not None:
+        before, after = time[order[place - 1 : place + 1]]
+        raise ValueError(
+            f"times must be exact enough for their gaps, got {before:.10g} and then {after:.10g}, two "
+            f"neighbouring numbers of {time.dtype}, at {table.where(int(order[place]))}. {COARSE.format(dtype=time.dtype)}"
+        )

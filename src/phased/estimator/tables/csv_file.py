@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import SEEK_CUR, SEEK_END, BytesIO
+from io import SEEK_CUR, SEEK_END
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ COMPRESSED = (".gz", ".xz", ".zst")
 
 
 class Kinds(NamedTuple):
-    """How the columns of a CSV file are read; the others have the type of their first rows.
+    """Types of the columns of a CSV file. A column that is not named here has the type of its first rows.
 
     Args:
         used: all columns to read.
@@ -85,7 +85,7 @@ def header(source: Path | bytes) -> tuple[str, list[str]]:
 
 
 def csv_columns(path: Path) -> tuple[str, ...]:
-    """The names in the first line of a file; a ValueError if one occurs twice."""
+    """Return the names in the header of a file. Raises ValueError if a name occurs twice."""
     with refused(path):
         source = content(path)
         mark, written = header(source)
@@ -111,11 +111,11 @@ def line_of(path: Path, row: int) -> int:
 
 
 def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFrame:
-    """Read columns of a file, or the `joined` content of files with the header of this one."""
+    """Read columns of a file, or of the `joined` content of several files with the same header."""
     with refused(path):
         source = joined or content(path)
         mark, _ = header(source)
-        sample = pl.scan_csv(_again(source), separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
+        sample = pl.scan_csv(source, separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
         options: dict[str, Any] = {"separator": mark, "columns": list(kinds.used), "glob": False}
         types: dict[str, Any] = {name: pl.Float64 for name in kinds.numbers if sample[name].is_numeric()}
         ids = [name for name in kinds.ids if sample[name].is_numeric() or sample[name] == pl.Boolean]
@@ -123,9 +123,9 @@ def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFr
         types |= dict.fromkeys([*kinds.texts, *ids, *keys], pl.String)
         types |= {name: sample[name] for name in kinds.used if name not in types}
         try:
-            frame = pl.read_csv(_again(source), schema_overrides=types, **options).select(kinds.used)
+            frame = pl.read_csv(source, schema_overrides=types, **options).select(kinds.used)
         except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
-            frame = pl.read_csv(_again(source), infer_schema=False, **options).select(kinds.used)
+            frame = pl.read_csv(source, infer_schema=False, **options).select(kinds.used)
             frame = frame.with_columns(_restored(frame[name], types[name]) for name in kinds.used)
     return as_numbers(frame, ids, keys)
 
@@ -157,14 +157,9 @@ def _restored(column: pl.Series, dtype: pl.DataType) -> pl.Series:
     return made if made.null_count() == column.null_count() else column
 
 
-def _again(source: Path | bytes) -> Path | BytesIO:
-    """The source, to be read from its beginning."""
-    return source if isinstance(source, Path) else BytesIO(source)
-
-
 @contextmanager
 def refused(path: Path, what: str = "a table of comma-separated values in UTF-8") -> Iterator[None]:
-    """Errors of polars, also its panics, and of decompression become errors about a file."""
+    """Turn errors and panics of polars and errors of decompression into errors about a file."""
     try:
         yield
     except pl.exceptions.NoDataError as error:

@@ -27,15 +27,15 @@ BOTH = "`labelled` keeps the sequences that have both."
 def read_labels(
     events: Events, source: Any, *, id: str | None, target: str | None, time: str | None, partial: bool
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The numbers of the sequences that have a target, and their targets; with `time` a target per step, NaN or None without one.
+    """Return the sequences with a target and the targets. With `time`, a target per step, NaN or None at a step without a target.
 
     Args:
-        events: whose sequences or steps.
+        events: sequences or steps of the targets.
         source: a table.
         id: its column of ids.
         target: its column of targets.
         time: its column of times, for a target per step.
-        partial: leave out sequences without a target, and targets of nothing; otherwise they are errors.
+        partial: leave out sequences without a target and targets without a sequence, instead of raising.
     """
     opened = open_source(source)
     there, before = set(opened.columns), events.settings.labels
@@ -103,14 +103,14 @@ def _at_every_step(place: NDArray[np.int64], targets: pl.Series, steps: int, whe
 
 
 def _present(column: pl.Series) -> NDArray[np.bool_]:
-    """Which targets are known."""
+    """Return whether each target is known."""
     if column.dtype == pl.String:
         return filled(column).is_not_null().to_numpy()
     return (column.is_not_null() & (column.is_not_nan().fill_null(False) if column.dtype.is_float() else True)).to_numpy()
 
 
 def _without_blanks(column: pl.Series) -> pl.Series:
-    """Targets; text without blanks around it, and decimal numbers as floats."""
+    """Return text targets without surrounding blanks, and decimal numbers as floats."""
     if column.dtype in (pl.Categorical, pl.Enum):
         column = column.cast(pl.String)
     if column.dtype.is_decimal():
@@ -119,7 +119,7 @@ def _without_blanks(column: pl.Series) -> pl.Series:
 
 
 def _sequence_of(events: Events, ids: pl.Series) -> NDArray[np.int64]:
-    """The sequence of each row's id; -1 for an id without events."""
+    """Return the sequence of each id, -1 for an id without events."""
     own = id_series(pl.Series("ids", events.ids.tolist()))
     if ids.dtype != own.dtype:  # 7 in one table is "7" in another
         ids, own = ids.cast(pl.String), own.cast(pl.String)
@@ -129,7 +129,7 @@ def _sequence_of(events: Events, ids: pl.Series) -> NDArray[np.int64]:
 
 
 def _refuse_strangers(rows: Table, sequence: NDArray[np.int64], time: str | None) -> None:
-    """Raise a ValueError about targets whose id has no events."""
+    """Raise a ValueError about targets without events."""
     strange = np.flatnonzero(sequence < 0)
     if len(strange):
         names = rows.frame[rows.id].gather(strange).unique(maintain_order=True).to_list()
@@ -138,7 +138,7 @@ def _refuse_strangers(rows: Table, sequence: NDArray[np.int64], time: str | None
 
 
 def _step_of(events: Events, rows: Table, sequence: NDArray[np.int64], present: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The step at the time of each row; the last rows of one time belong to the last steps at it, rows without a target too."""
+    """Return the step of each row. The last rows of one time belong to the last steps at it, also rows without a target."""
     times = read_clock(rows, events.unit, events.settings.clock)
     if (unknown := np.flatnonzero(present & ~times.known)).size:
         raise ValueError(f"each target must have a finite time, got none at {rows.where(int(unknown[0]))}.")
@@ -149,34 +149,24 @@ def _step_of(events: Events, rows: Table, sequence: NDArray[np.int64], present: 
     clock, sequence = times.ticks[chosen], sequence[chosen]
     if events.origin is not None:
         clock = in_unit(clock - events.origin.astype(np.int64)[sequence], events.unit)
-    # Steps and rows in one order: a row's step is the last one not after it.
-    both = np.concatenate([events.time, clock])
-    whose = np.concatenate([events.sequence, sequence])
-    is_row = np.repeat([False, True], [len(events.time), len(clock)])
-    order = np.lexsort((is_row, both, whose))
-    last = np.maximum.accumulate(np.where(is_row[order], -1, order))
-    step = np.empty(len(clock), np.int64)
-    row_in_order = order[is_row[order]] - len(events.time)
-    step[row_in_order] = last[is_row[order]]
-    wrong = (step < 0) | (events.time[step] != clock) | (events.sequence[step] != sequence)
-    if (wrong & present[chosen]).any():
-        row = int(chosen[wrong & present[chosen]][0])
-        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(row)}.")
-    row_in_order = row_in_order[~wrong[row_in_order]]
-    end = np.flatnonzero(np.append(starts(step[row_in_order])[1:], True))  # rows of one time follow each other, in their order
-    after = end[np.searchsorted(end, np.arange(len(row_in_order)))] - np.arange(len(row_in_order))
-    steps = np.flatnonzero(starts(events.sequence, events.time))
-    first = steps[np.searchsorted(steps, step[row_in_order], "right") - 1]
-    step[row_in_order] = np.maximum(step[row_in_order] - after, first)
+    at, step = ("sequence", "time"), pl.col("step")
+    steps = pl.DataFrame({"sequence": events.sequence, "time": events.time, "step": np.arange(len(events.time))})
+    steps = steps.group_by(at).agg(step.min().alias("first"), step.max().alias("last"))
+    found = pl.DataFrame({"sequence": sequence, "time": clock}).join(steps, on=at, how="left", maintain_order="left")
+    from_last = pl.int_range(pl.len()).reverse().over(at)
+    place = found.select(pl.max_horizontal(pl.col("last") - from_last, "first").fill_null(-1)).to_series().to_numpy()
+    lost = chosen[(place < 0) & present[chosen]]
+    if len(lost):
+        raise ValueError(f"each target must be at the time of an event, got one at {rows.where(int(lost[0]))}.")
     of_rows = np.full(len(present), -1)
-    of_rows[chosen] = step
+    of_rows[chosen] = place
     return of_rows
 
 
 def _one_each(
     rows: Table, chosen: NDArray[np.int64], place: NDArray[np.int64], targets: pl.Series, name: str, time: str | None
 ) -> tuple[NDArray[np.int64], pl.Series]:
-    """One target for each place, in the order of places; the same target again is no contradiction."""
+    """Return one target for each place, in the order of places. The same target may be repeated."""
     order = np.argsort(place, kind="stable")
     place, targets, chosen = place[order], targets.gather(order), chosen[order]
     first = starts(place)

@@ -1,4 +1,4 @@
-"""From a table to the fields of Events: a long table has a row per measurement, a wide one a row per time."""
+"""From a table to the fields of Events. A long table has a row per measurement, a wide table a row per time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from numpy.typing import NDArray
 
 from phased.estimator.ragged import offsets
 from phased.estimator.settings import Merge, Settings
-from phased.estimator.tables.categories import with_levels
-from phased.estimator.tables.cells import read_values
-from phased.estimator.tables.columns import MEDS, resolve
-from phased.estimator.tables.opened import Opened, open_table
+from phased.estimator.tables.cells import read_values, with_levels
+from phased.estimator.tables.columns import MEDS, Opened, open_table, resolve
 from phased.estimator.tables.rows import (
     Measurements,
     Sequences,
     Steps,
     at_first_time,
     constant,
-    lengths_of,
     merged,
     one_per_sequence,
     ordered,
@@ -32,12 +29,12 @@ from phased.estimator.tables.source import open_source
 
 
 def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[dict[str, Any], pl.Series]:
-    """The fields of Events, from a table, and the time of each step as the table has it.
+    """Return the fields of Events, and the time of each step as it stands in the table.
 
     Args:
         source: a path, a frame or a dictionary of columns.
-        asked: how to read it.
-        like: how the table before was read, which completes what was asked for.
+        asked: arguments of the call.
+        like: settings of the table read before, which complete the arguments.
     """
     how = asked if like is None else asked.completed(like)
     found = open_source(source)
@@ -85,7 +82,7 @@ class Cells(NamedTuple):
         steps: of the measurements of the others.
         variable: of each measurement, step after step, a number among the variables that are not static.
         value: of each measurement.
-        texts: of each text variable; its values are indices into them.
+        texts: of each text variable. Its values are indices into these texts.
         counts: what happened to rows.
         time: of each row of the table.
         origin: date of time 0 of each sequence, or None.
@@ -108,7 +105,7 @@ def read_long(opened: Opened) -> Cells:
     names, code = _rows_of_variables(opened)
     value, texts, sentinels = _long_values(opened, names, code)
     kept = ~np.isnan(value)
-    static = opened.static(names) | _timeless(opened, kept, code, names)
+    static = is_in(names, opened.how.statics or ()) | _timeless(opened, kept, code, names)
     time, origin = opened.clock(kept)
     rows = Measurements(opened.sequence, time, code, value, np.arange(len(value)))
     fixed, rows = (rows if kept.all() else rows[np.flatnonzero(kept)]).split(static)
@@ -122,13 +119,13 @@ def read_long(opened: Opened) -> Cells:
         fixed, static = fixed.joined(more), static | found
     rows, turn = _in_turns(rows)
     begin = np.flatnonzero(starts(rows.sequence, rows.time, turn))
-    steps = Steps(rows.sequence[begin], rows.time[begin], rows.row[begin], lengths_of(begin, len(rows)))
+    steps = Steps(rows.sequence[begin], rows.time[begin], rows.row[begin], np.diff(begin, append=len(rows)))
     variable = (np.cumsum(~static) - 1)[rows.variable]
     return Cells(names, static, fixed, steps, variable, rows.value, texts, counts, time, origin)
 
 
 def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
-    """The names of the variables, and the number of each row's; -1 for rows that are left out."""
+    """Return the names of the variables, and the variable of each row, -1 for rows that are left out."""
     column, value = opened.column("variable").cast(pl.String), opened.column("value")
     distinct = column.unique().drop_nulls()
     if (distinct.str.strip_chars() != distinct).any() or "" in distinct:
@@ -141,7 +138,7 @@ def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
             raise ValueError(f"each measurement must name its variable, and {opened.table.row(bad[0])} does not.")
     present = distinct.sort().to_list()
     opened.check_names(present)
-    # A variable that never has a value, such as a code of MEDS for an event, is none.
+    # A variable without any value, such as a code of MEDS for an event, is left out.
     empty = value.is_null() | value.is_nan() if value.dtype.is_float() else value.is_null()
     measured = {*column.filter(~empty).unique().drop_nulls()} if empty.any() else {*present}
     measured = (measured | {*(opened.how.statics or ())}) - {*opened.how.drop}
@@ -154,7 +151,7 @@ def _rows_of_variables(opened: Opened) -> tuple[list[str], NDArray[np.int64]]:
 def _long_values(
     opened: Opened, names: list[str], code: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], dict[str, list[str]], int]:
-    """The values, NaN in rows without one; the texts of text variables; and how many values were sentinels."""
+    """Return the value of each row, NaN without a value, the texts of text variables, and the number of sentinels."""
     column = opened.column("value")
     value, bad = read_values(column)
     bad = bad[code[bad] >= 0]
@@ -180,21 +177,21 @@ def _long_values(
 
 
 def _timeless(opened: Opened, kept: NDArray[np.bool_], code: NDArray[np.int64], names: list[str]) -> NDArray[np.bool_]:
-    """The variables of MEDS that never have a time, and are static therefore; a ValueError about any other without a time."""
+    """Return a bool per variable of MEDS: it never has a time, so it is static. Raises ValueError for others without a time."""
     never = np.zeros(len(names), np.bool_)
     lacking = kept & ~opened.times.known
     if lacking.any():
         if opened.columns.names == MEDS and opened.how.statics is None:
             number = np.bincount(code[kept], minlength=len(names))
             never = (number > 0) & (np.bincount(code[lacking], minlength=len(names)) == number)
-        bad = np.flatnonzero(lacking & ~(never | opened.static(names))[code])
+        bad = np.flatnonzero(lacking & ~(never | is_in(names, opened.how.statics or ()))[code])
         if len(bad):
             raise opened.no_time(int(bad[0]))
     return never
 
 
 def _in_turns(rows: Measurements) -> tuple[Measurements, NDArray[np.int64]]:
-    """The rows sorted by sequence, time, turn and variable, and their turns.
+    """Return the rows sorted by sequence, time, turn and variable, with the turns.
 
     The turn of the k-th value of a variable at a time, in the order of the table, is k: it belongs to the k-th step at that time.
     """
@@ -212,17 +209,17 @@ def read_wide(opened: Opened) -> Cells:
     The cells stay a matrix: for dense tables, a row per cell would take five times as long.
     """
     names, matrix, texts, sentinels = _matrix(opened)
-    static, text, known = opened.static(names), is_in(names, texts), opened.times.known
+    static, text, known = is_in(names, opened.how.statics or ()), is_in(names, texts), opened.times.known
     bad = np.argwhere(~np.isnan(matrix[~known]) & ~static)
     if len(bad):
         raise opened.no_time(int(np.flatnonzero(~known)[bad[0, 0]]), names[bad[0, 1]])
     time, origin = opened.clock(known)
-    place = np.flatnonzero(known)
-    none = np.zeros(len(place), np.int64)
-    steps = ordered(Measurements(opened.sequence[place], time[place], none, none.astype(np.float64), place))
+    none = np.zeros(len(matrix), np.int64)
+    rows = Measurements(opened.sequence, np.where(known, time, -np.inf), none, none.astype(np.float64), np.arange(len(matrix)))
+    steps = ordered(rows if known.all() else rows[known])
     cells = matrix if np.array_equal(steps.row, np.arange(len(matrix))) else matrix[steps.row]
     static = constant(cells, steps) if opened.how.statics is None else static
-    fixed = _filled(matrix, np.where(known, time, -np.inf), opened.sequence, np.arange(len(matrix)), np.flatnonzero(static))
+    fixed = _filled(matrix, rows, np.flatnonzero(static))
     cells = cells[:, ~static] if static.any() else cells
     counts = {"sentinels": sentinels}
     if opened.how.merge is not None:
@@ -234,7 +231,7 @@ def read_wide(opened: Opened) -> Cells:
 
 
 def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, list[str]], int]:
-    """The variables; their values, (rows, variables), NaN in empty cells; the texts of text variables; the count of sentinels."""
+    """Return the variables, values (rows, variables), NaN in empty cells, texts of text variables, number of sentinels."""
     frame, how = opened.table.frame, opened.how
     opened.check_names([*opened.columns.wide, *opened.columns.dropped])
     names = opened.names(opened.columns.wide)
@@ -259,29 +256,23 @@ def _matrix(opened: Opened) -> tuple[list[str], NDArray[np.float64], dict[str, l
     return names, matrix, texts, sentinels
 
 
-def _filled(
-    matrix: NDArray[np.float64],
-    time: NDArray[np.float64],
-    sequence: NDArray[np.int64],
-    row: NDArray[np.int64],
-    columns: NDArray[np.int64],
-) -> Measurements:
-    """The filled cells of some columns, row after row."""
+def _filled(matrix: NDArray[np.float64], rows: Measurements, columns: NDArray[np.int64]) -> Measurements:
+    """The filled cells of some columns, row after row, each with the sequence and time of its row."""
     place, column = np.nonzero(~np.isnan(matrix[:, columns]))
     column = columns[column]
-    return Measurements(sequence[place], time[place], column, matrix[place, column], row[place])
+    return replace(rows[place], variable=column, value=matrix[place, column])
 
 
 def _collapse(
     how: Merge, text: NDArray[np.bool_], cells: NDArray[np.float64], steps: Measurements
 ) -> tuple[NDArray[np.float64], Measurements, int]:
-    """One row for each sequence and time, and how many values were merged into others."""
+    """Return one row for each sequence and time, and the number of values that were merged into others."""
     begin = np.flatnonzero(starts(steps.sequence, steps.time))
-    length = lengths_of(begin, len(steps))
+    length = np.diff(begin, append=len(steps))
     step = np.repeat(np.arange(len(begin)), length)
     several = np.flatnonzero(length[step] > 1)
-    part = steps[several]
-    rows = ordered(_filled(cells[several], part.time, step[several], part.row, np.arange(cells.shape[1])))
+    part = replace(steps[several], sequence=step[several])
+    rows = ordered(_filled(cells[several], part, np.arange(cells.shape[1])))
     one = merged(rows, starts(rows.sequence, rows.time, rows.variable), how, text)
     cells = cells[begin]
     cells[length > 1] = np.nan
@@ -291,7 +282,8 @@ def _collapse(
 
 def is_in(names: Sequence[str], some: Collection[str]) -> NDArray[np.bool_]:
     """Whether each name is among some."""
-    return np.array([name in some for name in names], np.bool_)
+    among = {*some}
+    return np.array([name in among for name in names], np.bool_)
 
 
 def _sequences(opened: Opened, cells: Cells) -> Sequences:
@@ -322,7 +314,7 @@ def _sequences(opened: Opened, cells: Cells) -> Sequences:
 
 
 def _with_bare_steps(opened: Opened, cells: Cells) -> Steps:
-    """The steps, and one for each sequence that has none: at the first time of its rows, or at 0 if no row has a time."""
+    """Return the steps, and an empty step for a sequence without one, at the first time of its rows or at 0."""
     without = np.bincount(cells.steps.sequence, minlength=len(opened.ids)) == 0
     if not without.any():
         return cells.steps

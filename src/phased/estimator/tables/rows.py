@@ -1,4 +1,4 @@
-"""Measurements in order: sorted, merged, and split into what is known once per sequence and what is measured over time."""
+"""Measurements sorted by sequence, time and variable, merged, and split into static and other variables."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequences:
-    """What was made of a table.
+    """Sequences of a table.
 
     Args:
-        variables: names of what is measured over time.
-        statics: names of what is known once per sequence.
+        variables: names of variables measured over time.
+        statics: names of variables known once per sequence.
         static: (n, statics), NaN where unknown.
         steps: of all sequences.
-        variable: of each measurement, step after step; increasing within a step.
+        variable: of each measurement, increasing within a step.
         value: of each measurement.
     """
 
@@ -76,11 +76,6 @@ def starts(*keys: NDArray[Any]) -> NDArray[np.bool_]:
     first = np.ones(len(keys[0]), np.bool_)
     first[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return first
-
-
-def lengths_of(begin: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
-    """The length of each run of rows, of which these are the first."""
-    return np.diff(begin, append=rows)
 
 
 def is_sorted(*keys: NDArray[Any]) -> bool:
@@ -132,7 +127,7 @@ def _packed_order(rows: Measurements) -> Measurements | None:
 
 
 def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArray[np.bool_]) -> Measurements:
-    """One row for each run of rows; `first` marks where runs begin.
+    """Return one row for each run of rows.
 
     Args:
         rows: sorted, so that the rows of a run follow each other.
@@ -141,12 +136,12 @@ def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArr
         text: for each variable whether it is text, which has no mean: the last one counts unless the first is asked for.
 
     Returns:
-        A row for each run; `row` is that of the run's first row in the table.
+        A row for each run. `row` is the number of the first row of the run in the table.
     """
     if first.all():
         return rows
     begin = np.flatnonzero(first)
-    length = lengths_of(begin, len(rows))
+    length = np.diff(begin, append=len(rows))
     run = np.repeat(np.arange(len(begin)), length)
     several = length[run] > 1  # the others stay as they are
     part = rows[several]
@@ -172,17 +167,17 @@ def merged(rows: Measurements, first: NDArray[np.bool_], how: Merge, text: NDArr
 
 
 def at_first_time(rows: Measurements, variables: int) -> NDArray[np.bool_]:
-    """Which variables of a long table are static: all their values are at the first time of their sequence.
+    """Return a bool per variable of a long table: measured only at the first time of every sequence.
 
     A value that is measured once, but later, is not: at the first event it is not known yet. Nor is one with several values at
-    that time. At least one sequence with the variable must have two times, otherwise nothing shows that it does not change.
+    that time. At least one sequence with the variable must have two times. Otherwise the variable may change.
 
     Args:
         rows: sorted by sequence, time, variable.
         variables: their number.
     """
     begin = np.flatnonzero(starts(rows.sequence))
-    length = lengths_of(begin, len(rows))
+    length = np.diff(begin, append=len(rows))
     at_first = rows.time == np.repeat(rows.time[begin], length)
     goes_on = np.repeat(rows.time[begin + length - 1] > rows.time[begin], length)
     number = np.bincount(rows.variable, minlength=variables)
@@ -193,7 +188,7 @@ def at_first_time(rows: Measurements, variables: int) -> NDArray[np.bool_]:
 
 
 def constant(cells: NDArray[np.float64], steps: Measurements) -> NDArray[np.bool_]:
-    """Which columns of a wide table are static: constant in every sequence, and filled in all of its rows or in the first alone.
+    """Return a bool per column of a wide table: constant in every sequence, and filled in all of its rows or only in the first.
 
     Args:
         cells: (rows, columns), NaN where a cell is empty.
@@ -202,7 +197,7 @@ def constant(cells: NDArray[np.float64], steps: Measurements) -> NDArray[np.bool
     if not len(cells):
         return np.zeros(cells.shape[1], np.bool_)
     begin = np.flatnonzero(starts(steps.sequence))
-    length = lengths_of(begin, len(cells))[:, None]
+    length = np.diff(begin, append=len(cells))[:, None]
     goes_on = (steps.time[begin + length[:, 0] - 1] > steps.time[begin])[:, None]
     filled = ~np.isnan(cells)
     count = np.add.reduceat(filled, begin, dtype=np.int64)
@@ -214,7 +209,7 @@ def constant(cells: NDArray[np.float64], steps: Measurements) -> NDArray[np.bool
 def one_per_sequence(
     rows: Measurements, places: NDArray[np.int64], shape: tuple[int, int], how: Merge | None, text: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], Measurements]:
-    """Static values, NaN where unknown, and the first rows that contradict each other; none of them if they are merged.
+    """Return static values, NaN where unknown, and the first rows that contradict each other, empty with `how`.
 
     Args:
         rows: of static variables, in any order.

@@ -18,7 +18,6 @@ import polars as pl
 from phased.check import as_float
 from phased.estimator.settings import listed
 from phased.estimator.tables.cells import id_series
-from phased.estimator.tables.columns import KNOWN, MEMORY
 from phased.estimator.tables.csv_file import (
     COMPRESSED,
     Kinds,
@@ -32,6 +31,14 @@ from phased.estimator.tables.csv_file import (
 from phased.estimator.units import ticks_of
 from phased.files import check_utf8, named
 
+# In order of preference: names of this library, of MEDS and of PhysioNet 2012.
+KNOWN = {
+    "id": ("id", "subject_id", "RecordID"),
+    "time": ("time", "Time"),
+    "variable": ("variable", "code", "Parameter"),
+    "value": ("value", "numeric_value", "Value"),
+}
+MEMORY = "the table"  # the name of a table that is no file
 TEXT = (".csv", ".tsv", ".txt", *COMPRESSED)
 PARQUET = (".parquet", ".pq")
 FORMATS = (*TEXT, *PARQUET)
@@ -40,7 +47,7 @@ PRINTABLE = {"ms": 2**47, "us": 2**57, "D": 2**21}  # from 1970 to years of four
 
 @dataclass(frozen=True)
 class Table:
-    """A table in memory, where its rows come from, and which columns name a row in a message."""
+    """A table in memory, with the file of each row and the columns that identify a row in a message."""
 
     frame: pl.DataFrame
     name: str
@@ -51,7 +58,7 @@ class Table:
     starts: tuple[int, ...] = ()  # the first row of each file
 
     def row(self, index: int) -> str:
-        """Where a row is, for a message."""
+        """Return the file and the line of a row, for a message."""
         if not self.files:
             return f"row {index} of {self.name}"
         file = bisect_right(self.starts, index) - 1
@@ -79,7 +86,7 @@ class Table:
         return f"{', '.join(parts)} ({self.row(row)})"
 
     def ids(self) -> pl.Series:
-        """The id of each row; a ValueError if one has none."""
+        """Return the id of each row. Raises ValueError for a row without an id."""
         column = self.frame[self.id]
         absent = column.is_null() | (column.is_nan().fill_null(False) if column.dtype.is_float() else False)
         ids = column if absent.any() else id_series(column, self.row)
@@ -102,7 +109,7 @@ class Source:
     files_are_sequences: bool = False
 
     def load(self, kinds: Kinds, id: str, time: str | None = None, variable: str | None = None) -> Table:
-        """Its rows; of a file only the columns that are used. Where files are sequences, `id` is a new column of their names."""
+        """Read the columns that are used. If every file is a sequence, `id` is a new column with the name of the file."""
         if self.frame is not None:
             return Table(self.frame.select(kinds.used), self.name, id, time, variable)
         if is_parquet(self.files[0]):
@@ -121,9 +128,9 @@ class Source:
         return Table(frame, self.name, id, time, variable, self.files, tuple(starts))
 
     def _with_ids(self, frame: pl.DataFrame, lengths: list[int], ids: str) -> tuple[pl.DataFrame, list[int]]:
-        """The rows of the files, with the name of each row's file as its id, and their numbers.
+        """Return the rows with the name of the file as the id, and the number of rows of each file.
 
-        A file without rows gets an empty one, so that its sequence is there.
+        A file without rows gets an empty row, and so an empty sequence.
         """
         if 0 in lengths:
             place = np.insert(np.arange(len(frame)), np.cumsum(lengths)[np.equal(lengths, 0)], -1)
@@ -216,7 +223,7 @@ def _read_files(files: Sequence[Path], kinds: Kinds) -> tuple[pl.DataFrame, list
     """The rows of CSV files of the same columns, and the number of rows of each."""
     headers = {_first_line(file) for file in files}
     if files[0].suffix.lower() not in COMPRESSED and len(headers) == 1 and b"" not in headers:
-        # One pass over all of them: thousands of small files take longer to open in polars than to read.
+        # One pass over all files: polars takes longer to open thousands of small files than to read the rows.
         contents = [file.read_bytes() for file in files]
         header = contents[0].partition(b"\n")[0] + b"\n"
         bodies = [content.partition(b"\n")[2] for content in contents]
@@ -236,13 +243,13 @@ def _read_parquet(path: Path, columns: list[str]) -> pl.DataFrame:
 
 
 def _as_ids(column: pl.Series, file: Path) -> pl.Series:
-    """Ids as integers or text, so that files with other types do not change them. A missing id is refused later."""
+    """Return ids as integers or text, so that other types in other files do not change them. A missing id is refused later."""
     absent = column.is_null().any() or (column.dtype.is_float() and column.is_nan().any())
     return column if absent else id_series(column, lambda row: f"row {row} of '{file.name}'")
 
 
 def _one_frame(files: Sequence[Path], parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of Parquet files; a column may be of integers in one and of fractions in another."""
+    """Join the rows of Parquet files. A column may have integers in one file and fractions in another."""
     try:
         return pl.concat(parts, how="vertical_relaxed")
     except pl.exceptions.PolarsError:
@@ -259,7 +266,7 @@ def _one_frame(files: Sequence[Path], parts: list[pl.DataFrame]) -> pl.DataFrame
 
 
 def _from_frame(source: Any) -> pl.DataFrame:
-    """A frame of polars, pandas, arrow or another library whose frames have `__arrow_c_stream__`."""
+    """Return a frame of polars, pandas, arrow or another library with `__arrow_c_stream__` as a frame of polars."""
     if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
         check_names(map(str, source.columns), MEMORY)
         return _from_columns({str(name): column for name, column in source.items()})
@@ -274,7 +281,7 @@ def _from_frame(source: Any) -> pl.DataFrame:
 
 
 def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
-    """A frame of lists; one with values of several types becomes text, whose values are checked later."""
+    """Return lists as a frame. A list with values of several types becomes text, and its values are checked later."""
     made = {name: _series(name, column) for name, column in columns.items()}
     lengths = {name: len(column) for name, column in made.items()}
     if len(set(lengths.values())) > 1:
@@ -283,8 +290,8 @@ def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def _series(name: str, column: Any) -> pl.Series:
-    """A column; of numbers and None float64, of several types text."""
-    # polars would convert what is mixed, and ignore a mask.
+    """Return a column: float64 for numbers and None, text for values of several types."""
+    # polars would convert mixed values and ignore a mask.
     if isinstance(column, np.ndarray) and column.dtype.kind == "M" and not isinstance(column, np.ma.MaskedArray):
         ticks, wrong = ticks_of(column)
         if not wrong[~np.isnat(column)].any():

@@ -35,11 +35,11 @@ class Times:
     """Times of rows: numbers in a unit, or dates in microseconds since 1970 UTC.
 
     Args:
-        ticks: float64, or int64 for dates; meaningless where not `known`.
+        ticks: float64, or int64 for dates. Where `known` is False, any number.
         known: False where the time is missing or not finite.
         clock: "number" or "date".
         unit: of the numbers, or for the dates to be converted to.
-        offset: whether dates have an offset from UTC; None for numbers.
+        offset: whether dates have an offset from UTC, or None for numbers.
     """
 
     ticks: NDArray[Any]
@@ -50,7 +50,7 @@ class Times:
 
 
 class Unreadable(ValueError):
-    """A time that cannot be read: its row, and why."""
+    """A time that cannot be read, with its row and the reason."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(row, why)
@@ -59,7 +59,7 @@ class Unreadable(ValueError):
 
 
 def read_clock(table: Table, unit: str, clock: Clock | None) -> Times:
-    """The time of each row; a ValueError that names the first that cannot be read, or is of another kind than `clock`."""
+    """Return the time of each row. Raises ValueError for times that cannot be read or are of another kind than `clock`."""
     assert table.time is not None
     try:
         times = read_times(table.frame[table.time], unit)
@@ -75,7 +75,7 @@ def read_clock(table: Table, unit: str, clock: Clock | None) -> Times:
 
 
 def read_times(column: pl.Series, unit: str) -> Times:
-    """The times of a column; an `Unreadable` with the first row that has none."""
+    """Return the times of a column. Raises `Unreadable` with the first row that cannot be read."""
     dtype = column.dtype
     if dtype in (pl.Categorical, pl.Enum):
         column, dtype = column.cast(pl.String), pl.String()
@@ -175,12 +175,12 @@ def _check_offsets(column: pl.Series, text: pl.Series) -> bool:
 
 
 def _number(text: pl.Series) -> pl.Series:
-    """Numbers; null where it is none."""
+    """Return text as numbers, other text as null."""
     return text.cast(pl.Float64, strict=False)
 
 
 def _clock(text: pl.Series) -> pl.Series:
-    """hh:mm or hh:mm:ss as microseconds; null where it is neither. Hours may be more than 24."""
+    """Return hh:mm or hh:mm:ss in microseconds, other text as null. Hours may be more than 24."""
     frame = text.to_frame("text").select(pl.when(pl.col("text").str.contains(CLOCK)).then(pl.col("text")).str.split_exact(":", 2))
     parts = frame.to_series().struct.unnest().with_columns(pl.all().cast(pl.Float64, strict=False))
     hours, minutes, seconds = (parts.to_series(place) for place in range(3))
@@ -188,10 +188,10 @@ def _clock(text: pl.Series) -> pl.Series:
 
 
 def _date(text: pl.Series) -> pl.Series:
-    """ISO 8601 dates, with or without a time of day and an offset from UTC, as UTC; null where it is none."""
+    """Return ISO 8601 dates, with or without time of day and offset, in UTC. Other text becomes null."""
     text = text.set(~text.str.contains(YEAR), None)
     first = text.drop_nulls()[:1]
-    forms = sorted(DATES, key=lambda form: _date_of(first, form).null_count())  # that of the first cell is tried first
+    forms = sorted(DATES, key=lambda form: _date_of(first, form).null_count())  # the form of the first cell is tried first
     made = _date_of(text, forms[0])
     for form in forms[1:]:
         if made.null_count() == text.null_count():

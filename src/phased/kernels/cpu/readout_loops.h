@@ -57,15 +57,12 @@ PHASED_INLINE void make_row(const Readout<T>& r, const T* states, int64_t b, T* 
     const T *center = r.center + p * r.columns, *scale = r.scale + p * r.columns;
     T* to = row + r.states() + p * r.columns;
 #pragma omp simd
-    for (int64_t i = 0; i < r.columns; i++) {
-      T cut = (summary[i] - start[i]) * slope[i];
-      cut = cut < 0 ? T(0) : cut;  // a NaN stays one
-      cut = cut > 1 ? T(1) : cut;
-      to[i] = (cut - center[i]) * scale[i];
-    }
+    for (int64_t i = 0; i < r.columns; i++) to[i] = (piece_of(summary[i], start[i], slope[i]) - center[i]) * scale[i];
   }
 }
 
+// y (batch, outputs). A state that is NaN stays so: then last and mean are NaN, and the highest is that of the other steps.
+// `row` has room for a row of the linear layer.
 template <class T>
 void read_out(const Readout<T>& r, const Pooled<T>& pooled, T* row, T* y) {
   pool(r, pooled);
@@ -103,6 +100,8 @@ PHASED_INLINE void pool_backward(const Readout<T>& r, const Pooled<T>& pooled, c
     });
 }
 
+// Gradients from that to y. The one to h is zero after the end of a sequence; steps that share the highest state share its
+// gradient equally. `to_pooled` has room for (batch, kPooled, units).
 template <class T>
 void read_out_backward(const Readout<T>& r, const Pooled<T>& pooled, const T* to_y, T* row, T* to_pooled,
                        const ReadoutGradients<T>& to) {

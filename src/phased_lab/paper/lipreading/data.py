@@ -11,7 +11,7 @@ from torch import Tensor
 from phased.files import digest
 from phased_lab.clips import Clips, Split, find_grid, load_clips, prepare, prepared, split, store
 from phased_lab.clips.clip import DAMAGED
-from phased_lab.lipreader.inputs import Scaling
+from phased_lab.lipreader.network import Scaling
 from phased_lab.runs.progress import progress
 
 

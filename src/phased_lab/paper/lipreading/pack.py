@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from phased_lab.clips import Clip, store
+from phased_lab.clips.decoding import SENSES, Sense
 from phased_lab.lipreader import About, Config, LipReader, Timing
 from phased_lab.lipreader.grammar import at_found_times
-from phased_lab.lipreader.inputs import SENSES, Sense
 from phased_lab.paper.lipreading import data
 from phased_lab.paper.lipreading.network import LipNetwork
 from phased_lab.paper.lipreading.task import RATES, Sentences

@@ -16,7 +16,8 @@ from phased.fusion import Timeline
 from phased.learn.batch import Batch, Evaluation, Samples, Split
 from phased.schedule import valid_steps
 from phased_lab.clips import WORDS, Clips
-from phased_lab.lipreader.inputs import SENSES, Sense, standardised
+from phased_lab.clips.decoding import SENSES, Sense
+from phased_lab.lipreader.network import standardised
 from phased_lab.paper.lipreading import data
 from phased_lab.paper.lipreading.data import Loaded, Source
 from phased_lab.paper.on_device import Loadable, OnDevice

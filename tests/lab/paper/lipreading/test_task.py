@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from phased.fusion import Timeline
-from phased_lab.lipreader.inputs import standardised
+from phased_lab.lipreader.network import standardised
 from phased_lab.paper.lipreading import LIPREADING, counted, data
 from phased_lab.paper.lipreading.data import Source
 from phased_lab.paper.lipreading.task import Changes, Sentences, labels, pictures_of

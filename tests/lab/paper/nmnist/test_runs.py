@@ -14,7 +14,7 @@ from digits import IMAGES, REAL
 from phased.data import BadRecording
 from phased.data.camera import Camera, identity
 from phased.learn.loop import Training
-from phased_lab.cli.train import bars
+from phased_lab.cli.run import bars
 from phased_lab.paper.nmnist import NMNIST
 from phased_lab.paper.nmnist.network import DigitNetwork
 from phased_lab.paper.nmnist.task import Digits

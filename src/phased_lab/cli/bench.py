@@ -82,7 +82,7 @@ def command_of(name: str) -> Any:
 def restrict(instructions: str) -> None:
     """Unless this process is restricted to the instruction set, run the same command in one that is, and exit."""
     from phased.ops.native import core
-    from phased_lab.bench.instructions import environment, restricted_variables, variables
+    from phased_lab.bench.measure import environment, restricted_variables, variables
 
     available = [] if core is None else core.instruction_sets()
     if instructions not in available:
