@@ -102,28 +102,23 @@ def one_per_unit(values: Any, units: int, name: str) -> Tensor:
 
 def finite(name: str, values: Tensor) -> None:
     """Every value is finite."""
-    if tracing.readable(values) and not bool(torch.isfinite(values).all()):
-        unit = first_index(~torch.isfinite(values.flatten()))
-        raise ValueError(
-            f"{name} must be finite, got {values.flatten()[unit]} for unit {unit}. Look at where its values come from."
-        )
+    _units(name, values, torch.isfinite(values), "be finite", "Look at where its values come from.")
 
 
 def periods(values: Tensor) -> None:
     """Every period is positive."""
-    if tracing.readable(values) and not bool((values > 0).all()):
-        unit = first_index(values <= 0)
-        raise ValueError(
-            f"period must be positive, got {values[unit]:g} for unit {unit}. It is the length of a cycle in units of time."
-        )
+    _units("period", values, values > 0, "be positive", "It is the length of a cycle in units of time.")
 
 
 def ratios(values: Tensor) -> None:
     """Every open ratio is in (0, 1]."""
-    bad = (values <= 0) | (values > 1)
-    if tracing.readable(values) and bool(bad.any()):
-        unit = first_index(bad)
-        raise ValueError(f"ratio_on must be in (0, 1], got {values[unit]:g} for unit {unit}. It is the open part of a cycle.")
+    _units("ratio_on", values, (values > 0) & (values <= 1), "be in (0, 1]", "It is the open part of a cycle.")
+
+
+def _units(name: str, values: Tensor, good: Tensor, must: str, about: str) -> None:
+    if tracing.readable(values) and not bool(good.all()):
+        unit = first_index(~good.flatten())
+        raise ValueError(f"{name} must {must}, got {values.flatten()[unit]:g} for unit {unit}. {about}")
 
 
 def has_values(name: str, value: Tensor, target: Tensor) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,30 +31,15 @@ class Openings:
         self.active = True
         self.batches = 0
         self._opened: Tensor | None = None  # (layers and directions, H)
-        self._turn = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_turn"}
-
-    def __setstate__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
-        self._turn = threading.Lock()
 
     @torch.no_grad()
     def watch(self, gates: Sequence[TimeGate], time: Tensor, lengths: Tensor | None, directions: int) -> None:
         """Take the times (T, B) of a training batch into account; after the last batch, warn of units that have not opened.
 
-        A batch without samples does not count, nor does one of single steps: that is a part of longer sequences. Of batches that
-        several threads compute at the same time, one counts.
+        A batch without samples does not count, nor does one of single steps: that is a part of longer sequences.
         """
-        if len(time) < 2 or not time.numel() or not _readable(time) or not self._turn.acquire(blocking=False):
+        if len(time) < 2 or not time.numel() or not _readable(time):
             return
-        try:
-            self._watch(gates, time, lengths, directions)
-        finally:
-            self._turn.release()
-
-    def _watch(self, gates: Sequence[TimeGate], time: Tensor, lengths: Tensor | None, directions: int) -> None:
         if lengths is not None and lengths.is_cpu and not lengths.any():
             return
         self.batches += 1

@@ -1,34 +1,222 @@
-"""Stream: a layer fed event by event, touching open units only."""
+"""Stream: a layer fed event by event, touching open units only; and OneSequence, on which all such classes stand."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check, check_events, ops
-from phased.cell import CELLS, Weights
+from phased import check, clock, ops
+from phased.cell import CELLS, State, Weights
 from phased.gate import TimeGate
 from phased.layer import PhasedRNN
-from phased.ops.contract import Stepper
-from phased.ops.cpu.stepper import CoreStepper
 
 TIMES = frozenset((float, int, np.float64, np.int64, np.int32))
 """Types of a time that need no conversion and are exact."""
 
-WHOLE = 2.0**24
-"""Below this float32 has every whole number."""
+ARRAYS, INDICES = frozenset((np.ndarray,)), frozenset((int, np.int64))
+"""Types of features, and of an index into a table, that need no conversion."""
 
-INDICES = frozenset((int, np.int64))
-"""Types of an index into a table that need no conversion."""
+MARK, VERSION = b"phased", 1
+"""The beginning of what `dump` returns."""
+MODEL, DIGEST = 16, 16
+"""Bytes of the identity of a model, and of the digest of a dump."""
+NOT_OF_MODEL = "state must be of this model, got one of another. Load the model that it was made with."
+TIME = 8
+"""Bytes of the time, with which the bytes of a state begin."""
 
 
-class Stream:
+class OneSequence:
+    """A sequence that takes events. All that changes is its state `_now`, a small value with a `copy`.
+
+    Copies share `_model`, the weights, which never change. It has `start()`, the state before the first event; `pack(state)`, a
+    state as bytes, and `unpack(data)`; and its `identity`, MODEL bytes that tell it from models with other answers.
+    """
+
+    _model: Any
+    _now: Any
+
+    def reset(self) -> None:
+        """Forget all events; the next one may have any time.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> stream = Stream(PhasedLSTM(3, 8))
+            >>> h = stream.push(torch.randn(3), 1e6)
+            >>> stream.reset()
+            >>> h = stream.push(torch.randn(3), 0.0)
+        """
+        self._now = self._model.start()
+
+    def copy(self) -> Self:
+        """Make another sequence on the same weights, with its own copy of the state and the time.
+
+        Returns:
+            The new sequence.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> first = Stream(PhasedLSTM(3, 8))
+            >>> second = first.copy()
+            >>> h = first.push(torch.randn(3), 5.0)
+            >>> first.time, second.time
+            (5.0, None)
+        """
+        other = object.__new__(type(self))
+        other._model, other._now = self._model, self._now.copy()
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def dump(self) -> bytes:
+        """Write the state and the time as bytes, for a file or a database; `restore` continues from there.
+
+        Returns:
+            About a kilobyte. It has no weights, and is for this model only.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> rnn = PhasedLSTM(3, 8)
+            >>> first, second = Stream(rnn), Stream(rnn)
+            >>> h = first.push(torch.randn(3), 5.0)
+            >>> second.restore(first.dump())
+            >>> second.time
+            5.0
+        """
+        content = b"".join((MARK, VERSION.to_bytes(2, "little"), self._model.identity, self._model.pack(self._now)))
+        return content + hashlib.blake2b(content, digest_size=DIGEST).digest()
+
+    def restore(self, state: bytes) -> None:
+        """Continue from what `dump` returned. An error leaves the sequence as it was.
+
+        Args:
+            state: What `dump` returned, of a sequence of the same model.
+
+        Raises:
+            ValueError: The state is of another model or another version of phased, or it is cut off or damaged.
+
+        Example:
+            >>> import torch
+            >>> from phased import PhasedLSTM, Stream
+            >>> stream = Stream(PhasedLSTM(3, 8))
+            >>> before = stream.dump()
+            >>> h = stream.push(torch.randn(3), 5.0)
+            >>> stream.restore(before)
+            >>> stream.time is None
+            True
+        """
+        self._now = self._restored(state)
+
+    def _restored(self, state: bytes) -> Any:
+        """The state that was dumped."""
+        begin = len(MARK) + 2
+        end = len(state) - DIGEST if type(state) is bytes else 0
+        if end < begin + MODEL or hashlib.blake2b(state[:end], digest_size=DIGEST).digest() != state[end:]:
+            raise ValueError(f"state must be what dump() returned, got {check.kind(state)} that is cut off or damaged.")
+        version = int.from_bytes(state[len(MARK) : begin], "little")
+        if state[: len(MARK)] != MARK or version != VERSION:
+            raise ValueError(f"state must be of version {VERSION}, got {version}. Make it with this version of phased.")
+        if state[begin : begin + MODEL] != self._model.identity:
+            raise ValueError(NOT_OF_MODEL)
+        return self._model.unpack(state[begin + MODEL : end])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self._model, "now": self._model.pack(self._now)}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        self._model = values["model"]
+        self._now = self._model.unpack(values["now"])
+
+
+def identity(settings: Any, tensors: Iterable[Tensor]) -> bytes:
+    """Identifies settings, by their `repr`, and tensors on the CPU."""
+    total = hashlib.blake2b(repr(settings).encode(), digest_size=MODEL)
+    for tensor in tensors:
+        total.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode() + tensor.numpy().tobytes())
+    return total.digest()
+
+
+class Stack:
+    """The weights of a stack of layers: a `Stepper` with a copy of them, and the checks that its events need.
+
+    Args:
+        cell: name of the cell.
+        weights: of each layer.
+        gates: of each layer.
+        table: inputs by index, (entries, D); None where events are features.
+        backend: name of the backend.
+    """
+
+    def __init__(
+        self, cell: str, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str
+    ) -> None:
+        self.parts = cell, weights, gates, table, backend
+        self.names = ("h_0", "c_0")[: CELLS[cell].states]
+        self.dtype, self.input_size = weights[0].ih.dtype, weights[0].ih.shape[1]
+        self.shape = len(weights), weights[0].hh.shape[1]
+        self.entries = None if table is None else len(table)
+        self.usual = ARRAYS if table is None else INDICES
+        own = ops.stepper(CELLS[cell], weights, gates, table, backend)
+        self.native, self.start, self.run, self.push = own.native, own.start, own.run, own.push
+        self.pack, self.unpack = own.pack, own.unpack
+
+    @classmethod
+    def of(cls, rnn: PhasedRNN, table: Tensor | None = None) -> Stack:
+        """Copies of the weights of a layer, on the CPU and in no less than float32."""
+        dtype = torch.promote_types(rnn.dtype, torch.float32)
+
+        def own(name: str, value: Tensor, dtype: torch.dtype | None = dtype) -> Tensor:
+            check.finite_values(name, value)
+            return value.detach().to("cpu", dtype, copy=True)
+
+        def own_gate(gate: TimeGate) -> TimeGate:
+            period, shift, ratio_on = (own("rnn", value, None) for value in gate.parameters())
+            return TimeGate(period, shift, ratio_on, 0.0, gate.shape)
+
+        weights = [w.map(partial(own, "rnn"), partial(own, "rnn")) for w in rnn.weights()]
+        gates = [own_gate(gate) for gate in rnn.gates()]
+        return cls(rnn.cell.name, weights, gates, None if table is None else own("table", table), rnn.backend)
+
+    @cached_property
+    def identity(self) -> bytes:
+        """Identifies the weights, the gates, the cell and the table."""
+        cell, weights, gates, table, _ = self.parts
+        tensors = [tensor for w, gate in zip(weights, gates, strict=True) for tensor in (*w.present(), *gate.parameters())]
+        shapes = [gate.shape for gate in gates]
+        return identity((cell, shapes), tensors if table is None else [*tensors, table])
+
+    @cached_property
+    def open_time(self) -> float:
+        """The shortest open time of all units."""
+        return min(float((gate.period * gate.ratio_on).min()) for gate in self.parts[2])
+
+    def values(self, state: Any) -> State:
+        """Copies of h and c of a state, (L, H) each."""
+        found = torch.frombuffer(bytearray(self.pack(state)), dtype=self.dtype, offset=TIME)
+        return found.view(len(self.names), *self.shape).unbind(0)
+
+    def state(self, values: Sequence[Tensor], time: float) -> Any:
+        """The state of these values and this time."""
+        return self.unpack(b"".join((np.float64(time).tobytes(), *(value.contiguous().numpy().tobytes() for value in values))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stack, self.parts
+
+
+class Stream(OneSequence):
     """One sequence through a PhasedLSTM or PhasedGRU, event by event, as the layer computes it in eval.
 
     The weights are copied when the stream is made; `copy()` makes more streams that share them. numpy in gives numpy out, tensors
@@ -57,88 +245,34 @@ class Stream:
         True
     """
 
+    _model: Stack
+
     def __init__(self, rnn: PhasedRNN, table: Tensor | None = None) -> None:
         if not isinstance(rnn, PhasedRNN):
             raise TypeError(f"rnn must be a PhasedLSTM or PhasedGRU, got {check.kind(rnn)}.")
         if rnn.bidirectional:
             raise ValueError("rnn must not be bidirectional: its backward direction needs the future. Use bidirectional=False.")
-        self.input_size = rnn.input_size
-        self.hidden_size = rnn.hidden_size
-        self._names = rnn.state_names
-        self._dtype = torch.promote_types(rnn.dtype, torch.float32)
-
-        def own(name: str, value: Tensor, dtype: torch.dtype | None = self._dtype) -> Tensor:
-            check_events.finite_values(name, value)
-            return value.detach().to("cpu", dtype, copy=True)
-
-        def own_gate(gate: TimeGate) -> TimeGate:
-            period, shift, ratio_on = (own("rnn", value, None) for value in gate.parameters())
-            return TimeGate(period, shift, ratio_on, 0.0, gate.shape)
-
         if table is not None:
-            check_events.table(table, self.input_size)
-        self._entries = None if table is None else len(table)
-        weights = [w.map(partial(own, "rnn"), partial(own, "rnn")) for w in rnn.weights()]
-        gates = [own_gate(gate) for gate in rnn.gates()]
-        self._open_time = rnn.shortest_open_time()
-        self._parts = (rnn.cell.name, weights, gates, None if table is None else own("table", table), rnn.backend)
-        self._start(stepper_of(*self._parts))
-
-    def _start(self, stepper: Stepper) -> None:
-        """Run on this stepper from now on."""
-        self._stepper = stepper
-        compiled = stepper if isinstance(stepper, CoreStepper) else None
-        self._core = compiled.core if compiled is not None and self._entries is None else None
-        self._looking_up = compiled if self._entries is not None else None
-
-    def reset(self) -> None:
-        """Set the states to zero; the next event may have any time.
-
-        Example:
-            >>> import torch
-            >>> from phased import PhasedLSTM, Stream
-            >>> stream = Stream(PhasedLSTM(3, 8))
-            >>> h = stream.push(torch.randn(3), 1e6)
-            >>> stream.reset()
-            >>> h = stream.push(torch.randn(3), 0.0)
-        """
-        self._stepper.restore(tuple(torch.zeros_like(s) for s in self._stepper.state()), -math.inf)
-
-    def copy(self) -> Stream:
-        """Make another stream on the same weights, with its own copy of the state and the time.
-
-        Returns:
-            The new stream.
-
-        Example:
-            >>> import torch
-            >>> from phased import PhasedLSTM, Stream
-            >>> first = Stream(PhasedLSTM(3, 8))
-            >>> second = first.copy()
-            >>> h = first.push(torch.randn(3), 5.0)
-            >>> first.time, second.time
-            (5.0, None)
-        """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._start(self._stepper.copy())
-        return other
-
-    def __copy__(self) -> Stream:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Stream:
-        return self.copy()
-
-    def __getstate__(self) -> dict[str, Any]:
-        values = {name: value for name, value in self.__dict__.items() if name not in ("_stepper", "_core", "_looking_up")}
-        # As arrays: torch sends a tensor to another process as shared memory, which would end with these temporary tensors.
-        return values | {"state": [s.numpy() for s in self._stepper.state()], "time": self._stepper.time}
+            check.table(table, rnn.input_size)
+        self._model = Stack.of(rnn, table)
+        self._now = self._model.start()
 
     def __setstate__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update({name: value for name, value in values.items() if name not in ("state", "time")})
-        self._start(stepper_of(*self._parts))
-        self._stepper.restore(tuple(torch.tensor(s, device="cpu") for s in values["state"]), values["time"])
+        if "_parts" in values:  # of an earlier version
+            self._model = Stack(*values["_parts"])
+            self._now = self._model.state([torch.from_numpy(value) for value in values["state"]], values["time"])
+        else:
+            super().__setstate__(values)
+
+    @property
+    def input_size(self) -> int:
+        """The number of features of an event."""
+        return self._model.input_size
+
+    @property
+    def hidden_size(self) -> int:
+        """The number of units of a layer."""
+        return self._model.shape[1]
 
     @property
     def state(self) -> Any:
@@ -164,16 +298,16 @@ class Stream:
             >>> torch.equal(other.state[0], stream.state[0])
             True
         """
-        state = self._stepper.state()
+        state = self._model.values(self._now)
         return state if len(state) > 1 else state[0]
 
     @state.setter
     def state(self, value: Any) -> None:
-        shape = tuple(self._stepper.state()[0].shape)
-        given = check.state(value, self._names, shape, self._dtype, torch.device("cpu"))
-        for name, values in zip(self._names, given, strict=True):
-            check_events.finite_values(name, values)
-        self._stepper.restore(tuple(s.detach() for s in given), self._stepper.time)
+        model = self._model
+        given = check.state(value, model.names, model.shape, model.dtype, torch.device("cpu"))
+        for name, values in zip(model.names, given, strict=True):
+            check.finite_values(name, values)
+        self._now = model.state([s.detach().resolve_neg() for s in given], self._now.time)
 
     @property
     def time(self) -> float | None:
@@ -187,7 +321,7 @@ class Stream:
             >>> stream.time
             2.5
         """
-        time = self._stepper.time
+        time = self._now.time
         return None if time == -math.inf else time
 
     def push(self, x: Any, t: float) -> Any:
@@ -216,20 +350,18 @@ class Stream:
             >>> stream.push(torch.randn(3), 0.5).shape
             torch.Size([8])
         """
-        if self._core is not None and type(x) is np.ndarray and (type(t) in TIMES or self._is_plain(t)):  # the short path
+        model = self._model
+        if type(x) in model.usual and (type(t) in TIMES or self._is_plain(t)):  # the short path
             try:
-                return self._core.push(x, self.input_size, t)
-            except (TypeError, ValueError):
-                pass  # the checks below accept the event or say what is wrong with it
-        looking_up, entries = self._looking_up, self._entries
-        if looking_up is not None and entries is not None and type(x) in INDICES and (type(t) in TIMES or self._is_plain(t)):
-            # The short path of an index. numpy would compare in float32, where the largest float64 overflows.
-            h = looking_up.push_index(x, t if type(t) in TIMES else float(t), entries)
+                h = model.push(self._now, x, t)
+            except TypeError:  # a number that is too large for a float
+                h = None
             if h is not None:
                 return h
         rows = self._events(x)
-        time = check_events.moment(t, self.time, self._open_time)
-        check_events.event(rows, float(time), self.input_size, self._entries, self.time)
+        time = clock.moment(t, self.time, model.open_time)
+        check.event(rows, model.input_size, model.entries)
+        clock.after(float(time), self.time)
         h = self._take(rows.unsqueeze(0), time.view(1))[0]
         return h if isinstance(x, Tensor) else h.numpy()
 
@@ -259,29 +391,23 @@ class Stream:
             >>> stream.run(torch.randn(100, 3), torch.arange(100.0)).shape
             torch.Size([100, 8])
         """
-        rows, times = self._events(x), check_events.numbers("time", t)
-        check_events.events(rows, times, self.input_size, self._entries, self.time, lambda: self._open_time)
+        model, rows, times = self._model, self._events(x), check.numbers("time", t)
+        check.events(rows, model.input_size, model.entries)
+        clock.events(times, rows, self.time, model.open_time)
         outputs = self._take(rows, times.to("cpu", torch.float64))
         return outputs if isinstance(x, Tensor) else outputs.numpy()
 
     def _is_plain(self, t: Any) -> bool:
         """Whether a time is float32 and rounding cannot have made it equal to the last."""
-        return type(t) is np.float32 and bool(abs(t) < WHOLE or t != self._stepper.time)
+        return type(t) is np.float32 and bool(abs(t) < clock.EXACT_FLOAT32 or t != self._now.time)
 
     def _take(self, rows: Tensor, times: Tensor) -> Tensor:
         """Take all events, or none if that is interrupted."""
-        state, time = self._stepper.state(), self._stepper.time
-        try:
-            return self._stepper.run(rows, times)
-        except BaseException:
-            self._stepper.restore(state, time)
-            raise
+        after = self._now.copy()
+        outputs = self._model.run(after, rows, times)
+        self._now = after
+        return outputs
 
     def _events(self, x: Any) -> Tensor:
-        values = check_events.numbers("x", x)
-        return values.to("cpu") if self._entries is not None else values.to("cpu", self._dtype)
-
-
-def stepper_of(cell: str, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None, backend: str) -> Stepper:
-    """A stepper from parts that can be pickled; the cell is given by its name."""
-    return ops.stepper(CELLS[cell], weights, gates, table, backend)
+        values = check.numbers("x", x)
+        return values.to("cpu", None if self._model.entries is not None else self._model.dtype)

@@ -46,51 +46,17 @@ def test_every_answer_is_the_batchs_for_the_events_so_far(of_three):
 def test_without_the_compiled_core_the_numbers_are_the_same_also_where_it_began_the_sequence(name, request):
     compiled = request.getfixturevalue(name)
     model, events, expected = copy.deepcopy(compiled), measured(X, 3), follow(compiled, X, 3)
-    assert compiled._shared.compiled is not None
+    assert compiled._shared.layer.native is not None
     model._shared = None
     model.network_.rnn.backend = "reference"
     assert np.allclose(follow(model, X, 3), expected, rtol=1e-6, atol=1e-6)
-    assert model._shared.compiled is None
+    assert model._shared.layer.native is None
     half = len(events) // 2
     first = compiled.online(static=known(X, 3))
     for time, values in events[:half]:
         first.push(time, values)
     second = model.online(state=first.dump())
     assert np.allclose([second.push(time, values) for time, values in events[half:]], expected[half:], rtol=1e-6, atol=1e-6)
-
-
-def test_sequences_of_a_model_do_not_disturb_each_other(classifier):
-    chosen = [int(which) for which in np.argsort(-X.lengths)[:5]]
-    expected = [follow(classifier, X, which) for which in chosen]
-    together = [classifier.online(static=known(X, which)) for which in chosen]
-    for step in range(int(X.lengths[chosen].min())):
-        for number, which in enumerate(chosen):
-            time, values = measured(X, which)[step]
-            assert together[number].push(time, values) == expected[number][step]
-
-
-def test_a_thousand_sequences_need_a_few_kilobytes_each(classifier):
-    many = [classifier.online() for _ in range(1000)]
-    for sequence in many:
-        sequence.push(1.0, {"HR": 80.0})
-    arrays = many[0]._sequence.arrays().values()
-    assert sum(array.nbytes for array in arrays) < 4096
-    assert len(many[0].dump()) < 4096
-    assert len({id(sequence._shared) for sequence in many}) == 1
-
-
-def test_a_dumped_sequence_continues_bit_for_bit(classifier, tmp_path):
-    longest = int(X.lengths.argmax())
-    expected = follow(classifier, X, longest)
-    events = measured(X, longest)
-    for cut in range(len(events)):
-        first = classifier.online(static=known(X, longest))
-        for time, values in events[:cut]:
-            first.push(time, values)
-        (tmp_path / "state").write_bytes(first.dump())
-        second = classifier.online(state=(tmp_path / "state").read_bytes())
-        assert second.time == first.time
-        assert [second.push(time, values) for time, values in events[cut:]] == expected[cut:]
 
 
 @pytest.mark.parametrize(

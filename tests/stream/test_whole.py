@@ -1,7 +1,5 @@
-"""State and clock move together: in copies, in pickles, and when a run is interrupted."""
+"""State and clock move together, also when a run is interrupted."""
 
-import copy
-import pickle
 import signal
 import subprocess
 import sys
@@ -11,39 +9,7 @@ import pytest
 import torch
 
 from phased import Stream
-from streams import LAYERS, assert_unchanged, build, each_layer, events, snapshot
-
-COPIES = {
-    "copy()": lambda stream: stream.copy(),
-    "copy.copy": copy.copy,
-    "copy.deepcopy": copy.deepcopy,
-    "pickle": lambda stream: pickle.loads(pickle.dumps(stream)),
-}
-
-
-@each_layer
-@pytest.mark.parametrize("way", COPIES)
-def test_a_copy_has_the_state_and_the_clock_and_goes_its_own_way(make, way):
-    x, t = events()
-    stream = Stream(build(make))
-    want = stream.copy().run(x, t)
-    stream.run(x[:20], t[:20])
-    before = snapshot(stream)
-    other = COPIES[way](stream)
-    assert_unchanged(other, before)
-    torch.testing.assert_close(other.run(x[20:], t[20:]), want[20:])
-    assert_unchanged(stream, before)
-    with pytest.raises(ValueError, match="time must not go backwards"):
-        other.push(x[0], float(t[0]))
-
-
-@pytest.mark.parametrize("way", COPIES)
-def test_a_stream_with_a_table_is_copied_with_it(way):
-    stream = Stream(build(LAYERS["lstm"]), table=torch.randn(20, 3, dtype=torch.float64))
-    index, times = torch.randint(20, (30,)), torch.arange(30.0)
-    want = stream.copy().run(index, times)
-    stream.run(index[:10], times[:10])
-    torch.testing.assert_close(COPIES[way](stream).run(index[10:], times[10:]), want[10:])
+from streams import LAYERS, assert_unchanged, build, events, snapshot
 
 
 @pytest.mark.parametrize("what", ["x", "time", "state", "index"])
@@ -62,33 +28,24 @@ def test_values_that_torch_negates_when_it_reads_them_are_read_so(what):
     assert other.time == stream.time
 
 
-class Interrupted:
-    """A stepper whose run takes a share of its events and then ends as Ctrl-C ends it."""
-
-    def __init__(self, inner, share):
-        self.__dict__.update(inner=inner, share=share)
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    def run(self, rows, times):
-        some = int(self.share * len(rows))
-        self.inner.run(rows[:some], times[:some])
-        raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_an_interrupted_run_changes_nothing(share):
+def test_an_interrupted_run_changes_nothing(share, monkeypatch):
     """Whether the signal comes before, amid or right after the events; the same run can then be repeated."""
     stream = Stream(build(LAYERS["lstm, two layers"]))
     x, t = events(40)
     stream.run(x[:5], t[:5])
     want = stream.copy().run(x[5:], t[5:])
-    before, inner = snapshot(stream), stream._stepper
-    stream._stepper = Interrupted(inner, share)
-    with pytest.raises(KeyboardInterrupt):
-        stream.run(x[5:], t[5:])
-    stream._stepper = inner
+    before, run = snapshot(stream), stream._model.run
+
+    def interrupted(state, rows, times):
+        some = int(share * len(rows))
+        run(state, rows[:some], times[:some])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream._model, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.run(x[5:], t[5:])
     assert_unchanged(stream, before)
     assert torch.equal(stream.run(x[5:], t[5:]), want)
 

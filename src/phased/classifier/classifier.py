@@ -15,7 +15,7 @@ import phased
 from phased import files, ops
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.network import About, Config, sizes_of
-from phased.classifier.session import Head, Moment, Probabilities, Session
+from phased.classifier.session import Camera, Moment, Probabilities, Session
 from phased.classifier.store import KIND, SHIPPED
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
@@ -72,10 +72,11 @@ class Classifier:
         assert isinstance(rnn, PhasedRNN)
         self.config = config
         self._model = model
-        self._stream = Stream(rnn, table=encoder.table())
         self._gates = [gate.bounded() for gate in rnn.gates()]
         last = [layer for layer in (model.hidden, model.linear) if layer is not None]
-        self._head = Head([(layer.weight.numpy(), layer.bias.numpy()) for layer in last], model.mean)
+        layers = [(layer.weight.numpy(), layer.bias.numpy()) for layer in last]
+        stream = Stream(rnn, table=encoder.table())
+        self._camera = Camera(stream, layers, model.mean, config.sizes.sensor, config.about.longest)
 
     @classmethod
     def load(cls, folder: Path | str | None = None) -> Self:
@@ -176,7 +177,7 @@ class Classifier:
             >>> session = Classifier.load().session()
             >>> probabilities = session.push(16, 7, 1, 2_000)
         """
-        return Session(self._stream.copy(), self._head, self.sensor, self.config.about.longest)
+        return Session(self._camera)
 
     def classify(self, recording: Recording) -> Answer:
         """Classify a recording.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from phased import check, notice
 from phased.data.recording import MICROSECONDS, Recording, Sensor
-from phased.stream import Stream
+from phased.stream import OneSequence, Stream, identity
 
 CHUNK = 8192
 """Events in one call of the stream: their outputs fit in a processor's cache, however long the recording is."""
@@ -28,47 +32,54 @@ class Moment(NamedTuple):
     probabilities: Probabilities
 
 
-class Outputs(NamedTuple):
-    """The recurrent layer's outputs of the events so far, as far as the last layer reads them.
+class Now(NamedTuple):
+    """The state of a session. Nothing in it changes later.
 
     Args:
+        stream: the recurrent layer.
         last: the output after the last event, (H,).
         total: the sum of the outputs after all events, (H,), or None if it is not read.
         events: their number.
+        warned: whether there was a warning of times beyond those tested.
     """
 
+    stream: Stream
     last: NDArray[np.float32]
     total: NDArray[np.float64] | None
     events: int = 0
+    warned: bool = False
 
-    def after(self, more: NDArray[np.float32]) -> Outputs:
-        """With the outputs after further events, (N, H); of these nothing is kept."""
-        if not len(more):
+    def copy(self) -> Now:
+        """The same."""
+        return self
+
+    def after(self, stream: Stream, outputs: NDArray[np.float32]) -> Now:
+        """The state after further events, with their outputs (N, H), of which nothing is kept."""
+        if not len(outputs):
             return self
-        total = None if self.total is None else self.total + more.sum(0, dtype=np.float64)
-        return Outputs(more[-1].copy(), total, self.events + len(more))
+        total = None if self.total is None else self.total + outputs.sum(0, dtype=np.float64)
+        return Now(stream, outputs[-1].copy(), total, self.events + len(outputs), self.warned)
 
 
-class Head:
-    """The last layers: probabilities of the classes from the recurrent layer's last output and, if it reads it, the mean one.
+class Camera:
+    """The layers of a classifier, which sessions share.
 
     Args:
-        layers: weight and bias of each linear layer; there are ReLUs between two.
-        mean: whether the mean output is read.
+        stream: the recurrent layer with a table of its inputs, before the first event.
+        layers: weight and bias of each of the last layers, which are linear; there are ReLUs between two.
+        mean: whether they read the mean output of the recurrent layer, beside the last one.
+        sensor: the size of the camera.
+        longest: milliseconds up to which the classifier was tested; None if that is not known.
     """
 
-    def __init__(self, layers: Sequence[Linear], mean: bool = False) -> None:
-        self.layers, self.mean = tuple(layers), mean
+    def __init__(self, stream: Stream, layers: Sequence[Linear], mean: bool, sensor: Sensor, longest: float | None) -> None:
+        self.stream, self.layers, self.mean, self.sensor, self.longest = stream, layers, mean, sensor, longest
 
-    def before(self, units: int) -> Outputs:
-        """Before the first event."""
-        return Outputs(np.zeros(units, np.float32), np.zeros(units) if self.mean else None)
-
-    def __call__(self, outputs: Outputs) -> Probabilities:
+    def probabilities(self, now: Now) -> Probabilities:
         """The probability of each class, (classes,)."""
-        read = outputs.last
-        if outputs.total is not None:
-            read = np.concatenate([read, (outputs.total / max(1, outputs.events)).astype(np.float32)])
+        read = now.last
+        if now.total is not None:
+            read = np.concatenate([read, (now.total / max(1, now.events)).astype(np.float32)])
         for weight, bias in self.layers[:-1]:
             read = np.maximum(weight @ read + bias, 0)
         weight, bias = self.layers[-1]
@@ -78,8 +89,30 @@ class Head:
         logits /= logits.sum()
         return logits
 
+    @cached_property
+    def identity(self) -> bytes:
+        """Identifies the weights of all layers."""
+        return identity((self.stream._model.identity, self.mean, self.sensor), map(torch.from_numpy, chain(*self.layers)))
 
-class Session:
+    def start(self) -> Now:
+        """The state before the first event."""
+        units = self.stream.hidden_size
+        return Now(self.stream.copy(), np.zeros(units, np.float32), np.zeros(units) if self.mean else None)
+
+    def pack(self, now: Now) -> bytes:
+        """A state as bytes: the number of events, the sum of outputs if it is read, and the state of the layer."""
+        total = b"" if now.total is None else now.total.tobytes()
+        return struct.pack("<q", now.events) + total + self.stream._model.pack(now.stream._now)
+
+    def unpack(self, data: bytes) -> Now:
+        """The state from what `pack` returned."""
+        stream, model, end = self.stream.copy(), self.stream._model, 8 + 8 * self.mean * self.stream.hidden_size
+        stream._now = model.unpack(data[end:])
+        total = np.frombuffer(data[8:end]) if self.mean else None
+        return Now(stream, model.values(stream._now)[0][-1].numpy(), total, *struct.unpack_from("<q", data))
+
+
+class Session(OneSequence):
     """Events of one stream through a classifier, one by one or in parts of any length; the state stays between calls.
 
     `Classifier.session()` makes one. Sessions of a classifier share its weights and are independent of each other.
@@ -93,15 +126,30 @@ class Session:
         (10,)
     """
 
-    def __init__(self, stream: Stream, head: Head, sensor: Sensor, longest: float | None) -> None:
-        self._stream, self._head, self._sensor, self._longest = stream, head, sensor, longest
-        self._seen = head.before(stream.hidden_size)
-        self._warned = longest is None
+    _model: Camera
+
+    def __init__(self, camera: Camera) -> None:
+        self._model = camera
+        self._now = camera.start()
+
+    @property
+    def time(self) -> float | None:
+        """The time of the last event in microseconds, or None before the first.
+
+        Example:
+            >>> from phased.classifier import Classifier
+            >>> session = Classifier.load().session()
+            >>> probabilities = session.push(16, 7, 1, 2_000)
+            >>> session.time
+            2000.0
+        """
+        last = self._now.stream.time
+        return None if last is None else last * MICROSECONDS
 
     @property
     def probabilities(self) -> Probabilities:
         """The probability of each class after the events so far, (classes,)."""
-        return self._head(self._seen)
+        return self._model.probabilities(self._now)
 
     def push(self, x: int, y: int, polarity: int, t: float) -> Probabilities:
         """Take one event.
@@ -128,16 +176,21 @@ class Session:
             >>> session.push(16, 7, 1, 2_000).sum().round(6)
             np.float64(1.0)
         """
-        width, height = self._sensor
+        width, height = self._model.sensor
         if not (0 <= x < width and 0 <= y < height and polarity in (0, 1)):
             raise ValueError(
                 f"x must be in [0, {width}), y in [0, {height}) and polarity 0 or 1, got {x}, {y} and {polarity}. "
                 f"Leave out events from outside a window of this size."
             )
         time = check.as_float(t) / MICROSECONDS
-        self._check_order(time)
-        self._seen = self._seen.after(self._stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)[None])
-        self._warn_beyond(time)
+        now, stream = self._now, self._now.stream.copy()
+        try:
+            h = stream.push((index(y) * width + index(x)) * 2 + int(polarity), time)
+        except ValueError:
+            self._check_order(time)
+            raise
+        total = None if now.total is None else now.total + h
+        self._now = Now(stream, h, total, now.events + 1, self._warned(now, time))
         return self.probabilities
 
     def run(self, recording: Recording) -> Probabilities:
@@ -163,14 +216,11 @@ class Session:
             >>> Classifier.load().session().run(part).shape
             (10,)
         """
-        stream, seen = self._stream, self._seen
-        self._stream = stream.copy()
-        try:
-            for _ in self._outputs(recording):
-                pass
-        except BaseException:
-            self._stream, self._seen = stream, seen
-            raise
+        self._check(recording)
+        after = self._now
+        for now, _ in self._chunks(recording):
+            after = now
+        self._now = after
         return self.probabilities
 
     def follow(self, recording: Recording, every: float = 10.0) -> Iterator[Moment]:
@@ -195,53 +245,64 @@ class Session:
             [10.0, 20.0, 30.0, 32.45]
         """
         check.number("every", every, low=0.0, low_open=True)
-        if not len(recording):
-            return
+        self._check(recording)
+        return self._moments(recording, every)
+
+    def _moments(self, recording: Recording, every: float) -> Iterator[Moment]:
+        """The moments of `follow`; events are taken as it goes on."""
         time = recording.time
+        if not len(time):
+            return
         first, last = int(time[0]) / MICROSECONDS, int(time[-1]) / MICROSECONDS
         tick = int(first // every) + 1
-        begin, before = 0, self._seen
-        for outputs in self._outputs(recording):
+        begin, before = 0, self._now
+        for now, outputs in self._chunks(recording):
+            self._now = now
             end = begin + len(outputs)
             until = last if end == len(time) else int(time[end]) / MICROSECONDS
             while tick * every < until:
                 taken = int(np.searchsorted(time[begin:end], tick * every * MICROSECONDS))
-                yield Moment(tick * every, self._head(before.after(outputs[:taken])))
+                yield Moment(tick * every, self._model.probabilities(before.after(now.stream, outputs[:taken])))
                 tick += 1
-            begin, before = end, self._seen
+            begin, before = end, now
         yield Moment(last, self.probabilities)
 
-    def _outputs(self, recording: Recording) -> Iterator[NDArray[Any]]:
-        """The layer's outputs after each event, (events, H), chunk by chunk."""
-        if recording.sensor != self._sensor:
-            (width, height), other = self._sensor, recording.sensor
+    def _chunks(self, recording: Recording) -> Iterator[tuple[Now, NDArray[Any]]]:
+        """The state after each chunk of a recording, and the layer's outputs after each event of the chunk, (events, H)."""
+        now = self._now
+        for first in range(0, len(recording), CHUNK):
+            chunk, stream = recording.part(first, first + CHUNK), now.stream.copy()
+            outputs = stream.run(chunk.address, chunk.time / MICROSECONDS)
+            now = now.after(stream, outputs)._replace(warned=self._warned(now, int(chunk.time[-1]) / MICROSECONDS))
+            yield now, outputs
+
+    def _check(self, recording: Recording) -> None:
+        """A recording of the model's sensor that does not begin before the last event."""
+        if recording.sensor != self._model.sensor:
+            (width, height), other = self._model.sensor, recording.sensor
             raise ValueError(
                 f"the recording must be of {width} x {height} pixels, the model's sensor, got {other.width} x {other.height}. "
                 f"Take a window of that size (crop, --crop X,Y), or train a model for this sensor."
             )
         if len(recording):
             self._check_order(int(recording.time[0]) / MICROSECONDS, "event 0: ")
-        for first in range(0, len(recording), CHUNK):
-            chunk = recording.part(first, first + CHUNK)
-            outputs = self._stream.run(chunk.address, chunk.time / MICROSECONDS)
-            self._seen = self._seen.after(outputs)
-            yield outputs
-        if len(recording):
-            self._warn_beyond(int(recording.time[-1]) / MICROSECONDS)
 
     def _check_order(self, time: float, what: str = "") -> None:
         """A time in ms that is not before the last event."""
-        last = self._stream.time
+        last = self._now.stream.time
         if last is not None and time < last:
             raise ValueError(
                 f"{what}time must not go backwards, got {time * MICROSECONDS:.15g} us after {last * MICROSECONDS:.15g} us, the "
                 f"last event of the session. Sort the events, or begin another session for another recording."
             )
 
-    def _warn_beyond(self, time: float) -> None:
-        if not self._warned and self._longest is not None and time > self._longest:
-            self._warned = True
-            notice.warn(
-                f"These events go beyond {self._longest:g} ms, the longest recordings that this model was tested on. It goes on "
-                f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event.",
-            )
+    def _warned(self, now: Now, time: float) -> bool:
+        """Whether there was a warning of times beyond those tested; there is one now if this is the first of them."""
+        longest = self._model.longest
+        if now.warned or longest is None or time <= longest:
+            return now.warned
+        notice.warn(
+            f"These events go beyond {longest:g} ms, the longest recordings that this model was tested on. It goes on "
+            f"classifying; how well was not measured. If the times do not begin near 0, count them from the first event."
+        )
+        return True

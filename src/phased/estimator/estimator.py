@@ -25,9 +25,9 @@ from phased.estimator.events import Events
 from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.network import CELLS, Network
 from phased.estimator.online import Online
+from phased.estimator.online_model import OnlineModel
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
-from phased.estimator.shared import Shared
 from phased.estimator.targets import Classes, Number, Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
@@ -53,7 +53,7 @@ class Fitted:
     table_: Events
     longest_: float
     fitted_with_: dict[str, Any]
-    _shared: Shared | None = None
+    _shared: OnlineModel | None = None
 
 
 class Trained(NamedTuple):
@@ -380,12 +380,12 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         if self._shared is None:
             target = self._target
             scale = (target.center, target.spread) if isinstance(target, Number) else None
-            self._shared = Shared(self.network_, self.scaling_, self.columns_, scale, self.table_.settings)
+            self._shared = OnlineModel(self.network_, self.scaling_, self.columns_, scale, self.table_.settings)
         if state is not None and static is not None:
             raise ValueError("state has the static variables of its sequence already. Leave out static.")
-        sequence = Online(self._shared, self._shared.static_inputs(static))
+        sequence = Online(self._shared, static)
         if state is not None:
-            sequence._load(state)
+            sequence.restore(state)
         return sequence
 
     @property

@@ -35,7 +35,7 @@ class Samples(NamedTuple):
 
 
 @contextmanager
-def of(what: str) -> Iterator[None]:
+def about(what: str) -> Iterator[None]:
     """Put what an error is about before its message."""
     try:
         yield
@@ -65,9 +65,9 @@ def network(sensors: Mapping[str, Any], merged: Any, encoders: Mapping[str, Any]
             raise TypeError(f"{what} must be a dict from the names of sensors, got {check.kind(modules)}.")
     sensor_names(sensors)
     for name, module in sensors.items():
-        with of(f"sensor {name!r}"):
+        with about(f"sensor {name!r}"):
             layer(module)
-    with of("merged"):
+    with about("merged"):
         layer(merged)
     known(encoders, sensors)
     for name, module in encoders.items():
@@ -117,7 +117,7 @@ def samples(name: str, given: Any) -> Samples:
         raise TypeError(f"sensor {name!r}: samples must be (x, time) or (x, time, lengths), got {check.kind(given)}.")
     x, *times = given
     own = clock(f"sensor {name!r}", tuple(times) if len(times) > 1 else times[0])
-    with of(f"sensor {name!r}"):
+    with about(f"sensor {name!r}"):
         check.tensor("x", x)
         if x.shape[:2] != own.time.shape:
             raise ValueError(
@@ -132,7 +132,7 @@ def samples(name: str, given: Any) -> Samples:
 def clock(what: str, given: Any) -> Clock:
     """Times (T_s, B), or a pair of times and lengths; checked where their values can be read at once."""
     time, lengths = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)
-    with of(what):
+    with about(what):
         check.tensor("time", time)
         if time.dim() != 2:
             cure = " Call time.unsqueeze(1) for one sequence." if time.dim() == 1 else ""

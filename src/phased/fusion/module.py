@@ -217,7 +217,7 @@ class Fusion(nn.Module):
             return x
         if not (x.shape[1] if self.encode_padding else bool(lengths.any())):  # batch normalisation would make NaN of no samples
             return None
-        with arguments.of(f"sensor {name!r}"):
+        with arguments.about(f"sensor {name!r}"):
             return arguments.encoded(self.encoders[name], x, lengths, self.encode_padding)
 
 

@@ -2,27 +2,113 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from phased import check, check_events, clock
+from phased import check, clock
 from phased.fusion import arguments
-from phased.fusion.module import Fusion
+from phased.fusion.arguments import about
+from phased.fusion.module import Fusion, top
 from phased.fusion.parts import Parts
-from phased.fusion.standing import Standing, batched, in_state, output_of
 from phased.fusion.timeline import Timeline, hold
-from phased.stream import TIMES, Stream
-
-WHOLE = 2.0**53
-"""Below this float64 has every whole number."""
+from phased.stream import TIMES, OneSequence, Stream, identity
 
 
-class FusionStream:
+class Now(NamedTuple):
+    """The layers of a stream of several sensors after a time. Nothing in it changes later: an update copies what it changes.
+
+    So copies of a stream share it, and an error during an update leaves it as it was.
+    """
+
+    time: float | None
+    sensors: Mapping[str, Stream]
+    held: Mapping[str, NDArray[Any]]  # the latest output of each sensor's layer, (H,)
+    before: Stream  # the merged layer before the update at this time
+    after: Stream  # and after it
+
+    @classmethod
+    def at(cls, time: float | None, sensors: Mapping[str, Stream], before: Stream, after: Stream) -> Now:
+        """Layers in these states; what is held follows from them."""
+        return cls(time, sensors, {name: output_of(stream).numpy() for name, stream in sensors.items()}, before, after)
+
+    def copy(self) -> Now:
+        """The same."""
+        return self
+
+    @property
+    def layers(self) -> tuple[Stream, ...]:
+        """Every layer."""
+        return (*self.sensors.values(), self.before, self.after)
+
+
+class Layers:
+    """The layers of a fusion, which streams share, before their first sample; and its encoders in eval."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self.sensors = {}
+        for name, layer in fusion.sensors.items():
+            with about(f"sensor {name!r}"):
+                self.sensors[name] = Stream(layer)  # type: ignore[arg-type]
+        with about("merged"):
+            self.merged = Stream(fusion.merged)  # type: ignore[arg-type]
+        self.encoders: dict[str, nn.Module] = {
+            name: deepcopy(encoder).to("cpu").eval().requires_grad_(False) for name, encoder in fusion.encoders.items()
+        }
+        self.open_time = min(stream._model.open_time for stream in (*self.sensors.values(), self.merged))
+
+    @cached_property
+    def identity(self) -> bytes:
+        """Identifies the weights of all layers and encoders."""
+        models = [stream._model.identity for stream in (*self.sensors.values(), self.merged)]
+        tensors = [value for name in sorted(self.encoders) for value in self.encoders[name].state_dict().values()]
+        return identity((*self.sensors, *self.encoders, *models), tensors)
+
+    def start(self) -> Now:
+        """The state before the first sample."""
+        return Now.at(None, self.sensors, self.merged, self.merged)
+
+    def pack(self, now: Now) -> bytes:
+        """A state as bytes: the time, whether it is a whole number, and the states of the layers."""
+        time = math.nan if now.time is None else now.time
+        clock = struct.pack("<q?" if isinstance(time, int) else "<d?", time, isinstance(time, int))
+        return clock + b"".join(stream._model.pack(stream._now) for stream in now.layers)
+
+    def unpack(self, data: bytes) -> Now:
+        """The state from what `pack` returned."""
+        time: float = struct.unpack_from("<q" if data[8] else "<d", data)[0]
+        begin, layers = 9, []
+        for stream in self.start().layers:
+            end = begin + len(stream._model.pack(stream._now))
+            layers.append(other := stream.copy())
+            other._now = stream._model.unpack(data[begin:end])
+            begin = end
+        *sensors, before, after = layers
+        return Now.at(None if time != time else time, dict(zip(self.sensors, sensors, strict=True)), before, after)
+
+    @torch.no_grad()
+    def encoded(self, name: str, rows: Tensor) -> Tensor:
+        """The input of a sensor's layer for samples (N, ...)."""
+        model = self.sensors[name]._model
+        if not len(rows):  # whatever its shape, as in `Fusion`
+            rows = torch.zeros(0, model.input_size)
+        elif name in self.encoders:
+            encoder = self.encoders[name]
+            like = next(encoder.parameters(), rows)
+            features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
+            rows = arguments.check_features(features, len(rows))
+        return rows.to("cpu", model.dtype)
+
+
+class FusionStream(OneSequence):
     """One sequence through a `Fusion`, sample by sample, as the network computes it in eval.
 
     Samples are pushed in the order of their times. Those of one time may be pushed together or one after another, in any order of
@@ -54,22 +140,18 @@ class FusionStream:
         True
     """
 
+    _model: Layers
+
     def __init__(self, fusion: Fusion) -> None:
         if not isinstance(fusion, Fusion):
             raise TypeError(f"fusion must be a Fusion, got {check.kind(fusion)}. For a single layer use Stream.")
-        streams = {}
-        for name, layer in fusion.sensors.items():
-            with arguments.of(f"sensor {name!r}"):
-                streams[name] = Stream(layer)  # type: ignore[arg-type]
-        with arguments.of("merged"):
-            merged = Stream(fusion.merged)  # type: ignore[arg-type]
-        self._encoders: dict[str, nn.Module] = {
-            name: deepcopy(encoder).to("cpu").eval().requires_grad_(False) for name, encoder in fusion.encoders.items()
-        }
-        self._dtypes = {name: output_of(stream).dtype for name, stream in streams.items()}
-        self._now = Standing.at(None, streams, merged)
-        self._open_time = min(layer.shortest_open_time() for layer in (*fusion.sensors.values(), fusion.merged))  # type: ignore[operator]
-        self.hidden_size = fusion.hidden_size
+        self._model = Layers(fusion)
+        self._now = self._model.start()
+
+    @property
+    def hidden_size(self) -> int:
+        """The number of units of the merged layer."""
+        return self._model.merged.hidden_size
 
     def push(self, samples: Mapping[str, Any], t: float) -> Tensor:
         """Take the samples of one time.
@@ -101,19 +183,19 @@ class FusionStream:
         now = self._now
         arguments.known(samples, now.sensors)
         time = moment(t)
-        check_events.after(time, now.time)
+        clock.after(time, now.time)
         sensors, held = dict(now.sensors), dict(now.held)
         for name, x in samples.items():
             sensors[name] = sensors[name].copy()
-            with arguments.of(f"sensor {name!r}"):
-                row = self._encoded(name, check_events.numbers("x", x).unsqueeze(0))[0]
+            with about(f"sensor {name!r}"):
+                row = self._model.encoded(name, check.numbers("x", x).unsqueeze(0))[0]
                 if type(t) not in TIMES:  # several sensors may share a time; one sensor may by rounding
-                    check_events.moment(t, sensors[name].time, self._open_time)
+                    clock.moment(t, sensors[name].time, self._model.open_time)
                 held[name] = sensors[name].push(row.numpy(), float(time))
         before = now.before if time == now.time else now.after
         after = before.copy()
         h = after.push(np.concatenate(list(held.values())), float(time))
-        self._now = Standing(time, sensors, held, before, after)
+        self._now = Now(time, sensors, held, before, after)
         return torch.from_numpy(h)
 
     def run(self, streams: Mapping[str, tuple[Any, Any] | None], extra: Any = None) -> tuple[Tensor, Tensor]:
@@ -153,21 +235,21 @@ class FusionStream:
         for name, pair in streams.items():
             if pair is None:
                 continue
-            with arguments.of(f"sensor {name!r}"):
+            with about(f"sensor {name!r}"):
                 if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                     raise TypeError(
                         f"samples must be a pair (x, time), got {check.kind(pair)}. Pass both, or None for no samples."
                     )
                 x, t = pair
-                rows[name] = self._encoded(name, check_events.numbers("x", x))
-                times[name] = check_events.numbers("time", t).to("cpu")
-        further = None if extra is None else check_events.numbers("extra", extra).to("cpu").unsqueeze(1)
+                rows[name] = self._model.encoded(name, check.numbers("x", x))
+                times[name] = check.numbers("time", t).to("cpu")
+        further = None if extra is None else check.numbers("extra", extra).to("cpu").unsqueeze(1)
         clocks = {name: times[name].unsqueeze(1) if name in times else None for name in now.sensors}
         timeline = Timeline.of(clocks, further)
         time = timeline.time.squeeze(1)
         if not len(time):
             return now.after.run(torch.zeros(0, now.after.input_size), time), time
-        check_events.after(time[0].item(), now.time)
+        clock.after(time[0].item(), now.time)
 
         sensors, held, outputs = dict(now.sensors), dict(now.held), []
         for name in now.sensors:
@@ -175,7 +257,7 @@ class FusionStream:
             own = initial[:0]
             if name in rows:
                 sensors[name] = sensors[name].copy()
-                with arguments.of(f"sensor {name!r}"):
+                with about(f"sensor {name!r}"):
                     own = sensors[name].run(rows[name], times[name])
                 held[name] = output_of(sensors[name]).numpy()
             outputs.append(hold(own.unsqueeze(1), timeline.latest[name], initial).squeeze(1))
@@ -184,7 +266,7 @@ class FusionStream:
         first = before.run(x[:-1], time[:-1])
         after = before.copy()
         output = torch.cat([first, after.run(x[-1:], time[-1:])])
-        self._now = Standing(time[-1].item(), sensors, held, before, after)
+        self._now = Now(time[-1].item(), sensors, held, before, after)
         return output, time
 
     @property
@@ -234,71 +316,39 @@ class FusionStream:
         given = arguments.state(value, now.sensors)
         sensors = {}
         for name, stream in now.sensors.items():
-            with arguments.of(f"sensor {name!r}"):
+            with about(f"sensor {name!r}"):
                 sensors[name] = in_state(stream, given.sensors[name])
-        with arguments.of("merged"):
+        with about("merged"):
             merged = in_state(now.after, given.merged)
-        self._now = Standing.at(now.time, sensors, merged)
-
-    def reset(self) -> None:
-        """Set all states to zero; the next sample may have any time.
-
-        Example:
-            >>> import torch
-            >>> from phased import Fusion, FusionStream, PhasedGRU
-            >>> stream = FusionStream(Fusion({"left": PhasedGRU(2, 4)}, PhasedGRU(4, 5)))
-            >>> h = stream.push({"left": torch.randn(2)}, 1e6)
-            >>> stream.reset()
-            >>> h = stream.push({"left": torch.randn(2)}, 0.0)
-        """
-        sensors = {name: stream.copy() for name, stream in self._now.sensors.items()}
-        merged = self._now.after.copy()
-        for stream in (*sensors.values(), merged):
-            stream.reset()
-        self._now = Standing.at(None, sensors, merged)
-
-    def copy(self) -> FusionStream:
-        """Make another stream on the same weights, with its own state and time.
-
-        Returns:
-            The new stream.
-
-        Example:
-            >>> import torch
-            >>> from phased import Fusion, FusionStream, PhasedGRU
-            >>> first = FusionStream(Fusion({"left": PhasedGRU(2, 4)}, PhasedGRU(4, 5)))
-            >>> second = first.copy()
-            >>> h = first.push({"left": torch.randn(2)}, 5.0)
-            >>> first.time, second.time
-            (5.0, None)
-        """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
-    def __copy__(self) -> FusionStream:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FusionStream:
-        return self.copy()
-
-    @torch.no_grad()
-    def _encoded(self, name: str, rows: Tensor) -> Tensor:
-        """The input of a sensor's layer for samples (N, ...)."""
-        if not len(rows):  # whatever its shape, as in `Fusion`
-            rows = torch.zeros(0, self._now.sensors[name].input_size)
-        elif name in self._encoders:
-            encoder = self._encoders[name]
-            like = next(encoder.parameters(), rows)
-            features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
-            rows = arguments.check_features(features, len(rows))
-        return rows.to("cpu", self._dtypes[name])
+        self._now = Now.at(now.time, sensors, merged, merged)
 
 
 def moment(t: Any) -> float:
     """One time. Whole numbers stay int: nanoseconds that float64 would round to one number are different times."""
-    if type(t) in TIMES and -WHOLE < t < WHOLE:
+    if type(t) in TIMES and abs(t) < clock.EXACT_FLOAT64:
         return float(t)
-    given = clock.signed(check_events.numbers("time", t))
-    rounded = check_events.moment(given, None, 0.0)
+    given = clock.signed(check.numbers("time", t))
+    rounded = clock.moment(given, None, 0.0)
     return float(rounded) if given.is_floating_point() else int(given)
+
+
+def output_of(stream: Stream) -> Tensor:
+    """The output of a layer in its present state, (H,)."""
+    h = top(stream.state)
+    assert h is not None
+    return h
+
+
+def in_state(stream: Stream, state: Any) -> Stream:
+    """A copy of a stream in another state, given as that of a batch of one sequence; None is zeros."""
+    other = stream.copy()
+    if state is None:
+        state = batched(other.state)
+        state = tuple(torch.zeros_like(s) for s in state) if isinstance(state, tuple) else torch.zeros_like(state)
+    other.state = tuple(s.squeeze(1) for s in state) if isinstance(state, tuple) else state.squeeze(1)
+    return other
+
+
+def batched(state: Any) -> Any:
+    """The state of one sequence as that of a batch."""
+    return tuple(s.unsqueeze(1) for s in state) if isinstance(state, tuple) else state.unsqueeze(1)

@@ -161,10 +161,8 @@ class Batch:
         """The sequences of process `rank` of `world` processes; each sequence belongs to exactly one process."""
         mine = slice(rank, None, world)
         streams = {name: Samples(x[:, mine], time[:, mine], lengths[mine]) for name, (x, time, lengths) in self.streams.items()}
-        if self.mask is None:
-            return Batch(streams, self.y[mine])
-        segment = None if self.segment is None else self.segment[:, mine]
-        return Batch(streams, self.y[:, mine], self.mask[:, mine], segment)
+        mask, segment = (part if part is None else part[:, mine] for part in (self.mask, self.segment))
+        return Batch(streams, self.y[..., mine], mask, segment)
 
 
 class Task(Protocol):

@@ -19,7 +19,7 @@ import torch
 
 import phased
 from phased.machine import processor, using_threads
-from phased.ops.cuda.driver import driver
+from phased.ops.cuda.kernels import driver
 from phased.ops.native import core
 
 # Environment variables that PyTorch, oneDNN and MKL read when loaded. They have no SSE2 kernels. Their lowest set is SSE4.

@@ -10,24 +10,14 @@
 namespace phased {
 namespace {
 
-template <class T>
-Layer<T> layer_of(const Problem<T>& p, const T* packed, const GateMemory& gate) {
-  const int64_t width = padded<T>(p.units + p.features + 1);
-  return {p.units, p.features, width, packed, p.peephole, p.period(), p.shift(), p.ratio_on(),
-          gate.offset.get(), gate.rate.get(), gate.lag.get(), gate.reach.get(), gate.near, p.shape};
-}
-
-// The layer of a problem, with the packed weights and the gates that it points to.
+// The layer of a problem, with the packed weights that it points to.
 template <class T>
 struct PackedLayer {
   const Buffer<T> weights;
-  const GateMemory gate;
   const Layer<T> layer;
 
   explicit PackedLayer(const Problem<T>& p)
-      : weights(pack(p.cell, p.units, p.features, p.weights)),
-        gate(p.period(), p.shift(), p.ratio_on(), p.units),
-        layer(layer_of(p, weights.get(), gate)) {}
+      : weights(pack(p.cell, p.units, p.features, p.weights)), layer(p.layer(weights.get())) {}
 
   // Element q of the weights of unit n in product g.
   T at(int64_t n, int64_t g, int64_t q) const { return weights[(n * kProducts + g) * layer.width + q]; }
@@ -44,10 +34,10 @@ struct DenseGate {
   int64_t tall;
   DenseGate(const Problem<T>& p, int64_t tall) : values(rows * tall), tall(tall) {
     for (int64_t n = 0; n < tall; n++) {
-      at(period)[n] = n < p.units ? p.period()[n] : 1;
-      at(shift)[n] = n < p.units ? rest_of(p.shift()[n], p.period()[n]) : 0;
-      at(ratio_on)[n] = n < p.units ? p.ratio_on()[n] : 1;
-      at(origin)[n] = n < p.units ? p.shift()[n] : 0;
+      at(period)[n] = n < p.units ? p.gates.period()[n] : 1;
+      at(shift)[n] = n < p.units ? rest_of(p.gates.shift()[n], p.gates.period()[n]) : 0;
+      at(ratio_on)[n] = n < p.units ? p.gates.ratio_on()[n] : 1;
+      at(origin)[n] = n < p.units ? p.gates.shift()[n] : 0;
     }
   }
   double* at(int64_t row) const { return values.get() + row * tall; }
@@ -106,18 +96,6 @@ inline std::vector<int64_t> slot_starts(const int64_t* start, int64_t batch, int
 
 }  // namespace
 
-Buffer<double> bounded_gates(int64_t units, const double* period, const double* shift, const double* ratio_on,
-                             const GateBounds& bounds) {
-  const auto within = [](double value, double low, double high) { return value < low ? low : value > high ? high : value; };
-  Buffer<double> gates(kGateParameters * units);
-  for (int64_t n = 0; n < units; n++) {
-    gates[n] = within(period[n], bounds.shortest_period, bounds.longest_period);
-    gates[units + n] = shift[n];
-    gates[2 * units + n] = within(ratio_on[n], bounds.smallest_ratio, 1.0);
-  }
-  return gates;
-}
-
 void check_lengths(const int64_t* lengths, int64_t batch, int64_t steps) {
   for (int64_t b = 0; b < batch; b++)
     if (lengths[b] < 0 || lengths[b] > steps)
@@ -145,8 +123,7 @@ template <class T>
 Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
   Schedule<T> schedule;
   schedule.sequences.resize(p.batch);
-  const GateMemory gate(p.period(), p.shift(), p.ratio_on(), p.units);
-  const Layer<T> layer = layer_of<T>(p, nullptr, gate);
+  const Layer<T> layer = p.layer(nullptr);
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
     const LookedMemory looked(p.units, kCandidates);
@@ -155,7 +132,7 @@ Schedule<T> make_schedule(const Engine<T>& engine, const Problem<T>& p) {
       const int64_t steps = p.lengths[b];
       sequence.start = Buffer<int64_t>(steps + 1);
       double ratio = 0;  // a first guess of the capacity: the open share of all unit steps, and a fifth more
-      for (int64_t n = 0; n < p.units; n++) ratio += p.ratio_on()[n] <= 1 ? p.ratio_on()[n] : 1;  // 1 for NaN too
+      for (int64_t n = 0; n < p.units; n++) ratio += p.gates.ratio_on()[n] <= 1 ? p.gates.ratio_on()[n] : 1;  // 1 for NaN too
       int64_t room = static_cast<int64_t>(1.2 * ratio * steps) + 2 * padded_units(p.units);
       for (int64_t step = 0; step < steps; room *= 2) {
         sequence.unit.grow(room), sequence.k.grow(room), sequence.side.grow(room);
@@ -206,47 +183,15 @@ void forward(const Engine<T>& engine, const Problem<T>& p, const Schedule<T>& sc
   });
 }
 
-namespace {
-
-// The schedule of a sequence in small pieces, which stay in the cache.
-template <class T>
-struct PieceMemory {
-  static constexpr int64_t kSteps = 256;
-  const LookedMemory looked;
-  const int64_t room;
-  const Buffer<int64_t> start;
-  const Buffer<int32_t> unit;
-  const Buffer<T> k;
-  const Buffer<uint8_t> side;
-
-  explicit PieceMemory(int64_t units)
-      : looked(units, kCandidates), room(16 * padded_units(units)), start(kSteps + 1), unit(room), k(room), side(room) {}
-
-  // Calls work(first step, number of steps) for the pieces of sequence b, whose events are then here.
-  template <class Work>
-  void each(const Engine<T>& engine, const Layer<T>& layer, const Problem<T>& p, int64_t b, const Work& work) const {
-    for (int64_t step = 0; step < p.lengths[b];) {
-      const int64_t steps = std::min(kSteps, p.lengths[b] - step);
-      const int64_t done = engine.schedule(layer, looked.get(), p.time + b * p.steps + step, 0, steps, start.get(), unit.get(),
-                                           k.get(), side.get(), room);
-      work(step, done);
-      step += done;
-    }
-  }
-};
-
-}  // namespace
-
 template <class T>
 void count_open(const Engine<T>& engine, const Problem<T>& p, int64_t* counts) {
-  const GateMemory gate(p.period(), p.shift(), p.ratio_on(), p.units);
-  const Layer<T> layer = layer_of<T>(p, nullptr, gate);
+  const Layer<T> layer = p.layer(nullptr);
   std::fill_n(counts, p.batch * p.units, int64_t(0));
   const auto shares = share(p.lengths, p.batch, p.threads);
   in_parallel(shares.size(), [&](int64_t thread) {
     const PieceMemory<T> piece(p.units);
     for (int64_t b : shares[thread])
-      piece.each(engine, layer, p, b, [&](int64_t, int64_t steps) {
+      piece.each(engine, layer, p.time + b * p.steps, p.lengths[b], [&](int64_t, int64_t steps) {
         for (int64_t e = 0; e < piece.start[steps]; e++) counts[b * p.units + piece.unit[e]]++;
       });
   });
@@ -263,13 +208,11 @@ void infer(const Engine<T>& engine, const Problem<T>& p, const Output<T>& to) {
     const PieceMemory<T> piece(p.units);
     for (int64_t b : shares[thread]) {
       scratch.begin(p, b);
-      piece.each(engine, layer, p, b, [&](int64_t step, int64_t steps) {
+      piece.each(engine, layer, p.time + b * p.steps, p.lengths[b], [&](int64_t step, int64_t steps) {
         Rows<const T> x = input_rows(p, b);
         Rows<T> out = rows_of(p.batch, b, to.output, p.units);
         x.first += step * x.stride, out.first += step * out.stride;
-        engine.forward[p.cell](
-            layer, scratch.get(), x, out, steps,
-            {piece.start.get(), piece.unit.get(), piece.k.get(), piece.side.get(), nullptr, 0}, {nullptr, nullptr});
+        engine.forward[p.cell](layer, scratch.get(), x, out, steps, piece.events(), {nullptr, nullptr});
       });
       scratch.end(p, b, to);
     }
@@ -329,7 +272,7 @@ void backward(const Engine<T>& engine, const Problem<T>& p, const Saved<T>& save
   unpack(p.cell, p.units, p.features, totals[0].weights.get(), to.weights);
   for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++) to.peephole[i] = static_cast<T>(totals[0].peephole[i]);
   std::copy_n(totals[0].gate.get(), kGateParameters * p.units, to.gate);
-  finish_gate(p.period(), p.ratio_on(), p.units, to.gate);
+  finish_gate(p.gates.period(), p.gates.ratio_on(), p.units, to.gate);
 }
 
 template <class T>
@@ -399,7 +342,6 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
       const int64_t b = mine[i];
       std::copy_n(given.to_h + b * p.units, p.units, to_z.get() + i * tall);
       if (p.c) std::copy_n(given.to_c + b * p.units, p.units, to_c.get() + i * tall);
-      const Rows<T> to_input = to.input ? rows_of(p.batch, b, to.input, p.features) : Rows<T>{nullptr, 0};
       Rows<const T> to_rows{given.to_output ? given.to_output + b * given.output_batch : nullptr, given.output_step};
       sequences.push_back({p.lengths[b], p.time + b * p.steps, input_rows(p, b),
                            rows_of(p.batch, b, const_cast<T*>(output), p.units), p.h + b * p.units,
@@ -419,7 +361,7 @@ void backward_dense(const Engine<T>& engine, const Problem<T>& p, const T* outpu
   for (size_t thread = 1; thread < totals.size(); thread++)
     for (int64_t i = 0; i < kSums * p.units; i++) totals[0][i] += totals[thread][i];
   std::copy_n(totals[0].get(), kGateParameters * p.units, to.gate);
-  finish_gate(p.period(), p.ratio_on(), p.units, to.gate);
+  finish_gate(p.gates.period(), p.gates.ratio_on(), p.units, to.gate);
   for (int64_t i = 0; to.peephole && i < kPeepholes * p.units; i++)
     to.peephole[i] = static_cast<T>(totals[0][kGateParameters * p.units + i]);
 }

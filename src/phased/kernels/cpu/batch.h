@@ -23,21 +23,11 @@ struct Problem {
   TorchWeights<T> weights;
   const T* peephole;  // (3, units) or null
   int64_t threads;
-  Buffer<double> gates;  // (3, units): period, shift and ratio_on, in their bounds
+  Gates gates;
 
-  const double* period() const { return gates.get(); }
-  const double* shift() const { return gates.get() + units; }
-  const double* ratio_on() const { return gates.get() + 2 * units; }
   int64_t kept() const { return numbers_of(cell).kept; }  // values that an event keeps for the backward pass
+  Layer<T> layer(const T* packed) const { return gates.layer(features, packed, peephole, shape); }
 };
-
-struct GateBounds {
-  double shortest_period, longest_period, smallest_ratio;
-};
-
-// The gates of so many units, period and ratio_on moved into their bounds; NaN stays NaN.
-Buffer<double> bounded_gates(int64_t units, const double* period, const double* shift, const double* ratio_on,
-                             const GateBounds& bounds);
 
 // The open events of every sequence.
 template <class T>

@@ -109,12 +109,12 @@ void bind(nb::module_& m, const char* suffix) {
                                    torch_weights<T>(weights),
                                    at<T>(peephole),
                                    threads,
-                                   bounded_gates(units, at<double>(gate[0]), at<double>(gate[1]), at<double>(gate[2]),
-                                                 {bounds[0], bounds[1], bounds[2]})};
+                                   Gates(at<double>(gate[0]), at<double>(gate[1]), at<double>(gate[2]), units,
+                                         {bounds[0], bounds[1], bounds[2]})};
            })
       .def_prop_ro("ratio_on", [](const Problem<T>& p) {  // the mean
         double sum = 0;
-        for (int64_t n = 0; n < p.units; n++) sum += p.ratio_on()[n];
+        for (int64_t n = 0; n < p.units; n++) sum += p.gates.ratio_on()[n];
         return sum / static_cast<double>(p.units);
       });
 
@@ -200,56 +200,73 @@ void bind(nb::module_& m, const char* suffix) {
 
   using Row = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
-  nb::class_<Stream<T>>(m, with_suffix("Stream").c_str())
+  nb::class_<StackState<T>>(m, with_suffix("StackState").c_str())
+      .def("copy", [](const StackState<T>& self) { return self; })
+      .def_ro("time", &StackState<T>::last);
+  nb::class_<Stack<T>>(m, with_suffix("Stack").c_str())
       .def("__init__",
-           [](Stream<T>* self, int cell, const std::vector<nb::dict>& layers) {
-             auto model = std::make_shared<StreamModel<T>>();
-             model->cell = cell;
+           [](Stack<T>* self, int cell, int64_t units, const std::vector<nb::dict>& layers) {
+             std::vector<StackLayer<T>> made;
              for (const nb::dict& given : layers) {
                const auto number = [&](const char* key) { return nb::cast<int64_t>(given[key]); };
-               StreamLayer<T> layer{
-                   number("units"), number("features"), static_cast<int>(number("shape")), {}, {}, {}, {}, {}, {}, {}};
-               const auto copy = [&](auto& into, const char* key, int64_t count) {
-                 if (!count) return;
-                 into = std::decay_t<decltype(into)>(count);
-                 std::memcpy(into.get(), at<char>(nb::cast<Address>(given[key])), count * sizeof(*into.get()));
-               };
-               layer.weights = pack<T>(model->cell, layer.units, layer.features,
-                                       torch_weights<T>(nb::cast<std::vector<Address>>(given["weights"])));
-               copy(layer.peephole, "peephole", nb::cast<Address>(given["peephole"]) ? 3 * layer.units : 0);
-               copy(layer.period, "period", layer.units);
-               copy(layer.shift, "shift", layer.units);
-               copy(layer.ratio_on, "ratio_on", layer.units);
-               layer.gate = GateMemory(layer.period.get(), layer.shift.get(), layer.ratio_on.get(), layer.units);
-               copy(layer.table, "table", number("entries") * layer.units * 4);
-               model->layers.push_back(std::move(layer));
+               const auto values = [&](const char* key) { return at<T>(nb::cast<Address>(given[key])); };
+               const auto addresses = [&](const char* key) { return nb::cast<std::vector<Address>>(given[key]); };
+               const std::vector<Address> gate = addresses("gate");
+               const double inf = std::numeric_limits<double>::infinity();
+               const int64_t features = number("features");
+               made.push_back({features, static_cast<int>(number("shape")),
+                               pack<T>(cell, units, features, torch_weights<T>(addresses("weights"))),
+                               Buffer<T>(values("peephole"), values("peephole") ? 3 * units : 0),
+                               Gates(at<double>(gate[0]), at<double>(gate[1]), at<double>(gate[2]), units, {-inf, inf, -inf}),
+                               Buffer<T>(values("table"), number("entries") * units * 4)});
              }
-             new (self) Stream<T>(of<T>(engines()), std::move(model));
+             new (self) Stack<T>(of<T>(engines()), cell, units, std::move(made));
            })
-      .def("copy", [](const Stream<T>& self) { return std::make_unique<Stream<T>>(self); })
+      .def("start", &Stack<T>::start)
+      // A state as bytes: the time as float64, h and c. And one from them.
+      .def("pack",
+           [](const Stack<T>& self, StackState<T>& state) {
+             std::string bytes;
+             state.each_part(self.has_c(), [&](void* values, size_t size) { bytes.append(static_cast<char*>(values), size); });
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def("unpack",
+           [](const Stack<T>& self, const nb::bytes& bytes) {
+             StackState<T> state = self.start();
+             size_t at = 0;
+             state.each_part(self.has_c(), [&](void* values, size_t size) {
+               if (at + size <= bytes.size()) std::memcpy(values, bytes.c_str() + at, size);
+               at += size;
+             });
+             if (at != bytes.size()) throw nb::value_error("a state must have the bytes of its stack");
+             return state;
+           })
       .def(
           "run",
-          [](Stream<T>& self, Address x, Address index, Address time, int64_t count, Address out) {
-            if (!self.run(at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out)))
+          [](const Stack<T>& self, StackState<T>& state, Address x, Address index, Address time, int64_t count, Address out) {
+            if (!self.run(state, at<T>(x), at<int64_t>(index), at<double>(time), count, at<T>(out)))
               throw std::invalid_argument(
                   "time must not go backwards: another thread has pushed a later event. Use one stream a thread.");
           },
           Release())
-      .def("get", [](const Stream<T>& self, Address h, Address c) { self.get(at<T>(h), at<T>(c)); })
-      .def("set", [](Stream<T>& self, Address h, Address c, double last) { self.set(at<T>(h), at<T>(c), last); })
-      .def_prop_ro("time", &Stream<T>::last)
-      // One event by the shortest path; anything else raises, and the caller then takes the checked path.
-      .def(
-          "push",
-          [](Stream<T>& self, const Row& x, int64_t features, double time) {
-            bool usual = static_cast<int64_t>(x.shape(0)) == features && std::isfinite(time);
-            for (int64_t d = 0; usual && d < features; d++) usual = std::fabs(x.data()[d]) <= std::numeric_limits<T>::max();
-            T* out = new T[self.units()];
-            nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-            if (!usual || !self.run(x.data(), nullptr, &time, 1, out)) throw nb::value_error("event");
-            return Out(out, {static_cast<size_t>(self.units())}, owner);
-          },
-          "x"_a.noconvert(), "features"_a, "time"_a);
+      // One event by the shortest path: an array of the stack's type, or an index into its table. None, and nothing is taken, for
+      // any other event, which the caller then checks.
+      .def("push", [](const Stack<T>& self, StackState<T>& state, nb::handle x, double time) -> nb::object {
+        Row row;
+        int64_t index = 0;
+        bool usual = std::isfinite(time);
+        if (self.entries()) {
+          usual = usual && nb::try_cast(x, index) && 0 <= index && index < self.entries();
+        } else {
+          usual = usual && nb::try_cast(x, row, false) && static_cast<int64_t>(row.shape(0)) == self.features();
+          for (int64_t d = 0; usual && d < self.features(); d++) usual = std::fabs(row.data()[d]) <= std::numeric_limits<T>::max();
+        }
+        if (!usual) return nb::none();
+        T* out = new T[self.units()];
+        nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+        const bool taken = self.run(state, self.entries() ? nullptr : row.data(), self.entries() ? &index : nullptr, &time, 1, out);
+        return taken ? nb::cast(Out(out, {static_cast<size_t>(self.units())}, owner)) : nb::none();
+      });
 }
 
 void bind_clock(nb::module_& m) {
@@ -290,34 +307,34 @@ void bind_launches(nb::module_& m) {
           nb::call_guard<nb::gil_scoped_release>());
 }
 
-// Estimators are float32. A sequence is given as the addresses of its memory, in the order of OnlineSequence.
+// Estimators are float32.
 void bind_online(nb::module_& m) {
-  nb::class_<OnlineSequence>(m, "OnlineSequence").def("__init__", [](OnlineSequence* self, const std::vector<Address>& a) {
-    new (self) OnlineSequence{at<float>(a[0]),   at<float>(a[1]),  at<float>(a[2]),  at<float>(a[3]),
-                              at<float>(a[4]),   at<uint8_t>(a[5]), at<double>(a[6]), at<double>(a[7]),
-                              at<double>(a[8]),  at<float>(a[9]),  at<float>(a[10])};
-  });
+  using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   nb::class_<OnlineModel>(m, "OnlineModel")
       .def("__init__",
-           [](OnlineModel* self, const Stream<float>& layer, const std::vector<int64_t>& n, double span, double rate,
-              Address start, Address slope, Address read_pieces, Address read_states, Address bias, Address chosen,
-              Address center, Address factor, Address read_pairs) {
-             new (self) OnlineModel(layer, {n[0], n[1], n[2], n[3], n[4], n[5], n[6]}, span, rate, at<float>(start),
-                                    at<float>(slope), at<float>(read_pieces), at<float>(read_states), at<double>(bias),
-                                    at<int64_t>(chosen), at<float>(center), at<float>(factor), at<float>(read_pairs));
-           })
-      // One event; `measured` is a list of (variable, scaled value).
-      .def("take", [](OnlineModel& self, const OnlineSequence& sequence, double now, double gap, double last, int64_t steps,
-                      const nb::list& measured) {
+           [](OnlineModel* self, const Stack<float>& layer, const std::vector<int64_t>& n, const std::vector<int64_t>& places,
+              const std::vector<double>& times, const std::vector<Address>& a) {
+             const OnlineSizes sizes{n[0], n[1], n[2], n[3], n[4], n[5], n[6]};
+             const int64_t pieces = sizes.pieces * sizes.columns(), outputs = sizes.outputs, paired = sizes.paired;
+             const auto floats = [&](int array, int64_t count) { return Buffer<float>(at<float>(a[array]), count); };
+             new (self) OnlineModel{layer, sizes, places, times[0], times[1], times[2], times[3], static_cast<float>(times[4]),
+                                    floats(0, pieces), floats(1, pieces), floats(2, outputs * pieces),
+                                    floats(3, 4 * outputs * sizes.units),
+                                    Buffer<double>(at<double>(a[4]), outputs), Buffer<int64_t>(at<int64_t>(a[5]), paired),
+                                    floats(6, paired), floats(7, paired), floats(8, outputs * paired * paired)};
+           },
+           nb::keep_alive<1, 2>())
+      // One event; `measured` is a list of (variable, scaled value). None where nothing was taken because of the time.
+      .def("take", [](const OnlineModel& self, const Memory& memory, StackState<float>& state, double time,
+                      const nb::list& measured) -> nb::object {
         std::vector<Measured> values;
         values.reserve(measured.size());
         for (const nb::handle each : measured) {
           const nb::tuple pair = nb::borrow<nb::tuple>(each);
           values.push_back({nb::cast<int64_t>(pair[0]), static_cast<float>(nb::cast<double>(pair[1]))});
         }
-        std::vector<double> out(self.sizes().outputs);
-        self.take(sequence, now, gap, last, steps, values, out.data());
-        return out;
+        std::vector<double> out(self.sizes.outputs);
+        return self.take(memory.data(), state, time, values, out.data()) ? nb::cast(out) : nb::none();
       });
 }
 

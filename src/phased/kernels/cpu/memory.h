@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "engine.h"
 #include "gate.h"
-#include "layout.h"
 #include "rough.h"
 
 namespace phased {
@@ -26,6 +26,7 @@ class Buffer {
     data_ = static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t(64)));
     std::memset(static_cast<void*>(data_), 0, count * sizeof(T));
   }
+  Buffer(const T* from, int64_t count) : Buffer(count) { std::copy_n(from, count, data_); }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
@@ -64,23 +65,81 @@ struct LookedMemory {
   }
 };
 
-// What a schedule derives from the gates' parameters: see Layer.
-struct GateMemory {
-  Buffer<double> offset, rate, lag, reach;
-  double near = __builtin_inf();
+struct GateBounds {
+  double shortest_period, longest_period, smallest_ratio;
+};
 
-  GateMemory() = default;
-  GateMemory(const double* period, const double* shift, const double* ratio_on, int64_t units)
-      : offset(units), rate(whole_units(units)), lag(whole_units(units)), reach(whole_units(units)) {
+// The gates of a layer: period, shift and ratio_on, moved into their bounds (NaN stays NaN), and what a schedule derives from
+// them: see Layer.
+class Gates {
+ public:
+  Gates(const double* period, const double* shift, const double* ratio_on, int64_t units, const GateBounds& bounds)
+      : units_(units), given_(3 * units), offset_(units), rate_(whole_units(units)), lag_(rate_.size()), reach_(rate_.size()) {
+    const auto within = [](double value, double low, double high) { return value < low ? low : value > high ? high : value; };
     for (int64_t n = 0; n < units; n++) {
-      offset[n] = rest_of(shift[n], period[n]);
-      rate[n] = 1 / period[n];
-      lag[n] = offset[n] / period[n] - kBlur;
-      reach[n] = ratio_on[n] + 2 * kBlur;
-      if (!(rate[n] * lag[n] * reach[n] * 0 == 0)) rate[n] = lag[n] = 0, reach[n] = 1;  // NaN: never ruled out
-      near = period[n] * kNearPeriods < near ? period[n] * kNearPeriods : near;
+      const double T = given_[n] = within(period[n], bounds.shortest_period, bounds.longest_period);
+      given_[units + n] = shift[n];
+      const double ratio = given_[2 * units + n] = within(ratio_on[n], bounds.smallest_ratio, 1.0);
+      offset_[n] = rest_of(shift[n], T);
+      rate_[n] = 1 / T;
+      lag_[n] = offset_[n] / T - kBlur;
+      reach_[n] = ratio + 2 * kBlur;
+      if (!(rate_[n] * lag_[n] * reach_[n] * 0 == 0)) rate_[n] = lag_[n] = 0, reach_[n] = 1;  // NaN: never ruled out
+      near_ = T * kNearPeriods < near_ ? T * kNearPeriods : near_;
     }
     // The last vector's other lanes keep a reach of zero, below which no phase is.
+  }
+
+  const double* period() const { return given_.get(); }
+  const double* shift() const { return given_.get() + units_; }
+  const double* ratio_on() const { return given_.get() + 2 * units_; }
+
+  // The layer of these gates as the engines see it.
+  template <class T>
+  Layer<T> layer(int64_t features, const T* weights, const T* peephole, int shape) const {
+    return {units_, features, padded<T>(units_ + features + 1), weights, peephole, period(), shift(), ratio_on(),
+            offset_.get(), rate_.get(), lag_.get(), reach_.get(), near_, shape};
+  }
+
+ private:
+  int64_t units_;
+  Buffer<double> given_, offset_, rate_, lag_, reach_;  // given: (3, units)
+  double near_ = __builtin_inf();
+};
+
+// The schedule of a sequence in small pieces, which stay in the cache.
+template <class T>
+struct PieceMemory {
+  static constexpr int64_t kSteps = 256;
+  const int64_t units, room;
+  const LookedMemory looked;
+  const Buffer<int64_t> start;
+  const Buffer<int32_t> unit;
+  const Buffer<T> k;
+  const Buffer<uint8_t> side;
+
+  // For layers of at most so many units.
+  explicit PieceMemory(int64_t units)
+      : units(units),
+        room(16 * padded_units(units)),
+        looked(units, kCandidates),
+        start(kSteps + 1),
+        unit(room),
+        k(room),
+        side(room) {}
+
+  OpenEvents<T> events() const { return {start.get(), unit.get(), k.get(), side.get(), nullptr, 0}; }
+
+  // Calls work(first step, number of steps) for the pieces of a sequence, whose events are then here.
+  template <class Work>
+  void each(const Engine<T>& engine, const Layer<T>& layer, const double* time, int64_t steps, const Work& work) const {
+    for (int64_t step = 0; step < steps;) {
+      const int64_t most = std::min(kSteps, steps - step);
+      const int64_t done = engine.schedule(layer, looked.get(), time + step, 0, most, start.get(), unit.get(), k.get(),
+                                           side.get(), room);
+      work(step, done);
+      step += done;
+    }
   }
 };
 

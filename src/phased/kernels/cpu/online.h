@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "memory.h"
@@ -10,17 +9,18 @@
 
 namespace phased {
 
-// How many of each: see phased/estimator/sequence.py, which has the same computation in numpy.
+// How many of each: see phased/estimator/online_model.py, which has the same computation in numpy.
 struct OnlineSizes {
-  int64_t variables, features, columns, pieces, units, outputs, paired;
+  int64_t variables, features, statics, pieces, units, outputs, paired;
+
+  int64_t columns() const { return 2 * features + 4 * variables + statics; }
 };
 
-// The memory of one sequence, which Python owns.
+// What is known of one sequence beside the state of the layer. clock: times of the first and of the last step, number of steps.
 struct OnlineSequence {
-  float *x, *columns, *read, *recent, *first;
+  double *clock, *since, *totals, *sums;
+  float *x, *read, *recent, *first;
   uint8_t* known;
-  double *since, *totals, *sums;
-  float *h, *c;
 };
 
 struct Measured {
@@ -28,38 +28,33 @@ struct Measured {
   float value;
 };
 
-// What all sequences of a model share. Sequences take turns: the layer has one working memory.
-class OnlineModel {
- public:
-  // start and slope (pieces, columns), read_pieces (outputs, pieces, columns), read_states (2 outputs, 2 units), bias (outputs); of
-  // the summaries whose pairs are multiplied: which they are (paired), centre and factor of their ranks (paired), and weights
-  // (outputs, paired, paired). `rate`: how fast extremes are forgotten, see recent.h.
-  OnlineModel(const Stream<float>& layer, OnlineSizes sizes, double span, double rate, const float* start, const float* slope,
-              const float* read_pieces, const float* read_states, const double* bias, const int64_t* chosen, const float* center,
-              const float* factor, const float* read_pairs);
+// A trained network, which sequences share.
+struct OnlineModel {
+  const Stack<float>& layer;  // it has to outlive the model
+  OnlineSizes sizes;
+  std::vector<int64_t> places;  // in the memory of a sequence, in bytes: of each part of an OnlineSequence, and of the end
+  double gap, span, reach;      // median gap; median span and longest time that can be answered, in median gaps
+  double latest;                // time
+  float rate;                   // how fast extremes are forgotten: see recent.h
+  Buffer<float> start, slope;   // of pieces, (pieces, columns)
+  Buffer<float> read_pieces;    // weights (outputs, pieces, columns)
+  Buffer<float> read_states;    // weights (2 outputs, 2 units): of the states now, and of those whose mean is read
+  Buffer<double> bias;          // (outputs)
+  Buffer<int64_t> chosen;       // summaries whose pairs are multiplied, (paired)
+  Buffer<float> center, factor; // of their ranks, (paired)
+  Buffer<float> read_pairs;     // weights (outputs, paired, paired)
 
-  const OnlineSizes& sizes() const { return sizes_; }
-
-  // One event at time `now`, `gap` after the last one, at time `last`; times in median gaps. It is event number `steps`, from 1.
-  // The outputs of the linear layer go to `out`, (outputs).
-  void take(const OnlineSequence& sequence, double now, double gap, double last, int64_t steps,
-            const std::vector<Measured>& measured, double* out);
+  // One event. The outputs of the linear layer go to `out`, (outputs). Nothing is taken if they are not finite, or, then with
+  // false, if the time is before the last one or too late.
+  bool take(uint8_t* memory, StackState<float>& state, double time, const std::vector<Measured>& measured, double* out) const;
 
  private:
-  void inputs(const OnlineSequence& sequence, double now, double gap, const std::vector<Measured>& measured) const;
-  void summaries(const OnlineSequence& sequence, float kept, int64_t steps) const;
-  void outputs(const OnlineSequence& sequence, int64_t steps, double* out) const;
+  void inputs(const OnlineSequence& sequence, double now, double after, const std::vector<Measured>& measured) const;
+  // What the linear layer reads of the inputs, (columns).
+  std::vector<float> summaries(const OnlineSequence& sequence, float kept, int64_t steps) const;
   // The ranks of the summaries whose pairs are multiplied, (paired).
-  std::vector<float> ranks(const float* columns) const;
-
-  OnlineSizes sizes_;
-  double span_;
-  float rate_;
-  Stream<float> layer_;
-  Buffer<float> start_, slope_, read_pieces_, read_states_, center_, factor_, read_pairs_;
-  Buffer<double> bias_;
-  std::vector<int64_t> chosen_;
-  std::mutex lock_;
+  std::vector<float> ranks(const std::vector<float>& columns) const;
+  void outputs(const OnlineSequence& sequence, const std::vector<float>& columns, int64_t steps, double* out) const;
 };
 
 }  // namespace phased

@@ -8,6 +8,13 @@ namespace phased {
 
 constexpr int64_t kPooled = 3;  // last, mean, highest
 
+// A piece of a summary: 0 below its start, 1 above its end, and linear between them. NaN stays NaN.
+template <class T>
+__attribute__((always_inline)) inline T piece_of(T summary, T start, T slope) {
+  const T cut = (summary - start) * slope;
+  return cut < 0 ? T(0) : cut > 1 ? T(1) : cut;
+}
+
 // Arrays are contiguous. A row of the linear layer is [kPooled * units states | pieces * columns].
 template <class T>
 struct Readout {
@@ -16,7 +23,7 @@ struct Readout {
   const int64_t* lengths;  // (batch)
   const T* keep;           // (batch, kPooled, units): factors of the pooled states; null for ones
   const T* summary;        // (batch, columns)
-  // (pieces, columns): a piece is 0 below its start, rises by its slope to 1, and is then centred and scaled.
+  // (pieces, columns): each piece is centred and scaled.
   const T *start, *slope, *center, *scale;
   const T *weight, *bias;  // (outputs, row), (outputs)
 

@@ -57,12 +57,7 @@ PHASED_INLINE void make_row(const Readout<T>& r, const T* states, int64_t b, T* 
     const T *center = r.center + p * r.columns, *scale = r.scale + p * r.columns;
     T* to = row + r.states() + p * r.columns;
 #pragma omp simd
-    for (int64_t i = 0; i < r.columns; i++) {
-      T cut = (summary[i] - start[i]) * slope[i];
-      cut = cut < 0 ? T(0) : cut;  // a NaN stays one
-      cut = cut > 1 ? T(1) : cut;
-      to[i] = (cut - center[i]) * scale[i];
-    }
+    for (int64_t i = 0; i < r.columns; i++) to[i] = (piece_of(summary[i], start[i], slope[i]) - center[i]) * scale[i];
   }
 }
 

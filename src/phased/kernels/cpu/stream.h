@@ -1,76 +1,81 @@
-// One sequence, event by event: weights shared between streams, state its own.
+// A stack of layers, event by event: weights that sequences share and that never change, and the state of one sequence.
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "engine.h"
 #include "memory.h"
 #include "pack.h"
 
 namespace phased {
 
-// One layer as a stream owns it.
+// One layer as a stack owns it.
 template <class T>
-struct StreamLayer {
-  int64_t units, features;
+struct StackLayer {
+  int64_t features;
   int shape;
   Buffer<T> weights, peephole;  // packed; peephole (3, units) or empty
-  Buffer<double> period, shift, ratio_on;
-  GateMemory gate;
+  Gates gates;
   Buffer<T> table;  // (entries, units, 4), or empty
 
-  Layer<T> get() const {
-    return {units,           features,       padded<T>(units + features + 1),
-            weights.get(),   peephole.get(), period.get(),
-            shift.get(),     ratio_on.get(), gate.offset.get(),
-            gate.rate.get(), gate.lag.get(), gate.reach.get(),
-            gate.near,       shape};
-  }
+  Layer<T> get() const { return gates.layer(features, weights.get(), peephole.get(), shape); }
 };
 
+// The state of one sequence, a value: of each layer z, which begins with h (see Layer), and c; and the time of the last event.
 template <class T>
-struct StreamModel {
-  int cell;  // its number
-  std::vector<StreamLayer<T>> layers;
-};
-
-// The state and the time of the last event, which move together. Not for two threads at once: each call holds the stream's lock.
-template <class T>
-class Stream {
+class StackState {
  public:
-  Stream(const Engine<T>& engine, std::shared_ptr<const StreamModel<T>> model);
-  Stream(const Stream& other);
+  StackState(int64_t units, int64_t features, int64_t layers)
+      : units_(units), layers_(layers), first_(padded<T>(units + features + 1)), next_(padded<T>(2 * units + 1)),
+        values_(first_ + (layers - 1) * next_ + layers * padded<T>(units)) {
+    for (int64_t i = 0; i < layers; i++) z(i)[units + (i ? units : features)] = 1;
+  }
+  StackState(const StackState& other)
+      : last(other.last), units_(other.units_), layers_(other.layers_), first_(other.first_), next_(other.next_),
+        values_(other.values_.get(), other.values_.size()) {}
+  StackState(StackState&&) = default;
+  StackState& operator=(StackState&&) = default;
 
-  int64_t units() const { return model_->layers[0].units; }
-  int64_t layers() const { return static_cast<int64_t>(model_->layers.size()); }
-  bool has_c() const { return numbers_of(model_->cell).has_c; }
+  T* z(int64_t layer) const { return values_.get() + (layer ? first_ + (layer - 1) * next_ + layer * padded<T>(units_) : 0); }
+  T* c(int64_t layer) const { return z(layer) + (layer ? next_ : first_); }
+  // Calls visit(values, count) for the time, as bytes, then for h of each layer, then for c of each layer that has one.
+  template <class Visit>
+  void each_part(bool has_c, const Visit& visit) {
+    visit(&last, sizeof(last));
+    for (int64_t i = 0; i < layers_; i++) visit(z(i), units_ * sizeof(T));
+    for (int64_t i = 0; has_c && i < layers_; i++) visit(c(i), units_ * sizeof(T));
+  }
+
+  double last = -__builtin_inf();
+
+ private:
+  int64_t units_, layers_, first_, next_;  // first, next: widths of z
+  Buffer<T> values_;
+};
+
+// Threads may run a stack at once, each on a state of its own.
+template <class T>
+class Stack {
+ public:
+  Stack(const Engine<T>& engine, int cell, int64_t units, std::vector<StackLayer<T>> layers)
+      : engine_(engine), cell_(cell), units_(units), layers_(std::move(layers)) {}
+  Stack(Stack&&) = default;
+
+  int64_t units() const { return units_; }
+  int64_t features() const { return layers_[0].features; }
+  int64_t entries() const { return layers_[0].table.size() / (4 * units_); }
+  bool has_c() const { return numbers_of(cell_).has_c; }
+  StackState<T> start() const { return {units_, features(), static_cast<int64_t>(layers_.size())}; }
 
   // `count` events: input rows, or indices into the first layer's table; the last layer's h after each, (count, units).
   // False, and nothing is taken, if the first comes before the last of those already taken.
-  bool run(const T* x, const int64_t* index, const double* time, int64_t count, T* out);
-  void get(T* h, T* c) const;
-  void set(const T* h, const T* c, double last);
-  double last() const;
+  bool run(StackState<T>& state, const T* x, const int64_t* index, const double* time, int64_t count, T* out) const;
 
  private:
-  struct State {
-    Buffer<T> z, c, products;
-    LookedMemory looked;
-  };
-  static constexpr int64_t kChunk = 256;
-
   const Engine<T>& engine_;
-  std::shared_ptr<const StreamModel<T>> model_;
-  std::vector<State> states_;
-  Buffer<int64_t> start_;
-  Buffer<int32_t> unit_;
-  Buffer<T> k_;
-  Buffer<uint8_t> side_;
-  double last_ = -__builtin_inf();
-  Buffer<T> between_;  // (2, kChunk, units): what one layer hands to the next
-  mutable std::mutex lock_;
+  int cell_;  // its number
+  int64_t units_;
+  std::vector<StackLayer<T>> layers_;
 };
 
 }  // namespace phased

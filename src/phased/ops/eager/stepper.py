@@ -3,50 +3,68 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from phased.cell import Cell, State, Weights, hold
 from phased.gate import TimeGate
 
 
+@dataclass
+class PlainState:
+    """h and c, (layers, H) each, and the time of the last event."""
+
+    tensors: State
+    time: float = -math.inf
+
+    def copy(self) -> PlainState:
+        """Another state with the same values."""
+        return PlainState(tuple(s.clone() for s in self.tensors), self.time)
+
+
 class PlainStepper:
     """By the same equations as the layers."""
 
+    native = None
+
     def __init__(self, cell: Cell, weights: Sequence[Weights], gates: Sequence[TimeGate], table: Tensor | None) -> None:
         self._cell, self._weights, self._gates, self._table = cell, weights, gates, table
-        self.time = -math.inf
-        shape = (len(weights), weights[0].hh.shape[1])
-        self._state: State = tuple(weights[0].hh.new_zeros(shape) for _ in range(cell.states))
+        self._shape = cell.states, len(weights), weights[0].hh.shape[1]
 
-    def run(self, x: Tensor, time: Tensor) -> Tensor:
-        """Process events one after another."""
+    def start(self) -> PlainState:
+        """A state of zeros."""
+        return PlainState(self._weights[0].hh.new_zeros(self._shape).unbind(0))
+
+    def pack(self, state: PlainState) -> bytes:
+        """A state as bytes."""
+        return struct.pack("<d", state.time) + b"".join(s.numpy().tobytes() for s in state.tensors)
+
+    def unpack(self, data: bytes) -> PlainState:
+        """The state from what `pack` returned."""
+        values = torch.frombuffer(bytearray(data), dtype=self._weights[0].hh.dtype, offset=8)
+        return PlainState(values.view(self._shape).unbind(0), *struct.unpack_from("<d", data))
+
+    def run(self, state: PlainState, x: Tensor, time: Tensor) -> Tensor:
+        """Take events one after another."""
         rows = x if self._table is None else self._table[x]
-        outputs = rows.new_empty(len(rows), self._state[0].shape[1])
+        outputs = rows.new_empty(len(rows), self._shape[-1])
         for j, (row, t) in enumerate(zip(rows, time, strict=True)):
-            outputs[j] = self._advance(row, t)
-            self.time = float(t)
+            outputs[j] = self._advance(state.tensors, row, t)
+            state.time = float(t)
         return outputs
 
-    def state(self) -> State:
-        """A copy of the state."""
-        return tuple(s.clone() for s in self._state)
+    def push(self, state: PlainState, x: Any, time: Any) -> None:
+        """There is no shorter path."""
 
-    def restore(self, state: State, time: float) -> None:
-        """Continue from this state, after this time."""
-        self._state, self.time = tuple(s.clone() for s in state), time
-
-    def copy(self) -> PlainStepper:
-        """Another stepper with the same weights and its own state."""
-        other = PlainStepper(self._cell, self._weights, self._gates, self._table)
-        other.restore(self._state, self.time)
-        return other
-
-    def _advance(self, x: Tensor, time: Tensor) -> Tensor:
+    def _advance(self, states: State, x: Tensor, time: Tensor) -> Tensor:
         """One event through all layers, at the same time in each (the paper's Figure 2a)."""
         for layer, (weights, gate) in enumerate(zip(self._weights, self._gates, strict=True)):
-            state = tuple(s[layer] for s in self._state)
+            state = tuple(s[layer] for s in states)
             phi = gate.phase(time)
             unit = gate.is_open(phi).nonzero().squeeze(-1)
             if unit.numel():
