@@ -54,7 +54,7 @@ def test_streams_of_a_layer_for_another_device_compute_in_the_core(backend, expe
         expected = "eager"
     rnn = PhasedLSTM(1, 1)
     rnn.__dict__["backend"] = backend  # as on a machine with a GPU
-    found = Stream(rnn)._stepper
+    found = Stream(rnn)._model.run.__self__
     assert type(found).__module__ == f"phased.ops.{expected}.stepper"
 
 

@@ -28,7 +28,7 @@ from phased.estimator.online import Online
 from phased.estimator.online_model import OnlineModel
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
-from phased.estimator.targets import Classes, Number, Target, Targets, check_copies
+from phased.estimator.targets import Number, Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.learn.device import check_device, one_device
@@ -73,7 +73,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
     """
 
     kind: ClassVar[str]
-    _targets: ClassVar[type[Classes] | type[Number]]
+    _targets: ClassVar[type[Target]]
     class_weight = None  # a parameter of the classifier alone
 
     units: int = 32

@@ -155,6 +155,11 @@ class Classes:
         """The number of outputs of the network."""
         return len(self.values)
 
+    @property
+    def columns(self) -> list[Any]:
+        """The names of the columns of answers."""
+        return self.values
+
     def fields(self) -> dict[str, Any]:
         """The attributes of a fitted estimator."""
         return {"classes_": self.names}
@@ -225,6 +230,11 @@ class Number:
     def outputs(self) -> int:
         """One."""
         return 1
+
+    @property
+    def columns(self) -> list[Any]:
+        """The name of the column of answers."""
+        return ["prediction"]
 
     def fields(self) -> dict[str, Any]:
         """Centre and spread."""

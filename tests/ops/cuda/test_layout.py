@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 import torch
 
-from phased.ops.cuda import driver, sum_layout
+from phased.ops.cuda import kernels, layout
 from phased.ops.cuda import layout as layout_of
 from phased.ops.cuda.constants import ROUNDS
 
@@ -19,7 +19,7 @@ class H200:
 @pytest.mark.parametrize("batch", [1, 32, 512])
 @pytest.mark.parametrize("size", [4, 8])
 def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, name, units, batch, size):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     for busy, most in ((0, 0), (units // 20, units // 8), (units // 20, units), (units, units)):
         given = (name, units, batch, busy, most, size, 0)
@@ -55,7 +55,7 @@ def test_a_layout_fits_the_gpu_and_has_a_team_for_every_sequence(monkeypatch, na
 @pytest.mark.parametrize("batch", [1, 132, 133, 256, 512, 4096])
 @pytest.mark.parametrize("crowded", [False, True])
 def test_many_sequences_and_crowded_steps_are_grouped(monkeypatch, name, units, batch, crowded):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     layout = layout_of.plan.__wrapped__(name, units, batch, units // 4, units, 4, 0, crowded=crowded)
     # With more than 115 units some weights are in registers or in the L2 cache; backwards the events of full steps are larger.
@@ -77,7 +77,7 @@ def test_many_sequences_and_crowded_steps_are_grouped(monkeypatch, name, units, 
 @pytest.mark.parametrize("limit", [101_376, 166_912, 232_448])
 @pytest.mark.parametrize("tape_dtype", [None, torch.bfloat16])
 def test_groups_fit_every_gpu(monkeypatch, name, limit, tape_dtype):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: limit)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: limit)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     found = 0
     for units in range(1, 129):
@@ -92,7 +92,7 @@ def test_groups_fit_every_gpu(monkeypatch, name, limit, tape_dtype):
 
 @pytest.mark.parametrize("units, source", [(110, "held"), (118, "held"), (119, "grouped"), (128, "grouped")])
 def test_few_sequences_of_a_layer_that_just_fits_are_not_grouped(monkeypatch, units, source):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     layout = layout_of.plan.__wrapped__("backward", units, 32, units // 20, 16, 4, 0)
     assert layout.source == f"{source}_backward.cu"
@@ -102,7 +102,7 @@ def test_few_sequences_of_a_layer_that_just_fits_are_not_grouped(monkeypatch, un
 @pytest.mark.parametrize("units, most", [(256, 0), (257, 64), (513, 64), (999, 64), (1000, 5000), (1024, 5000), (1025, 0)])
 @pytest.mark.parametrize("batch", [1, 2, 32, 33, 64, 65, 5000])
 def test_large_layers_are_spread_over_all_multiprocessors(monkeypatch, name, units, most, batch):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     layout = layout_of.plan.__wrapped__(name, units, batch, units // 20, units, 4, 0)
     assert layout.together == (batch <= most)
@@ -123,11 +123,11 @@ def test_a_gpu_with_few_multiprocessors_does_not_spread_units(monkeypatch):
     class Small:
         multi_processor_count = 100
 
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Small)
     assert not layout_of.plan.__wrapped__("forward", 1024, 32, 50, 1024, 4, 0).together
     assert layout_of.plan.__wrapped__("forward", 800, 32, 40, 800, 4, 0).together
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 101_376)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 101_376)
     assert not layout_of.plan.__wrapped__("forward", 800, 32, 40, 800, 4, 0).together
 
 
@@ -135,7 +135,7 @@ def test_a_gpu_with_few_multiprocessors_does_not_spread_units(monkeypatch):
 @pytest.mark.parametrize("batch", [1, 132, 133, 512])
 @pytest.mark.parametrize("shared", [101_376, 166_912, 232_448])
 def test_the_kernel_of_a_forward_pass_that_may_be_guessed_does_not_depend_on_the_events(monkeypatch, units, batch, shared):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: shared)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: shared)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     known = [(0, 0), (units // 20, units // 8), (units // 4, units), (units, units)]
     names = [layout_of.plan.__wrapped__("forward", units, batch, busy, most, 4, 0).name for busy, most in known]
@@ -146,7 +146,7 @@ def test_the_kernel_of_a_forward_pass_that_may_be_guessed_does_not_depend_on_the
 @pytest.mark.parametrize("units", [1, 32, 64, 65, 110, 128])
 @pytest.mark.parametrize("batch, together", [(1, 1), (132, 1), (133, 2), (256, 2), (512, 4), (4096, 4)])
 def test_small_layers_have_four_threads_a_unit_and_all_weights_on_the_processor(monkeypatch, name, units, batch, together):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 232_448)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     layout = layout_of.plan.__wrapped__(name, units, batch, units, units, 4, 0)
     assert (layout.name, layout.source) == (f"small_{name}", "small.cu")
@@ -160,7 +160,7 @@ def test_small_layers_have_four_threads_a_unit_and_all_weights_on_the_processor(
 
 
 def test_a_gpu_with_less_shared_memory_has_fewer_small_layers(monkeypatch):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: 101_376)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: 101_376)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     assert layout_of.plan.__wrapped__("dense_backward", 128, 512, 128, 128, 4, 0).source == "dense.cu"
     assert layout_of.plan.__wrapped__("dense_backward", 64, 512, 64, 64, 4, 0).source == "small.cu"
@@ -171,16 +171,16 @@ def test_a_gpu_with_less_shared_memory_has_fewer_small_layers(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 100, 512_000])
 @pytest.mark.parametrize("size, limit", [(4, 232_448), (4, 101_376), (8, 232_448), (8, 101_376)])
 def test_sums_fit_and_have_a_place_for_every_unit_and_column(monkeypatch, units, features, rows, size, limit):
-    monkeypatch.setattr(driver, "shared_memory", lambda device: limit)
+    monkeypatch.setattr(kernels, "shared_memory", lambda device: limit)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
-    sums = sum_layout.sums_plan.__wrapped__(rows, units, features, size, 0)
+    sums = layout.sums_plan.__wrapped__(rows, units, features, size, 0)
     assert sums.shared <= limit
     assert sums.block <= 512
     groups, columns, splits = sums.grid
     assert groups * sums.block // 32 * (16 // size) >= units
     assert columns * 32 * (5 if sums.name.startswith("wide") else 4) > units + features
     assert groups * columns * splits <= max(groups * columns, 132 * 512 // sums.block)
-    by_unit = sum_layout.sorted_sums_plan.__wrapped__(rows, units, features, size, 0)
+    by_unit = layout.sorted_sums_plan.__wrapped__(rows, units, features, size, 0)
     assert by_unit.shared <= limit
     assert by_unit.block <= 768
     assert 1 <= by_unit.ring < 1 << 16
@@ -191,13 +191,13 @@ def test_sums_fit_and_have_a_place_for_every_unit_and_column(monkeypatch, units,
     assert by_unit.ring >= min(65535, 0.08 * rows / splits * units) or by_unit.shared > limit - 2
     assert columns * 32 * (5 if by_unit.name.startswith("wide") else 4) > units + features
     assert columns * splits <= max(columns, 132)
-    sorted_once = sum_layout.unit_sums_plan(units, features)
+    sorted_once = layout.unit_sums_plan(units, features)
     assert sorted_once.shared <= limit
     assert sorted_once.grid[0] * sorted_once.block // 32 >= units
     assert sorted_once.grid[1] * 32 * (5 if sorted_once.name.startswith("wide") else 4) > units + features
     assert sorted_once.grid[2] == 1
     for peephole in (0, 1):
-        gates = sum_layout.gate_sums_plan(rows * units // 20, units, peephole, 0)
+        gates = layout.gate_sums_plan(rows * units // 20, units, peephole, 0)
         assert gates.shared <= limit
         assert gates.block <= 256
         assert gates.shared * 32 == gates.block * (6 if peephole else 3) * units * 8
