@@ -1,6 +1,8 @@
 """Made-up records for tests: committed results with other seeds, fewer epochs and changed settings, in temporary folders."""
 
+import html
 import json
+import re
 import zlib
 from copy import deepcopy
 from functools import cache
@@ -20,7 +22,6 @@ MADE = {
     "machine": {"processor": "Made-up CPU, 2 cores", "device": "cpu"},
     "date": "2026-11-15",
 }
-ADDED_BY_SCHEMA_2 = ("schema", "study", "variant", "data")
 
 
 @cache
@@ -119,6 +120,12 @@ def reported(folder: Path, out: Path) -> list[Path]:
 
     out.mkdir(parents=True, exist_ok=True)
     return save_report(*read(folder), folder, out)
+
+
+def visible(page: str) -> str:
+    """The text of a page for a reader, without charts and scripts."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)))
 
 
 def everything(seeds: int = 5, epochs: int = 12) -> list[dict[str, Any]]:

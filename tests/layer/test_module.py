@@ -88,15 +88,6 @@ def test_half_precision_runs_and_is_close(make, training, dtype):
         assert p.grad is None or (p.grad.isfinite().all() and p.grad.dtype == p.dtype)
 
 
-@each_layer
-def test_the_reference_backend_can_be_asked_for_and_agrees(make):
-    rnn = full(make)
-    other = copy.deepcopy(rnn)
-    other.backend = "reference"
-    x, time = torch.randn(9, 4, 3), clocks(9, 4)
-    torch.testing.assert_close(rnn(x, time)[0], other(x, time)[0])
-
-
 # Autocast
 
 

@@ -23,16 +23,16 @@ from phased_lab.bench.measure import compare, same_terms
 from phased_lab.bench.peers import steps, whole
 from phased_lab.bench.stream import pushed, ran
 from phased_lab.cli.run import bars, print_failed
+from phased_lab.paper import waves
 from phased_lab.paper.camera.digit import of_rings
 from phased_lab.report.html.demo import LABELS, PAGE, save_page
-from phased_lab.runs import catalogue
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.descriptor import Events
 from phased_lab.runs.progress import Show
 from phased_lab.runs.run import Run, trained
 from phased_lab.runs.sweep import Summary, sweep
 
-EVENTS = 20_000
+EVENTS, SHOWN = 20_000, 60  # streamed, and of the sequence on the page
 JOBS = 2
 
 
@@ -41,9 +41,8 @@ def demo(console: Console, out: Path) -> Summary:
     results, recording = out / "results", out / "digit.bin"
     for file in (out / PAGE, recording, out / pumps.TABLE, out / pumps.LABELS):
         check_output(file)
-    shown = next(experiment.demo for experiment in catalogue.experiments().values() if experiment.demo is not None)
-    runs = shown.runs()
-    console.print(f"[bold]1. Three networks[/]: {escape(shown.question)}", highlight=False)
+    runs = waves.demo_runs()
+    console.print(f"[bold]1. Three networks[/]: {escape(waves.QUESTION)}", highlight=False)
     with bars(console) as show:
         summary = sweep(runs, results, JOBS, show=as_one(show, runs))
     print_failed(console, summary)
@@ -55,10 +54,10 @@ def demo(console: Console, out: Path) -> Summary:
         console.print(f"  {label:26} {accuracy:6.1%} accuracy, {record.wall:.0f} s", highlight=False)
     console.print("\n[bold]2. Event by event[/] through the trained layers, on one core.", highlight=False)
     layers = {record.model: layer(run, results) for run, record in zip(runs, records, strict=True)}
-    speeds = stream(layers["phased"], layers["lstm"], shown.events(EVENTS))
+    speeds = stream(layers["phased"], layers["lstm"], waves.wave(EVENTS))
     for name, each in speeds.items():
         console.print(f"  {name:44} {each:6.2f} µs per event", markup=False, highlight=False)
-    page = save_page(shown, records, speeds, out)
+    page = save_page(waves.QUESTION, waves.wave(SHOWN), records, speeds, out)
     table, labels = pumps.write(out)
     write_whole(recording, encode(of_rings()[0]))
     folder, command = shlex.quote(str(out)), "phased" if shutil.which("phased") else sys.argv[0]

@@ -19,15 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class Equation11:
-    """The settings: one step every millisecond, with zero input."""
-
-    steps: int = 2300
-    # epsilon: the share of the memory that each update loses.
-    forgotten: float = 0.01
-    period: tuple[float, ...] = (40.0, 300.0, 1500.0)
-    ratio_on: float = 0.05
+STEPS = 2300  # of 1 ms, with zero input
+FORGOTTEN = 0.01  # epsilon: the share of the memory that each update loses
+PERIODS, RATIO_ON = (40.0, 300.0, 1500.0), 0.05  # of the time gates, periods in ms
 
 
 @dataclass(frozen=True)
@@ -38,7 +32,6 @@ class Decay:
     steps at which each unit was open.
     """
 
-    numbers: Equation11
     lstm: Array
     phased: Array
     openness: Array
@@ -47,27 +40,25 @@ class Decay:
     @property
     def closed_form(self) -> Array:
         """Eq. 11, (steps + 1,)."""
-        return np.asarray((1 - self.numbers.forgotten) ** np.arange(self.numbers.steps + 1.0))
+        return np.asarray((1 - FORGOTTEN) ** np.arange(STEPS + 1.0))
 
 
-def run(numbers: Equation11) -> Decay:
+def run() -> Decay:
     """The decay of a cell state of 1 in an LSTM and in a Phased LSTM with the same weights.
 
     For any input i = 0 and f = 1 - epsilon, the setting of Eq. 11. The time gates have just closed at time 0, when the memory was
     written.
     """
-    units, forgotten = len(numbers.period), numbers.forgotten
-    time = torch.arange(1, numbers.steps + 1, dtype=torch.float64)
+    units, time = len(PERIODS), torch.arange(1, STEPS + 1, dtype=torch.float64)
     lstm = torch.nn.LSTM(1, units, dtype=torch.float64).eval()
-    set_gates(lstm, i=-SATURATED, f=math.log((1 - forgotten) / forgotten), o=0.0)
-    period = torch.tensor(numbers.period, dtype=torch.float64)
+    set_gates(lstm, i=-SATURATED, f=math.log((1 - FORGOTTEN) / FORGOTTEN), o=0.0)
+    period = torch.tensor(PERIODS, dtype=torch.float64)
     # Half a step earlier, so that no step is on the edge of an open phase, where the result would depend on rounding.
-    shift = -numbers.ratio_on * period - 0.5
-    rnn = PhasedLSTM.from_lstm(lstm, period=period, shift=shift, ratio_on=numbers.ratio_on).eval()
-    nothing = torch.zeros(numbers.steps, 1, dtype=torch.float64)
+    shift = -RATIO_ON * period - 0.5
+    rnn = PhasedLSTM.from_lstm(lstm, period=period, shift=shift, ratio_on=RATIO_ON).eval()
+    nothing = torch.zeros(STEPS, 1, dtype=torch.float64)
     start = (torch.zeros(1, units, dtype=torch.float64), torch.ones(1, units, dtype=torch.float64))
     return Decay(
-        numbers,
         lstm=cell_states(lstm, start, nothing)[:, 0],
         phased=cell_states(rnn, start, nothing, time),
         openness=rnn.gates()[0](time).detach().numpy(),
@@ -83,14 +74,14 @@ def draw_memory(decay: Decay) -> Figure:
     from phased.pictures.annotate import end_labels
     from phased.pictures.style import INK, UNITS, WIDTH
 
-    numbers, time = decay.numbers, np.arange(decay.numbers.steps + 1)
+    time = np.arange(STEPS + 1)
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     axes = figure.subplots()
     axes.set_xscale("log")
-    axes.set_xlim(1, numbers.steps)
+    axes.set_xlim(1, STEPS)
     axes.set_ylim(0.0, 1.04)
     axes.plot(time[1:], decay.lstm[1:], color=INK)
-    some = np.unique(np.geomspace(1, numbers.steps, 30).astype(int))
+    some = np.unique(np.geomspace(1, STEPS, 30).astype(int))
     axes.plot(
         time[some],
         decay.closed_form[some],
@@ -105,12 +96,12 @@ def draw_memory(decay: Decay) -> Figure:
     for c, colour in zip(decay.phased.T, UNITS, strict=True):
         axes.plot(time[1:], c[1:], color=colour)
     ends = list(decay.phased[-1])
-    names = [rf"$\tau$ = {tau:g} ms: {n} updates" for tau, n in zip(numbers.period, decay.updates, strict=True)]
-    heading = rf"Phased LSTM, $r_{{on}}$ = {numbers.ratio_on:g}"
+    names = [rf"$\tau$ = {tau:g} ms: {n} updates" for tau, n in zip(PERIODS, decay.updates, strict=True)]
+    heading = rf"Phased LSTM, $r_{{on}}$ = {RATIO_ON:g}"
     end_labels(axes, [*ends, max(ends) + 0.085], [*names, heading], [*UNITS, INK])
     halfway = int(np.argmax(decay.lstm < 0.6))
     axes.annotate(
-        f"LSTM: {numbers.steps} updates\n" rf"circles: $(1-\epsilon)^n$, $\epsilon$ = {numbers.forgotten:g}",
+        f"LSTM: {STEPS} updates\n" rf"circles: $(1-\epsilon)^n$, $\epsilon$ = {FORGOTTEN:g}",
         (time[halfway], decay.lstm[halfway]),
         xytext=(-12, -2),
         textcoords="offset points",
@@ -133,10 +124,10 @@ def draw_memory(decay: Decay) -> Figure:
 )
 def memory() -> Drawn:
     """The decay of a memory, in an LSTM and behind three time gates."""
-    decay = run(Equation11())
+    decay = run()
     kept, counts = decay.phased[-1], decay.updates
     return Drawn(
         {"memory": draw_memory(decay)},
-        f"After {decay.numbers.steps} steps the LSTM has {decay.lstm[-1]:.0e} of its memory left, the Phased LSTM's units "
+        f"After {STEPS} steps the LSTM has {decay.lstm[-1]:.0e} of its memory left, the Phased LSTM's units "
         f"{kept.min():.2f} to {kept.max():.2f}: they were open at {counts.min()} to {counts.max()} of the steps.",
     )

@@ -17,7 +17,6 @@ from phased_lab.runs.descriptor import (
     PHASED,
     Claim,
     Clock,
-    Demo,
     Events,
     Experiment,
     Option,
@@ -141,13 +140,14 @@ def tag(run: Run, *parts: str) -> str:
     return "-".join((*parts, run.tag) if run.tag else parts)
 
 
+QUESTION = "Is the period of a wave between 5 and 6 ms? Its samples come at random times."
 DEMO: dict[str, Any] = {
     "network": {"units": 64, "leak": 0.0},
     "training": {"epochs": 24, "train": 3000, "rate": 3e-3},
 }
 
 
-def demo() -> list[Run]:
+def demo_runs() -> list[Run]:
     """The three networks of `phased demo`: seconds, with fewer units and a higher learning rate."""
     base = choose(FREQUENCY.at("quick"), {"periods": "paper"}).vary(study="frequency", variant="demo", **DEMO)
     return [base.vary(tag=tag(base, "leak0", "demo")), *baselines(base, tag=tag(base, "demo"))]
@@ -165,7 +165,6 @@ FREQUENCY = Experiment(
     quick={"task": {"periods": "authors"}, "training": {"epochs": 25}},
     options=PERIODS,
     choose=choose,
-    demo=Demo(demo, "Is the period of a wave between 5 and 6 ms? Its samples come at random times.", wave),
     models=(PHASED, BN_LSTM, LSTM),
     conditions={
         "standard": Words("standard, every 1 ms", "standard"),

@@ -11,7 +11,6 @@ import altair as alt
 import numpy as np
 
 from phased.pictures.style import INK, QUIET, UNITS
-from phased_lab.report import names
 from phased_lab.report.gates import bends, by_period, is_open, of_units, openness, some_units, three_units
 from phased_lab.report.groups import Group, compared, learning, main
 from phased_lab.report.looks import Look, colour, full_name, looks, seeds_note, tests_words
@@ -313,7 +312,7 @@ def three(gates: Gates, clock: Clock) -> Any:
     rows, labels = [], []
     for unit, period in enumerate(gates.period):
         foot = 1.6 * unit
-        word = f"period {names.rounded(period)} {'steps' if clock.unit == 'step' else clock.unit}"
+        word = f"period {rounded(period)} {'steps' if clock.unit == 'step' else clock.unit}"
         labels.append({"t": 0.0, "top": foot + 1.25, "unit": unit, "word": word})
         line = zip(*(column.tolist() for column in bends(time, k[:, unit])), strict=True)
         rows += [{"t": t, "foot": foot, "open": foot + height, "unit": unit} for t, height in line]
@@ -323,6 +322,11 @@ def three(gates: Gates, clock: Clock) -> Any:
     words = alt.Chart(data(labels)).mark_text(align="left", dx=4, fontSize=12, fontWeight="bold")
     words = words.encode(x=over(clock), y=alt.Y("top:Q", scale=tall, axis=None), text="word:N", color=color)
     return alt.layer(base.mark_area(opacity=0.25).encode(y2="foot:Q"), base.mark_line(strokeWidth=1.2), words)
+
+
+def rounded(value: float) -> str:
+    """Three significant digits, without an exponent below a million."""
+    return f"{value:.0f}" if 100 <= value < 1e6 else f"{value:.3g}"
 
 
 def over(clock: Clock) -> alt.X:

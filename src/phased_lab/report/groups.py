@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased_lab.report import names
 from phased_lab.runs import catalogue
 from phased_lab.runs.descriptor import Claim, Experiment
 from phased_lab.runs.record import Gates, Record, flat
@@ -24,6 +23,7 @@ Array = NDArray[np.float64]
 
 # Settings of networks with time gates under one condition, below which accuracy against updates is not drawn.
 FEWEST_SETTINGS = 3
+LONGEST_SLUG = 80  # characters (file names may have 255)
 
 
 class Spread(NamedTuple):
@@ -86,7 +86,7 @@ class Group:
     @property
     def key(self) -> str:
         """The section's name in file names and URLs: frequency, adding-quick."""
-        return names.slug("-".join(part for part in self.section if part not in {"paper", ""}))
+        return slug("-".join(part for part in self.section if part not in {"paper", ""}))
 
     @property
     def data_words(self) -> str:
@@ -240,3 +240,8 @@ def compared(of: Sequence[Group]) -> list[Group]:
 def sections(of: Sequence[Group]) -> list[list[Group]]:
     """Divide the groups, in their order, by section."""
     return [list(section) for _, section in groupby(of, key=attrgetter("section"))]
+
+
+def slug(name: str) -> str:
+    """A name for files and URLs: at most LONGEST_SLUG letters, digits, points and dashes."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:LONGEST_SLUG].rstrip("-.") or "unnamed"

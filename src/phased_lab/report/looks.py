@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from phased.pictures.style import OTHERS, shades
-from phased_lab.report import names
 from phased_lab.report.groups import Group, natural
 from phased_lab.runs.record import Record
 
@@ -57,7 +56,7 @@ def seeds_note(groups: Sequence[Group]) -> str:
     counts = [len(group.records) for group in groups]
     usual = max(set(counts), key=counts.count)
     odd = [f"{full_name(group, groups)}: {len(group.records)}" for group in groups if len(group.records) != usual]
-    words = [names.counted(usual, "seed") + (" each" if len(groups) > 1 else "") + (f", except {'; '.join(odd)}" if odd else "")]
+    words = [counted(usual, "seed") + (" each" if len(groups) > 1 else "") + (f", except {'; '.join(odd)}" if odd else "")]
     lost = [group for group in groups if group.test.lost]
     words += [f"{group.test.lost} of {len(group.records)} of {full_name(group, groups)} diverged, in no mean" for group in lost]
     return "; ".join(words)
@@ -82,3 +81,8 @@ def full_name(group: Group, among: Sequence[Group]) -> str:
     """Model, variant, and the condition if the groups have several."""
     several = len({other.condition for other in among}) > 1
     return ", ".join(filter(None, (group.label, group.experiment.condition(group.condition, short=True) if several else "")))
+
+
+def counted(count: int, word: str) -> str:
+    """'1 seed', '5 seeds'."""
+    return f"{count} {word}{'' if count == 1 else 's'}"

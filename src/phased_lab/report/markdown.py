@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from phased_lab.report.groups import groups, main, sections
-from phased_lab.report.tables import further_tests, leaks, paper_table, results
+from phased_lab.report.tables import beyond, further_tests, leaks, paper_table, results
 from phased_lab.runs.folder import read
 
 
@@ -19,12 +19,10 @@ def tables(folder: Path) -> dict[str, str]:
     at_scale = [group for group in groups(read(folder).records) if group.scale == "paper"]
     found = {"leak": leaks(at_scale)}
     for section in sections(at_scale):
-        key, shown = section[0].key, main(section)
-        others = [group for group in section if group not in shown]
-        found[key] = results(shown)
-        more = {f"table of {key}": paper_table(section), f"further tests of {key}": further_tests(section)}
-        more[f"beyond {key}"] = results(others, beside_paper=False) if others else None
-        found |= {name: table for name, table in more.items() if table is not None}
+        key = section[0].key
+        found[key] = results(main(section))
+        more = {"table of": paper_table(section), "further tests of": further_tests(section), "beyond": beyond(section)}
+        found |= {f"{name} {key}": table for name, table in more.items() if table is not None}
     return {name: table.markdown(literally=True) for name, table in found.items()}
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from phased_lab.report import names
 from phased_lab.report.findings import leak_pairs
 from phased_lab.report.groups import Group, Spread, groups, main, spread
 from phased_lab.report.looks import seeds_note, tests_words
@@ -35,6 +34,13 @@ def results(shown: Sequence[Group], beside_paper: bool = True) -> Table:
     read_off = f" The paper's numbers are read off its authors' plots, after {max(epochs)} epochs." if epochs else ""
     note = f"{SPREAD.capitalize()}, of {tests_words(shown)}. {seeds_note(shown)}.{read_off}"
     return Table(head[:columns], [row[:columns] for row in rows], "Numbers", note, grouped=True)
+
+
+def beyond(section: Sequence[Group]) -> Table | None:
+    """A row per group that is not in the paper's figure, or None without such groups."""
+    shown = main(section)
+    others = [group for group in section if group not in shown]
+    return results(others, beside_paper=False)._replace(title="Further runs") if others else None
 
 
 def paper_table(section: Sequence[Group]) -> Table | None:
@@ -120,7 +126,7 @@ def costs(records: Sequence[Record]) -> Table:
         wall = spread(run.wall for run in runs)
         epochs = (spread(point.seconds for point in run.curve).values for run in runs)
         epoch = spread(float(np.median(each)) for each in epochs if each).mean
-        rows.append([where, label, str(wall.n), *map(names.seconds, (epoch, wall.mean, sum(wall.values)))])
+        rows.append([where, label, str(wall.n), *map(seconds, (epoch, wall.mean, sum(wall.values)))])
     note = "Means over the runs of all conditions; an epoch is the median of a run's epochs. Runs may have shared the machine."
     return Table(("where", "network", "runs", "an epoch", "a run", "all runs"), rows, note=note, grouped=True)
 
@@ -130,7 +136,7 @@ def runs(of: Iterable[Group]) -> Table:
     rows = []
     for group in of:
         for run in group.records:
-            numbers = str(run.seed), one(run.test, group.experiment.metric), names.seconds(run.wall)
+            numbers = str(run.seed), one(run.test, group.experiment.metric), seconds(run.wall)
             rows.append([run.name, run.scale, *numbers, run.device, run.date])
     return Table(("run", "scale", "seed", "test", "wall time", "machine", "date"), rows, f"Runs in the figures: {len(rows)}")
 
@@ -158,22 +164,24 @@ def measured(values: Spread, metric: Metric, quantity: Quantity = "metric") -> s
 
 
 def printed(number: Printed | None, metric: Metric, quantity: Quantity = "metric") -> str:
-    """Format a number with its deviation and unit, or "-" for None."""
+    """Format a number with its deviation and unit, or "-" for None. An accuracy is in percent."""
     if number is None:
         return "-"
-    above = "> " if number.above else ""
-    form, unit = (_percent, " %") if metric == "accuracy" else (_error, "")
-    form, unit = (_updates, "") if quantity == "updates" else (form, unit)
-    if number.deviation is None or (quantity == "updates" and not number.deviation):  # a count is often the same with every seed
-        return f"{above}{form(number.value)}{unit}"
-    return f"{above}{form(number.value)} ± {form(number.deviation)}{unit}"
+    percent, count = metric == "accuracy", quantity == "updates"
+
+    def words(value: float) -> str:
+        if count:
+            return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+        return f"{100 * value:.2f}" if percent else f"{value:.2g}"
+
+    # A count is often the same with every seed.
+    side = "" if number.deviation is None or (count and not number.deviation) else f" ± {words(number.deviation)}"
+    return f"{'> ' if number.above else ''}{words(number.value)}{side}{' %' if percent and not count else ''}"
 
 
 def one(value: float, metric: Metric) -> str:
-    """Format an accuracy as percent, an error unchanged, and "-" for nan."""
-    if not np.isfinite(value):
-        return "-"
-    return f"{_percent(value)} %" if metric == "accuracy" else _error(value)
+    """Format the number of one seed, or "-" for nan."""
+    return printed(Printed(value) if np.isfinite(value) else None, metric)
 
 
 def claimed(claim: Claim | None, metric: Metric) -> str:
@@ -190,13 +198,11 @@ def devices(group: Group) -> str:
     return " and ".join(sorted({record.device.removeprefix("NVIDIA ").removeprefix("AMD ") for record in group.records}))
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.2f}"
-
-
-def _error(value: float) -> str:
-    return f"{value:.2g}"
-
-
-def _updates(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+def seconds(value: float) -> str:
+    """A time in seconds, minutes or hours."""
+    if value != value:
+        return "unknown"
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min")):
+        if value < limit:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 3600:.3g} h"

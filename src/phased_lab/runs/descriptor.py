@@ -157,15 +157,6 @@ class Packed(Protocol):
 
 
 @dataclass(frozen=True)
-class Demo:
-    """`phased demo` of an experiment: it trains networks for seconds, then streams events through them."""
-
-    runs: Callable[[], list[Run]]
-    question: str  # in one sentence
-    events: Callable[[int], Events]  # as many as given, always the same
-
-
-@dataclass(frozen=True)
 class Experiment:
     """One figure, table or claim of the paper, or a question beyond it.
 
@@ -185,7 +176,6 @@ class Experiment:
     studies: list[Study] = field(default_factory=list)  # in the order of their definition; see `study`
     draw: Callable[[], Drawn] | None = None
     animate: Callable[[], Drawn] | None = None  # a moving picture
-    demo: Demo | None = None
 
     models: Sequence[Kind] = ()
     conditions: Mapping[str, Words] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from filelock import FileLock
@@ -76,14 +76,6 @@ def runs_of(
     return chosen
 
 
-class Order(NamedTuple):
-    """How a worker executes runs: the folder of the results, the device, and the number of threads, None for torch's own."""
-
-    out: Path
-    device: str
-    threads: int | None
-
-
 def sweep(
     runs: Sequence[Run],
     out: Path,
@@ -118,9 +110,9 @@ def sweep(
         jobs = min(jobs, len(waiting))
         # On another cluster the scheduler divides the runs, also among workers that come later.
         at_once, threads = (len(waiting), None) if cluster else (jobs, max(1, min(torch.get_num_threads(), cores() // jobs)))
-        order = Order(out.resolve(), device, threads)
+        how = out.resolve(), device, threads
         with connected(cluster, jobs) as client:
-            for number, (run, end) in enumerate(ends(client, waiting, order, at_once, show), len(records) + 1):
+            for number, (run, end) in enumerate(ends(client, waiting, how, at_once, show), len(records) + 1):
                 if isinstance(end, str):
                     summary.failed[run.name] = end
                 else:
@@ -181,8 +173,13 @@ def connected(address: str | None, jobs: int) -> Iterator[Client]:
         yield client
 
 
-def ends(client: Client, runs: Sequence[Run], order: Order, at_once: int, show: Show) -> Iterator[tuple[Run, Record | str]]:
-    """Runs and their outcomes as they end. As many are submitted as there are workers, so that a killed one costs one run."""
+def ends(
+    client: Client, runs: Sequence[Run], how: tuple[Path, str, int | None], at_once: int, show: Show
+) -> Iterator[tuple[Run, Record | str]]:
+    """Runs and their outcomes as they end; `how` are further arguments of `work`.
+
+    As many are submitted as there are workers, so that a killed one costs one run.
+    """
     from distributed import KilledWorker, as_completed
 
     topic, left = f"phased-{uuid.uuid4()}", iter(runs)
@@ -193,7 +190,7 @@ def ends(client: Client, runs: Sequence[Run], order: Order, at_once: int, show: 
     def start() -> None:
         run = next(left, None)
         if run is not None:
-            future = client.submit(work, run, order, topic, pure=False)
+            future = client.submit(work, run, *how, topic, pure=False)
             started[future.key] = run
             done.add(future)
 
@@ -207,11 +204,14 @@ def ends(client: Client, runs: Sequence[Run], order: Order, at_once: int, show: 
     client.unsubscribe_topic(topic)
 
 
-def work(run: Run, order: Order, topic: str) -> Record | str:
-    """Execute a run on a worker, which reports progress under the topic; an error of the run is returned in words."""
+def work(run: Run, out: Path, device: str, threads: int | None, topic: str) -> Record | str:
+    """Execute a run on a worker, which reports progress under the topic; an error of the run is returned in words.
+
+    `threads` is the number of torch's threads, None for torch's own.
+    """
     from distributed import get_worker
 
-    worker, folder = get_worker(), run.folder(order.out)
+    worker, folder = get_worker(), run.folder(out)
 
     def show(what: str, done: int, total: int, news: str = "") -> None:
         worker.log_event(topic, (what, done, total, news))
@@ -222,12 +222,12 @@ def work(run: Run, order: Order, topic: str) -> Record | str:
     with ONE_AT_A_TIME:
         try:
             with FileLock(files.writable(folder) / LOCK), shown(show):
-                record = recorded([run], order.out).get(run.name)  # if another sweep has finished it since this one started
+                record = recorded([run], out).get(run.name)  # if another sweep has finished it since this one started
                 if record is None:
                     (folder / ERROR).unlink(missing_ok=True)
-                    if order.threads is not None:
-                        torch.set_num_threads(order.threads)
-                    record = execute(run, order.out, gpu_of(order.device, worker.name), epoch)
+                    if threads is not None:
+                        torch.set_num_threads(threads)
+                    record = execute(run, out, gpu_of(device, worker.name), epoch)
             return record
         except Exception as error:  # an error of any kind must not stop other runs
             words = f"{type(error).__name__}: {error}"

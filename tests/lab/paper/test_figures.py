@@ -10,8 +10,9 @@ import pytest
 
 from phased.pictures.style import UNITS
 from phased_lab.paper import gate, memory, schedule
+from phased_lab.paper.gate import figure as figure_2
 from phased_lab.paper.gate import moving
-from phased_lab.paper.gate.figure import Ramp, RampTrace, Rhythm, draw_gate, run_ramp, run_rhythm
+from phased_lab.paper.gate.figure import RampTrace, draw_gate, run_ramp, run_rhythm
 from phased_lab.runs.descriptor import write
 
 PICTURE = Path(__file__).parents[3] / "docs" / "img" / "gates.svg"
@@ -26,7 +27,7 @@ def texts(figure) -> str:
 
 @pytest.fixture(scope="module")
 def ramp() -> RampTrace:
-    return run_ramp(Ramp())
+    return run_ramp()
 
 
 def test_the_cell_keeps_its_bits_while_the_gate_is_closed_and_moves_whenever_it_is_open(ramp):
@@ -48,28 +49,22 @@ def test_the_cell_state_is_eq_8_with_the_input_as_proposal(ramp):
 
 def test_units_of_the_ramp_open_first_at_their_common_shift(ramp):
     first = ramp.time[np.argmax(ramp.openness > 0, axis=0)]
-    np.testing.assert_allclose(first, ramp.numbers.shift + ramp.numbers.interval)
+    np.testing.assert_allclose(first, figure_2.SHIFT + ramp.time[1])
 
 
 def test_a_rhythm_repeats_after_its_period_and_is_open_for_ratio_on_of_it():
-    rhythm = run_rhythm(Rhythm())
-    settings = rhythm.numbers
-    for tau, k in zip(settings.period, rhythm.openness.T, strict=True):
-        period = round(tau / settings.interval)
+    rhythm = run_rhythm()
+    interval = rhythm.time[1]
+    for tau, k in zip(figure_2.OWN_PERIODS, rhythm.openness.T, strict=True):
+        period = round(tau / interval)
         np.testing.assert_allclose(k[period:], k[:-period], atol=1e-9)
         # The first instant of an open phase lies on the grid, and there k is still 0: one sample in a period may be missing.
-        assert np.sum(k[:period] > 1e-9) == pytest.approx(settings.ratio_on * period, abs=1.01)
-        assert k.max() == pytest.approx(1.0, abs=2 * settings.interval / (settings.ratio_on * tau))
-
-
-def test_other_settings_give_another_figure():
-    ramp = run_ramp(Ramp(period=(8.0,), shift=1.0, ratio_on=0.5, duration=20.0, interval=0.5))
-    assert ramp.cell.shape == (41, 1)
-    np.testing.assert_array_equal(ramp.time, np.linspace(0, 20, 41))
+        assert np.sum(k[:period] > 1e-9) == pytest.approx(figure_2.WIDE * period, abs=1.01)
+        assert k.max() == pytest.approx(1.0, abs=2 * interval / (figure_2.WIDE * tau))
 
 
 def test_figure_2_names_its_quantities_and_draws_the_cell_states_as_computed(ramp):
-    figure = draw_gate(run_rhythm(Rhythm()), ramp)
+    figure = draw_gate(run_rhythm(), ramp)
     words = texts(figure)
     for expected in ("$s$", r"$\tau$", r"$r_{on}\,\tau$", "time (ms)", "input $x$", "gate $k$", "cell $c$"):
         assert expected in words
@@ -113,7 +108,7 @@ def test_the_pages_have_this_picture():
 
 @pytest.fixture(scope="module")
 def decay() -> memory.Decay:
-    return memory.run(memory.Equation11())
+    return memory.run()
 
 
 def test_the_lstm_decays_as_eq_11_says_and_faster_than_any_phased_cell(decay):
@@ -122,24 +117,24 @@ def test_the_lstm_decays_as_eq_11_says_and_faster_than_any_phased_cell(decay):
 
 
 def test_the_phased_cell_decays_by_its_openness_at_open_steps_and_keeps_its_bits_at_others(decay):
-    expected = np.cumprod(1 - decay.numbers.forgotten * decay.openness, axis=0)
+    expected = np.cumprod(1 - memory.FORGOTTEN * decay.openness, axis=0)
     np.testing.assert_allclose(decay.phased[1:], expected, rtol=1e-9)
     closed = decay.openness == 0
     np.testing.assert_array_equal(decay.phased[1:][closed], decay.phased[:-1][closed])
 
 
 def test_a_memory_written_as_the_gate_closes_is_untouched_until_it_opens_again(decay):
-    for unit, period in enumerate(decay.numbers.period):
-        closed = int((1 - decay.numbers.ratio_on) * period)
+    for unit, period in enumerate(memory.PERIODS):
+        closed = int((1 - memory.RATIO_ON) * period)
         np.testing.assert_array_equal(decay.phased[:closed, unit], 1.0)
 
 
 def test_updates_are_the_open_steps_and_the_figure_counts_them(decay):
     np.testing.assert_array_equal(decay.updates, (decay.openness > 0).sum(axis=0))
-    assert np.all(decay.updates <= 1.05 * decay.numbers.ratio_on * decay.numbers.steps)
+    assert np.all(decay.updates <= 1.05 * memory.RATIO_ON * memory.STEPS)
     words = texts(memory.draw_memory(decay))
-    assert f"LSTM: {decay.numbers.steps} updates" in words
-    for tau, n in zip(decay.numbers.period, decay.updates, strict=True):
+    assert f"LSTM: {memory.STEPS} updates" in words
+    for tau, n in zip(memory.PERIODS, decay.updates, strict=True):
         assert rf"$\tau$ = {tau:g} ms: {n} updates" in words
 
 

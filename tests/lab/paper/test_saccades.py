@@ -4,7 +4,6 @@ import shutil
 
 import matplotlib as mpl
 import numpy as np
-import pytest
 
 from phased_lab.paper.camera import digit, saccades
 from phased_lab.runs.descriptor import write
@@ -12,22 +11,22 @@ from phased_lab.runs.descriptor import write
 mpl.use("agg")
 
 
-@pytest.fixture
-def nowhere(tmp_path, monkeypatch):
-    """A place without data."""
+def test_without_data_two_rings_are_simulated_and_the_figure_has_every_event_and_the_whole_path(tmp_path, monkeypatch):
     monkeypatch.setenv("PHASED_DATA", str(tmp_path))
     monkeypatch.setenv("PHASED_CACHE", str(tmp_path))
-
-
-@pytest.mark.usefixtures("nowhere")
-def test_without_data_two_rings_are_simulated_and_the_figure_says_so(tmp_path):
     shown = digit.run()
     assert shown.origin == "simulated recording of two rings"
     assert 1000 < len(shown.recording) < 10_000
     assert shown.frame.sum() == len(shown.recording)
     assert shown.frame.shape == (34, 34)
-    words = "\n".join(text.get_text() for text in digit.draw_saccades(shown).findobj(mpl.text.Text))
+    figure = digit.draw_saccades(shown)
+    words = " ".join(text.get_text() for text in figure.findobj(mpl.text.Text))
     assert "Simulated recording of two rings" in " ".join(words.split())
+    path, frame, space = figure.axes
+    drawn = np.concatenate([line.get_xydata() for line in path.get_lines()])
+    assert {tuple(place) for place in shown.path} == {tuple(place) for place in drawn}
+    np.testing.assert_array_equal(frame.images[0].get_array(), shown.frame)
+    assert sum(len(dots._offsets3d[0]) for dots in space.collections) == len(shown.recording)
     files, finding = write(saccades.draw, tmp_path)
     assert {file.name for file in files} == {"saccades.png", "saccades.svg"}
     assert finding.startswith("Simulated recording of two rings: ")
@@ -35,23 +34,7 @@ def test_without_data_two_rings_are_simulated_and_the_figure_says_so(tmp_path):
 
 def test_a_real_recording_of_an_8_is_taken_where_there_is_one(data_folder):
     shown = digit.run()
-    assert shown.origin == "real recording number 9 of N-MNIST"
-    assert len(shown.recording) == 28
-    (data_folder / "nmnist").rename(data_folder / "elsewhere")
-    assert digit.run().origin == "simulated recording of image number 9 of MNIST"
-
-
-def test_real_recordings_without_an_8_are_not_needed(data_folder):
-    shutil.rmtree(data_folder / "nmnist" / "Train" / "8")
-    assert digit.run().origin == "simulated recording of image number 9 of MNIST"
-
-
-@pytest.mark.usefixtures("nowhere")
-def test_the_figure_has_every_event_and_the_whole_path():
-    shown = digit.run()
-    figure = digit.draw_saccades(shown)
-    path, frame, space = figure.axes
-    drawn = np.concatenate([line.get_xydata() for line in path.get_lines()])
-    assert {tuple(place) for place in shown.path} == {tuple(place) for place in drawn}
-    np.testing.assert_array_equal(frame.images[0].get_array(), shown.frame)
-    assert sum(len(dots._offsets3d[0]) for dots in space.collections) == len(shown.recording)
+    assert (shown.origin, len(shown.recording)) == ("real recording number 9 of N-MNIST", 28)
+    for gone in (data_folder / "nmnist" / "Train" / "8", data_folder / "nmnist"):
+        shutil.rmtree(gone)
+        assert digit.run().origin == "simulated recording of image number 9 of MNIST"

@@ -1,6 +1,5 @@
 """The made-up results of every line and bar, and their report, for all tests of the report."""
 
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,15 +29,3 @@ def report(tmp_path_factory, full_folder) -> SimpleNamespace:
     """The files of the report about the full folder, and the text of its page."""
     page, *pictures = reported(full_folder, tmp_path_factory.mktemp("report"))
     return SimpleNamespace(page=page, pictures=pictures, text=page.read_text())
-
-
-@pytest.fixture(scope="session")
-def words():
-    """What a reader sees of a page, without charts and scripts."""
-    import html
-
-    def seen(page: str) -> str:
-        visible = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
-        return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", visible)))
-
-    return seen

@@ -20,6 +20,17 @@ from records import grouped
 EXACT = 10.0 ** (1 - DIGITS)  # of drawn numbers, relative
 
 
+def picked_by_its_legend(spec):
+    """A name of the legend picks its marks."""
+    (pick,) = spec["params"]
+    return (pick["name"], pick["select"]["fields"], pick["bind"], "'param': 'pick'" in str(spec)) == (
+        "pick",
+        ["label"],
+        "legend",
+        True,
+    )
+
+
 def of(found, key):
     return [group for group in found if group.key == key]
 
@@ -60,7 +71,8 @@ def drawn_from(shown, means, dots, mean):
 
 def test_a_bar_is_the_mean_and_the_deviation_of_its_seeds_and_every_seed_is_a_dot(found, drawn):
     shown = main(of(found, "frequency"))
-    _, _, columns = drawn("frequency", "bars")
+    _, spec, columns = drawn("frequency", "bars")
+    assert picked_by_its_legend(spec)
     bars, dots = with_fields(columns, "mean"), with_fields(columns, "seed")
     drawn_from(shown, bars, dots, "mean")
     assert bars["label"] == [group.label for group in shown]
@@ -81,6 +93,7 @@ def test_a_bar_is_the_mean_and_the_deviation_of_its_seeds_and_every_seed_is_a_do
 def test_a_line_is_the_mean_and_a_band_the_range_of_its_seeds_at_every_epoch(found, key, name, field, unit, drawn):
     shown = learning(of(found, key))
     _, spec, columns = drawn(key, name)
+    assert picked_by_its_legend(spec)
     lines = with_fields(columns, "mean", "epoch")
     for column, over_seeds in (("mean", np.mean), ("low", np.min), ("high", np.max)):
         numbers = [[[getattr(point, field) for point in record.curve] for record in group.records] for group in shown]
@@ -103,7 +116,8 @@ def test_an_error_is_drawn_on_a_logarithmic_axis_from_light_to_dark(found, drawn
 def test_accuracy_against_updates_has_a_point_for_each_setting_of_the_condition_with_most(found, drawn):
     shown = compared(of(found, "frequency"))
     assert {group.condition for group in shown} == {"asynchronous"}
-    _, _, columns = drawn("frequency", "updates")
+    _, spec, columns = drawn("frequency", "updates")
+    assert picked_by_its_legend(spec)
     points, dots = with_fields(columns, "left"), with_fields(columns, "seed")
     updates = 100 * np.array([[1.0 if run.updates is None else run.updates for run in group.records] for group in shown])
     np.testing.assert_allclose(points["updates"], updates.mean(1), rtol=EXACT)
@@ -139,14 +153,6 @@ def test_a_raster_has_a_mark_for_every_update_and_says_what_its_clock_is(found, 
         assert abs(updates - int((phase < ratio).sum())) <= 2  # rounded the other way at the edge of a phase
     assert "The clock is made for this chart: 500 steps" in note
     assert note.endswith("% after.")
-
-
-def test_a_name_of_the_legend_picks_its_marks(drawn):
-    for key, name in (("frequency", "bars"), ("frequency", "learning"), ("frequency", "updates"), ("adding", "learning")):
-        _, spec, _ = drawn(key, name)
-        (pick,) = spec["params"]
-        assert (pick["name"], pick["select"]["fields"], pick["bind"]) == ("pick", ["label"], "legend")
-        assert "'param': 'pick'" in str(spec)
 
 
 def test_a_model_has_one_colour_in_every_figure_also_if_its_descriptor_names_none(found, result, monkeypatch):

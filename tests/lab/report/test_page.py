@@ -10,7 +10,7 @@ from phased_lab.report.html.page import NAME, SPEED, render, sections
 from phased_lab.report.theme import Figure
 from phased_lab.runs import catalogue
 from phased_lab.runs.folder import read
-from records import records, reported
+from records import records, reported, visible
 
 
 def page_of(*lines, skipped=()):
@@ -43,8 +43,8 @@ def test_every_box_for_a_chart_has_its_chart_and_its_data(report):
     assert len(ids) == len(set(ids))
 
 
-def test_the_page_begins_with_what_is_there_in_the_order_of_the_paper(report, words):
-    text = words(report.text)
+def test_the_page_begins_with_what_is_there_in_the_order_of_the_paper(report):
+    text = visible(report.text)
     places = [text.index(f"{about.heading} paper scale") for about in catalogue.experiments().values() if about.studies]
     assert places == sorted(places)
     assert text.index("Fig. 3") < text.index("Training without a leak") < text.index("What it cost") < text.index("Every run")
@@ -53,12 +53,12 @@ def test_the_page_begins_with_what_is_there_in_the_order_of_the_paper(report, wo
         assert expected in text
 
 
-def test_what_is_missing_stands_at_the_end_with_its_commands(result, words):
-    text = words(page_of(result(scale="quick", epochs=2), skipped=["a file: skipped"]))
+def test_what_is_missing_stands_at_the_end_with_its_commands(result):
+    text = visible(page_of(result(scale="quick", epochs=2), skipped=["a file: skipped"]))
     assert text.index("a first look, not a reproduction") < text.index("Every run") < text.index("What is missing for")
     assert "Fig. 3: Frequency discrimination: no runs at the paper's scale. To run them: phased run frequency" in text
     assert text.index("What is missing for") < text.index("a file: skipped")
-    empty = words(page_of())
+    empty = visible(page_of())
     assert "There are no results yet." in empty
     for experiment in ("frequency", "superimposed", "adding"):
         assert f"phased run {experiment} --scale paper --seeds 5 --out results" in empty
@@ -78,15 +78,11 @@ def test_benchmarks_are_a_section(result):
     assert f"{SPEED}-growth" in specs(page)
 
 
-def test_a_run_made_again_is_counted_once_and_told(result, words):
-    late = result(end=0.9) | {"date": "2027-01-01"}
-    assert "Not counted, because the same runs have newer results: 1." in words(page_of(result(end=0.7), late))
-
-
-def test_one_seed_is_shown_without_a_spread(result, words):
-    page = page_of(result(end=0.9))
-    assert "1 seed" in words(page)
-    assert "±" not in words(page).split("asynchronous")[-1].split("What it cost")[0].replace("Mean ± standard deviation", "")
+def test_a_run_made_again_is_counted_once_and_one_seed_is_shown_without_a_spread(result):
+    page = page_of(result(end=0.7), result(end=0.9) | {"date": "2027-01-01"})
+    assert "Not counted, because the same runs have newer results: 1." in visible(page)
+    assert "1 seed" in visible(page)
+    assert "±" not in visible(page).split("asynchronous")[-1].split("What it cost")[0].replace("Mean ± standard deviation", "")
     (row,) = (rows[0] for rows in specs(page)["frequency-bars"]["datasets"].values() if "mean" in rows[0])
     assert (row["seeds"], row["low"], row["high"]) == (1, None, None)
 
@@ -123,7 +119,7 @@ def test_curves_without_a_finite_number_or_a_common_epoch_are_drawn(result, made
     assert "1 of 1 of LSTM diverged, in no mean" in made_of(*lines, lost)
 
 
-def test_text_of_any_kind_is_drawn_and_stays_text(result, made_of, words):
+def test_text_of_any_kind_is_drawn_and_stays_text(result, made_of):
     lines = [result(epochs=2) | {"gates": None}]
     for text in (r"$\frac$", "_hidden", "", "²", "</script><script>alert('x')</script><!--|*`[x](y)"):
         lines += [result(epochs=2, leak=0.0, variant=text) | {"gates": None}]
@@ -131,7 +127,7 @@ def test_text_of_any_kind_is_drawn_and_stays_text(result, made_of, words):
         lines[-1]["machine"]["processor"] = lines[-1]["versions"]["phased"] = text
     for page in (made_of(*lines), page_of(*lines, skipped=[text])):
         assert "<script>alert" not in page
-        assert "alert('x')" in words(page)
+        assert "alert('x')" in visible(page)
 
 
 def test_a_layer_of_thousands_of_units_that_are_always_open_makes_a_page_of_bounded_size(result):
@@ -143,7 +139,7 @@ def test_a_layer_of_thousands_of_units_that_are_always_open_makes_a_page_of_boun
     assert "100.0% before training" in page
 
 
-def test_an_experiment_of_which_nothing_is_known_has_a_section_too(result, made_of, words):
+def test_an_experiment_of_which_nothing_is_known_has_a_section_too(result, made_of):
     page = made_of(result(epochs=2) | {"experiment": "something new", "condition": "of its own"})
-    assert "something new" in words(page)
+    assert "something new" in visible(page)
     assert "something-new-learning" in specs(page)

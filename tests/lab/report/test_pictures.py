@@ -16,10 +16,7 @@ def test_labels_are_apart_in_the_order_of_their_lines_and_around_their_middle(li
     order = np.argsort(lines, kind="stable")
     assert np.all(np.diff(places[order]) >= apart * (1 - 1e-9) - 1e-9)
     assert np.isclose(np.mean(places), np.mean(lines), atol=1e-9)
-
-
-def test_labels_that_do_not_touch_stay_where_their_lines_are():
-    assert spread([3.0, 1.0, 2.0], 0.5) == [3.0, 1.0, 2.0]
+    assert spread([3.0, 1.0, 2.0], 0.5) == [3.0, 1.0, 2.0], "labels that do not touch stay where their lines are"
 
 
 def test_a_figure_is_written_as_png_and_svg_and_nothing_else_and_again_with_the_same_bytes(tmp_path):

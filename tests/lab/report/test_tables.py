@@ -10,7 +10,7 @@ from phased_lab.report import markdown
 from phased_lab.report.groups import spread
 from phased_lab.report.tables import costs, further_tests, measured, paper_table, printed, results
 from phased_lab.runs.descriptor import Printed
-from records import grouped, records
+from records import grouped, records, visible
 
 
 def cells(text):
@@ -49,14 +49,9 @@ def test_a_figure_has_a_row_for_every_line_with_the_papers_number(made, all_line
     ]
 
 
-def test_what_goes_beyond_a_figure_is_a_table_of_its_own_without_the_papers_number(made):
+def test_other_tables_have_what_goes_beyond_a_figure_and_runs_that_differ_in_the_leak_alone(made):
     head, *body = cells(made["beyond frequency"])
-    assert "paper" not in head
-    assert len(body) == 2 + 2 + 3 + 7
-    assert "beyond adding" not in made
-
-
-def test_errors_are_numbers_and_accuracies_percent_and_runs_that_differ_in_the_leak_alone_stand_side_by_side(made):
+    assert ("paper" in head, len(body), "beyond adding" in made) == (False, 2 + 2 + 3 + 7, False)
     assert all("%" in row[2] and "±" in row[2] for row in cells(made["superimposed"])[1:])
     assert all("%" not in row[2] for row in cells(made["adding"])[1:])
     _, *body = cells(made["leak"])
@@ -65,15 +60,13 @@ def test_errors_are_numbers_and_accuracies_percent_and_runs_that_differ_in_the_l
     assert "frequency, high resolution, waves as in the authors' code" in {row[0] for row in body}
 
 
-def test_one_seed_has_no_spread_and_other_scales_no_row(tmp_path, result, put):
+def test_one_seed_has_no_spread_other_scales_have_no_row_and_diverged_runs_are_counted(tmp_path, result, put):
     made = markdown.tables(put(tmp_path, result(leak=0.0), result(), result(model="lstm", scale="quick")))
     (_, *body), (_, *leaks) = cells(made["frequency"]), cells(made["leak"])
     assert len(body) == 2
     assert all("±" not in row[2] for row in body)
     assert leaks[0][-1] == "one seed"
 
-
-def test_a_run_that_diverged_is_counted_beside_the_others(result):
     lost, whole = result(model="lstm", seed=1), result(model="lstm", seed=0)
     lost["curve"][-1]["test"] = None
     (row,) = results(grouped(lost, whole)).rows
@@ -102,10 +95,7 @@ def test_a_table_of_the_paper_has_a_column_for_each_network_beside_the_papers(di
     assert lines["tested at rho 1.0"][0] == percent([run.evaluations["rho 1"].test for run in cnn.records])
     assert lines["updates per unit at rho 0.75"][::2] == ["-", "3140", "159"], "a network without steps has none"
 
-
-def test_rows_of_another_study_have_its_runs(digits):
     trained = "on real recordings, trained on simulated"
-    table = paper_table(digits)
     assert list(dict.fromkeys(row[0] for row in table.rows)) == ["", f"{trained} ones alone", f"{trained} and real ones"]
     (line,) = (row for row in table.rows if row[0].endswith("and real ones") and row[1].endswith("rho 1.0"))
     (real,) = (group for group in digits if group.study == "nmnist-real")
@@ -167,8 +157,8 @@ def test_the_cost_counts_a_run_on_every_machine_it_was_made_on(result):
     ]
 
 
-def test_every_table_of_the_documents_is_on_the_page(made, report, words):
-    text = words(report.text)
+def test_every_table_of_the_documents_is_on_the_page(made, report):
+    text = visible(report.text)
     for table in made.values():
         for row in cells(table.replace("\\", "")):
             assert " ".join(filter(None, row[1:])) in text

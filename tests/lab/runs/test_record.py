@@ -115,6 +115,8 @@ def test_a_result_is_read_as_it_was_written(result, at_the_end):
     assert (found.settings, found.device) == (line["settings"], "Made-up GPU")
     assert [point.test for point in found.curve] == [point["test"] for point in line["curve"]]
     assert found.test == pytest.approx(at_the_end(line))
+    cycle = parse(json.dumps(result("nmnist", "cnn", "simulated")))
+    assert (cycle.test, cycle.loss) == (cycle.curve[-1].test, cycle.curve[-1].loss), "of a cycle the last epoch"
     assert found.after.period == tuple(line["gates"]["period"]["after"])
     assert found.before.ratio_on == tuple(line["gates"]["ratio_on"]["before"])
     line["gates"]["shift"]["after"][3] = None

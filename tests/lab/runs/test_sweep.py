@@ -15,10 +15,9 @@ from phased_lab.runs.folder import gather
 from phased_lab.runs.progress import progress, shown
 from phased_lab.runs.record import parse
 from phased_lab.runs.sweep import LOCK, gpu_of, runs_of, sweep
-from training import SMALL, Deadly, Failing, execute, same_numbers, tiny_run
+from training import SMALL, Unlucky, execute, same_numbers, tiny_run
 
-FAILING = Failing(points=SMALL.points, duration=SMALL.duration)
-DEADLY = Deadly(points=SMALL.points, duration=SMALL.duration)
+FAILING, DEADLY = (Unlucky(points=SMALL.points, duration=SMALL.duration, deadly=deadly) for deadly in (False, True))
 in_process = pytest.mark.usefixtures("in_process")
 
 

@@ -26,7 +26,7 @@ def gate() -> Drawn:
     """Both halves of Figure 2."""
     from phased_lab.paper.gate import figure
 
-    ramp = figure.run_ramp(figure.Ramp())
+    ramp = figure.run_ramp()
     changed = (np.diff(ramp.cell, axis=0) != 0).mean()
     found = f"The cells followed the ramp at {changed:.1%} of the steps and did not change at all others."
-    return Drawn({"gate": figure.draw_gate(figure.run_rhythm(figure.Rhythm()), ramp)}, found)
+    return Drawn({"gate": figure.draw_gate(figure.run_rhythm(), ramp)}, found)

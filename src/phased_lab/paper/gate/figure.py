@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,80 +13,52 @@ from phased.layer import PhasedLSTM
 from phased.pictures.annotate import distance, drop_line, end_labels, panel
 from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
 from phased_lab.paper.by_hand import SATURATED, cell_states, set_gates
+from phased_lab.report.gates import bends
 from phased_lab.runs.descriptor import Array
 
-
-@dataclass(frozen=True)
-class Rhythm:
-    """Figure 2a: three units, each with its own period and shift; times in milliseconds."""
-
-    period: tuple[float, ...] = (24.0, 40.0, 64.0)
-    shift: tuple[float, ...] = (6.0, 22.0, 38.0)
-    # Four times the paper's 0.05, so that both slopes of a triangle can be seen.
-    ratio_on: float = 0.2
-    duration: float = 160.0
-    interval: float = 0.1
+# Figure 2a: three units, each with its own period and shift, in ms. Their open ratio is four times the paper's 0.05, so that both
+# slopes of a triangle can be seen.
+OWN_PERIODS, OWN_SHIFTS, WIDE = (24.0, 40.0, 64.0), (6.0, 22.0, 38.0), 0.2
+# Figure 2b: units that differ only in their period, in ms. Their input is a ramp.
+PERIODS, SHIFT, RATIO_ON = (20.0, 60.0, 140.0), 10.0, 0.05
+HEIGHT = 0.1  # the end of the ramp. Up to here tanh is linear to 0.4 %, so the candidate is the input.
 
 
-@dataclass(frozen=True)
-class Ramp:
-    """Figure 2b: a ramp as the input of units that differ only in their period; times in milliseconds."""
-
-    period: tuple[float, ...] = (20.0, 60.0, 140.0)
-    shift: float = 10.0
-    ratio_on: float = 0.05
-    duration: float = 400.0
-    interval: float = 0.25
-    # The end of the ramp. Up to here tanh is linear to 0.4 %, so the candidate is the input.
-    height: float = 0.1
-
-
-@dataclass(frozen=True)
-class RhythmTrace:
+class RhythmTrace(NamedTuple):
     """Time (T,) in milliseconds and the openness of every unit (T, H)."""
 
-    numbers: Rhythm
     time: Array
     openness: Array
 
 
-@dataclass(frozen=True)
-class RampTrace:
+class RampTrace(NamedTuple):
     """Time (T,) in milliseconds, the ramp (T,), and openness and cell state of every unit, (T, H)."""
 
-    numbers: Ramp
     time: Array
     ramp: Array
     openness: Array
     cell: Array
 
 
-def run_rhythm(numbers: Rhythm) -> RhythmTrace:
+def run_rhythm() -> RhythmTrace:
     """Eq. 6 over time, for each unit."""
-    time = clock(numbers)
-    period, shift = torch.tensor((numbers.period, numbers.shift), dtype=torch.float64)
-    gate = TimeGate(period, shift, torch.full_like(period, numbers.ratio_on))
-    return RhythmTrace(numbers, time.numpy(), gate(time).numpy())
+    time = torch.linspace(0.0, 160.0, 1601, dtype=torch.float64)
+    period, shift = torch.tensor((OWN_PERIODS, OWN_SHIFTS), dtype=torch.float64)
+    gate = TimeGate(period, shift, torch.full_like(period, WIDE))
+    return RhythmTrace(time.numpy(), gate(time).numpy())
 
 
-def run_ramp(numbers: Ramp) -> RampTrace:
+def run_ramp() -> RampTrace:
     """A ramp through a layer whose proposal is its input: input gate 1, forget gate 0, candidate tanh(x)."""
-    period = torch.tensor(numbers.period, dtype=torch.float64)
-    gates: dict[str, Any] = {"period": period, "shift": numbers.shift, "ratio_on": numbers.ratio_on}
-    rnn = PhasedLSTM(1, len(period), **gates, dtype=torch.float64).eval()
+    period = torch.tensor(PERIODS, dtype=torch.float64)
+    rnn = PhasedLSTM(1, len(period), period=period, shift=SHIFT, ratio_on=RATIO_ON, dtype=torch.float64).eval()
     set_gates(rnn, i=SATURATED, f=-SATURATED, o=SATURATED, x=1.0)
-    time = clock(numbers)
-    ramp = numbers.height * time / numbers.duration
+    time = torch.linspace(0.0, 400.0, 1601, dtype=torch.float64)
+    ramp = HEIGHT * time / time[-1]
     zeros = torch.zeros(1, len(period), dtype=torch.float64)
     # [1:]: the state at time j is the one after the event at time j.
     cell = cell_states(rnn, (zeros, zeros), ramp[:, None], time)[1:]
-    return RampTrace(numbers, time.numpy(), ramp.numpy(), rnn.gates()[0](time).detach().numpy(), cell)
-
-
-def clock(numbers: Rhythm | Ramp) -> torch.Tensor:
-    """Times from 0 to the duration, both included."""
-    steps = round(numbers.duration / numbers.interval)
-    return torch.linspace(0.0, numbers.duration, steps + 1, dtype=torch.float64)
+    return RampTrace(time.numpy(), ramp.numpy(), rnn.gates()[0](time).detach().numpy(), cell)
 
 
 def draw_gate(rhythm: RhythmTrace, ramp: RampTrace) -> Figure:
@@ -102,14 +72,13 @@ def draw_gate(rhythm: RhythmTrace, ramp: RampTrace) -> Figure:
 
 
 def _draw_rhythm(axes: Axes, rhythm: RhythmTrace) -> None:
-    numbers = rhythm.numbers
     feet = _stack(axes, rhythm.time, rhythm.openness, spacing=1.7)
-    tau, s, r_on = numbers.period[-1], numbers.shift[-1], numbers.ratio_on
-    edges = (0.0, s, s + tau, s + tau + r_on * tau)
+    tau, s = OWN_PERIODS[-1], OWN_SHIFTS[-1]
+    edges = (0.0, s, s + tau, s + tau + WIDE * tau)
     for start, end, label in zip(edges, edges[1:], ("$s$", r"$\tau$", r"$r_{on}\,\tau$"), strict=False):
         distance(axes, start, end, -0.4, label)
         drop_line(axes, end, -0.4, 0.0)
-    axes.set_xlim(0.0, numbers.duration)
+    axes.set_xlim(0.0, rhythm.time[-1])
     axes.set_ylim(-1.1, feet[0] + 1.1)
     axes.set_yticks([tick for foot in feet for tick in (foot, foot + 1)], ["0", "1"] * len(feet))
     axes.set_ylabel("openness $k$ of three units")
@@ -118,26 +87,25 @@ def _draw_rhythm(axes: Axes, rhythm: RhythmTrace) -> None:
 
 
 def _draw_ramp(x_axes: Axes, k_axes: Axes, c_axes: Axes, ramp: RampTrace) -> None:
-    numbers = ramp.numbers
     x_axes.plot(ramp.time, ramp.ramp, color=INK)
     feet = _stack(k_axes, ramp.time, ramp.openness, spacing=1.35)
     c_axes.plot(ramp.time, ramp.ramp, color=FAINT, linewidth=2.6)
     for c, colour in zip(ramp.cell.T, UNITS, strict=True):
         c_axes.plot(ramp.time, c, color=colour)
-    c_axes.set_xlim(0.0, numbers.duration)
+    c_axes.set_xlim(0.0, ramp.time[-1])
     middle = len(ramp.time) // 2
     c_axes.annotate(
         "input", (ramp.time[middle], ramp.ramp[middle]), xytext=(-8, 6), textcoords="offset points", color=QUIET, ha="right"
     )
-    c_axes.text(numbers.duration, 0.0, f"$r_{{on}}$ = {numbers.ratio_on:g}, same $s$", color=QUIET, ha="right")
-    end_labels(k_axes, [foot + 0.4 for foot in feet], [rf"$\tau$ = {tau:g} ms" for tau in numbers.period], UNITS)
+    c_axes.text(ramp.time[-1], 0.0, f"$r_{{on}}$ = {RATIO_ON:g}, same $s$", color=QUIET, ha="right")
+    end_labels(k_axes, [foot + 0.4 for foot in feet], [rf"$\tau$ = {tau:g} ms" for tau in PERIODS], UNITS)
     k_axes.set_yticks([])
     k_axes.spines["left"].set_visible(False)
     k_axes.set_ylabel("gate $k$", labelpad=18)
     for axes, name in ((x_axes, "input $x$"), (c_axes, "cell $c$")):
         axes.set_ylabel(name)
-        axes.set_yticks([0.0, numbers.height])
-        axes.set_ylim(-0.06 * numbers.height, 1.06 * numbers.height)
+        axes.set_yticks([0.0, HEIGHT])
+        axes.set_ylim(-0.06 * HEIGHT, 1.06 * HEIGHT)
     c_axes.set_xlabel("time (ms)")
     panel(x_axes, "b", "An open gate lets the input into the cell")
 
@@ -146,9 +114,8 @@ def _stack(axes: Axes, time: Array, openness: Array, spacing: float) -> list[flo
     """Draw the openness of each unit in its own row, the first on top; returns the height of each row's baseline."""
     feet = [spacing * row for row in reversed(range(openness.shape[1]))]
     for foot, k, colour in zip(feet, openness.T, UNITS, strict=True):
-        # Only the points where the slope changes, which keeps the SVG small.
-        corner = np.r_[True, np.abs(np.diff(k, n=2)) > 1e-9, True]
-        axes.fill_between(time[corner], foot, foot + k[corner], color=colour, alpha=0.15, linewidth=0)
-        axes.plot(time[corner], foot + k[corner], color=colour, linewidth=1.1)
+        corner, height = bends(time, k)  # which keeps the SVG small
+        axes.fill_between(corner, foot, foot + height, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(corner, foot + height, color=colour, linewidth=1.1)
     axes.spines["left"].set_visible(False)
     return feet

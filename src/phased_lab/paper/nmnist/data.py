@@ -52,20 +52,11 @@ def load(source: Source, device: torch.device = CPU) -> Recordings:
 
 @lru_cache(maxsize=MOST_LOADED)
 def _loaded(source: Source, device: torch.device) -> Recordings:
+    shown = progress(f"{'simulating' if source.kind == 'simulated' else 'reading'} {WORDS[source.split]} recordings")
     if source.kind == "simulated":
-        return simulated(source, device)
-    return real(source) if device.type == "cpu" else _loaded(source, CPU).to(device)
-
-
-def simulated(source: Source, device: torch.device) -> Recordings:
-    """The first images of MNIST's training or test set, recorded by the camera in software."""
-    shown = progress(f"simulating {WORDS[source.split]} recordings")
-    return simulated_recordings(source.folder, source.split, source.images, device, shown, seed=CAMERA_SEED[source.split])
-
-
-def real(source: Source) -> Recordings:
-    """Real recordings, memory-mapped; warns of files that were left out."""
-    shown = progress(f"reading {WORDS[source.split]} recordings")
+        return simulated_recordings(source.folder, source.split, source.images, device, shown, seed=CAMERA_SEED[source.split])
+    if device.type != "cpu":
+        return _loaded(source, CPU).to(device)
     recordings, skipped = open_recordings(source.folder, source.split, skip_bad=source.skip_bad, progress=shown)
     if skipped:
         warnings.warn(f"{len(skipped)} damaged files were left out, the first: {skipped[0]}", stacklevel=2)

@@ -8,7 +8,7 @@ from pathlib import Path
 from phased.pictures.save import save_text
 from phased_lab.report.gates import by_period, evenly, is_open, of_units
 from phased_lab.report.html import filled
-from phased_lab.runs.descriptor import Demo
+from phased_lab.runs.descriptor import Events
 from phased_lab.runs.record import Record
 
 PAGE = "demo.html"
@@ -17,9 +17,8 @@ END = 60.0  # ms of the sequence
 LABELS = {"phased": "PhasedLSTM", "lstm": "nn.LSTM", "bn-lstm": "nn.LSTM, normalised input"}
 
 
-def save_page(demo: Demo, records: Sequence[Record], speeds: Mapping[str, float], folder: Path) -> Path:
+def save_page(question: str, events: Events, records: Sequence[Record], speeds: Mapping[str, float], folder: Path) -> Path:
     """Write `demo.html`: the networks' records, the one with gates first, and microseconds per event."""
-    events = demo.events(int(END))
     shown = events.time < END
     time, gates = events.time[shown], records[0].after
     assert gates is not None
@@ -28,7 +27,7 @@ def save_page(demo: Demo, records: Sequence[Record], speeds: Mapping[str, float]
     lanes = zip(zip(*of_units(by_period(gates), units), strict=True), opened.T[units], strict=True)
     page = filled(
         "demo.html.j2",
-        question=demo.question,
+        question=question,
         networks=[(LABELS[record.model], [100 * epoch.test for epoch in record.curve], record) for record in records],
         end=END,
         samples=list(zip(time, events.x[shown, 0], strict=True)),

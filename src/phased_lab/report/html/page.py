@@ -12,11 +12,11 @@ import vl_convert
 
 from phased.files import printable
 from phased.pictures.save import save_text
-from phased_lab.report import charts, findings, names, tables
+from phased_lab.report import charts, findings, tables
 from phased_lab.report.groups import Group, groups, main
 from phased_lab.report.groups import sections as comparable
 from phased_lab.report.html import filled
-from phased_lab.report.looks import machines_note
+from phased_lab.report.looks import counted, machines_note
 from phased_lab.report.theme import Figure, save, version
 from phased_lab.runs.record import Record
 from phased_lab.tables import Table
@@ -65,15 +65,12 @@ def sections(records: Sequence[Record], benchmarks: Sequence[Figure] = ()) -> li
 def of_results(section: Sequence[Group]) -> Section:
     """The section of groups that are compared in one figure."""
     first, shown = section[0], main(section)
-    about, others = first.experiment, [group for group in section if group not in shown]
-    beyond = tables.results(others, beside_paper=False)._replace(title="Further runs") if others else None
-    parts = [
-        tables.paper_table(section), *charts.figures(section), tables.results(shown), beyond, tables.further_tests(section)
-    ]  # fmt: skip
+    about, drawn, numbers = first.experiment, charts.figures(section), tables.results(shown)
+    parts = [tables.paper_table(section), *drawn, numbers, tables.beyond(section), tables.further_tests(section)]
     seeds = sorted({len(group.records) for group in section})
-    counted = names.counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    number = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     machines = machines_note([record for group in section for record in group.records])
-    badges = filter(None, (f"{first.scale} scale", counted, first.data_words, machines))
+    badges = filter(None, (f"{first.scale} scale", number, first.data_words, machines))
     text = [f"What the paper finds: {about.finding}"] if about.finding else []
     text += [QUICK] if first.scale != "paper" else []
     apart = ", ".join(filter(None, ("" if first.scale == "paper" else first.scale, first.data and first.data_words)))
@@ -111,7 +108,7 @@ def summary(records: Sequence[Record]) -> str:
         return "There are no results yet."
     dates = sorted({record.date for record in records})
     span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"{names.counted(len(records), 'result')} of {span}, made on {machines_note(records)}."
+    return f"{counted(len(records), 'result')} of {span}, made on {machines_note(records)}."
 
 
 @cache

@@ -21,23 +21,16 @@ def task(clips) -> Sentences:
     return Sentences(clips=(21, 2), folder=str(clips))
 
 
-def test_damaged_clips_are_in_neither_part(clips):
+def test_damaged_clips_are_in_neither_part_and_sound_is_standardised_over_the_training_clips(clips):
     loaded = data.load(Source(str(clips)))
     assert len(loaded.train) + len(loaded.test) == 23
     assert "s2/clip03" not in (*loaded.parts.train, *loaded.parts.test)
     assert data.there(Source(str(clips))) == loaded.parts
-
-
-def test_the_first_clips_are_taken_from_every_speaker(clips):
-    loaded = data.load(Source(str(clips), most=5))
-    assert sorted(loaded.clips.names) == ["s1/clip00", "s1/clip01", "s1/clip02", "s2/clip00", "s2/clip01"]
-
-
-def test_sound_is_standardised_over_the_training_clips(clips):
-    loaded = data.load(Source(str(clips)))
     audio = loaded.scaling(loaded.clips.sound.rows(loaded.train).arrays["x"])
     torch.testing.assert_close(audio.mean(0), torch.zeros(39), atol=1e-4, rtol=0)
     torch.testing.assert_close(audio.std(0), torch.ones(39), atol=1e-4, rtol=0)
+    few = data.load(Source(str(clips), most=5)).clips.names
+    assert sorted(few) == ["s1/clip00", "s1/clip01", "s1/clip02", "s2/clip00", "s2/clip01"], "the first of every speaker"
 
 
 def test_a_step_belongs_to_the_word_that_began_before_it_and_has_not_ended():
@@ -51,7 +44,9 @@ def test_a_step_belongs_to_the_word_that_began_before_it_and_has_not_ended():
 
 
 @pytest.mark.parametrize("resolution, step, steps", [("high", 10.0, 99), ("low", 40.0, 25)])
-def test_the_timeline_has_a_step_at_every_frame_and_every_row_of_sound(task, resolution, step, steps):
+def test_the_timeline_has_a_step_at_every_frame_and_every_row_of_sound_and_labels_are_the_words_spoken_then(
+    task, resolution, step, steps
+):
     batch = replace(task, resolution=resolution).batch(0, "test", 1, 0, 2)
     video, audio = batch.streams["video"], batch.streams["audio"]
     assert video.x.shape == (25, 2, 1, 48, 48)
@@ -62,10 +57,7 @@ def test_the_timeline_has_a_step_at_every_frame_and_every_row_of_sound(task, res
     assert batch.mask.sum(0).tolist() == [6 * 120 / step] * 2
     assert all(batch.segment[batch.mask[:, b], b].unique().tolist() == list(range(6)) for b in range(2))
 
-
-def test_every_label_is_the_word_spoken_then(task):
     loaded = task.load()
-    batch = task.batch(0, "test", 1, 0, 2)
     for place, row in enumerate(loaded.test.tolist()):
         mine = batch.mask[:, place]
         assert torch.equal(batch.y[mine, place], loaded.clips.words[row][batch.segment[mine, place]])
@@ -149,30 +141,30 @@ def test_noise_is_added_to_sound_that_is_heard_and_only_in_training(clips):
     assert torch.equal(*(each.batch(0, "test", 1, 0, 2).streams["audio"].x for each in (plain, noisy)))
 
 
-def test_runs_can_be_listed_without_clips_and_say_what_is_missing_when_they_start(tmp_path, monkeypatch):
+def test_a_list_of_runs_prepares_no_clip_and_has_the_number_of_those_that_there_are(clips, tmp_path, monkeypatch):
     monkeypatch.setenv("PHASED_DATA", str(tmp_path))
-    made = runs_of("lipreading", "paper", range(1))
+    monkeypatch.setattr(data, "prepare", lambda *_, **__: pytest.fail("clips were prepared"))
+
+    def listed(folder="", study="lipreading"):
+        return runs_of(study, "paper", range(2), options={"data": str(folder)} if folder else {})
+
+    made = listed()
     assert [run.name for run in made][:2] == ["lipreading-high-phased-seed0", "lipreading-high-bn-lstm-seed0"]
     with pytest.raises(FileNotFoundError, match="expected GRID"):
         made[0].task.batch(0, "train", 1, 0, 1)
-
-
-def test_a_folder_that_is_named_and_has_no_clips_is_an_error_at_once(tmp_path):
     with pytest.raises(FileNotFoundError, match="expected GRID"):
-        runs_of("lipreading", "paper", range(1), options={"data": str(tmp_path)})
-
-
-def test_a_list_of_runs_prepares_no_clip_and_has_those_that_were_prepared(clips, tmp_path, monkeypatch):
+        listed(tmp_path)  # a folder that is named
     (tmp_path / "grid" / "s1").mkdir(parents=True)
     (tmp_path / "grid" / "s1" / "bbaf2n.mpg").touch()
-    monkeypatch.setenv("PHASED_DATA", str(tmp_path))
-    monkeypatch.setattr(data, "prepare", lambda *_, **__: pytest.fail("clips were prepared"))
-    for folder in ("", str(tmp_path)):
-        options = {"data": folder} if folder else {}
-        assert {run.task.clips for run in runs_of("lipreading", "paper", range(1), options=options)} == {(1603, 178)}
+    for folder in ("", tmp_path):
+        assert {run.task.clips for run in listed(folder)} == {(1603, 178)}
+    made = listed(clips)
+    assert {(run.task.clips, run.training.train, run.training.test) for run in made} == {((21, 2), 21, 2)}
+    assert all(str(clips) not in run.command for run in made)
+    assert len({run.name for run in made + listed(clips, "lipreading-paper")}) == 24
     monkeypatch.setenv("PHASED_DATA", str(clips))
     LIPREADING.prepare({})
-    assert {sum(run.task.clips) for run in runs_of("lipreading", "paper", range(1))} == {23}
+    assert {run.task.clips for run in listed()} == {(21, 2)}
 
 
 def test_results_of_other_clips_are_not_taken_for_those_of_a_run(clips):
@@ -184,10 +176,3 @@ def test_results_of_other_clips_are_not_taken_for_those_of_a_run(clips):
         replace(whole, names=other.names).load()
     with pytest.raises(ValueError, match=r"expected 30 clips for training and 3 for testing, .* got 21 and 2"):
         replace(whole, clips=(30, 3)).load()
-
-
-def test_runs_have_the_number_of_clips_that_there_are(clips):
-    made = runs_of("lipreading", "paper", range(2), options={"data": str(clips)})
-    assert {(run.task.clips, run.training.train, run.training.test) for run in made} == {((21, 2), 21, 2)}
-    assert len({run.name for run in made + runs_of("lipreading-paper", "paper", range(2), options={"data": str(clips)})}) == 24
-    assert all(str(clips) not in run.command for run in made)

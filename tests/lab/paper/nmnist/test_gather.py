@@ -70,6 +70,7 @@ MOVED = [(5, 0), (0, -7), (-34, 0), (33, 33)]
 )
 def test_changed_recordings_have_every_event_at_its_new_place_and_lose_those_that_leave_the_sensor(changes, place):
     samples = gathered([2, 0], changes)
+    assert len(samples.x) == max(1, samples.lengths.max()), "a recording that loses every event is an empty sequence"
     for b, row in enumerate([2, 0]):
         recording = few_recordings()[row]
         x, y = place(recording.x, recording.y)
@@ -91,22 +92,6 @@ def test_a_stretched_recording_is_larger_in_the_mean_and_loses_what_leaves_the_s
     inside = (stretched >= 0) & (stretched <= 33)
     assert np.mean(shares) == pytest.approx(inside.mean(), abs=0.03)
     assert np.mean(places) == pytest.approx(stretched[inside].mean(), abs=0.3)
-
-
-@pytest.mark.usefixtures("data_folder")
-def test_a_smooth_field_has_about_the_deviation_that_is_set_and_changes_little_from_pixel_to_pixel():
-    placed = TINY.to(CPU, 4)
-    placed.random.manual_seed(0)
-    field = placed.smooth_field(200)
-    assert field.shape == (200, 2, 34, 34)
-    assert 0.6 < float(field.std()) < 1.1
-    assert float(field.diff(dim=-1).abs().mean()) < 0.25 * float(field.abs().mean())
-
-
-def test_recordings_that_lose_every_event_are_empty_sequences():
-    samples = gathered([0, 1], Changes(pixels=torch.full((2, 2), 40)))
-    assert samples.lengths.tolist() == [0, 0]
-    assert samples.x.shape == (1, 2)
 
 
 @pytest.mark.gpu

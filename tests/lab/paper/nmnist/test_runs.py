@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
-from typer.testing import CliRunner
 
 from digits import IMAGES, REAL
-from phased.cli.app import app
 from phased.data import BadRecording
+from phased.data.camera import Camera, identity
 from phased.learn.loop import Training
 from phased_lab.cli.run import bars
 from phased_lab.paper.nmnist import NMNIST
 from phased_lab.paper.nmnist.network import DigitNetwork
-from phased_lab.paper.nmnist.task import Digits, TestRecordings
+from phased_lab.paper.nmnist.task import Digits
 from phased_lab.runs.folder import read
 from phased_lab.runs.sweep import runs_of, sweep
 
@@ -49,6 +48,7 @@ def test_results_of_other_recordings_are_not_taken_for_those_of_a_run(data_folde
     path = next((second / "Train").rglob("*.bin"))
     path.write_bytes(path.read_bytes()[:-5])  # one event less
     assert listed(first).settings != listed(second).settings
+    assert identity(Camera(blur=0.5)) != identity(Camera()) == listed(first).settings["task"]["camera"]
     assert listed(first).settings["task"]["real"] != listed(second).settings["task"]["real"] != ""
 
 
@@ -65,12 +65,9 @@ def test_the_command_of_a_run_trains_on_the_same_recordings(data_folder, study, 
     assert runs_of(study, "quick", [0], options=repeated)[0].task == run.task
 
 
-def test_a_folder_that_has_no_recordings_is_named(tmp_path):
+def test_a_folder_without_recordings_is_named_and_damaged_files_are_an_error_or_left_out_and_counted(data_folder, tmp_path):
     with pytest.raises(FileNotFoundError, match=f"expected N-MNIST.*'{tmp_path}'"):
         runs_of("nmnist", "quick", [0], options={"data": str(tmp_path)})
-
-
-def test_damaged_files_are_an_error_or_left_out_and_counted(data_folder):
     (data_folder / "nmnist" / "Test" / "3" / "00004.bin").write_bytes(b"seven by")
     options = {"data": str(data_folder / "nmnist")}
     for run in runs_of("nmnist", "quick", [0], options=options):
@@ -99,11 +96,6 @@ def test_a_list_of_runs_reads_no_recording(data_folder, monkeypatch, study, arch
                 assert len(run.task.evaluations()) == {"simulated": 7, "real": 3, "both": 6}[recordings]
 
 
-def test_real_recordings_for_the_test_alone_are_tested_on(data_folder):
-    shutil.rmtree(data_folder / "nmnist" / "Train")
-    assert set(TINY.evaluations()) == {*(f"{kind}rho {keep:g}" for kind in ("", "real, ") for keep in (0.4, 0.75, 1.0))}
-
-
 @pytest.fixture
 def tiny_table(data_folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: None) -> None:
     """A quick scale of a fraction of a second."""
@@ -113,18 +105,12 @@ def tiny_table(data_folder: Path, monkeypatch: pytest.MonkeyPatch, in_process: N
     monkeypatch.setattr("phased_lab.paper.nmnist.models", lambda run: ("cnn", "bn-lstm", "phased"))
 
 
-def call(*arguments: object) -> str:
-    result = CliRunner(env={"COLUMNS": "300"}).invoke(app, [str(each) for each in arguments])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 @pytest.mark.usefixtures("tiny_table")
-def test_the_command_trains_tests_and_records(data_folder, tmp_path):
+def test_the_command_trains_tests_and_records(call, data_folder, tmp_path):
     arguments = ("--scale", "quick", "--seeds", 1, "--device", "cpu", "--out", tmp_path)
-    call("run", "nmnist", *arguments)
-    call("run", "nmnist-real", *arguments)
-    call("run", "nmnist", "--data", data_folder / "nmnist", "--only", "*-phased-*", *arguments)
+    for more in (("nmnist",), ("nmnist-real",), ("nmnist", "--data", data_folder / "nmnist", "--only", "*-phased-*")):
+        result = call("run", *more, *arguments)
+        assert result.exit_code == 0, result.output
     found = {record.name: record for record in read(tmp_path).records}
     assert set(found) == {
         *(f"nmnist-simulated-{model}-seed0-quick" for model in ("cnn", "bn-lstm", "phased")),
@@ -144,7 +130,7 @@ def test_the_command_trains_tests_and_records(data_folder, tmp_path):
     simulated = found["nmnist-simulated-phased-seed0-quick"]
     assert set(simulated.evaluations) == set(TINY.evaluations())
     assert simulated.evaluations["rho 0.75"].test == simulated.curve[-1].test, "the test of every epoch"
-    assert "Finished before, not run again: 3." in call("run", "nmnist", *arguments)
+    assert "Finished before, not run again: 3." in call("run", "nmnist", *arguments).output
 
 
 @pytest.mark.usefixtures("tiny_table")
@@ -155,8 +141,3 @@ def test_the_progress_of_simulating_and_reading_is_shown(data_folder, tmp_path):
         sweep(runs_of("nmnist-real", "quick", [0]), tmp_path, device="cpu", show=show)
     for what in ("simulating training", "simulating test", "reading training"):
         assert f"{what} recordings" in output.getvalue()
-
-
-def test_a_test_on_recordings_reads_as_its_settings():
-    test = TestRecordings((TINY.source("simulated", "test"),), 0.4)
-    assert "0x" not in repr(test)

@@ -2,19 +2,17 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
-from digits import IMAGES, REAL, column, few_recordings
-from phased.data.camera import Camera, identity
+from digits import IMAGES, REAL, column
 from phased.data.recordings import NMNIST
 from phased.layer import PhasedLSTM
 from phased.learn.batch import Batch, Samples
 from phased.learn.feed import sizes
 from phased_lab.paper.nmnist.network import PART, PARTS, DigitNetwork, FrameNetwork, frame, movie
 from phased_lab.paper.nmnist.pack import network
-from phased_lab.paper.nmnist.task import Changes, Digits, RecordingsOnDevice, gather
+from phased_lab.paper.nmnist.task import Digits, RecordingsOnDevice
 from phased_lab.runs.baselines import Baseline
 from phased_lab.runs.taught import Taught
 
@@ -63,30 +61,30 @@ def test_a_batch_depends_on_its_arguments_alone():
     assert columns([task.batch(0, "train", 1, 2, 5)]) == forwards[10:15], "also without a device"
 
 
-def test_the_test_is_always_the_same():
-    task = TINY.to(CPU, 5)
-    wanted = columns(epoch_of(task, TEST, 5, split="test"))
-    assert columns(epoch_of(task, TEST, 5, seed=7, split="test", epoch=3)) == wanted
-    labels = torch.cat([batch.y for batch in epoch_of(task, TEST, 5, split="test")])
-    assert labels.tolist() == [number % 10 for number in range(TEST)]
-
-
-def test_training_changes_recordings_and_the_test_does_not():
+def test_training_changes_recordings_and_the_test_is_always_the_same():
     task = replace(TINY, keep=1.0)
     changed = replace(task, spread=0.4, shift=3, jitter=5.0)
     plain, moved = (columns(epoch_of(each.to(CPU, 8), TRAIN, 8)) for each in (task, changed))
     assert all(a != b for a, b in zip(plain, moved, strict=True))
-    plain, moved = (columns(epoch_of(each.to(CPU, 8), TEST, 8, split="test")) for each in (task, changed))
-    assert plain == moved
+    tests = [epoch_of(TINY.to(CPU, 5), TEST, 5, seed, "test", epoch) for seed, epoch in ((0, 1), (7, 3))]
+    tests.append(epoch_of(replace(TINY, spread=0.25, shift=3, jitter=5.0).to(CPU, 5), TEST, 5, split="test"))
+    assert columns(tests[0]) == columns(tests[1]) == columns(tests[2])
+    assert torch.cat([batch.y for batch in tests[0]]).tolist() == [number % 10 for number in range(TEST)]
 
 
 def test_each_recording_has_its_own_probability_if_it_is_spread():
-    placed = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8)
-    keep = placed.changes(torch.full((1000,), 4000)).keep
-    assert keep.shape == (1000,)
-    assert keep.min() > 0.39
-    assert keep.max() <= 1.0
+    keep = replace(TINY, keep=0.7, spread=0.3).to(CPU, 8).changes(torch.full((1000,), 4000)).keep
+    assert 0.39 < keep.min() < keep.max() <= 1.0
     assert keep.mean() == pytest.approx(0.7, abs=0.02)
+
+
+def test_a_smooth_field_has_about_the_deviation_that_is_set_and_changes_little_from_pixel_to_pixel():
+    placed = TINY.to(CPU, 4)
+    placed.random.manual_seed(0)
+    field = placed.smooth_field(200)
+    assert field.shape == (200, 2, 34, 34)
+    assert 0.6 < float(field.std()) < 1.1
+    assert float(field.diff(dim=-1).abs().mean()) < 0.25 * float(field.abs().mean())
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3])
@@ -107,12 +105,6 @@ def test_both_kinds_are_mixed_and_real_recordings_are_visited_repeatedly():
     found = columns(epoch_of(task.to(CPU, 16), task.visits, 16))
     times = {tuple(events): found.count(events) for events in found}
     assert sorted(times.values()) == [1] * TRAIN + [3] * REAL["Train"]
-
-
-def test_another_camera_is_another_setting():
-    assert identity(Camera()) == Digits().camera
-    assert identity(Camera(blur=0.5)) != identity(Camera())
-    assert "camera=" in repr(Digits())
 
 
 def test_more_sequences_than_there_are_recordings_are_refused():
@@ -140,6 +132,8 @@ def test_real_recordings_are_tested_in_order():
 
 
 def test_without_real_recordings_they_are_not_tested_on(data_folder, monkeypatch):
+    (data_folder / "nmnist" / "Train").rename(data_folder / "other")
+    assert set(TINY.evaluations()) == {f"{kind}rho {keep}" for kind in ("", "real, ") for keep in ("0.4", "0.75", "1")}
     (data_folder / "nmnist").rename(data_folder / "elsewhere")
     assert set(TINY.evaluations()) == {"rho 0.4", "rho 0.75", "rho 1"}
     with pytest.raises(FileNotFoundError, match="expected N-MNIST"):
@@ -187,22 +181,14 @@ def test_sizes_and_gates_are_the_papers():
     assert shapes == [(8, 1, 5, 5), (8, 8, 5, 5), (8, 8, 5, 5), (256, 128), (10, 256)]
 
 
-def test_a_frame_counts_the_events_of_both_polarities_at_each_pixel():
-    data = few_recordings()
-    samples = gather(data, torch.tensor([2, 0]), data.offset.diff(), Changes(1.0), torch.Generator())
-    found = frame(samples)
-    for b, row in enumerate([2, 0]):
-        recording = few_recordings()[row]
-        wanted = np.zeros((34, 34))
-        np.add.at(wanted, (recording.y, recording.x), 1)
-        assert (found[b, 0].numpy() == wanted).all()
-
-
-def test_a_frame_counts_the_events_of_a_part_and_a_polarity():
+def test_a_frame_counts_the_events_of_each_pixel_of_both_polarities_or_of_a_part_and_a_polarity():
     pixel = 3 * NMNIST.width + 5
     address = torch.tensor([[2 * pixel, 0], [2 * pixel + 1, 2], [2 * pixel, 1]])
     time = torch.tensor([[0.0, -3.0], [PART, 1e4], [0.5 * PART, 0.0]], dtype=torch.float64)
-    counted = movie(Samples(address, time, torch.tensor([3, 2])))
+    samples = Samples(address, time, torch.tensor([3, 2]))
+    both = frame(samples)
+    assert (both[0, 0, 3, 5], both[1, 0, 0, 0], both[1, 0, 0, 1], both.sum()) == (3, 1, 1, 5)
+    counted = movie(samples)
     assert counted.shape == (2, 2 * PARTS, NMNIST.height, NMNIST.width)
     assert counted[0].sum() == 3
     assert counted[0, 0, 3, 5] == 2  # both events of polarity 0 in the first part
@@ -212,17 +198,15 @@ def test_a_frame_counts_the_events_of_a_part_and_a_polarity():
     assert counted[1, 2 * (PARTS - 1), 0, 1] == 1  # long after its end: in the last
 
 
-def test_the_student_is_packed_without_its_teacher():
-    made = DigitNetwork(units=6, embedding=4, mean=True, hidden=5, teacher=0.9).build(Digits(), 0)
+def test_a_student_is_the_network_without_a_teacher_and_is_packed_without_it():
+    alone, made = (
+        DigitNetwork(units=6, embedding=4, mean=True, hidden=5, teacher=teacher).build(Digits(), 0) for teacher in (0.0, 0.9)
+    )
     assert isinstance(made, Taught)
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), made.student.parameters(), strict=True))
     packed = network(made.state_dict())
     expected = made.student.state_dict()
     assert packed.state_dict().keys() == expected.keys()
     for name, value in packed.state_dict().items():
         assert torch.equal(value, expected[name]), name
     assert (packed.mean, packed.hidden.out_features) == (True, 5)
-
-
-def test_without_a_teacher_the_network_is_the_same():
-    alone, taught = (DigitNetwork(units=6, teacher=teacher).build(Digits(), 0) for teacher in (0.0, 0.9))
-    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), taught.student.parameters(), strict=True))
