@@ -112,7 +112,7 @@ class Case:
 
     def run(self, backend: str, leaves: dict[str, Tensor] | None = None) -> list[Tensor]:
         """Output and final states."""
-        output, final = ops.recurrence(*self.problem(backend, self.on(backend) if leaves is None else leaves), backend=backend)
+        output, final = ops.recurrence(self.problem(backend, self.on(backend) if leaves is None else leaves), backend)
         return [output, *final]
 
     def operator_arguments(self, backend: str, keep: bool) -> tuple[Any, ...]:

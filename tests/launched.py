@@ -12,7 +12,7 @@ import signatures
 from emulator import Emulator
 from numpy_gpu import forget, replace_gpu
 from phased import tracing
-from phased.ops.cuda import driver, stepwise
+from phased.ops.cuda import kernels, steps
 from phased.ops.cuda.kernels import Buffers, Kernels
 from recorded_driver import Recorder, unpacked
 
@@ -56,11 +56,11 @@ class Trace(Recorder):
         replace_gpu(patch, partial(self.kernels, "common"), partial(self.kernels, "recurrence"))
         forget(patch)
         patch.setattr(tracing, "current_raw_stream", lambda index: 5)
-        patch.setattr(driver, "functions", lambda: self.driver)
-        patch.setattr(driver, "launcher", lambda together: partial(self.start, together=together))
+        patch.setattr(kernels, "functions", lambda: self.driver)
+        patch.setattr(kernels, "launcher", lambda together: partial(self.start, together=together))
         patch.setattr(torch.cuda, "current_stream", lambda device: Stream)
-        patch.setattr(stepwise, "record", Replayed)
-        patch.setattr(stepwise, "GRAPHS", stepwise.Graphs())
+        patch.setattr(steps, "record", Replayed)
+        patch.setattr(steps, "GRAPHS", steps.Graphs())
         for name in ("mm", "bmm"):
             patch.setattr(torch, name, partial(self.multiply, name, getattr(torch, name)))
 

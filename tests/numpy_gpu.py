@@ -5,7 +5,8 @@ import torch
 import contract
 from emulator import Emulator
 from phased import ops
-from phased.ops.cuda import count, driver, kernels, known, launch, layout, repeated
+from phased.ops.calls import Calls
+from phased.ops.cuda import counting, kernels, launch, layout, replay
 
 
 class H200:
@@ -25,7 +26,7 @@ def replace_gpu(patch, common=common, recurrence=recurrence):
     """The backend "cuda" runs on the CPU's memory, with these makers of kernels."""
     patch.setattr(kernels, "common", common)
     patch.setattr(kernels, "recurrence", recurrence)
-    patch.setattr(driver, "shared_memory", lambda device: 232_448)
+    patch.setattr(kernels, "shared_memory", lambda device: 232_448)
     patch.setattr(torch.cuda, "get_device_properties", lambda device: H200)
     patch.setattr(torch.cuda, "current_device", lambda: None)
     patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
@@ -36,9 +37,9 @@ def replace_gpu(patch, common=common, recurrence=recurrence):
 
 def forget(patch):
     """Nothing is known of earlier layers: what is guessed is known by an address, which a layer of another test may have had."""
-    count.EXPECTED.clear()
-    of_a_device = launch.compiled_for, repeated.lists_of, layout.plan, layout.streamable, layout.step_plan
+    counting.EXPECTED.clear()
+    of_a_device = launch.compiled_for, replay.passes_of, layout.plan, layout.streamable, layout.step_plan
     for cached in of_a_device:
         cached.cache_clear()
-    patch.setattr(known, "_PASSES", {})
-    patch.setattr(known, "_ENTRIES", {})
+    patch.setattr(replay, "FORWARD_PASSES", {})
+    patch.setattr(replay, "CALLS", Calls(replay.KEYS, replay.ALIKE_EACH))

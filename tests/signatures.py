@@ -2,13 +2,13 @@
 
 import re
 
-from phased.ops.cuda import compiler
+from phased.ops.cuda import kernels
 
 COMMENT = re.compile(r"//[^\n]*")
 
 
 def source(name):
-    return COMMENT.sub("", (compiler.KERNELS / "cuda" / name).read_text(encoding="utf-8"))
+    return COMMENT.sub("", (kernels.KERNELS / "cuda" / name).read_text(encoding="utf-8"))
 
 
 def declared(text):

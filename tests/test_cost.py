@@ -11,7 +11,7 @@ from phased import PhasedGRU, PhasedLSTM, updates
 from phased.cost import openness_cost
 from phased.init import LogUniform, Uniform
 from phased.schedule import count
-from strategies import clocks, ragged, seeds
+from strategies import clocks
 
 
 def test_nmnists_numbers_give_the_papers_updates_per_neuron():
@@ -38,15 +38,6 @@ def test_updates_are_counted_for_every_layer_direction_sequence_and_unit(make, b
     assert counts.dtype == torch.int64
     for own, (tau, s, r_on, *_) in zip(counts, rnn.gates(), strict=True):
         assert torch.equal(own, (((time.unsqueeze(-1) - s) % tau) / tau < r_on).sum(0))
-
-
-@given(seeds, ragged)
-def test_padding_makes_no_updates(seed, lengths):
-    torch.manual_seed(seed)
-    rnn, time = PhasedLSTM(1, 4, period=7.0, ratio_on=0.4), clocks(9, len(lengths))
-    counts = updates(rnn, time, torch.tensor(lengths))
-    for b, length in enumerate(lengths):
-        assert torch.equal(counts[:, b], updates(rnn, time[:length, b]))
 
 
 @given(st.floats(0.01, 1.0))

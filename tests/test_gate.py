@@ -123,11 +123,6 @@ def test_before_the_shift_the_clock_runs_backwards_through_the_same_cycle(tau, b
 # The openness
 
 
-@given(phases, ratios, leaks, shapes)
-def test_openness_is_between_closed_and_open(phi, r_on, alpha, shape):
-    assert 0 <= openness(f64(phi), f64(r_on), alpha, shape) <= 1
-
-
 @given(st.floats(-1e3, 1e3), st.floats(0.5, 1e2), st.integers(-50, 50), st.floats(-1e3, 1e3), ratios, leaks, shapes)
 def test_the_gate_is_periodic_and_does_not_see_where_time_starts(t, tau, n, d, r_on, alpha, shape):
     """k(t + tau) = k(t), and moving t and s together changes nothing."""

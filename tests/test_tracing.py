@@ -8,7 +8,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from phased import PhasedLSTM, tracing
-from phased.ops.alike import alike
+from phased.ops.calls import alike
 
 NAMES = [
     "torch._C._is_tracing",

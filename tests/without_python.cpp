@@ -35,7 +35,7 @@ int run(const Engine<T>& engine) {
   const auto to_output = read<T>(steps * batch * units);
   const Problem<T> p{int(n[0]), int(n[1]), leak, batch, steps, features, units, input.data(), steps * features, features,
                      time.data(), lengths.data(), h.data(), states > 1 ? c.data() : nullptr, {ih.data(), hh.data(), bias_ih.data(), bias_hh.data()},
-                     nullptr, n[6], bounded_gates(units, period.data(), shift.data(), ratio_on.data(), {1e-12, 1e300, 1e-6})};
+                     nullptr, n[6], Gates(period.data(), shift.data(), ratio_on.data(), units, {1e-12, 1e300, 1e-6})};
   std::vector<T> output(steps * batch * units), last_h(batch * units), last_c(c.size()), zeros(batch * units);
   std::vector<T> to_input(steps * batch * features), to_h(batch * units), to_c(c.size()), to_ih(ih.size()), to_hh(hh.size());
   std::vector<T> to_bias_ih(stacked), to_bias_hh(stacked), to_products(steps * batch * 4 * units);

@@ -1,9 +1,9 @@
 """Phased LSTM: recurrent layers whose units carry a time gate, for samples at any times."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phased import starting as starting  # before torch is imported
+from phased.lazy import exports
 
 if TYPE_CHECKING:
     from phased.cost import openness_cost, updates
@@ -36,26 +36,16 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_MODULES = {
-    "cost": ("openness_cost", "updates"),
-    "fitting": ("fitted",),
-    "fusion": ("Fusion", "FusionStream", "Timeline"),
-    "groups": ("parameter_groups",),
-    "init": ("Constant", "LogUniform", "Uniform", "aligned", "open_at_samples"),
-    "layer": ("PhasedGRU", "PhasedLSTM"),
-    "openings": ("never_open", "wake"),
-    "stream": ("Stream",),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that commands start without torch."""
-    for module, names in _MODULES.items():
-        if name in names:
-            globals()[name] = value = getattr(import_module(f"phased.{module}"), name)
-            return value
-    raise AttributeError(f"module 'phased' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "cost": ("openness_cost", "updates"),
+        "fitting": ("fitted",),
+        "fusion": ("Fusion", "FusionStream", "Timeline"),
+        "groups": ("parameter_groups",),
+        "init": ("Constant", "LogUniform", "Uniform", "aligned", "open_at_samples"),
+        "layer": ("PhasedGRU", "PhasedLSTM"),
+        "openings": ("never_open", "wake"),
+        "stream": ("Stream",),
+    },
+)

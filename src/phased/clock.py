@@ -1,4 +1,4 @@
-"""The times of sequences: finite, never decreasing, and not made equal by rounding; their gaps and spans."""
+"""Checks of the times of sequences, and their gaps and spans."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ EXACT_FLOAT64 = 2.0**53
 """Below this float64 has every whole number."""
 
 SORT = "Sort the steps by time."
+SHORTEN = "Leave out steps without a time, or shorten the sequence by `lengths`."
 LAYER = "Sort the steps by time, or set layer.check_time = False if this is meant."
 FORM = "Sort the steps by time; if a row is padded, pass `lengths`; if the batch is the first dimension, pass batch_first=True."
 
@@ -26,14 +27,14 @@ class Clocks(NamedTuple):
     """The times of all sequences, one sequence after another."""
 
     time: Tensor  # (N,), int64 or float, on the CPU
-    lengths: Tensor  # (B,) int64, the steps of each sequence; their sum is N
+    lengths: Tensor  # (B,) int64, the steps of each sequence, N in total
 
     def starts(self) -> Tensor:
         """The index of each sequence's first step, (B,)."""
         return self.lengths.cumsum(0) - self.lengths
 
     def inner(self) -> Tensor:
-        """Which steps have one before them in their sequence, (N,) bool."""
+        """True for each step with an earlier step in its sequence, (N,) bool."""
         inner = torch.ones(len(self.time), dtype=torch.bool, device="cpu")
         inner[self.starts()[self.lengths > 0]] = False
         return inner
@@ -43,7 +44,7 @@ class Clocks(NamedTuple):
         return (self.time[1:] - self.time[:-1])[self.inner()[1:]].to(torch.float64)
 
     def spans(self) -> Tensor:
-        """Time from the first to the last step of each sequence, (B,) float64; 0 where there is no step."""
+        """Time from the first to the last step of each sequence, (B,) float64. It is 0 for a sequence without steps."""
         spans = torch.zeros(len(self.lengths), dtype=torch.float64, device="cpu")
         some = self.lengths > 0
         first = self.starts()[some]
@@ -62,22 +63,24 @@ class Clocks(NamedTuple):
         return f"at step {index - int(ends[sequence] - self.lengths[sequence])} of sequence {sequence}"
 
     def check(
-        self, open_time: Callable[[], float] | None = None, cure: str = SORT, place: Callable[[int], str] | None = None
+        self,
+        open_time: Callable[[], float] | None = None,
+        cure: str = SORT,
+        place: Callable[[int], str] | None = None,
+        missing: str = SHORTEN,
     ) -> None:
         """Raise a ValueError if a time is not finite, before the step before it in its sequence, or made equal to it by rounding.
 
         Args:
-            open_time: the shortest open time of the units, for `check_rounding`; None leaves rounding out.
+            open_time: the shortest open time of the units, for `check_rounding`. None skips that check.
             cure: how to put times in order, for the message.
             place: the words for the place of an index into the flat times. Default: its step and its sequence.
+            missing: what to do about steps without a time, for the message.
         """
         time, place = self.time, place or self.place
         if time.is_floating_point() and not bool(torch.isfinite(time).all()):
             bad = check.first_index(~torch.isfinite(time))
-            raise ValueError(
-                f"time must be finite, got {time[bad].item()} {place(bad)}. "
-                f"Leave out steps without a time, or shorten the sequence by `lengths`."
-            )
+            raise ValueError(f"time must be finite, got {time[bad].item()} {place(bad)}. {missing}")
         back = time[1:] < time[:-1]
         if bool(back.any()) and bool((back := back & self.inner()[1:]).any()):
             bad = check.first_index(back) + 1
@@ -89,15 +92,15 @@ class Clocks(NamedTuple):
     def check_rounding(self, open_time: Callable[[], float]) -> None:
         """Raise a ValueError if rounding to a dtype below float64 has made neighbouring steps equal.
 
-        Equal times are allowed: several events may share one. They are an error where they come from rounding, which is taken
-        as certain if all of this holds for neighbouring steps:
+        Equal times are allowed, because several events may share a time. Equal times that come from rounding are an error.
+        Rounding is taken as certain if neighbouring steps meet all three conditions:
 
-        - they lie beyond the whole numbers that the dtype holds one by one: 2**24 for float32, 2**11 for float16, 2**8 for
-          bfloat16;
-        - numbers of the dtype lie further apart there than half of `open_time()`, in which the fastest unit's gate rises or
-          falls;
-        - some steps are equal, and no others prove a coarser grid: the closest of those that differ are two adjacent numbers of
-          the dtype. Midnights in UNIX seconds, each given twice, are 675 such numbers apart, and pass.
+        - The times lie beyond the whole numbers that the dtype holds exactly: 2**24 for float32, 2**11 for float16, 2**8 for
+          bfloat16.
+        - Adjacent numbers of the dtype lie further apart there than half of `open_time()`. In that time the gate of the fastest
+          unit rises or falls.
+        - Some steps are equal, and the smallest other gap is between two adjacent numbers of the dtype. A larger smallest gap
+          proves a coarser grid: midnights in UNIX seconds are 675 such numbers apart, and pass.
 
         float32 UNIX seconds lie 128 s apart, milliseconds 131 s, microseconds 134 s.
         """
@@ -167,7 +170,7 @@ def _of_batch(time: Tensor, lengths: Any, batch_first: bool) -> Clocks:
 
 
 def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
-    """Unsigned timestamps as int64, which torch can compare and subtract; others as they are."""
+    """Timestamps that torch can compare and subtract: unsigned ones become int64."""
     if time.dtype not in UNSIGNED:
         return time
     wide = time.to(torch.int64)
@@ -180,7 +183,7 @@ def signed(time: Tensor, valid: Tensor | None = None) -> Tensor:
 
 
 def moment(value: Any, last: float | None, open_time: float) -> Tensor:
-    """One time, as a float64 scalar; rounding has not made it equal to the last."""
+    """The time of one event, a float64 scalar. Rounding has not made it equal to the time of the last event."""
     given = check.numbers("time", value)
     if given.dim():
         raise TypeError(f"time must be one number, got shape {check.shape(given)}. For many events, call run().")
@@ -191,7 +194,7 @@ def moment(value: Any, last: float | None, open_time: float) -> Tensor:
 
 
 def events(time: Tensor, x: Tensor, last: float | None, open_time: float) -> None:
-    """The times of the events `x` of a stream, none before the last event."""
+    """The times of the events `x` of a stream, which begin at or after the last event."""
     check.times(time.to(x.device), x.shape[:1], x.device)
     clocks = flat(time.unsqueeze(1))
     clocks.check(lambda: open_time, LAYER)

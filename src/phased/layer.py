@@ -14,10 +14,10 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from phased import check, clock, init, notice, ops, tracing
 from phased.cell import GRU, LSTM, State
 from phased.gate import SHAPES
+from phased.layer_calls import LayerCalls
 from phased.openings import Openings
-from phased.ops.precision import autocast_dtype
+from phased.ops.contract import Problem, autocast_dtype
 from phased.parameters import GATE, GatedModule, Operands, Setting
-from phased.recent import Recent
 from phased.schedule import valid_steps
 
 Sequences = Tensor | PackedSequence
@@ -32,7 +32,7 @@ class PhasedRNN(GatedModule):
     check_input: bool = True
     """Whether a layer on a CPU warns, once, of input that makes its state NaN. Set to False to skip the check."""
 
-    _recent: Recent | None = None
+    _calls: LayerCalls | None = None
 
     def _watch(self) -> None:
         self._openings = Openings()
@@ -171,8 +171,8 @@ class PhasedRNN(GatedModule):
             return self._forward_packed(input, time, hx, lengths)
         if not torch.compiler.is_compiling():
             tracing.refuse_tracers(type(self).__name__, self.backend)
-            if hx is None and lengths is None and self._recent is not None:
-                found = self._recent.run(self, input, time)
+            if hx is None and lengths is None and self._calls is not None:
+                found = self._calls.replay(self, input, time)
                 if found is not None:
                     return found
         operands = self._operands()
@@ -206,8 +206,8 @@ class PhasedRNN(GatedModule):
         output, final = self._run(operands, x, t, initial, length, low, working)
         is_replayable = hx is None and lengths is None and batched and t is given
         if is_replayable and (x.is_cuda or self.backend == "cuda") and not torch.compiler.is_compiling():
-            self._recent = self._recent or Recent()
-            self._recent.add(self, operands, x, t, low)
+            self._calls = self._calls or LayerCalls()
+            self._calls.add(self, operands, x, t, low)
         if self.check_input:
             self._check_final(final[0], x, length)
         # A call that continues from a state has a part of longer sequences: units may open in another part.
@@ -283,9 +283,10 @@ class PhasedRNN(GatedModule):
                 w = weights[index]
                 if w.ih.dtype != working:
                     w = w.map(lambda value: value.to(working), lambda value: value.to(working))
-                state = None if initial is None else tuple(s[index].to(working) for s in initial)
+                state = () if initial is None else tuple(s[index].to(working) for s in initial)
                 inputs = (reverse(x, lengths), reverse(t, lengths)) if direction else (x, t)
-                output, final = ops.recurrence(self.cell, gates[index], *inputs, state, w, lengths, low, backend=backend)
+                problem = Problem(self.cell, gates[index], *inputs, state, w, lengths, low)
+                output, final = ops.recurrence(problem, backend)
                 outputs.append(reverse(output, lengths) if direction else output)
                 finals.append(final)
             x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)

@@ -9,7 +9,7 @@ PACKAGES = {"sklearn": "scikit-learn", "lightning.fabric": "lightning"}
 
 
 def module(name: str, what: str, extra: str) -> ModuleType:
-    """Import a module of an extra; the error says what needs it and how it is installed."""
+    """Import a module of an extra. The error names the command that installs it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line."""
+"""Warnings that point at the line of the user."""
 
 from __future__ import annotations
 

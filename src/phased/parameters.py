@@ -237,7 +237,7 @@ class GatedModule(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without pruned parameters, which torch computes anew and does not copy; and without the last calls."""
-        computed = {*self._pruning(), "_recent"}
+        computed = {*self._pruning(), "_calls"}
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

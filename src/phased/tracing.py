@@ -1,4 +1,4 @@
-"""Tracers and transforms around a call; and every private name of torch that is used, with its replacement.
+"""Tracers and transforms around a call, and every private name of torch with its replacement.
 
 Torch may rename or remove a private name in any version. Each is looked up here, and other modules use the functions of this
 module. Last tested with the torch version in TESTED, and with each name removed.
@@ -20,7 +20,7 @@ TESTED = "2.13"
 
 
 def private(path: str, otherwise: Any) -> Any:
-    """A private name of torch, or its replacement in versions without it."""
+    """The object with this private name, or `otherwise` in versions of torch without the name."""
     module, _, name = path.rpartition(".")
     with suppress(ImportError, AttributeError):
         return getattr(import_module(module), name)
@@ -28,13 +28,13 @@ def private(path: str, otherwise: Any) -> Any:
 
 
 _is_tracing = private("torch._C._is_tracing", private("torch.jit.is_tracing", None))
-# Without this name torch itself refuses a backend other than "reference" inside torch.func, with its own words.
+# Without this name torch refuses a backend other than "reference" inside torch.func with a general message.
 _is_transformed = private("torch._C._are_functorch_transforms_active", lambda: False)
 # Without this name values of tensors are read under dispatch modes, which may then record the checks.
 _dispatch_modes = private("torch._C._len_torch_dispatch_stack", lambda: 0)
-# Without this name fake tensors count as tensors with values, and torch raises where one is read.
+# Without this name fake tensors count as tensors with values, and torch raises an error if their values are read.
 _FakeTensor = private("torch._subclasses.fake_tensor.FakeTensor", ())
-# Without this name every forward pass is taken for one whose saved tensors are hooked: its memory is sized by counting.
+# Without this name every forward pass counts its open events first, as under hooks of saved tensors.
 _hooks = private("torch._C._autograd._top_saved_tensors_default_hooks", lambda ignore: ())
 # Without this name a call is compared with earlier ones in Python, which takes ten times as long.
 TensorGuards = private("torch._C._dynamo.guards.TensorGuards", None)
@@ -50,17 +50,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def constant(function: Function) -> Function:
-    """For functions that torch.compile calls while it traces, instead of tracing them; their arguments are plain Python values.
+    """Mark a function of plain Python values that torch.compile calls while it traces.
 
-    What torch.compiler.assume_constant_result does, without importing the 800 modules of torch.compile. In versions that do not
-    know this attribute the function is traced.
+    torch.compiler.assume_constant_result does the same, and imports the 800 modules of torch.compile. Versions of torch without
+    this attribute trace the function.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 def apply_of(function: type[torch.autograd.Function]) -> Any:
-    """`function.apply` without support for torch.func, in less time; where it does not exist, `function.apply`."""
+    """`function.apply` without support for torch.func, which takes less time, or `function.apply` in versions without it."""
     return getattr(super(torch.autograd.Function, function), "apply", function.apply)
 
 

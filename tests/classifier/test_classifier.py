@@ -83,15 +83,6 @@ def raising_after(calls):
     return after
 
 
-def test_sessions_do_not_disturb_each_other():
-    classifier, events = Classifier.of(network()), recording()
-    alone = classifier.classify(events).probabilities
-    one, other = classifier.session(), classifier.session()
-    one.run(events.part(0, 250))
-    other.run(recording(seed=1))
-    assert np.array_equal(one.run(events.part(250, 500)), alone)
-
-
 @pytest.mark.parametrize("chunk", [7, 10_000])
 @pytest.mark.parametrize("read", READ)
 def test_the_probabilities_over_time_are_those_after_the_events_before_each_moment(chunk, read, monkeypatch):
@@ -211,6 +202,11 @@ def classify(events: Recording):
     return lambda: Classifier.of(network()).classify(events)
 
 
+def follow(events: Recording, **options):
+    """It raises at the call, not at the first moment."""
+    return lambda: Classifier.of(network()).session().follow(events, **options)
+
+
 def of(model: Callable[[], nn.Module], **options):
     return lambda: Classifier.of(model(), **options)
 
@@ -224,6 +220,8 @@ def embedded(layer: type[nn.Module], outputs: int | None):
     [
         (classify(recording(0)), ValueError, "at least one event, got none"),
         (lambda: Classifier.of(network()).follow(recording(0)), ValueError, "at least one event, got none"),
+        (follow(recording(), every=0.0), ValueError, "every must be"),
+        (follow(recording(sensor=Sensor(346, 260))), ValueError, r"of 34 x 34 pixels.*got 346 x 260\. Take a window"),
         (classify(recording(sensor=Sensor(346, 260))), ValueError, r"of 34 x 34 pixels.*got 346 x 260\. Take a window"),
         (of(lambda: PhasedLSTM(3, 4)), TypeError, "must be a phased.learn.Readout, got PhasedLSTM"),
         (of(lambda: Readout(PhasedLSTM(3, 4), 10)), TypeError, "must have an EventEmbedding"),

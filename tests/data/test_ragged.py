@@ -98,7 +98,7 @@ def test_two_calls_at_once_make_a_file_once(tmp_path):
         return Stored(ARRAYS, ABOUT)
 
     with ThreadPoolExecutor(4) as pool:
-        for stored in pool.map(lambda _: ragged.cached(tmp_path / "new" / "a", "k", make), range(4)):
+        for stored in pool.map(lambda _: ragged.cached(tmp_path / "new", "a", "k", make), range(4)):
             assert_written(stored)
     assert len(made) == 1
 
@@ -107,12 +107,12 @@ def test_an_interrupt_leaves_the_file_as_it_was(tmp_path):
     def stop() -> Stored:
         raise KeyboardInterrupt
 
-    for path in (tmp_path / "none", write(tmp_path / "a", "old")):
+    old = write(tmp_path / "a.safetensors", "old")
+    for name in ("none", "a"):
         with pytest.raises(KeyboardInterrupt):
-            ragged.cached(path, "k", stop)
-    assert_written(ragged.load(tmp_path / "a", "old"))
-    assert not (tmp_path / "none").exists()
-    assert not list(tmp_path.glob(".phased*"))
+            ragged.cached(tmp_path, name, "k", stop)
+    assert_written(ragged.load(old, "old"))
+    assert {path.name for path in tmp_path.iterdir()} == {"a.safetensors", "a.lock", "none.lock"}
 
 
 def of(lengths: list[int]) -> tuple[Ragged, list[Tensor]]:

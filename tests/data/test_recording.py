@@ -8,7 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased.data import BadRecording, Recording, Sensor, read
+from phased.classifier import crop
+from phased.data import NMNIST, BadRecording, Recording, Sensor, read
 from phased.data.read import READERS
 from recordings import assert_equal, recording
 from wrong import Wrong, table
@@ -192,3 +193,24 @@ def test_an_error_is_one_line_whatever_the_name_of_the_file():
         read("two\nlines\x1b[31m\udcff ü.txt")
     assert str(caught.value).startswith(r"'two\nlines\x1b[31m\udcff ü.txt': its name must end in")
     assert caught.value.path == "two\nlines\x1b[31m\udcff ü.txt"
+
+
+def test_a_window_has_exactly_the_events_inside_it():
+    large = recording(5000, sensor=Sensor(60, 50))
+    small = crop(large, 20, 10, NMNIST)
+    inside = (large.x >= 20) & (large.x < 54) & (large.y >= 10) & (large.y < 44)
+    assert 0 < inside.sum() < 5000
+    assert small.sensor == NMNIST
+    for name, offset in (("x", 20), ("y", 10), ("time", 0), ("polarity", 0)):
+        assert np.array_equal(getattr(small, name) + offset, getattr(large, name)[inside])
+
+
+@pytest.mark.parametrize("corner", [(27, 0), (0, 17), (-1, 0)])
+def test_a_window_that_leaves_the_sensor_is_refused(corner):
+    with pytest.raises(ValueError, match=r"must lie within the recording's 60 x 50, .* Choose x up to 26 and y up to 16"):
+        crop(recording(sensor=Sensor(60, 50)), *corner, NMNIST)
+
+
+def test_a_sensor_smaller_than_the_window_is_refused():
+    with pytest.raises(ValueError, match="must have at least 34 x 34 pixels, got 20 x 50"):
+        crop(recording(sensor=Sensor(20, 50)), 0, 0, NMNIST)

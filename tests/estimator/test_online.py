@@ -59,38 +59,6 @@ def test_without_the_compiled_core_the_numbers_are_the_same_also_where_it_began_
     assert np.allclose([second.push(time, values) for time, values in events[half:]], expected[half:], rtol=1e-6, atol=1e-6)
 
 
-def test_sequences_of_a_model_do_not_disturb_each_other(classifier):
-    chosen = [int(which) for which in np.argsort(-X.lengths)[:5]]
-    expected = [follow(classifier, X, which) for which in chosen]
-    together = [classifier.online(static=known(X, which)) for which in chosen]
-    for step in range(int(X.lengths[chosen].min())):
-        for number, which in enumerate(chosen):
-            time, values = measured(X, which)[step]
-            assert together[number].push(time, values) == expected[number][step]
-
-
-def test_a_thousand_sequences_need_a_few_kilobytes_each(classifier):
-    many = [classifier.online() for _ in range(1000)]
-    for sequence in many:
-        sequence.push(1.0, {"HR": 80.0})
-    assert len(many[0].dump()) < 2048
-    assert len({id(sequence._model) for sequence in many}) == 1
-
-
-def test_a_dumped_sequence_continues_bit_for_bit(classifier, tmp_path):
-    longest = int(X.lengths.argmax())
-    expected = follow(classifier, X, longest)
-    events = measured(X, longest)
-    for cut in range(len(events)):
-        first = classifier.online(static=known(X, longest))
-        for time, values in events[:cut]:
-            first.push(time, values)
-        (tmp_path / "state").write_bytes(first.dump())
-        second = classifier.online(state=(tmp_path / "state").read_bytes())
-        assert second.time == first.time
-        assert [second.push(time, values) for time, values in events[cut:]] == expected[cut:]
-
-
 @pytest.mark.parametrize(
     "time, values, error, message",
     [

@@ -9,8 +9,8 @@ from torch import nn
 from fusing import batch, close, network, one_of, parameters, slowly
 from layers import each_layer, states
 from phased import Fusion, FusionStream, PhasedGRU, PhasedLSTM, Uniform, aligned, open_at_samples, updates
+from phased.encoding import encoded
 from phased.fusion import Parts, hold
-from phased.fusion.arguments import encoded
 from phased.learn.batch import Samples
 from phased_lab.runs.baselines import Baseline
 from strategies import seeds

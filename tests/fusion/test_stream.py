@@ -1,8 +1,5 @@
 """FusionStream: sample by sample, the numbers of the network in eval."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -150,29 +147,12 @@ def test_arrays_and_lists_are_samples_too():
     assert outputs[0].dtype == torch.float32
 
 
-# Copies and resets
+# States and weights
 
 
-def test_a_copy_goes_its_own_way_and_so_do_one_made_by_pickle_and_deepcopy():
+def test_a_state_of_none_is_zeros():
     stream = FusionStream(network())
-    stream.push({"ears": torch.randn(3)}, 1.0)
-    before = frozen(stream)
-    copies = [stream.copy(), copy.copy(stream), copy.deepcopy(stream), pickle.loads(pickle.dumps(stream))]
-    x = torch.randn(2)
-    outputs = [other.push({"eyes": x}, 1.0) for other in copies]
-    assert same(frozen(stream), before)
-    assert all(torch.equal(output, outputs[0]) for output in outputs)
-    assert torch.equal(stream.push({"eyes": x}, 1.0), outputs[0])
-
-
-def test_a_stream_that_is_reset_is_a_new_one_and_a_state_of_none_is_zeros():
-    stream, samples = FusionStream(network()), {"ears": torch.randn(3), "eyes": torch.randn(2)}
-    new, want = frozen(stream), stream.copy().push(samples, 1.0)
-    stream.push({"skin": torch.randn(1)}, 50.0)
-    stream.reset()
-    assert same(frozen(stream), new)
-    assert stream.time is None
-    assert torch.equal(stream.push(samples, 1.0), want)
+    stream.push({"ears": torch.randn(3), "eyes": torch.randn(2)}, 50.0)
     stream.state = stream.state._replace(sensors=dict.fromkeys(LENGTHS), merged=None)
     assert all(not s.any() for s in frozen(stream)[1])
 

@@ -12,21 +12,6 @@ from phased.layer import reverse
 from strategies import BACKENDS, clocks, poisoned, ragged, seeds
 
 
-@each_layer
-@each_direction
-@pytest.mark.parametrize("batch, hidden", [(4, 7), (5, 5), (1, 3)])
-@pytest.mark.parametrize("leak", [0.0, 0.05])
-def test_each_sequence_sees_only_its_own_clock(make, bidirectional, batch, hidden, leak):
-    """Batched equals one by one; also where the batch is as large as the layer, and broadcasting could mix the two up."""
-    rnn = make(3, hidden, 2, bidirectional=bidirectional, period=LogUniform(2, 40), ratio_on=0.4, leak=leak, dtype=torch.float64)
-    x, time = torch.randn(15, batch, 3, dtype=torch.float64), clocks(15, batch)
-    hx = some_state(make, 4 if bidirectional else 2, batch, hidden)
-    output, *final = flat(rnn(x, time, hx))
-    for b in range(batch):
-        alone = rnn(x[:, b], time[:, b], as_hx(tuple(s[:, b] for s in states(hx))))
-        assert_close((output[:, b], [s[:, b] for s in final]), alone, **EXACT)
-
-
 @given(seeds, ragged, st.booleans(), st.booleans(), st.sampled_from([PhasedLSTM, PhasedGRU]), st.sampled_from([0.0, 0.05]))
 def test_padding_changes_nothing(seed, lengths, bidirectional, batch_first, make, leak):
     """A ragged batch, NaN in its padding, equals its sequences one by one: outputs, states and gradients, both directions."""
@@ -64,18 +49,6 @@ def test_padding_changes_nothing(seed, lengths, bidirectional, batch_first, make
 
 @each_layer
 @each_direction
-def test_an_empty_sequence_keeps_its_initial_state(make, bidirectional):
-    rnn = make(3, 5, 2, bidirectional=bidirectional)
-    hx = some_state(make, 4 if bidirectional else 2, 3, 5, dtype=torch.float32)
-    output, final = rnn(torch.randn(6, 3, 3), clocks(6, 3), hx, lengths=[6, 0, 2])
-    assert (output[:, 1] == 0).all()
-    for before, after in zip(states(hx), states(final), strict=True):
-        assert torch.equal(before[:, 1], after[:, 1])
-        assert not torch.equal(before[:, 0], after[:, 0])
-
-
-@each_layer
-@each_direction
 @pytest.mark.parametrize("shape", [(0, 3), (6, 0), (0, 0), (0,)])
 def test_no_steps_and_no_sequences_are_fine(make, bidirectional, shape):
     rnn = make(3, 5, 2, bidirectional=bidirectional)
@@ -86,20 +59,6 @@ def test_no_steps_and_no_sequences_are_fine(make, bidirectional, shape):
         assert_equal(found, (torch.zeros(*shape, 10 if bidirectional else 5), hx))
         sum(value.sum() for value in flat(found)).backward()
         assert all(p.grad is None or p.grad.isfinite().all() for p in rnn.parameters())
-
-
-@each_layer
-def test_the_reverse_direction_starts_at_each_sequences_own_end(make):
-    rnn = make(3, 5, bidirectional=True, period=LogUniform(2, 40), ratio_on=0.4, dtype=torch.float64).eval()
-    backwards = make(3, 5, dtype=torch.float64, period=1.0).eval()
-    backwards.check_time = False
-    names = [name for name, _ in backwards.named_parameters()]
-    backwards.load_state_dict({name: rnn.get_parameter(f"{name}_reverse") for name in names})
-    x, time, lengths = torch.randn(9, 4, 3, dtype=torch.float64), clocks(9, 4), [9, 2, 0, 5]
-    output, *final = flat(rnn(x, time, lengths=lengths))
-    for b, n in enumerate(lengths):
-        want = backwards(x[:n, b].flip(0), time[:n, b].flip(0))
-        assert_close((output[:n, b, 5:].flip(0), [s[1:, b] for s in final]), want, **EXACT)
 
 
 @given(seeds, st.integers(0, 12), st.sampled_from([PhasedLSTM, PhasedGRU]), st.booleans())

@@ -68,16 +68,6 @@ def test_dropout_acts_between_layers_as_torchs_does(make, bidirectional, trainin
     assert_twins(theirs, ours, x, torch.zeros(6, 4), None, seed=5)
 
 
-def test_dropout_acts_in_training_only_and_never_after_the_last_layer():
-    rnn = PhasedLSTM(3, 8, num_layers=2, dropout=0.5, leak=0.0, period=10.0, ratio_on=0.9)
-    x, time = torch.randn(20, 4, 3), clocks(20, 4)
-    assert not torch.equal(rnn(x, time)[0], rnn(x, time)[0])
-    rnn.eval()
-    assert torch.equal(rnn(x, time)[0], rnn(x, time)[0])
-    one = PhasedLSTM(3, 8, dropout=0.5)
-    assert torch.equal(one(x, time)[0], one(x, time)[0])
-
-
 @each_layer
 @each_direction
 @pytest.mark.parametrize("layers", [1, 2])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from phased.learn import Batch, make_fabric
 from phased.learn.feed import Part
-from phased.learn.metric import evaluate, sum_of_losses, sum_of_scores
+from phased.learn.loop import evaluate
+from phased.learn.metric import sum_of_losses, sum_of_scores
 
 CLASSES = 4
 

@@ -11,7 +11,6 @@ import torch
 
 from contract import Case, assert_contract, assert_same
 from phased import PhasedLSTM, Stream, ops
-from phased.ops import fallback
 
 GUIDE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPE = GUIDE.partition("## A new backend\n")[2].partition("\n## ")[0]
@@ -38,7 +37,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _no_warning_yet(monkeypatch):
-    monkeypatch.setattr(fallback, "_WARNED", set())
+    monkeypatch.setattr(ops, "_WARNED", set())
 
 
 def layer(**options):
@@ -128,7 +127,7 @@ def test_its_selection_can_be_traced(toy, backend):
     leaves = case.on("toy")
     problem = case.problem("toy", leaves)
     compiled = torch.compile(ops.recurrence, fullgraph=True, backend="aot_eager")
-    output, final = compiled(*problem, backend=backend)
+    output, final = compiled(problem, backend)
     names = ("output", "h_n", "c_n")
     got = dict(zip(names, (tensor.detach() for tensor in (output, *final)), strict=True))
     assert_same(got, case.gradients("reference")[0], case.dtype, "traced,")
@@ -141,8 +140,8 @@ def test_a_warning_does_not_break_a_trace(toy, monkeypatch):
     case = Case(hidden=3)
     problem = case.problem("toy", case.leaves)
     with pytest.warns(UserWarning, match="phased runs on cpu without its toys"):
-        output, _ = torch.compile(ops.recurrence, fullgraph=True, backend="aot_eager")(*problem)
-    torch.testing.assert_close(output, ops.reference.recurrence(*problem[:-1])[0])
+        output, _ = torch.compile(ops.recurrence, fullgraph=True, backend="aot_eager")(problem)
+    torch.testing.assert_close(output, ops.reference.recurrence(problem)[0])
 
 
 def test_streams_run_without_a_stepper_of_its_own(toy):

@@ -14,7 +14,6 @@ from phased import PhasedLSTM, Stream, layer, ops
 from phased.cell import CELLS, Cell, Gradient, Proposal
 from phased.gate import SHAPES, TimeGate
 from phased.init import LogUniform
-from phased.ops import fallback
 from phased.ops.eager.tape import Tape
 from without_python import KERNELS, assert_equals_reference, compiled
 
@@ -63,7 +62,7 @@ def _appended():
 
 @pytest.fixture(autouse=True)
 def _no_warning_yet(monkeypatch):
-    monkeypatch.setattr(fallback, "_WARNED", set())
+    monkeypatch.setattr(ops, "_WARNED", set())
 
 
 def test_the_recipes_name_every_file():

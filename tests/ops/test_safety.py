@@ -80,7 +80,7 @@ def test_times_of_another_shape_or_device_raise(backend, misfit):
     problem = case.problem(backend, case.on(backend))
     problem = problem._replace(time=MISFITS[misfit](problem.time))
     with pytest.raises(ValueError, match="time must have shape"):
-        ops.recurrence(*problem, backend=backend)
+        ops.recurrence(problem, backend)
 
 
 @each_backend
@@ -107,7 +107,7 @@ def test_a_wrong_number_of_lengths_raises(backend, lengths):
     problem = case.problem(backend, case.on(backend))
     problem = problem._replace(lengths=torch.tensor(lengths, device=device_of(backend)))
     with pytest.raises(ValueError, match="lengths must have shape"):
-        ops.recurrence(*problem, backend=backend)
+        ops.recurrence(problem, backend)
 
 
 def operator(backend):
@@ -202,9 +202,9 @@ def test_a_gradient_to_time_raises_and_names_the_backend_that_has_one(backend):
     problem = case.problem(backend, case.on(backend))
     time = problem.time.requires_grad_()
     with pytest.raises(RuntimeError, match=r'a gradient to time .*time\.detach\(\).*backend="reference"'):
-        ops.recurrence(*problem._replace(time=time), backend=backend)
+        ops.recurrence(problem._replace(time=time), backend)
     with torch.no_grad():
-        ops.recurrence(*problem._replace(time=time), backend=backend)
+        ops.recurrence(problem._replace(time=time), backend)
 
 
 def test_batched_gradients_raise_and_name_the_backend_that_has_them():

@@ -209,27 +209,7 @@ def test_a_stream_has_its_own_weights():
     np.testing.assert_array_equal(stream.push([1.0, 2.0, 3.0], 1.0), want)
 
 
-def test_two_streams_of_one_layer_do_not_meet():
-    rnn = build(LAYERS["lstm"])
-    one, two = Stream(rnn), Stream(rnn)
-    before = snapshot(two)
-    one.push([1.0, 2.0, 3.0], 1.0)
-    assert_unchanged(two, before)
-
-
 # The state
-
-
-@each_layer
-def test_reset_is_a_new_stream(make):
-    rnn = build(make, torch.float32)
-    x, t = events(dtype=torch.float32)
-    stream = Stream(rnn)
-    first = stream.run(x, t)
-    stream.reset()
-    assert stream.time is None
-    assert all((s == 0).all() for s in states(stream.state))
-    assert torch.equal(stream.run(x, t), first)
 
 
 @each_layer
@@ -263,21 +243,6 @@ def test_the_state_has_the_shape_the_layer_takes_for_one_sequence():
 
 
 # Many streams
-
-
-def test_a_copy_goes_its_own_way_from_the_same_state():
-    rnn = PhasedLSTM(3, 12, 2, period=LogUniform(2, 20), ratio_on=0.3, **chosen).eval()
-    x, t = torch.randn(30, 3), torch.rand(30, dtype=torch.float64).cumsum(0)
-    stream = Stream(rnn)
-    stream.run(x[:10], t[:10])
-    other = stream.copy()
-    assert other.time == stream.time
-    want = stream.run(x[10:20], t[10:20])
-    before = [s.clone() for s in stream.state]
-    assert torch.equal(other.run(x[10:20], t[10:20]), want)
-    other.run(x[20:], t[20:])
-    other.reset()
-    assert all(torch.equal(a, b) for a, b in zip(before, stream.state, strict=True))
 
 
 def test_streams_in_several_threads_do_not_disturb_each_other():

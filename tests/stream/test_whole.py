@@ -1,7 +1,5 @@
-"""State and clock move together: in copies, in pickles, and when a run is interrupted."""
+"""State and clock move together, also when a run is interrupted."""
 
-import copy
-import pickle
 import signal
 import subprocess
 import sys
@@ -11,39 +9,7 @@ import pytest
 import torch
 
 from phased import Stream
-from streams import LAYERS, assert_unchanged, build, each_layer, events, snapshot
-
-COPIES = {
-    "copy()": lambda stream: stream.copy(),
-    "copy.copy": copy.copy,
-    "copy.deepcopy": copy.deepcopy,
-    "pickle": lambda stream: pickle.loads(pickle.dumps(stream)),
-}
-
-
-@each_layer
-@pytest.mark.parametrize("way", COPIES)
-def test_a_copy_has_the_state_and_the_clock_and_goes_its_own_way(make, way):
-    x, t = events()
-    stream = Stream(build(make))
-    want = stream.copy().run(x, t)
-    stream.run(x[:20], t[:20])
-    before = snapshot(stream)
-    other = COPIES[way](stream)
-    assert_unchanged(other, before)
-    torch.testing.assert_close(other.run(x[20:], t[20:]), want[20:])
-    assert_unchanged(stream, before)
-    with pytest.raises(ValueError, match="time must not go backwards"):
-        other.push(x[0], float(t[0]))
-
-
-@pytest.mark.parametrize("way", COPIES)
-def test_a_stream_with_a_table_is_copied_with_it(way):
-    stream = Stream(build(LAYERS["lstm"]), table=torch.randn(20, 3, dtype=torch.float64))
-    index, times = torch.randint(20, (30,)), torch.arange(30.0)
-    want = stream.copy().run(index, times)
-    stream.run(index[:10], times[:10])
-    torch.testing.assert_close(COPIES[way](stream).run(index[10:], times[10:]), want[10:])
+from streams import LAYERS, assert_unchanged, build, events, snapshot
 
 
 @pytest.mark.parametrize("what", ["x", "time", "state", "index"])

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from rich.live import Live
 from rich.text import Text
 
@@ -19,6 +17,7 @@ from phased.cli.answers import Answers, counted
 from phased.data import BadRecording, Recording, read
 from phased.data.read import READERS
 from phased.files import printable
+from phased.machine import using_threads
 
 NATIVE = ".bin"  # N-MNIST's files: their times count from the beginning of the camera's movement
 WARM_UP = 8192  # events, one microsecond apart
@@ -60,7 +59,7 @@ class Recordings(Answers):
 
     def all(self, paths: Sequence[Path]) -> None:
         """Classify every recording, on one core."""
-        with one_core():
+        with using_threads(1):
             warm_up(self.model)
             super().all(paths)
 
@@ -160,14 +159,3 @@ def per_second(events: int, seconds: float) -> str:
 def share(part: int, whole: int) -> str:
     """A share in percent."""
     return f"{part / whole:.1%}" if whole else "-"
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Restrict torch to one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -137,16 +137,16 @@ def predict(model: ModelFolder, source: TableFile, out: Predictions, table: Tabl
         files.check_output(out, (source, model))
         trained = load(model, device)
         events, times = read_table(table, source, trained.table_)
-        classes = getattr(trained, "classes_", None)
-        answer = trained.predict(events)[:, None] if classes is None else trained.predict_proba(events)
+        answer, names = trained._answer(events), trained._target.columns
         columns: dict[str, Any] = {"id": events.ids.tolist()}
         if trained.network_.every_step:
             columns = {"id": events.ids[events.sequence].tolist(), "time": times.to_list()}
-        names = ["prediction"] if classes is None else classes.tolist()
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([*columns, *names])
-        writer.writerows([*row, *numbers] for *row, numbers in zip(*columns.values(), answer.tolist(), strict=True))
+        writer.writerows(
+            [*row, *numbers] for *row, numbers in zip(*columns.values(), answer.reshape(-1, len(names)).tolist(), strict=True)
+        )
         out.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(out, text.getvalue().encode())
         console = Console() if out.is_file() else Errors()  # a device may be the standard output

@@ -1,15 +1,20 @@
 """Readers for event files, and many recordings in flat arrays."""
 
-from phased.data.errors import BadFile, BadRecording
-from phased.data.mnist import Mnist, read_mnist
-from phased.data.native import decode, encode, read_native
-from phased.data.nmnist import Opened, open_recordings
-from phased.data.places import find_mnist, find_nmnist
-from phased.data.read import read
-from phased.data.recording import NMNIST, Recording, Sensor
-from phased.data.recordings import Recordings
-from phased.data.simulated import simulated_recordings
+from typing import TYPE_CHECKING
+
+from phased.data.read import read  # the module has its name
 from phased.files import cache_folder
+from phased.lazy import exports
+
+if TYPE_CHECKING:
+    from phased.data.errors import BadFile, BadRecording
+    from phased.data.mnist import Mnist, read_mnist
+    from phased.data.native import decode, encode, read_native
+    from phased.data.nmnist import Opened, open_recordings
+    from phased.data.places import find_mnist, find_nmnist
+    from phased.data.recording import NMNIST, Recording, Sensor
+    from phased.data.recordings import Recordings
+    from phased.data.simulated import simulated_recordings
 
 __all__ = [
     "NMNIST",
@@ -31,3 +36,17 @@ __all__ = [
     "read_native",
     "simulated_recordings",
 ]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "errors": ("BadFile", "BadRecording"),
+        "mnist": ("Mnist", "read_mnist"),
+        "native": ("decode", "encode", "read_native"),
+        "nmnist": ("Opened", "open_recordings"),
+        "places": ("find_mnist", "find_nmnist"),
+        "recording": ("NMNIST", "Recording", "Sensor"),
+        "recordings": ("Recordings",),
+        "simulated": ("simulated_recordings",),
+    },
+)

@@ -23,7 +23,6 @@ from phased.data.errors import BadRecording, read_bytes, unreadable
 from phased.data.ragged import Progress
 from phased.data.recording import NMNIST
 from phased.data.recordings import Recordings
-from phased.files import cache_folder
 
 SPLITS = {"train": "Train", "test": "Test"}
 DIGITS = tuple("0123456789")
@@ -84,8 +83,8 @@ def open_recordings(
         recordings, bad = decoded(source, skip_bad, progress)
         return ragged.Stored(recordings.arrays, [(error.path, error.what, error.byte) for error in bad])
 
-    name = f"nmnist-{split}-{hashlib.sha256(os.fsencode(source.path.absolute())).hexdigest()[:16]}.safetensors"
-    stored = ragged.cached((Path(cache) if cache is not None else cache_folder()) / name, source.key, make)
+    name = f"nmnist-{split}-{hashlib.sha256(os.fsencode(source.path.absolute())).hexdigest()[:16]}"
+    stored = ragged.cached(cache, name, source.key, make)
     skipped = tuple(BadRecording(*error) for error in stored.about)
     if skipped and not skip_bad:
         raise skipped[0]

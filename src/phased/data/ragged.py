@@ -125,11 +125,19 @@ def load(path: Path, key: str | None = None) -> Stored | None:
         return None
 
 
-def cached(path: Path, key: str, make: Callable[[], Stored], enough: Callable[[Stored], bool] = lambda stored: True) -> Stored:
-    """The content of a file in the cache. It is made and written first if it is not there, damaged, of another key or not enough.
+def cached(
+    folder: Path | str | None,
+    name: str,
+    key: str,
+    make: Callable[[], Stored],
+    enough: Callable[[Stored], bool] = lambda stored: True,
+) -> Stored:
+    """Return the content of a file in the folder, by default the cache.
 
-    Of two processes at once, one waits for the other.
+    The file is made first if it does not exist, is damaged, has another key or is not enough. Of two processes at once, one waits
+    for the other.
     """
+    path = (files.cache_folder() if folder is None else Path(folder)) / f"{name}.safetensors"
     stored = load(path, key)
     if stored is not None and enough(stored):
         return stored

@@ -113,9 +113,7 @@ class Recordings(Sequence[Recording]):
         Raises:
             ValueError: none, of several cameras, or too large for 16 bits an address and 32 bits a time.
         """
-        if len({recording.sensor for recording in recordings}) != 1:
-            raise ValueError("recordings must be of one camera, got none or several. Put each camera's in its own Recordings.")
-        sensor = recordings[0].sensor
+        sensor = one_camera(recordings)
         if sensor.addresses > ADDRESSES:
             raise ValueError(
                 f"recordings in flat arrays must have at most {ADDRESSES} addresses, got {sensor.addresses} of {sensor.width} x "
@@ -137,7 +135,14 @@ class Recordings(Sequence[Recording]):
     @classmethod
     def concatenate(cls, parts: Sequence[Recordings]) -> Recordings:
         """The recordings of several sets of one camera, on one device."""
-        if len({part.sensor for part in parts}) != 1:
-            raise ValueError("recordings must be of one camera, got none or several. Put each camera's in its own Recordings.")
+        one_camera(parts)
         label, number = (torch.cat([getattr(part, name) for part in parts]) for name in ("label", "number"))
         return parts[0]._with(Ragged.joined([part.events for part in parts]), label, number)
+
+
+def one_camera(recorded: Sequence[Recording | Recordings]) -> Sensor:
+    """Return the size of the camera of all recordings. Raises a ValueError for none or several."""
+    sensors = {each.sensor for each in recorded}
+    if len(sensors) != 1:
+        raise ValueError("recordings must be of one camera, got none or several. Put each camera's in its own Recordings.")
+    return sensors.pop()

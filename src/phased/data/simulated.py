@@ -17,8 +17,7 @@ from phased.data.camera import Camera, identity, simulate
 from phased.data.mnist import read_mnist
 from phased.data.ragged import Progress
 from phased.data.recordings import Recordings
-from phased.files import cache_folder
-from phased.machine import cores
+from phased.machine import cores, using_threads
 
 FORMAT = 1  # changes with the seeds of chunks
 CHUNK = 128  # images that share random numbers: as many as a core simulates at once
@@ -97,7 +96,8 @@ def simulated_recordings(
     for values in (*digits, first.address.numpy(), first.time.numpy()):
         key.update(np.ascontiguousarray(values).data)
     stored = ragged.cached(
-        (Path(cache) if cache is not None else cache_folder()) / f"simulated-{split}-{key.hexdigest()[:16]}.safetensors",
+        cache,
+        f"simulated-{split}-{key.hexdigest()[:16]}",
         key.hexdigest(),
         lambda: ragged.Stored(in_threads(chunk, count, workers or cores(), progress).arrays, None),
         lambda stored: len(stored.arrays["label"]) >= count,
@@ -112,17 +112,14 @@ def in_threads(chunk: Callable[[int], Recordings], count: int, workers: int, pro
 
     Threads suffice, as torch computes without the lock of the interpreter. Each uses one core.
     """
-    threads = torch.get_num_threads()
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
-    try:
+    report = progress or (lambda done, count: None)
+    with using_threads(1), ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         chunks = [pool.submit(chunk, begin) for begin in range(0, count, CHUNK)]
-        if progress is not None:
-            progress(0, count)
-        for done, made in enumerate(as_completed(chunks), 1):
-            made.result()
-            if progress is not None:
-                progress(min(done * CHUNK, count), count)
+        try:
+            report(0, count)
+            for done, made in enumerate(as_completed(chunks), 1):
+                made.result()
+                report(min(done * CHUNK, count), count)
+        finally:  # after an error or Ctrl-C, only work that has begun is finished
+            pool.shutdown(cancel_futures=True)
         return Recordings.concatenate([made.result() for made in chunks])
-    finally:
-        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, only work that has begun is finished
-        torch.set_num_threads(threads)

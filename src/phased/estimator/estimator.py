@@ -28,7 +28,7 @@ from phased.estimator.online import Online
 from phased.estimator.online_model import OnlineModel
 from phased.estimator.report import Report
 from phased.estimator.scaling import Scaling
-from phased.estimator.targets import Classes, Number, Target, Targets, check_copies
+from phased.estimator.targets import Target, Targets, check_copies
 from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.learn.device import check_device, one_device
@@ -73,7 +73,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
     """
 
     kind: ClassVar[str]
-    _targets: ClassVar[type[Classes] | type[Number]]
+    _targets: ClassVar[type[Target]]
     class_weight = None  # a parameter of the classifier alone
 
     units: int = 32
@@ -378,9 +378,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         """
         check_is_fitted(self, "network_")
         if self._shared is None:
-            target = self._target
-            scale = (target.center, target.spread) if isinstance(target, Number) else None
-            self._shared = OnlineModel(self.network_, self.scaling_, self.columns_, scale, self.table_.settings)
+            self._shared = OnlineModel(self.network_, self.scaling_, self.columns_, self._target, self.table_.settings)
         if state is not None and static is not None:
             raise ValueError("state has the static variables of its sequence already. Leave out static.")
         sequence = Online(self._shared, static)

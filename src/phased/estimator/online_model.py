@@ -25,6 +25,7 @@ from phased.estimator.ragged import EXACT
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
+from phased.estimator.targets import Target
 from phased.fields import encode
 from phased.layer import PhasedRNN
 from phased.ops.native import core
@@ -59,7 +60,7 @@ class OnlineModel:
         network: the network, with a phased layer.
         scaling: of its inputs.
         columns: its names and unit.
-        target: centre and spread of a regression's target; None for classes.
+        target: what makes answers from its outputs.
         settings: of the table of the training.
 
     Attributes:
@@ -74,9 +75,7 @@ class OnlineModel:
         core: the same in the compiled core, or None.
     """
 
-    def __init__(
-        self, network: Network, scaling: Scaling, columns: Columns, target: tuple[float, float] | None, settings: Settings
-    ) -> None:
+    def __init__(self, network: Network, scaling: Scaling, columns: Columns, target: Target, settings: Settings) -> None:
         if not isinstance(network.rnn, PhasedRNN):
             raise ValueError("online sequences need a phased layer, got a plain one. Fit with cell='phased_lstm'.")
         if network.head.weight.dtype != torch.float32:
@@ -115,7 +114,7 @@ class OnlineModel:
         # The mean of a product is the product of the mean: the lower rows are applied at every step and summed up.
         rows = [np.concatenate([last, highest], 1), np.concatenate([mean, np.zeros_like(mean)], 1)]
         self.weight = np.concatenate(rows).astype(np.float32)
-        self.sizes, self.outputs, self.classes = sizes, len(weight), network.outputs
+        self.sizes, self.outputs = sizes, len(weight)
         self.digest = digest(network, scaling, columns)
         self.identity = self.digest[:MODEL]
         variables, features, units = sizes.variables, sizes.features, sizes.units
@@ -246,17 +245,11 @@ class OnlineModel:
         return read
 
     def answer(self, z: list[float]) -> Any:
-        """The probability of the second of two classes, the probabilities of more, or the number of a regression."""
+        """What `Online.push` returns for outputs; a ValueError if they are not finite."""
         one = z[0] if len(z) == 1 else sum(z)
         if not -math.inf < one < math.inf:
             raise checks.not_finite(one, "for this event")
-        if self.classes > 2:
-            powers = np.exp(np.array(z) - max(z))
-            return powers / powers.sum()
-        if self.target is not None:
-            center, spread = self.target
-            return one * spread + center
-        return 1.0 / (1.0 + math.exp(-one)) if one > -700.0 else 0.0
+        return self.target.answer_one(z)
 
     def static_inputs(self, static: Mapping[str, Any] | None) -> NDArray[np.float32]:
         """The inputs of static variables, by name; those not given are unknown."""

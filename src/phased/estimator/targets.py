@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -155,6 +156,11 @@ class Classes:
         """The number of outputs of the network."""
         return len(self.values)
 
+    @property
+    def columns(self) -> list[Any]:
+        """The names of the columns of answers."""
+        return self.values
+
     def fields(self) -> dict[str, Any]:
         """The attributes of a fitted estimator."""
         return {"classes_": self.names}
@@ -184,6 +190,13 @@ class Classes:
         powers = np.exp(outputs - outputs.max(1, keepdims=True))
         found: NDArray[np.float64] = powers / powers.sum(1, keepdims=True)
         return found
+
+    def answer_one(self, outputs: list[float]) -> Any:
+        """The probabilities (classes,), or that of the second of two classes, whose outputs are given as their difference."""
+        if len(outputs) > 1:
+            powers = np.exp(np.array(outputs) - max(outputs))
+            return powers / powers.sum()
+        return 1.0 / (1.0 + math.exp(-outputs[0])) if outputs[0] > -700.0 else 0.0
 
     def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
         """What `predict` returns for answers: the most probable classes."""
@@ -226,6 +239,11 @@ class Number:
         """One."""
         return 1
 
+    @property
+    def columns(self) -> list[Any]:
+        """The name of the column of answers."""
+        return ["prediction"]
+
     def fields(self) -> dict[str, Any]:
         """Centre and spread."""
         return {"center_": self.center, "spread_": self.spread}
@@ -241,6 +259,10 @@ class Number:
     def answer(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Numbers in the unit of the targets."""
         return outputs * self.spread + self.center
+
+    def answer_one(self, outputs: list[float]) -> Any:
+        """The number from one output."""
+        return outputs[0] * self.spread + self.center
 
     def chosen(self, answer: NDArray[np.float64]) -> NDArray[Any]:
         """The numbers."""

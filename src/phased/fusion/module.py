@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from phased import check
 from phased.cost import updates
+from phased.encoding import encoded
 from phased.fusion import arguments
 from phased.fusion.arguments import Clock, Samples, clock
 from phased.fusion.parts import Parts
@@ -218,7 +219,7 @@ class Fusion(nn.Module):
         if not (x.shape[1] if self.encode_padding else bool(lengths.any())):  # batch normalisation would make NaN of no samples
             return None
         with arguments.about(f"sensor {name!r}"):
-            return arguments.encoded(self.encoders[name], x, lengths, self.encode_padding)
+            return encoded(self.encoders[name], x, lengths, self.encode_padding)
 
 
 def run(layer: nn.Module, x: Tensor, clock: Clock, hx: Any) -> tuple[Tensor, Any]:

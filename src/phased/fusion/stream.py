@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from phased import check, clock
+from phased.encoding import check_features
 from phased.fusion import arguments
 from phased.fusion.arguments import about
 from phased.fusion.module import Fusion, top
@@ -104,7 +105,7 @@ class Layers:
             encoder = self.encoders[name]
             like = next(encoder.parameters(), rows)
             features: Tensor = encoder(rows.to("cpu", like.dtype if rows.is_floating_point() else rows.dtype))
-            rows = arguments.check_features(features, len(rows))
+            rows = check_features(features, len(rows))
         return rows.to("cpu", model.dtype)
 
 

@@ -1,10 +1,15 @@
 """Training, for experiments and users alike: batches of irregular sequences, models, and the training loop."""
 
-from phased.learn.batch import Batch, Evaluation, Samples, Split, Task
-from phased.learn.device import make_fabric
-from phased.learn.loop import Trained, Training, fit
-from phased.learn.model import Model, Readout, Updates
-from phased.learn.store import Epoch, Score
+from typing import TYPE_CHECKING
+
+from phased.lazy import exports
+
+if TYPE_CHECKING:
+    from phased.learn.batch import Batch, Evaluation, Samples, Split, Task
+    from phased.learn.device import make_fabric
+    from phased.learn.loop import Trained, Training, fit
+    from phased.learn.model import Model, Readout, Updates
+    from phased.learn.store import Epoch, Score
 
 __all__ = [
     "Batch",
@@ -22,3 +27,14 @@ __all__ = [
     "fit",
     "make_fabric",
 ]
+
+__getattr__, __dir__ = exports(
+    __name__,
+    {
+        "batch": ("Batch", "Evaluation", "Samples", "Split", "Task"),
+        "device": ("make_fabric",),
+        "loop": ("Trained", "Training", "fit"),
+        "model": ("Model", "Readout", "Updates"),
+        "store": ("Epoch", "Score"),
+    },
+)

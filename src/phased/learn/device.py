@@ -30,10 +30,10 @@ class OneDevice:
         self._scaler = torch.amp.GradScaler(device.type) if precision == "16-mixed" else None
 
     def launch(self) -> None:
-        """Do nothing: there is no other process to start."""
+        """Return at once, because this process trains alone."""
 
     def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """The module on the device, which calls it under autocast in mixed precision; and the optimiser of its parameters."""
+        """The module on the device, under autocast in mixed precision, and the optimiser of its parameters."""
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         module.to(self.device)
@@ -50,7 +50,7 @@ class OneDevice:
             self._scaler.unscale_(optimizer.optimizer)
 
     def summed(self, values: Tensor) -> Tensor:
-        """The values: no other process has any."""
+        """The values of this process."""
         return values
 
     def broadcast(self, value: Any) -> Any:
@@ -58,11 +58,11 @@ class OneDevice:
         return value
 
     def barrier(self) -> None:
-        """Do nothing: there is no other process to wait for."""
+        """Return at once, because this process trains alone."""
 
 
 class Autocast(nn.Module):
-    """Calls a module under autocast; its answer is float32."""
+    """A module under autocast, with an answer in float32."""
 
     def __init__(self, module: nn.Module, device: str, dtype: torch.dtype) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Autocast(nn.Module):
 
 
 class Scaled:
-    """An optimiser whose gradients have a scale; it takes no step with gradients that are not finite."""
+    """An optimiser of scaled gradients. It skips a step if a gradient is not finite."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, scaler: Any) -> None:
         self.optimizer, self._scaler = optimizer, scaler
@@ -99,7 +99,7 @@ Devices: TypeAlias = OneDevice | Processes
 
 
 def devices_of(fabric: Fabric | Devices) -> Devices:
-    """The devices of a Fabric, or those that `make_fabric` returned."""
+    """The devices of a Fabric, or the device itself."""
     return fabric if isinstance(fabric, (OneDevice, Processes)) else Processes(fabric)
 
 
@@ -110,7 +110,7 @@ def one_device(device: str = "auto", precision: str = "32-true") -> OneDevice:
 
 
 def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> OneDevice | Fabric:
-    """Where `fit` trains: one device in this process, or a Lightning Fabric of several processes.
+    """The device or devices for `fit`: one device in this process, or a Lightning Fabric of several processes.
 
     A Fabric needs Lightning: `pip install 'phased[distributed]'`.
 

@@ -1,4 +1,4 @@
-"""Training in several processes, by Lightning Fabric: the only module that imports it."""
+"""Training in several processes by Lightning Fabric. No other module imports Lightning."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Processes:
         self.precision: str = fabric.strategy.precision.precision
 
     def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any]:
-        """Module and optimiser as Fabric wraps them."""
+        """The module and the optimiser, wrapped by Fabric."""
         made: tuple[Any, Any] = self.fabric.setup(module, optimizer)
         return made
 

@@ -1,10 +1,10 @@
-"""The training loop, and the learning rate over a training."""
+"""The training loop, its tests, and the learning rate over a training."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -17,10 +17,10 @@ from torch import nn
 
 from phased import check, files
 from phased.learn.average import Average, Best
-from phased.learn.batch import Evaluated, Task
+from phased.learn.batch import Evaluated, Evaluation, Task
 from phased.learn.device import Devices, devices_of
-from phased.learn.feed import Part, Places, shares, sizes
-from phased.learn.metric import Objective, evaluate, evaluate_further, mean
+from phased.learn.feed import NotCast, Part, Places, shares, sizes, test_places
+from phased.learn.metric import Objective, mean, sum_of_losses, sum_of_scores, summed
 from phased.learn.model import Model
 from phased.learn.step import RecordedStep, Step
 from phased.learn.store import Epoch, Score, Store
@@ -262,6 +262,50 @@ def train_once(step: Step, batches: Iterator[Part], epoch: int = 1, average: Ave
         if average is not None:
             average.update()
     return mean(total, count, fabric)
+
+
+@torch.no_grad()
+def evaluate(module: Any, batches: Iterator[Part], fabric: Devices, objective: Objective | None = None) -> Score:
+    """The result of a test in eval."""
+    module.eval()
+    score, loss, whole, steps, made, possible = torch.zeros(6, dtype=torch.float64, device=fabric.device)
+    answers, count, sequences, gated, segments = 0, 0, 0, False, False
+    for batch, labels, _ in batches:
+        output = module(NotCast(batch))
+        scores = sum_of_scores(output, batch, labels, objective)
+        score += scores.score
+        answers += scores.answers
+        if scores.whole is not None:
+            segments = True
+            whole += scores.whole
+        loss += sum_of_losses(output, batch, objective)
+        count += labels
+        sequences += batch.size
+        steps += sum(samples.lengths.sum() for samples in batch.streams.values())
+        updates = module.model.updates(batch)
+        if updates is not None:
+            gated = True
+            made += updates.made
+            possible += updates.possible
+    test, mean_loss = mean(score, answers, fabric), mean(loss, count, fabric)
+    taken, tested = summed(steps, sequences, fabric)
+    right = summed(whole, sequences, fabric)[0] / tested if segments else None
+    opened = None
+    if gated:
+        above, below = summed(made, possible, fabric)
+        opened = above / below if below else 0.0
+    return Score(test, int(tested), taken / tested, opened, mean_loss, right)
+
+
+def evaluate_further(
+    tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Devices, objective: Objective | None = None
+) -> dict[str, Score]:
+    """The results of a task's further tests in batches of `size` sequences, by name."""
+    found = {}
+    for name, (test, sequences) in tests.items():
+        places = test_places(sequences, size)
+        found[name] = evaluate(module, shares(test, size, seed, places, fabric), fabric, objective)
+    return found
 
 
 def epoch_seed(seed: int, epoch: int, rank: int) -> int:

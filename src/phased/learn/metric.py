@@ -1,17 +1,14 @@
-"""The loss and the test result of a model's output, and tests of a network: their means over all processes."""
+"""The loss and the test result of a model's output, and their means over all processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from phased.learn.batch import Batch, Evaluation
-from phased.learn.feed import NotCast, Part, shares, test_places
-from phased.learn.store import Score
+from phased.learn.batch import Batch
 
 if TYPE_CHECKING:
     from phased.learn.device import Devices
@@ -104,47 +101,3 @@ def summed(above: Tensor, below: Tensor | int, fabric: Devices) -> tuple[float, 
     parts = torch.stack([above, torch.as_tensor(below, dtype=above.dtype, device=above.device)])
     first, second = fabric.summed(parts).tolist()
     return first, second
-
-
-@torch.no_grad()
-def evaluate(module: Any, batches: Iterator[Part], fabric: Devices, objective: Objective | None = None) -> Score:
-    """The result of a test in eval."""
-    module.eval()
-    score, loss, whole, steps, made, possible = torch.zeros(6, dtype=torch.float64, device=fabric.device)
-    answers, count, sequences, gated, segments = 0, 0, 0, False, False
-    for batch, labels, _ in batches:
-        output = module(NotCast(batch))
-        scores = sum_of_scores(output, batch, labels, objective)
-        score += scores.score
-        answers += scores.answers
-        if scores.whole is not None:
-            segments = True
-            whole += scores.whole
-        loss += sum_of_losses(output, batch, objective)
-        count += labels
-        sequences += batch.size
-        steps += sum(samples.lengths.sum() for samples in batch.streams.values())
-        updates = module.model.updates(batch)
-        if updates is not None:
-            gated = True
-            made += updates.made
-            possible += updates.possible
-    test, mean_loss = mean(score, answers, fabric), mean(loss, count, fabric)
-    taken, tested = summed(steps, sequences, fabric)
-    right = summed(whole, sequences, fabric)[0] / tested if segments else None
-    opened = None
-    if gated:
-        above, below = summed(made, possible, fabric)
-        opened = above / below if below else 0.0
-    return Score(test, int(tested), taken / tested, opened, mean_loss, right)
-
-
-def evaluate_further(
-    tests: Mapping[str, Evaluation], module: Any, size: int, seed: int, fabric: Devices, objective: Objective | None = None
-) -> dict[str, Score]:
-    """The results of a task's further tests in batches of `size` sequences, by name."""
-    found = {}
-    for name, (test, sequences) in tests.items():
-        places = test_places(sequences, size)
-        found[name] = evaluate(module, shares(test, size, seed, places, fabric), fabric, objective)
-    return found

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from phased import check, ops
 from phased.cost import openness_cost, updates
-from phased.fusion.arguments import encoded
+from phased.encoding import encoded
 from phased.layer import PhasedRNN
 from phased.learn.batch import Batch
 from phased.learn.metric import Objective

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from phased import schedule, tracing
+from phased import notice, schedule, tracing
 from phased.cell import Cell, State, Weights
 from phased.gate import TimeGate
 from phased.ops import cpu, cuda, eager, reference
-from phased.ops.contract import Again, Backend, Problem, Stepper, check_weights
+from phased.ops.contract import Backend, Problem, Replay, Stepper, check_weights
 from phased.ops.eager.stepper import PlainStepper
-from phased.ops.fallback import warn_once
-from phased.ops.precision import without_autocast
+from phased.tracing import constant
 
 REFERENCE = Backend(
     "reference", "the specification: a loop differentiated by autograd, every unit at every step", reference.recurrence
@@ -22,6 +21,8 @@ REFERENCE = Backend(
 
 BACKENDS = (REFERENCE, eager.BACKEND, cpu.BACKEND, cuda.BACKEND)
 """Every backend. "auto" takes the first one for the device of the tensors that can run; the order is its preference."""
+
+_WARNED: set[str] = set()
 
 
 def backends() -> dict[str, Backend]:
@@ -103,36 +104,23 @@ def first_usable(
     return None
 
 
-def again(problem: Problem, backend: str = "auto") -> Again | None:
-    """How the named backend runs problems like one that it has run; None if it does not know such problems."""
+@constant  # torch.compile calls it while it traces
+def warn_once(device: str, without: str, why: str) -> None:
+    """Warn that this device runs without its compiled code, once for each reason."""
+    if why not in _WARNED:
+        _WARNED.add(why)
+        notice.warn(f"phased runs on {device} without its {without}, many times slower: {why}")
+
+
+def recurrence(problem: Problem, backend: str = "auto") -> tuple[Tensor, State]:
+    """Output (T, B, H) and final state, by the named backend; see `phased.ops.reference` for what it computes."""
+    return choose(backend, problem.input.device, problem).run(problem)
+
+
+def replay(problem: Problem, backend: str = "auto") -> Replay | None:
+    """Runs the problem with another input and other times of the same sizes; None if the backend cannot, or not this problem."""
     chosen = choose(backend, problem.input.device, problem)
-    return None if chosen.again is None else chosen.again(problem)
-
-
-def recurrence(
-    cell: Cell,
-    gate: TimeGate,
-    input: Tensor,
-    time: Tensor,
-    state: State | None,
-    weights: Weights,
-    lengths: Tensor | None = None,
-    autocast: torch.dtype | None = None,
-    *,
-    backend: str = "auto",
-) -> tuple[Tensor, State]:
-    """Output (T, B, H) and final state, by the named backend; see `phased.ops.reference` for what it computes.
-
-    Without a state it starts from zeros. `autocast` is the dtype of the autocast region around the call, see `Problem`.
-    """
-    chosen = choose(backend, input.device, Problem(cell, gate, input, time, state or (), weights, lengths, autocast))
-    if state is None:
-        empty = chosen.accepts_empty_state and not torch.compiler.is_compiling()
-        state = () if empty else input.new_zeros(cell.states, input.shape[1], weights.hh.shape[1]).unbind(0)
-    if chosen.takes_autocast:
-        return chosen.run(cell, gate, input, time, state, weights, lengths, autocast)
-    with without_autocast(input.device.type):
-        return chosen.run(cell, gate, input, time, state, weights, lengths)
+    return None if chosen.replay is None else chosen.replay(problem)
 
 
 def stepper(

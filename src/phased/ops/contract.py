@@ -6,6 +6,7 @@ Compiled code takes addresses and cannot check what they point to. So a problem'
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -21,7 +22,7 @@ CURE = "Look at what replaced it: functional_call, .data, load_state_dict(assign
 class Problem(NamedTuple):
     """The arguments of a recurrence: input (T, B, D), time (T, B), the initial state, each (B, H), lengths (B,) or None.
 
-    A state without tensors is all zeros. Only backends that accept an empty state receive one.
+    A state without tensors is all zeros.
     The gate's numbers are as an optimiser left them: a backend bounds them before it computes with them (TimeGate.bounded).
     `autocast` is the dtype of the autocast region around the call, or None. It changes no result of a forward pass: a backend may
     save numbers for the backward pass in it.
@@ -35,6 +36,13 @@ class Problem(NamedTuple):
     weights: Weights
     lengths: Tensor | None
     autocast: torch.dtype | None = None
+
+    def started(self) -> Problem:
+        """The problem with zeros for a state without tensors."""
+        if self.state:
+            return self
+        zeros = self.input.new_zeros(self.cell.states, self.input.shape[1], self.weights.hh.shape[1])
+        return self._replace(state=zeros.unbind(0))
 
     def check(self, empty_state: bool = False) -> None:
         """Every tensor has the shape, dtype and device that compiled code assumes, or an error names the first that has not."""
@@ -56,40 +64,37 @@ class Problem(NamedTuple):
             raise unlike("lengths", lengths, (batch,), torch.int64, x.device)
 
 
-Known = tuple[tuple[int, ...], "Callable[[Tensor], tuple[int, ...]] | None"]
-"""The integers of a `Result`: `numbers` and `later`."""
+class EventCount(NamedTuple):
+    """Integers that a forward pass saves besides its tensors: `numbers`, or what `wait` of the first saved tensor returns."""
+
+    numbers: tuple[int, ...] = ()
+    wait: Callable[[Tensor], tuple[int, ...]] | None = None
+
+    def complete(self, saved: Tensor) -> tuple[int, ...]:
+        """The integers; blocks until they are known."""
+        return self.numbers if self.wait is None else self.wait(saved)
 
 
-class PreparedBackward(Protocol):
-    """A backward pass for which a forward pass has prepared what it could."""
+class FastBackward(Protocol):
+    """A backward pass that its forward pass has made ready as far as it could, for the eager mode."""
 
     def __call__(
-        self, kept: Sequence[Tensor | None], known: Known, to_output: Tensor | None, to_final: Sequence[Tensor | None]
+        self, kept: Sequence[Tensor | None], events: EventCount, to_output: Tensor | None, to_final: Sequence[Tensor | None]
     ) -> tuple[Tensor | None, ...] | None:
         """Gradients to input, state, weights and gates, in this order; None if the backend's backward pass has to compute them.
 
-        `kept`: input, state, weights and gates; output, final state and what was saved; times and lengths. `known`: the integers
-        of the result.
+        `kept`: input, state, weights and gates; output, final state and the saved tensors; times and lengths.
         """
 
 
 class Result(NamedTuple):
-    """The result of a forward pass: output (T, B, H), the final state, each (B, H), and what the backward pass needs.
-
-    It needs tensors and, in some backends, integers. If set, `later(saved[0])` blocks until these are known, and returns them.
-    If set, `prepared` is a faster backward pass, for the eager mode.
-    """
+    """The result of a forward pass: output (T, B, H) and final state, each (B, H); tensors and integers for the backward pass."""
 
     output: Tensor
     final: State
     saved: list[Tensor]
-    numbers: tuple[int, ...] = ()
-    later: Callable[[Tensor], tuple[int, ...]] | None = None
-    prepared: PreparedBackward | None = None
-
-    def complete(self) -> tuple[int, ...]:
-        """The integers; blocks until they are known."""
-        return self.numbers if self.later is None else self.later(self.saved[0])
+    event_count: EventCount = EventCount()
+    fast_backward: FastBackward | None = None
 
     def check(self, problem: Problem) -> None:
         """The output and the final state have the shapes, dtype and device of the problem's."""
@@ -115,12 +120,8 @@ class Gradients(NamedTuple):
     gate: tuple[Tensor, ...]
 
 
-Recurrence = Callable[..., tuple[Tensor, State]]
-"""The signature of `phased.ops.reference.recurrence`; with `Backend.takes_autocast`, also `autocast` of the problem."""
-
-
-Again = Callable[[Tensor, Tensor], "tuple[Tensor, State] | None"]
-"""Output and final state of an earlier problem with another input and other times; None if it has to be called as before."""
+Replay = Callable[[Tensor, Tensor], "tuple[Tensor, State] | None"]
+"""Runs a problem with another input and other times of the same sizes: output and final state; None if it cannot right now."""
 
 
 class StreamState(Protocol):
@@ -173,6 +174,19 @@ class Missing(Protocol):
         """The reason, as full sentences."""
 
 
+def without_autocast(device: str) -> AbstractContextManager[Any]:
+    """Inside, autocast rounds nothing on this type of device. If it is off already, a null context is faster."""
+    is_on = device != "meta" and torch.is_autocast_enabled(device)  # torch has no autocast for meta tensors
+    return torch.autocast(device, enabled=False) if is_on else nullcontext()
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The dtype of the autocast region around the call, or None; None for meta tensors."""
+    if device.type == "meta":
+        return None
+    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+
+
 def never_missing(device: torch.device | None = None) -> str | None:
     """For a backend that runs wherever torch does."""
     return None
@@ -193,17 +207,13 @@ class Backend:
 
     name: str
     about: str  # one line for `phased info`
-    run: Recurrence
+    run: Callable[[Problem], tuple[Tensor, State]]  # output (T, B, H) and final state; see `phased.ops.reference`
     device: str | None = None  # type of the device that its tensors must be on; None for any
     cells: Collection[str] | None = None  # names of the cells that it computes; None: all
     shapes: Collection[str] | None = None  # names of the gate shapes, likewise
     missing: Missing = never_missing
     refuses: Callable[[Problem], str | None] = refuses_nothing
-    accepts_empty_state: bool = False  # whether a state without tensors may stand for zeros
-    takes_autocast: bool = False  # whether `run` takes the dtype of the autocast region, for what it saves
-    # `again(problem)(input, time)` runs a problem once more, with another input and other times that are like its own (`alike`).
-    # None if the backend cannot do so, for any problem or for this one.
-    again: Callable[[Problem], Again | None] | None = None
+    replay: Callable[[Problem], Replay | None] | None = None  # returns None for a problem that is like no earlier one
     stepper: MakeStepper | None = None  # event by event, for streams; None: streams use plain PyTorch
     # How often each unit is open in each sequence, (B, H) int64, at times (T, B) with lengths or None; None: counted by torch.
     count: Callable[[TimeGate, Tensor, Tensor | None], Tensor] | None = None

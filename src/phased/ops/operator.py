@@ -10,10 +10,18 @@ import torch
 from torch import Tensor
 
 from phased import tracing
-from phased.cell import CELLS, Cell, State, Weights
+from phased.cell import CELLS, State, Weights
 from phased.gate import SHAPES, TimeGate
-from phased.ops.contract import Again, Gradients, Problem, Recurrence, Result, check_gradients, check_saved
-from phased.ops.precision import without_autocast
+from phased.ops.contract import (
+    EventCount,
+    Gradients,
+    Problem,
+    Replay,
+    Result,
+    check_gradients,
+    check_saved,
+    without_autocast,
+)
 
 Forward = Callable[..., Result]
 """Of a problem, and whether to keep what a backward pass needs."""
@@ -76,89 +84,90 @@ def filled(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> State:
     return tuple(torch.zeros_like(x) if d is None else d for d, x in zip(gradients, like, strict=True))
 
 
-def operator(
-    name: str,
-    forward: Forward,
-    backward: Backward,
-    saved_like: SavedLike,
-    begin: Callable[..., Result] | None = None,
-    empty_state: bool = False,
-    numbers: int = 0,
-    recall: Callable[[Problem], Any] | None = None,
-    again: Callable[[Problem], Callable[[Tensor, Tensor], Any] | None] | None = None,
-) -> Recurrence:
-    """The recurrence that runs `forward` and `backward` as torch operators phased::<name> and phased::<name>_backward.
+class Operator:
+    """A forward and a backward pass as torch operators phased::<name> and phased::<name>_backward. Call it with a problem.
 
-    `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that data determine.
-    `numbers`: how many integers it saves. `begin`, if given, is the forward pass of training: it may return before it knows them.
-    With `empty_state`, a state without tensors stands for zeros.
-
-    `recall(problem)`, if given, is what the backend knows of earlier problems like this one, or None. They were checked, so this
-    one is not; `forward` and `begin` get it as one more argument. `again(earlier)(input, time)` is the same for an earlier
-    problem with another input and other times, which are like its own.
-
-    Outputs and gradients are contiguous, whatever the layout of the arguments.
+    Args:
+        name: of the operator.
+        forward, backward: the two passes. Outputs and gradients are contiguous, whatever the layout of the arguments.
+        saved_like: `saved_like(problem, unknown)` makes empty tensors like those a forward pass saves; `unknown()` is a size that
+            data determine.
+        begin: the forward pass of training, if it is another: it may return before it knows the integers that it saves.
+        empty_state: whether the passes take a state without tensors, which stands for zeros.
+        autocast: whether the passes may run in a region of autocast; else it is switched off around them.
+        numbers: how many integers a forward pass saves.
+        find: `find(problem)` is what the backend knows of an earlier problem like this one, or None. The earlier one was checked,
+            so this one is not. `forward` and `begin` get it as one more argument.
+        replay: `replay(earlier)(input, time)` is the same for an earlier problem with another input and other times.
     """
-    forward_op = register(name, forward, backward, saved_like, empty_state, numbers)
-    eager = eager_function(forward, backward, begin)
 
-    def recurrence(
-        cell: Cell,
-        gate: TimeGate,
-        input: Tensor,
-        time: Tensor,
-        state: State,
-        weights: Weights,
-        lengths: Tensor | None = None,
-        autocast: torch.dtype | None = None,
-    ) -> tuple[Tensor, State]:
-        if time.requires_grad and torch.is_grad_enabled():
+    def __init__(
+        self,
+        name: str,
+        forward: Forward,
+        backward: Backward,
+        saved_like: SavedLike,
+        *,
+        begin: Callable[..., Result] | None = None,
+        empty_state: bool = False,
+        autocast: bool = False,
+        numbers: int = 0,
+        find: Callable[[Problem], Any] | None = None,
+        replay: Callable[[Problem], Callable[[Tensor, Tensor], Any] | None] | None = None,
+    ) -> None:
+        self._forward, self._empty_state, self._autocast, self._find, self._replay = forward, empty_state, autocast, find, replay
+        self._operator = register(name, forward, backward, saved_like, empty_state, numbers)
+        self._eager = eager_function(forward, backward, begin)
+
+    def __call__(self, problem: Problem) -> tuple[Tensor, State]:
+        """Output and final state."""
+        if problem.time.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(
                 "a gradient to time needs a layer whose every step autograd records, got a time that requires grad. "
                 'Pass time.detach(), or make the layer with backend="reference".'
             )
-        problem = Problem(cell, gate, input, time, state, weights, lengths, autocast)
-        differentiable = [input, *state, *weights.present(), *gate.parameters()]
+        compiling = torch.compiler.is_compiling()
+        if compiling or not self._empty_state:
+            problem = problem.started()
+        differentiable = [problem.input, *problem.state, *problem.weights.present(), *problem.gate.parameters()]
         keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in differentiable)
-        if torch.compiler.is_compiling():  # the operator checks the problem when it runs
-            output, final, _ = forward_op(*pack(problem), keep)
+        with nullcontext() if self._autocast else without_autocast(problem.input.device.type):
+            if compiling:  # the operator checks the problem when it runs
+                output, final, _ = self._operator(*pack(problem), keep)
+                return output, tuple(final)
+            found = None if self._find is None else self._find(problem)
+            if found is None:
+                problem.check(self._empty_state)
+            replayed = () if found is None else (found,)
+            if keep:
+                output, *final = self._eager.apply(problem, replayed, *differentiable)  # type: ignore[no-untyped-call]
+            else:
+                output, final = self._forward(problem, keep, *replayed)[:2]
             return output, tuple(final)
-        known = None if recall is None else recall(problem)
-        if known is None:
-            problem.check(empty_state)
-        also = () if known is None else (known,)
-        if keep:
-            output, *final = eager.apply(problem, also, *differentiable)  # type: ignore[no-untyped-call]
-        else:
-            output, final = forward(problem, keep, *also)[:2]
-        return output, tuple(final)
 
-    def run_again(problem: Problem) -> Again | None:
-        """See `Backend.again`."""
-        recall_again = None if again is None or problem.time.requires_grad else again(problem)
-        if recall_again is None:
+    def replay(self, problem: Problem) -> Replay | None:
+        """See `Backend.replay`."""
+        replay = None if self._replay is None or problem.time.requires_grad else self._replay(problem)
+        if replay is None:
             return None
+        forward = self._forward
         cell, gate, _, _, state, weights, lengths, autocast = problem
         others = [*state, *weights.present(), *gate.parameters()]
         learns = any(tensor.requires_grad for tensor in (problem.input, *others))
         # Function.apply without its support for torch.func: tensors of a transform are like no others, and never get here.
-        apply = tracing.apply_of(eager)
+        apply = tracing.apply_of(self._eager)
 
         def run(input: Tensor, time: Tensor) -> tuple[Tensor, State] | None:
-            known = recall_again(input, time)
-            if known is None:
+            replayed = replay(input, time)
+            if replayed is None:
                 return None
             like = Problem(cell, gate, input, time, state, weights, lengths, autocast)
             if learns and torch.is_grad_enabled():
-                output, *final = apply(like, (known,), input, *others)
+                output, *final = apply(like, (replayed,), input, *others)
                 return output, tuple(final)
-            return forward(like, False, known)[:2]
+            return forward(like, False, replayed)[:2]
 
         return run
-
-    recurrence.__doc__ = f"The recurrence of `phased.ops.reference`, computed by phased::{name}."
-    recurrence.again = run_again  # type: ignore[attr-defined]
-    return recurrence
 
 
 def register(name: str, forward: Forward, backward: Backward, saved_like: SavedLike, empty_state: bool, numbers: int) -> Any:
@@ -175,7 +184,7 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
         problem = unpack(*args[:-1])
         problem.check(empty_state)
         result = forward(problem, args[-1])
-        known = [torch.tensor(result.numbers, device="cpu")] if numbers and args[-1] else []
+        known = [torch.tensor(result.event_count.numbers, device="cpu")] if numbers and args[-1] else []
         return result.output, list(result.final), [*result.saved, *known]
 
     def run_backward(*args: Any) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
@@ -189,7 +198,7 @@ def register(name: str, forward: Forward, backward: Backward, saved_like: SavedL
             raise ValueError(
                 f"the last tensor of saved must have {numbers} numbers, got {len(known)}. Pass what was saved, as it is."
             )
-        result = Result(output, tuple(final), tensors, known)
+        result = Result(output, tuple(final), tensors, EventCount(known))
         result.check(problem)
         check_gradients(result, to_output, to_final)
         with without_autocast(problem.input.device.type):
@@ -246,11 +255,13 @@ def eager_function(forward: Forward, backward: Backward, begin: Callable[..., Re
 
     class Eager(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, problem: Problem, also: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
-            result = forward(problem, True, *also) if begin is None or tracing.saving_is_hooked() else begin(problem, *also)
+        def forward(ctx: Any, problem: Problem, replayed: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+            result = (
+                forward(problem, True, *replayed) if begin is None or tracing.saving_is_hooked() else begin(problem, *replayed)
+            )
             counts = 1 + len(problem.state), len(tensors) - 3, len(result.final)
-            ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result[3:5], counts
-            ctx.prepared = result.prepared
+            ctx.settings = problem.cell, problem.gate[3:], problem.autocast, result.event_count, counts
+            ctx.fast_backward = result.fast_backward
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, result.output, *result.final, *result.saved, problem.time, problem.lengths)
             return result.output, *result.final
@@ -258,21 +269,21 @@ def eager_function(forward: Forward, backward: Backward, begin: Callable[..., Re
         @staticmethod
         def backward(ctx: Any, to_output: Tensor | None, *to_final: Tensor | None) -> tuple[Any, ...]:
             *kept, time, lengths = saved = ctx.saved_tensors
-            again = torch.is_grad_enabled()  # create_graph=True
-            if ctx.prepared is not None and not again:
-                found = ctx.prepared(saved, ctx.settings[3], to_output, to_final)
+            differentiable = torch.is_grad_enabled()  # create_graph=True
+            if ctx.fast_backward is not None and not differentiable:
+                found = ctx.fast_backward(saved, ctx.settings[3], to_output, to_final)
                 if found is not None:
                     return None, None, *found
-            cell, kind, autocast, known, (weights, gates, finals) = ctx.settings
+            cell, kind, autocast, events, (weights, gates, finals) = ctx.settings
             input, *state = kept[:weights]
             end = gates + 4 + finals
             matrices, gate = Weights.from_present(kept[weights:gates]), TimeGate(*kept[gates : gates + 3], *kind)
             problem = Problem(cell, gate, input, time, tuple(state), matrices, lengths, autocast)
-            result = Result(kept[gates + 3], tuple(kept[gates + 4 : end]), kept[end:], *known)
-            with torch.no_grad() if again else nullcontext(), without_autocast(input.device.type):
+            result = Result(kept[gates + 3], tuple(kept[gates + 4 : end]), kept[end:], events)
+            with torch.no_grad() if differentiable else nullcontext(), without_autocast(input.device.type):
                 gradients = backward(problem, result, to_output, to_final, ctx.needs_input_grad[2])
             results = (gradients.input, *gradients.state, *gradients.weights.present(), *gradients.gate)
-            if again:
+            if differentiable:
                 inputs = kept[: gates + 3]
                 depends_on = [tensor for tensor in (*inputs, to_output, *to_final) if tensor is not None]
                 results = FirstDerivative.apply(len(results), *results, *depends_on)  # type: ignore[no-untyped-call]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from phased.cell import Cell, State, Weights, hold, products
-from phased.gate import TimeGate
+from phased.cell import State, hold, products
+from phased.ops.contract import Problem, without_autocast
 from phased.schedule import valid_steps
 
 
-def recurrence(
-    cell: Cell, gate: TimeGate, input: Tensor, time: Tensor, state: State, weights: Weights, lengths: Tensor | None = None
-) -> tuple[Tensor, State]:
+def recurrence(problem: Problem) -> tuple[Tensor, State]:
     """Output (T, B, H) and final state from input (T, B, D), time (T, B) and the initial state, each (B, H).
 
     Steps beyond a sequence's length are closed for every unit: they keep the state, and their output is zero.
     """
-    gate = gate.bounded()
-    steps = len(input)
+    with without_autocast(problem.input.device.type):
+        return _recurrence(problem.started())
+
+
+def _recurrence(problem: Problem) -> tuple[Tensor, State]:
+    cell, gate, input, time, state, weights, lengths, _ = problem
+    gate, steps = gate.bounded(), len(input)
     valid = None if lengths is None else valid_steps(steps, lengths)
     if valid is not None:  # padding may hold anything, NaN too
         input = torch.where(valid.unsqueeze(-1), input, 0)

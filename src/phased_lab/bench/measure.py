@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 import phased
-from phased.machine import processor
-from phased.ops.cuda.driver import driver
+from phased.machine import processor, using_threads
+from phased.ops.cuda.kernels import driver
 from phased.ops.native import core
 
 # Environment variables that PyTorch, oneDNN and MKL read when loaded. They have no SSE2 kernels. Their lowest set is SSE4.
@@ -119,14 +119,12 @@ def synchroniser() -> Callable[[], None] | None:
 def same_terms(threads: int | None = None) -> Iterator[None]:
     """Flush denormal numbers and set the number of threads, for all contestants. Both settings are restored afterwards."""
     flushed = bool((torch.full((1,), 1e-310, dtype=torch.float64) * 1 == 0).item())
-    before = torch.get_num_threads()
     torch.set_flush_denormal(True)
-    torch.set_num_threads(threads or before)
     try:
-        yield
+        with using_threads(threads or torch.get_num_threads()):
+            yield
     finally:
         torch.set_flush_denormal(flushed)
-        torch.set_num_threads(before)
 
 
 def machine(on_gpu: bool = False) -> dict[str, Any]:

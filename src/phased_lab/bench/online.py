@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from phased import Stream
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants, each_case, only
+from phased_lab.bench.cpu import resident
 from phased_lab.bench.estimators import fitted
 from phased_lab.bench.measure import compare
+from phased_lab.bench.stream import layer
 
 VARIABLES, STATICS, STEPS = 37, 4, 70
 """As many as a stay of PhysioNet 2012 has."""
 MEASURED = 0.15
 """Share of the variables that are measured at a step."""
+MEMORY, MANY = "memory of a sequence", 100_000
 
 
 def made_up(sequences: int) -> Events:
@@ -58,13 +62,33 @@ def follow(model: PhasedClassifier, events: Events) -> Callable[[], Any]:
     return pushed
 
 
+def memory() -> dict[str, Any]:
+    """Bytes of a further sequence of one model, its Python object included; on Linux only."""
+    model = fitted("phased LSTM", made_up(40), np.arange(40) % 2, epochs=1, random_state=0)
+    made = {"Online": model.online(), "Stream, H110 D41": Stream(layer(110))}
+    found, kept = {}, []
+    for name, sequence in made.items():
+        before = resident("VmRSS")
+        kept.append([sequence.copy() for _ in range(MANY)])
+        found[name] = (resident("VmRSS") - before) / MANY
+    return {"bytes": found}
+
+
 @benchmark(
     Sheet(
-        contestants,
+        only("an event", contestants),
         {
             "an event of an online sequence, one core": lambda row: row.label,
             "us": lambda row: f"{1e6 * row.median():.1f}",
             "speed-up of `push`": lambda row: row.speed_up_of_first(digits=0),
+        },
+    ),
+    Sheet(
+        each_case(MEMORY),
+        {
+            "100,000 sequences of one model": lambda row: row.label,
+            "KB of an `Online`": lambda row: f"{row.median('Online') / 1e3:.1f}",
+            "KB of a `Stream`, H110 D41": lambda row: f"{row.median('Stream, H110 D41') / 1e3:.1f}",
         },
     ),
     quick={"rounds": 3},
@@ -73,3 +97,4 @@ def follow(model: PhasedClassifier, events: Events) -> Callable[[], Any]:
 def online(rounds: int = 11, sequences: int = 200) -> Iterator[Case]:
     """Random numbers of the size of PhysioNet 2012."""
     yield Case("an event", f"{VARIABLES} variables, {STEPS} events", partial(measure, sequences, rounds))
+    yield Case(MEMORY, "each further one", memory)

@@ -85,6 +85,8 @@ def test_columns_may_be_arrays_series_or_lists():
     expected = read({"id": [1, 1], "time": [0, 1], "x": [2.0, None]})
     for kind in (np.array, pd.Series, pl.Series, tuple):
         assert_same(read({"id": kind([1, 1]), "time": kind([0, 1]), "x": kind([2.0, float("nan")])}), expected)
+    frame = pl.DataFrame({"id": [1, 1], "time": [0, 1], "x": pl.Series([2, None], dtype=pl.Object)})
+    assert_same(read(frame), expected)
     assert_same(read({"id": np.array([1, 1], object), "time": range(2), "x": [2, pd.NA]}), expected)
     assert_same(read({"id": [1, 1], "time": range(2), "x": np.ma.masked_array([2, 7], mask=[False, True])}), expected)
     minutes = np.array(["2024-03-01T10:00", "2024-03-01T11:00"], "datetime64[m]")

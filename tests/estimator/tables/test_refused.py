@@ -109,6 +109,7 @@ def test_a_table_of_other_columns_is_refused_with_the_cure(source, options, mess
     "source, options, message",
     [
         ([([0], [1])], {}, "a frame of pandas, polars or arrow.*got list. For a list of .* use Events.of"),
+        (pa.chunked_array([[1, 2]]), {}, "a frame of pandas, polars or arrow.*got ChunkedArray"),
         (LONG, {"static": "Age"}, r"static must be a list of names, got 'Age'. Write static=\['Age'\]"),
         (LONG, {"unit": 5}, "unit must be text such as 'h', got 5 of type int"),
         (LONG, {"missing": "x"}, "missing must be a number, a list of numbers or a dict of them by variable, got 'x'"),

@@ -31,7 +31,7 @@ TINY: dict[str, tuple[dict[str, Any], int, set[str]]] = {
     "physionet": ({"seeds": 2, "folds": 2, "units": 4, "epochs": 1}, 2, CELLS),
     "estimators": ({"seeds": 1, "epochs": 1, "part": 100}, 12, CELLS),
     "widths": (ROUNDS | {"units": (2, 3), "epochs": 2, "sequences": 200}, 2, CELLS),
-    "online": (ROUNDS | {"sequences": 40}, 1, {"push", "push, without the compiled core"}),
+    "online": (ROUNDS | {"sequences": 40}, 2, {"push", "push, without the compiled core"}),
     "reading": (ROUNDS | {"rows": 4440}, 1, {"CSV", "Parquet", "polars"}),
     "startup": (ROUNDS, 1, {"phased --version", "import torch", "python -c pass"}),
 }

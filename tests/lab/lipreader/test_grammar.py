@@ -1,6 +1,6 @@
 """Words from the outputs of a network, at known times and at times that have to be found."""
 
-from itertools import combinations, pairwise, product
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -117,13 +117,3 @@ def test_six_words_last_at_least_what_fast_speakers_need():
     timing = Timing(Normal(300.0, 100.0), (Normal(250.0, 50.0),) * 6)
     assert timing.shortest == pytest.approx(6 * 250 - 3 * 50 * 6**0.5)
     assert Timing(Normal(300.0, 100.0), (Normal(10.0, 50.0),) * 6).shortest == 0.0
-
-
-def test_every_product_of_two_words_a_place_can_be_said():
-    time = STEP * np.arange(1, 7)
-    timing = Timing(Normal(0.0, 50.0), (Normal(40.0, 10.0),) * 6, silence=-20.0, weight=1.0)
-    for choice in product((0, 1), repeat=6):
-        found = np.full((6, len(WORDS)), -9.0)
-        for step, (place, which) in enumerate(zip(PLACES, choice, strict=True)):
-            found[step, place[which]] = -0.1
-        assert list(at_found_times(found, time, timing).words) == [int(p[w]) for p, w in zip(PLACES, choice, strict=True)]

@@ -3,14 +3,14 @@
 import pytest
 
 from numpy_gpu import forget, replace_gpu
-from phased.ops.cuda import known
+from phased.ops.cuda import replay
 
 
 @pytest.fixture(autouse=True)
 def _passes_are_listed_and_nothing_is_known_of_earlier_layers(monkeypatch):
     """Tests may change what is listed."""
     forget(monkeypatch)
-    monkeypatch.setattr(known, "LISTED_AFTER", 0)
+    monkeypatch.setattr(replay, "LISTED_AFTER", 0)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 from contract import Case, assert_contract
 from on_gpu import batch, gradients, layer
-from phased.ops.cuda import count, launch, passes, pinned, repeated, uncounted
-from phased.ops.cuda.listing import listing_of
+from phased.ops.cuda import counting, launch, passes, replay
+from phased.ops.cuda.launch_list import launch_list_of
 
 pytestmark = pytest.mark.gpu
 
@@ -28,10 +28,10 @@ SITUATIONS = {
 @pytest.mark.parametrize("before, now", [*itertools.permutations(SITUATIONS, 2)])
 def test_a_batch_may_have_far_more_events_than_the_last_one(monkeypatch, units, before, now):
     rnn, (x, _) = layer(units, period=100.0, ratio_on=0.05), batch(400, 8)
-    taken, run_forward, repeat = [], passes.Call.run_forward, repeated.Batch.run_forward
+    taken, run_forward, repeat = [], passes.CudaCall.run_forward, replay.ListedCall.run_forward
 
     def run_now(self, capacity, *slot):
-        if listing_of(self.input) is None:
+        if launch_list_of(self.input) is None:
             taken.append(capacity)
         return run_forward(self, capacity, *slot)
 
@@ -39,8 +39,8 @@ def test_a_batch_may_have_far_more_events_than_the_last_one(monkeypatch, units, 
         taken.append(capacity)
         return repeat(self, capacity, slot)
 
-    monkeypatch.setattr(passes.Call, "run_forward", run_now)
-    monkeypatch.setattr(repeated.Batch, "run_forward", run_listed)
+    monkeypatch.setattr(passes.CudaCall, "run_forward", run_now)
+    monkeypatch.setattr(replay.ListedCall, "run_forward", run_listed)
 
     def run(rnn, situation):
         shifts, times = SITUATIONS[situation]
@@ -50,7 +50,7 @@ def test_a_batch_may_have_far_more_events_than_the_last_one(monkeypatch, units, 
         return gradients(rnn, x, 100 * times(400).double()[:, None].expand(400, 8).cuda())
 
     fresh = copy.deepcopy(rnn)
-    count.EXPECTED.clear()
+    counting.EXPECTED.clear()
     expected = run(fresh, now)
     assert len(taken) == 1
     exact, most = taken[0].tape, taken[0].most
@@ -68,7 +68,7 @@ def test_a_batch_may_have_far_more_events_than_the_last_one(monkeypatch, units, 
 def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch):
     rnn, (x, time) = layer(110), batch(200, 8)
     expected = gradients(rnn, x, time)
-    monkeypatch.setattr(pinned.Ring, "wait", lambda self, ticket, patience: None)
+    monkeypatch.setattr(counting.Ring, "wait", lambda self, ticket, patience: None)
     for a, b in zip(gradients(rnn, x, time), expected, strict=True):
         assert torch.equal(a, b)
 
@@ -78,7 +78,7 @@ def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("hidden", [1, 7, 65])
 def test_whatever_is_guessed_the_reference_is_met(monkeypatch, guess, cell, dtype, hidden):
-    monkeypatch.setattr(count.Count, "expected", guess)
+    monkeypatch.setattr(counting.Count, "expected", guess)
     case = Case(
         cell,
         steps=30,
@@ -97,7 +97,7 @@ def test_whatever_is_guessed_the_reference_is_met(monkeypatch, guess, cell, dtyp
 def test_a_graph_can_be_walked_twice_whatever_was_guessed(monkeypatch, guess):
     rnn, (x, time) = layer(), batch()
     expected = gradients(rnn, x, time)[2:]
-    monkeypatch.setattr(count.Count, "expected", guess)
+    monkeypatch.setattr(counting.Count, "expected", guess)
     loss = rnn(x, time)[0].square().sum()
     for _ in range(2):
         again = torch.autograd.grad(loss, list(rnn.parameters()), retain_graph=True)
@@ -149,7 +149,7 @@ def test_a_default_device_changes_nothing(leak):
 
 def test_more_forward_passes_than_places_may_wait_for_their_backward_passes():
     rnn, (x, time) = layer(8), batch(20, 2)
-    inputs = [x.clone().requires_grad_() for _ in range(pinned.SLOTS + 50)]
+    inputs = [x.clone().requires_grad_() for _ in range(counting.SLOTS + 50)]
     apart = [0.2 * (1 + i % 9) for i in range(len(inputs))]  # more and fewer events
     outputs = [rnn(x, scale * time)[0] for x, scale in zip(inputs, apart, strict=True)]
     sum(output.square().sum() for output in outputs).backward()
@@ -164,5 +164,5 @@ def test_inference_that_does_not_ask_for_the_number_of_events_gives_what_trainin
     trained = rnn(x, time)[0].detach()
     with torch.no_grad():
         assert torch.equal(rnn(x, time)[0], trained)
-        monkeypatch.setattr(uncounted, "SMALL", 0)  # now it asks
+        monkeypatch.setattr(counting, "SMALL", 0)  # now it asks
         assert torch.equal(rnn(x, time)[0], trained)

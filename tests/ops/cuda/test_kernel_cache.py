@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from phased import files
-from phased.ops.cuda import compiler, kernel_cache, kernels
+from phased.ops.cuda import kernels
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and permissions of POSIX")
 CODE = b"\x7fELF the kernel"
@@ -28,8 +28,8 @@ def load(monkeypatch):
         load.compilations += 1
         return CODE
 
-    monkeypatch.setattr(compiler, "cuda_core", lambda: (core, None, None))
-    monkeypatch.setattr(compiler, "compiled", compiled)
+    monkeypatch.setattr(kernels, "cuda_core", lambda: (core, None, None))
+    monkeypatch.setattr(kernels, "compiled", compiled)
 
     def load():
         return kernels.Kernels("sm_80", ("dense.cu",), {"real": "float"})._module
@@ -113,7 +113,7 @@ def test_a_kernel_of_another_user_is_not_loaded(folder, load, monkeypatch):
         found[stat.ST_UID] = another
         return os.stat_result(found)
 
-    monkeypatch.setattr(kernel_cache.os, "fstat", owned_by_another)
+    monkeypatch.setattr(kernels.os, "fstat", owned_by_another)
     load()
     assert load.compilations == 2
 
@@ -133,7 +133,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(folder, load, mode):
 @posix
 def test_a_folder_of_another_user_is_not_used(folder, load, monkeypatch):
     folder.mkdir(mode=0o700)
-    monkeypatch.setattr(kernel_cache.os, "geteuid", lambda: folder.stat().st_uid + 1)
+    monkeypatch.setattr(kernels.os, "geteuid", lambda: folder.stat().st_uid + 1)
     with pytest.warns(RuntimeWarning, match="must belong to the current user"):
         assert load() == CODE
     assert list(folder.iterdir()) == []
@@ -149,7 +149,7 @@ def test_a_full_disk_is_done_without(folder, load, monkeypatch):
     def full(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(kernel_cache.files.os, "fsync", full)
+    monkeypatch.setattr(kernels.files.os, "fsync", full)
     assert [load(), load()] == [CODE] * 2
     assert load.compilations == 2
     assert list(folder.iterdir()) == []
@@ -157,7 +157,7 @@ def test_a_full_disk_is_done_without(folder, load, monkeypatch):
 
 def test_where_there_are_no_users_the_digest_alone_decides(folder, load, monkeypatch):
     """As on Windows."""
-    monkeypatch.delattr(kernel_cache.os, "geteuid", raising=False)
+    monkeypatch.delattr(kernels.os, "geteuid", raising=False)
     load()
     assert load() == CODE
     assert load.compilations == 1

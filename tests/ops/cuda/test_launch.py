@@ -11,7 +11,7 @@ from contract import Case, assert_contract, assert_same
 from emulator import KERNELS, Emulator, emulated, weighted_sum
 from phased import PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count, launch, layout, passes, pinned, uncounted
+from phased.ops.cuda import counting, launch, layout, passes
 from signatures import parameters
 from strategies import clocks, poisoned, seeds
 
@@ -48,7 +48,7 @@ def test_kernels_are_given_what_they_need(cell, leak, shape, extras, dtype):
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("hidden, inputs", [(1, 1), (7, 5), (33, 1), (65, 3)])
 def test_whatever_is_guessed_the_reference_is_met(monkeypatch, guess, cell, hidden, inputs):
-    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    monkeypatch.setattr(counting.Count, "expected", GUESSES[guess])
     case = Case(cell, steps=30, hidden=hidden, inputs=inputs, lengths=[30, 0, 17], peephole=cell == "lstm", ratio=(0.05, 0.3))
     assert_contract(case.poison_padding(), "cuda")
 
@@ -58,7 +58,7 @@ def test_whatever_is_guessed_the_reference_is_met(monkeypatch, guess, cell, hidd
 @pytest.mark.parametrize("batch", [0, 1, 4])
 @pytest.mark.parametrize("guess", GUESSES)
 def test_empty_and_tiny_batches(monkeypatch, leak, steps, batch, guess):
-    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    monkeypatch.setattr(counting.Count, "expected", GUESSES[guess])
     assert_contract(Case(steps=steps, batch=batch, leak=leak), "cuda")
 
 
@@ -76,15 +76,15 @@ LIKELY = {
 @pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
 @pytest.mark.parametrize("small", [True, False])
 def test_every_batch_reports_how_many_events_it_has(monkeypatch, many, small):
-    monkeypatch.setattr(uncounted, "small", lambda call: small)
+    monkeypatch.setattr(counting, "fits_all_open", lambda call: small)
     monkeypatch.setattr(launch, "MANY", many)
-    reported, wait = [], pinned.Ring.wait
+    reported, wait = [], counting.Ring.wait
 
     def note(self, *arguments):
         reported.append(wait(self, *arguments))
         return reported[-1]
 
-    monkeypatch.setattr(pinned.Ring, "wait", note)
+    monkeypatch.setattr(counting.Ring, "wait", note)
     case = Case(steps=9, batch=3, hidden=20, ratio=(0.01, 0.05), dtype=torch.float32)
     for _ in range(3):  # the first waits for the number, the others guess it
         case.gradients("cuda")
@@ -93,30 +93,30 @@ def test_every_batch_reports_how_many_events_it_has(monkeypatch, many, small):
 
 
 @pytest.mark.parametrize("hidden", [20, 129, 200])  # from 129 on weights are streamed
-@pytest.mark.parametrize("inputs", [1, uncounted.WIDE])
+@pytest.mark.parametrize("inputs", [1, counting.WIDE])
 @pytest.mark.parametrize("many", [0, 4096], ids=["one block adds up", "all blocks do"])
 @pytest.mark.parametrize("guess", LIKELY)
 def test_batches_that_are_not_small_wait_after_all_launches_or_launch_again(monkeypatch, hidden, inputs, many, guess):
-    monkeypatch.setattr(uncounted, "small", lambda call: False)
+    monkeypatch.setattr(counting, "fits_all_open", lambda call: False)
     monkeypatch.setattr(launch, "MANY", many)
     case = Case(steps=9, batch=3, inputs=inputs, hidden=hidden, ratio=(0.01, 0.05), dtype=torch.float32)
     expected = case.gradients("cuda")  # the first batch of a layer waits for the number of its events
-    monkeypatch.setattr(count.Count, "expected", LIKELY[guess][0])
-    monkeypatch.setattr(count.Count, "likely", LIKELY[guess][1])
-    made, run_forward = [], passes.Call.run_forward
+    monkeypatch.setattr(counting.Count, "expected", LIKELY[guess][0])
+    monkeypatch.setattr(counting.Count, "likely", LIKELY[guess][1])
+    made, run_forward = [], passes.CudaCall.run_forward
 
     def run(self, capacity, *ticket):
         made.append(capacity)
         return run_forward(self, capacity, *ticket)
 
-    monkeypatch.setattr(passes.Call, "run_forward", run)
+    monkeypatch.setattr(passes.CudaCall, "run_forward", run)
     with poisoned():
         found = case.gradients("cuda")
     for kind, same in zip(found, expected, strict=True):
         assert all(torch.equal(kind[name], same[name]) for name in same)
     again = guess in ("too few in all", "too few in a step")
     if guess == "that other kernels are needed":  # which only small layers and wide inputs have
-        again = hidden <= layout.GROUPED or inputs >= uncounted.WIDE
+        again = hidden <= layout.GROUPED or inputs >= counting.WIDE
     assert len(made) == (2 if again else 1)
 
 
@@ -142,7 +142,7 @@ def test_blocks_that_exchange_numbers_find_them_unwritten_and_know_the_units_of_
 def test_crowded_steps_have_kernels_of_their_own_whether_their_number_is_guessed_or_known(
     monkeypatch, guess, capturing, ratio, crowded
 ):
-    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    monkeypatch.setattr(counting.Count, "expected", GUESSES[guess])
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
     used, original = [], Emulator.launch
 
@@ -175,7 +175,7 @@ def test_a_forward_pass_has_the_same_kernel_whether_its_events_are_counted_guess
     monkeypatch.setattr(launch, "plan", layout.plan.__wrapped__)
     case = Case("lstm", steps=4, batch=2, hidden=units, dtype=torch.float32, ratio=(0.01, 0.03))
     for guess, capturing in ((None, False), (10**6, False), (None, True)):
-        monkeypatch.setattr(count.Count, "expected", guess)
+        monkeypatch.setattr(counting.Count, "expected", guess)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda capturing=capturing: capturing)
         assert_contract(case, "cuda")
     assert len(used) >= 3
@@ -195,9 +195,9 @@ def test_events_of_few_open_units_are_sorted_also_while_a_graph_is_recorded(monk
 @pytest.mark.parametrize("hidden, ratio, at_once", [(130, (0.3, 0.9), True), (130, (0.01, 0.05), False), (20, (0.3, 0.9), False)])
 def test_wide_input_is_multiplied_at_once_where_many_units_are_open(monkeypatch, leak, hidden, ratio, at_once):
     monkeypatch.setattr(launch, "MANY_UNITS", 256)
-    made, products = [], passes.Call.input_products
-    monkeypatch.setattr(passes.Call, "input_products", lambda self: made.append(self) or products(self))
-    case = Case("lstm", steps=9, inputs=uncounted.WIDE, hidden=hidden, leak=leak, ratio=ratio, lengths=[9, 0, 4])
+    made, products = [], passes.CudaCall.input_products
+    monkeypatch.setattr(passes.CudaCall, "input_products", lambda self: made.append(self) or products(self))
+    case = Case("lstm", steps=9, inputs=counting.WIDE, hidden=hidden, leak=leak, ratio=ratio, lengths=[9, 0, 4])
     assert_contract(case.poison_padding(), "cuda")
     assert bool(made) == (at_once or leak > 0)
 
@@ -212,7 +212,7 @@ def test_wide_input_is_multiplied_at_once_where_many_units_are_open(monkeypatch,
 )
 def test_whatever_is_drawn(seed, steps, batch, hidden, guess):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(count.Count, "expected", guess)
+        patch.setattr(counting.Count, "expected", guess)
         assert_contract(Case("lstm", steps, batch, hidden=hidden, seed=seed, ratio=(0.02, 0.5)), "cuda")
 
 
@@ -241,9 +241,9 @@ def gradients(rnn, x, time, **options):
 
 def test_a_second_batch_does_not_wait(monkeypatch):
     rnn, x, time = layer_and_batch()
-    count.EXPECTED.clear()
-    waits, wait = [], count.Count.wait
-    monkeypatch.setattr(count.Count, "wait", lambda self, schedule: waits.append(len(waits)) or wait(self, schedule))
+    counting.EXPECTED.clear()
+    waits, wait = [], counting.Count.wait
+    monkeypatch.setattr(counting.Count, "wait", lambda self, schedule: waits.append(len(waits)) or wait(self, schedule))
     rnn(x, time)
     assert len(waits) == 1
     output, _ = rnn(x, time)
@@ -255,7 +255,7 @@ def test_a_second_batch_does_not_wait(monkeypatch):
 def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch):
     rnn, x, time = layer_and_batch()
     expected = gradients(rnn, x, time)
-    monkeypatch.setattr(pinned.Ring, "wait", lambda self, ticket, patience: None)
+    monkeypatch.setattr(counting.Ring, "wait", lambda self, ticket, patience: None)
     assert all(torch.equal(a, b) for a, b in zip(gradients(rnn, x, time), expected, strict=True))
 
 
@@ -263,7 +263,7 @@ def test_a_number_that_is_not_reported_is_read_where_it_was_counted(monkeypatch)
 def test_a_graph_can_be_walked_twice_whatever_was_guessed(monkeypatch, guess):
     rnn, x, time = layer_and_batch()
     expected = gradients(rnn, x, time)
-    monkeypatch.setattr(count.Count, "expected", GUESSES[guess])
+    monkeypatch.setattr(counting.Count, "expected", GUESSES[guess])
     output, (h, c) = rnn(x, time)
     loss = output.square().sum() + h.sum() + c.sum()
     for _ in range(2):
@@ -274,24 +274,24 @@ def test_a_graph_can_be_walked_twice_whatever_was_guessed(monkeypatch, guess):
 def test_the_fullest_of_the_last_batches_is_expected(monkeypatch):
     rnn, x, time = layer_and_batch()
     layer = rnn.period_l0.data_ptr()
-    count.EXPECTED.clear()
+    counting.EXPECTED.clear()
     gradients(rnn, x, time)
-    full = count.EXPECTED[layer]
-    assert 0 < full.last == full.of_row <= full.most
+    full = counting.EXPECTED[layer]
+    assert 0 < full.last_mean == full.highest_mean <= full.highest
     for _ in range(3):
         gradients(rnn, x, time, lengths=[0] * 4)  # no unit is open
-    less = count.DECAY**3
-    assert count.EXPECTED[layer] == pytest.approx((full.of_row * less, full.most * less, 0.0))
+    less = counting.DECAY**3
+    assert counting.EXPECTED[layer] == pytest.approx((full.highest_mean * less, full.highest * less, 0.0))
     gradients(rnn, x, time)
-    assert count.EXPECTED[layer] == full
-    monkeypatch.setattr(count, "LAYERS", 1)
+    assert counting.EXPECTED[layer] == full
+    monkeypatch.setattr(counting, "LAYERS", 1)
     gradients(PhasedLSTM(3, 20, leak=0.0, learn_ratio_on=True, backend="cuda"), x, time)
-    assert layer not in count.EXPECTED
+    assert layer not in counting.EXPECTED
 
 
 def test_what_is_saved_for_later_does_not_depend_on_guesses_where_it_is_hooked():
     rnn, x, time = layer_and_batch()
-    count.EXPECTED.clear()
+    counting.EXPECTED.clear()
     shapes = []
 
     def look(saved):
@@ -332,7 +332,7 @@ HALVES = [torch.bfloat16, torch.float16]
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 @pytest.mark.parametrize("guess", [None, 1])
 def test_under_autocast_the_tape_is_half_as_large_and_rounded(monkeypatch, low, cell, leak, guess):
-    monkeypatch.setattr(count.Count, "expected", guess)
+    monkeypatch.setattr(counting.Count, "expected", guess)
     case = Case(cell, hidden=40, leak=leak, dtype=torch.float32, autocast=low, lengths=[11, 0, 4], peephole=cell == "lstm")
     assert_contract(case.poison_padding(), "cuda")
     problem = case.problem("cuda", case.on("cuda"))

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from on_gpu import batch, gradients, layer
-from phased.ops.cuda import known
-from phased.ops.cuda.repeated import lists_of
+from phased.ops.cuda import replay
+from phased.ops.cuda.replay import passes_of
 from phased.ops.native import MISSING
 
 # Without the compiled core, lists are launched one by one.
@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(MISSING is not None, reason=st
 
 def forget(rnn):
     """Free all lists, and with them their graphs."""
-    known._ENTRIES.clear()
-    known._PASSES.clear()
-    lists_of.cache_clear()
-    rnn._recent._calls.clear()
+    replay.CALLS.clear()
+    replay.FORWARD_PASSES.clear()
+    passes_of.cache_clear()
+    rnn._calls._calls.clear()
 
 
 def test_passes_are_listed_run_and_freed_while_another_thread_records_a_graph():
@@ -32,10 +32,10 @@ def test_passes_are_listed_run_and_freed_while_another_thread_records_a_graph():
     def list_and_free():
         found.clear()
         with torch.cuda.stream(stream):
-            for _ in range(known.LISTED_AFTER + 3):
+            for _ in range(replay.LISTED_AFTER + 3):
                 found[:] = gradients(listed, *others)
-        assert known._ENTRIES
-        assert listed._recent._calls
+        assert len(replay.CALLS)
+        assert listed._calls._calls
         forget(listed)
 
     with ThreadPoolExecutor(1) as thread:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -10,49 +11,74 @@ import pytest
 import torch
 
 from phased.ops.cuda import layout
-from phased.ops.cuda.compiler import FOLDERS
 from phased.ops.cuda.constants import ROUNDS, macros, struct_bytes
-
-HOST = Path(__file__).parent / "host"
-SIZES = ["1 3 5 2", "10 5 7 1", "13 7 6 4", "64 3 5 3", "65 5 5 2", "110 5 4 4", "128 2 3 1"]  # units, sequences, steps, together
+from phased.ops.cuda.kernels import FOLDERS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ and contexts of POSIX")
 
+HOST = Path(__file__).parent / "host"
 # Units, sequences, steps, features, where times begin: near and far from zero.
 SCHEDULES = ["1 3 5 1 0", "10 5 30 2 0", "33 4 50 5 1e9", "65 7 20 0 1e3", "110 4 97 9 3e5", "64 3 33 41 1e16", "130 3 70 1 1e13"]
 # Units, sequences, steps, features, splits of the rows, warps.
 SUMS = ["1 3 5 1 1 1", "5 1 1 3 3 2", "33 4 50 5 3 4", "64 3 33 32 1 16", "65 40 3 0 5 5", "110 4 97 41 4 14", "130 3 70 1 2 8"]
+# Units, sequences, steps; and sequences of a block, groups of blocks, splits of the units.
+SMALL_SIZES = [(1, 3, 5, 2), (10, 5, 7, 1), (13, 7, 6, 4), (64, 3, 5, 3), (65, 5, 5, 2), (110, 5, 4, 4), (128, 2, 3, 1)]
+SPREAD_SIZES = [(5, 3, 4, 1), (24, 13, 3, 1), (70, 5, 5, 2), (40, 2, 80, 2)]
+SPREAD_SIZES += [(230, 4, 4, 1)]  # a step has more events than a warp reads at once
+SINGLE_SIZES = [(5, 3, 4, 1), (24, 45, 3, 1), (70, 5, 3, 2), (530, 2, 1, 2)]
+
+LSTM, PEEPHOLES, GRU = ("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)  # and numbers on the tape
+BOTH = [("Lstm", 1, None), ("Gru", 0, torch.bfloat16)]
+# A program for each row: warps of a sequence, sequences of a block, units whose weights are not in shared memory; and units.
+GROUPS = [
+    ("forward", LSTM, 2, 3, 0, (110, 97)),
+    ("forward", PEEPHOLES, 8, 1, 59, (119,)),
+    ("forward", GRU, 4, 2, 28, (128, 121)),
+    ("forward", PEEPHOLES, 2, 4, 0, (10, 1)),
+    ("backward", LSTM, 2, 3, 0, (110, 97)),
+    ("backward", PEEPHOLES, 4, 2, 24, (128, 121)),  # with weights in registers
+    ("backward", GRU, 4, 2, 28, (128,)),
+    ("backward", PEEPHOLES, 4, 1, 16, (125, 120)),
+    ("backward", GRU, 1, 4, 0, (10, 1)),
+]
+HELD = [(LSTM, 1, (110, 20)), (PEEPHOLES, 2, (33,)), (GRU, 4, (20, 1))]  # sequences of a block, and units
+# Rows of weights that are whole blocks of columns or not, and longer than a lane's registers.
+STREAMED = [(LSTM, 2, (33, 128)), (GRU, 1, (130,)), (PEEPHOLES, 1, (1024, 1101))]
 
 
-KINDS = [("Lstm", 0, None), ("Lstm", 1, torch.bfloat16), ("Gru", 0, torch.float16)]  # cell, peepholes, numbers on the tape
-# Units, warps of a sequence, sequences of a block, and how many units have their weights in shared memory.
-GROUPS = {
-    "forward": [
-        *[(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 8, 1, 60), (33, 8, 1, 33), (10, 2, 4, 10)],
-        *[(128, 2, 4, 97), (64, 2, 5, 64), (1, 4, 2, 1)],
-    ],
-    "backward": [
-        *[(110, 2, 3, 110), (110, 4, 2, 110), (128, 4, 2, 100), (119, 2, 2, 90), (33, 4, 1, 33), (10, 2, 4, 10)],
-        *[(128, 4, 2, 104), (120, 4, 1, 119), (10, 1, 4, 10)],  # the first two with weights in registers
-        *[(110, 4, 3, 110), (121, 4, 2, 104), (125, 4, 1, 109), (1, 1, 2, 1)],
-    ],
-}
+each_way = pytest.mark.parametrize("way", ["forward", "backward"])
 
 
-def built(program, folder, defined):
+@cache
+def built(folder, program, defined):
     """A program of host/, compiled with macros."""
-    flags = [f"-DPHASED_{name.upper()}={value}" for name, value in defined.items()]
-    folders, made = [f"-I{each}" for each in (HOST, *FOLDERS)], folder / program
+    flags = [f"-DPHASED_{name.upper()}={value}" for name, value in defined]
+    folders, made = [f"-I{each}" for each in (HOST, *FOLDERS)], folder / f"{program}{len(list(folder.iterdir()))}"
     command = ["g++", "-O1", "-U_FORTIFY_SOURCE", "-std=c++17", *flags, *folders, str(HOST / f"{program}.cpp"), "-o", str(made)]
     subprocess.run(command, check=True, timeout=120)
     return made
 
 
-def built_sequences(kind, way, number, folder, plan, blocks=1):
-    """The program for a layout's kernel: of small layers (kind 1) or of streamed weights (kind 2)."""
-    cell, peephole, half = KINDS[number % 3]
-    defined = macros(cell, "float", half, peephole, blocks, plan.warps, plan.helpers, plan.block)
-    return built("sequences", folder, defined | {"way": int(way == "backward"), "kind": kind})
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """A function that compiles a program; one with the same macros is compiled once."""
+    folder = tmp_path_factory.mktemp("host")
+    return lambda name, *given, **more: built(folder, name, tuple((macros(*given) | more).items()))
+
+
+@pytest.fixture
+def recurrence(program):
+    """A function that compiles the program for a kernel of the recurrence."""
+
+    def make(kernel, kind, of, *sizes, source=None):
+        cell, peephole, half = of
+        given = {"source": f"{source or kernel}.cu", "kernel": kernel, "kind": kind, "way": int("backward" in kernel)}
+        return program("recurrence", cell, "float", half, peephole, *sizes, **given)
+
+    return make
+
+
+TEAMS, SPREAD, SINGLE, DENSE = range(4)  # how kernels are launched: see recurrence.cpp
 
 
 def assert_right(program, *arguments):
@@ -61,91 +87,72 @@ def assert_right(program, *arguments):
 
 
 @pytest.mark.parametrize("cell, real", [("Lstm", "float"), ("Gru", "double")])
-@pytest.mark.parametrize("program, sizes", [("schedule", SCHEDULES), ("sums", SUMS)])
-def test_kernels_around_the_recurrence(program, sizes, cell, real, tmp_path):
-    made = built(program, tmp_path, macros(cell, real, None, 0, 1, 1, 1, 32))
+@pytest.mark.parametrize("name, sizes", [("schedule", SCHEDULES), ("sums", SUMS)])
+def test_kernels_around_the_recurrence(name, sizes, cell, real, program):
+    made = program(name, cell, real, None, 0, 1, 1, 1, 32)
     for size in sizes:
         assert_right(made, *size.split())
 
 
-@pytest.mark.parametrize("cell, peephole, half", KINDS)
-def test_small_layers(cell, peephole, half, tmp_path):
-    program = built("small", tmp_path, macros(cell, "float", half, peephole, 1, 16, 1, 512))
-    for size in SIZES:
-        assert_right(program, *size.split())
-
-
-# Units, sequences, steps, groups of blocks. With 230 units a step has more events than a warp reads at once.
-SPREAD = ["5 3 4 1", "24 13 3 1", "70 5 5 2", "40 2 80 2", "230 3 4 1"]
-
-
-@pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("warps", [1, 5])  # of a block: a sequence each, and then the next ones
-@pytest.mark.parametrize("cell, peephole, half", KINDS)
-def test_units_that_are_spread_over_blocks(way, warps, cell, peephole, half, tmp_path):
-    defined = macros(cell, "float", half, peephole, 1, 1, 0, 32 * warps) | {"way": int(way == "backward"), "single": 0}
-    program = built("large", tmp_path, defined)
-    for size in SPREAD:
+@each_way
+@pytest.mark.parametrize("of", BOTH)
+def test_small_layers(way, of, recurrence):
+    made = recurrence(f"small_dense_{way}", DENSE, of, 1, 16, 1, 512, source="small")
+    for units, batch, steps, together in SMALL_SIZES:
         for null in (0, 1):  # whether initial states, the tape and gradients are missing
-            assert_right(program, *size.split(), null)
+            assert_right(made, units, batch, steps, together, together, null, units)
 
 
-# Units, sequences, steps, splits of the units.
-SINGLE = ["5 3 4 1", "24 45 3 1", "70 5 3 2", "530 2 1 2"]
-
-
-@pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("number", range(4))
-def test_single_steps_of_open_units(way, number, tmp_path):
-    cell, peephole, half = [*KINDS, ("Lstm", 1, None)][number]
-    warps = 4 if number % 2 else 2
-    defined = macros(cell, "float", half, peephole, 1, warps, 0, 32 * warps) | {"way": int(way == "backward"), "single": 1}
-    program = built("large", tmp_path, defined)
-    for size in SINGLE:
+@each_way
+@pytest.mark.parametrize("of, warps", [*zip(BOTH, (1, 5), strict=True)])  # a warp has a sequence, and then the next ones
+def test_units_that_are_spread_over_blocks(way, of, warps, recurrence):
+    made = recurrence(f"spread_{way}", SPREAD, of, 1, 1, 0, 32 * warps)
+    for units, batch, steps, groups in SPREAD_SIZES:
         for null in (0, 1):
-            assert_right(program, *size.split(), null)
+            assert_right(made, units, batch, steps, groups, -(-units // 8), null, units)
 
 
-@pytest.mark.parametrize("way, number", [(way, number) for way in GROUPS for number in range(len(GROUPS[way]))])
-def test_grouped_sequences(way, number, tmp_path):
-    units, warps, teams, rows = GROUPS[way][number]
-    cell, peephole, half = KINDS[number % 3]
-    defined = macros(cell, "float", half, peephole, -(-units // 16), warps, 1, 32 * teams * (warps + 1), units - rows)
-    program = built("sequences", tmp_path, defined | {"way": int(way == "backward"), "kind": 0})
-    steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
-    for null in (0, 1):  # whether initial states, the tape and gradients are missing
-        assert_right(program, units, 4, steps, teams, rows, null, units)
+@each_way
+@pytest.mark.parametrize("of, warps", [*zip(BOTH, (2, 4), strict=True)])
+def test_single_steps_of_open_units(way, of, warps, recurrence):
+    made = recurrence(f"open_step_{way}", SINGLE, of, 1, warps, 0, 32 * warps)
+    for units, batch, steps, splits in SINGLE_SIZES:
+        for null in (0, 1):
+            assert_right(made, units, batch, steps, splits, units, null, units)
 
 
-# Units and sequences of a block.
-HELD_SIZES = [(110, 1), (33, 2), (1, 3), (20, 1), (110, 1), (20, 4)]
+@pytest.mark.parametrize("way, of, warps, teams, beyond, sizes", GROUPS)
+def test_grouped_sequences(way, of, warps, teams, beyond, sizes, recurrence):
+    made = recurrence(f"grouped_{way}", TEAMS, of, -(-sizes[0] // 16), warps, 1, 32 * teams * (warps + 1), beyond)
+    for units in sizes:
+        steps = 70 if units < 64 else 9  # counts of events are looked up for 32 steps at a time
+        for null in (0, 1):
+            assert_right(made, units, 4, steps, teams, units - beyond, null, units)
 
 
-@pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("number", range(len(HELD_SIZES)))
-def test_sequences_with_all_weights_in_shared_memory(way, number, tmp_path):
-    units, teams = HELD_SIZES[number]
-    most, structs = -(-units // 8) * 8, struct_bytes(4, KINDS[number % 3][2])
-    plans = (layout._held(way, units, 4, min(units, 5), most, 4, structs, teams, limit) for limit in count(step=64))
-    plan = next(plan for plan in plans if plan)  # with as little shared memory, and as short rings, as possible
-    program = built_sequences(1, way, number, tmp_path, plan)
-    steps = 140 if units < 64 else 12  # the ends of 128 steps are in a ring
-    for null in (0, 1):
-        assert_right(program, units, 4, steps, teams, plan.ring, null, plan.most)
+@each_way
+@pytest.mark.parametrize("of, teams, sizes", HELD)
+def test_sequences_with_all_weights_in_shared_memory(way, of, teams, sizes, recurrence):
+    structs = struct_bytes(4, of[2])
+    for units in sizes:
+        most = -(-units // 8) * 8
+        plans = (layout._held(way, units, 4, 5, most, 4, structs, teams, limit) for limit in count(step=64))
+        plan = next(plan for plan in plans if plan)  # with as little shared memory, and as short rings, as possible
+        made = recurrence(f"held_{way}", TEAMS, of, 1, plan.warps, plan.helpers, plan.block)
+        steps = 140 if units < 64 else 12  # the ends of 128 steps are in a ring
+        for null in (0, 1):
+            assert_right(made, units, 4, steps, teams, plan.ring, null, plan.most)
 
 
-# Units and sequences of a block: rows of weights that are whole blocks of columns or not, and longer than a lane's registers.
-STREAMED = [(33, 2), (128, 2), (130, 1), (1024, 1), (1101, 1)]
-
-
-@pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("number", range(len(STREAMED)))
-def test_sequences_with_streamed_weights(way, number, tmp_path):
-    units, teams = STREAMED[number]
-    most, structs = -(-units // 8) * 8, struct_bytes(4, KINDS[number % 3][2])
-    plan = layout._by_units(way, units, 4, 4, most, 4, structs, teams, 2**18)
-    ring = max(-(-(2 * most + plan.warps) // 14) * 16, ROUNDS * plan.warps)  # as short as it may be
-    program = built_sequences(2, way, number, tmp_path, plan, layout.blocks(units))
-    steps = 34 if units < 64 else 7 if units < 300 else 5  # where events end is looked up for 32 steps at a time
-    for null in (0, 1) if units < 300 else (0,):
-        assert_right(program, units, 3, steps, teams, ring, null, units)
+@each_way
+@pytest.mark.parametrize("of, teams, sizes", STREAMED)
+def test_sequences_with_streamed_weights(way, of, teams, sizes, recurrence):
+    structs = struct_bytes(4, of[2])
+    for units in sizes:
+        most = -(-units // 8) * 8
+        plan = layout._by_units(way, units, 4, 4, most, 4, structs, teams, 2**18)
+        ring = max(-(-(2 * most + plan.warps) // 14) * 16, ROUNDS * plan.warps)  # as short as it may be
+        made = recurrence(f"streamed_{way}", TEAMS, of, layout.blocks(units), plan.warps, plan.helpers, plan.block)
+        steps = 34 if units < 64 else 7 if units < 300 else 5  # where events end is looked up for 32 steps at a time
+        for null in (0, 1) if units < 300 else (0,):
+            assert_right(made, units, 3, steps, teams, ring, null, units)

@@ -11,7 +11,8 @@ from on_gpu import batch, gradients, layer
 from phased import PhasedGRU, PhasedLSTM
 from phased.cell import CELLS
 from phased.init import LogUniform
-from phased.ops.cuda import known, stepwise
+from phased.ops.cuda import replay
+from phased.ops.cuda import steps as single_steps
 
 pytestmark = pytest.mark.gpu
 
@@ -76,13 +77,13 @@ def test_a_layer_too_large_for_the_kernels_of_open_units_computes_every_unit():
 @pytest.mark.parametrize("units", [256, 301])
 @pytest.mark.parametrize("steps", [5, 64, 75])
 def test_recorded_steps_give_the_bits_of_single_ones(cls, units, steps):
-    stepwise.GRAPHS = stepwise.Graphs()
+    single_steps.GRAPHS = single_steps.Graphs()
     rnn, (x, time) = layer(units, 0.01, cls), batch(steps)
     first = gradients(rnn, x, time)
     for _ in range(2):  # recorded, and replayed
         assert all(torch.equal(a, b) for a, b in zip(gradients(rnn, x, time), first, strict=True))
     other = gradients(rnn, 2 * x, 3 * time, lengths=[steps - n % 3 for n in range(9)])
-    stepwise.GRAPHS = stepwise.Graphs()
+    single_steps.GRAPHS = single_steps.Graphs()
     again = gradients(rnn, 2 * x, 3 * time, lengths=[steps - n % 3 for n in range(9)])
     assert all(torch.equal(a, b) for a, b in zip(other, again, strict=True))
 
@@ -90,7 +91,7 @@ def test_recorded_steps_give_the_bits_of_single_ones(cls, units, steps):
 @pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
 @pytest.mark.parametrize("steps", [5, 64, 75])
 def test_recorded_steps_give_the_bits_of_single_ones_to_the_initial_state(cls, steps):
-    stepwise.GRAPHS = stepwise.Graphs()
+    single_steps.GRAPHS = single_steps.Graphs()
     rnn, (x, time) = layer(256, 0.01, cls), batch(steps)
     found = []
     for _ in range(3):  # single steps, recorded ones, and replayed ones
@@ -353,13 +354,13 @@ def test_calls_like_earlier_ones_give_the_bits_of_first_ones(monkeypatch, cls, l
     rnn, (x, time) = layer(units, leak, cls=cls), batch(60)
     rnn._openings.active = False
     repeats = [gradients(rnn, x * factor, time + factor) for factor in range(6)]
-    assert rnn._recent is not None
-    assert rnn._recent._calls
-    monkeypatch.setattr(known, "LISTED_AFTER", 10**9)
-    monkeypatch.setattr(known, "_ENTRIES", {})
-    rnn._recent._calls.clear()
+    assert rnn._calls is not None
+    assert rnn._calls._calls
+    monkeypatch.setattr(replay, "LISTED_AFTER", 10**9)
+    replay.CALLS.clear()
+    rnn._calls._calls.clear()
     firsts = [gradients(rnn, x * factor, time + factor) for factor in range(6)]
-    assert not rnn._recent._calls
+    assert not rnn._calls._calls
     for one, other in zip(repeats, firsts, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from phased.ops.cuda import pinned
-from phased.ops.cuda.pinned import BITS, MARKS, SLOTS, Ring
+from phased.ops.cuda import counting
+from phased.ops.cuda.counting import BITS, MARKS, SLOTS, Ring
 
 
 def report(ticket, *numbers):
@@ -40,7 +40,7 @@ def test_large_numbers_and_late_tickets_keep_their_bits():
 
 
 def test_a_number_that_is_seen_before_the_other_is_not_taken(monkeypatch):
-    monkeypatch.setattr(pinned, "PATIENCE", 0.01)
+    monkeypatch.setattr(counting, "PATIENCE", 0.01)
     ring = Ring()
     old = ring.ticket()
     report(old, 1, 2)
@@ -56,7 +56,7 @@ def test_a_number_that_is_seen_before_the_other_is_not_taken(monkeypatch):
 def test_a_short_wait_yields_and_does_not_sleep(monkeypatch):
     ring = Ring()
     ticket = ring.ticket()
-    monkeypatch.setattr(pinned, "BRIEFLY", 60.0)
+    monkeypatch.setattr(counting, "BRIEFLY", 60.0)
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("slept"))
     monkeypatch.setattr(os, "sched_yield", lambda: report(ticket, 3, 4), raising=False)
     assert ring.wait(ticket, 60.0) == (3, 4)
@@ -67,7 +67,7 @@ def test_other_waits_sleep(monkeypatch, reason):
     ring = Ring()
     ticket = ring.ticket()
     if reason == "a long wait":
-        monkeypatch.setattr(pinned, "BRIEFLY", 0.0)
+        monkeypatch.setattr(counting, "BRIEFLY", 0.0)
         monkeypatch.setattr(os, "sched_yield", lambda: pytest.fail("yielded"), raising=False)
     else:
         monkeypatch.delattr(os, "sched_yield", raising=False)
@@ -112,10 +112,10 @@ def test_all_threads_have_the_same_ring(monkeypatch):
             time.sleep(0.05)
             super().__init__()
 
-    monkeypatch.setattr(pinned, "Ring", Slow)
-    monkeypatch.setattr(pinned, "_RINGS", {})
+    monkeypatch.setattr(counting, "Ring", Slow)
+    monkeypatch.setattr(counting, "_RINGS", {})
     with ThreadPoolExecutor(8) as threads:
-        rings = list(threads.map(pinned.ring, [3] * 8))
+        rings = list(threads.map(counting.ring, [3] * 8))
         tickets = list(threads.map(lambda _: rings[0].ticket().number, range(4 * SLOTS)))
     assert len({id(ring) for ring in rings}) == 1
     assert sorted(tickets) == list(range(1, 4 * SLOTS + 1))

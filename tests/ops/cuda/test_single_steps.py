@@ -7,9 +7,10 @@ import torch
 
 from contract import Case, assert_contract
 from emulator import Emulator
+from launched import Replayed, Stream
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count, launch, layout, stepwise, sum_layout, uncounted
+from phased.ops.cuda import counting, launch, layout, steps
 from phased.ops.operator import pack
 from strategies import poisoned
 
@@ -18,28 +19,17 @@ pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
 HALVES = [torch.bfloat16, torch.float16]
 
 
-class Replayed:
-    """A CUDA graph, without CUDA: its work is done again."""
-
-    def __init__(self, work):
-        self.replay = work
-
-
-class Stream:
-    cuda_stream = 0
-
-
 @pytest.fixture(params=[False, True], ids=["first run", "recorded"])
 def by_steps(request, monkeypatch):
     monkeypatch.setattr(launch, "MANY_UNITS", 1)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: not request.param)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream)
-    monkeypatch.setattr(stepwise, "CHUNK", 4)  # so that the last chunk has fewer steps
-    monkeypatch.setattr(stepwise, "record", Replayed)
-    monkeypatch.setattr(stepwise, "GRAPHS", EverythingRecorded())
+    monkeypatch.setattr(steps, "CHUNK", 4)  # so that the last chunk has fewer steps
+    monkeypatch.setattr(steps, "record", Replayed)
+    monkeypatch.setattr(steps, "GRAPHS", EverythingRecorded())
 
 
-class EverythingRecorded(stepwise.Graphs):
+class EverythingRecorded(steps.Graphs):
     """From the first run on."""
 
     def of(self, *given):
@@ -49,7 +39,7 @@ class EverythingRecorded(stepwise.Graphs):
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("shape", ["triangle", "square"])
 @pytest.mark.parametrize("extras", [{}, {"bias": True, "peephole": True}])
-@pytest.mark.parametrize("inputs", [3, uncounted.WIDE])
+@pytest.mark.parametrize("inputs", [3, counting.WIDE])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape, extras, inputs, dtype):
     options = extras | {"peephole": cell == "lstm" and bool(extras)}
@@ -60,7 +50,7 @@ def test_a_layer_with_many_units_is_computed_step_by_step(by_steps, cell, shape,
 @pytest.mark.parametrize("hidden, parts", [(16, 2), (20, 1), (64, 8)])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_products_are_computed_in_parts(by_steps, cell, hidden, parts):
-    assert stepwise.parts_of(3, hidden, forward=True) == parts
+    assert steps.parts_of(3, hidden, forward=True) == parts
     assert_contract(Case(cell, hidden=hidden, leak=0.01, lengths=[11, 0, 4]), "cuda")
 
 
@@ -79,8 +69,8 @@ def test_a_last_step_at_the_end_of_a_recorded_chunk(by_steps, steps):
     ],
 )
 def test_parts_of_a_product(batch, units, forward, backward):
-    assert stepwise.parts_of(batch, units, forward=True) == forward
-    assert stepwise.parts_of(batch, units, forward=False) == backward
+    assert steps.parts_of(batch, units, forward=True) == forward
+    assert steps.parts_of(batch, units, forward=False) == backward
 
 
 def test_steps_recorded_in_inference_mode_serve_training(by_steps):
@@ -154,12 +144,12 @@ def test_under_autocast_single_steps_round_what_they_keep(by_steps, low, cell):
 def launched(monkeypatch):
     """The names of kernels, where every layer computes its open units step by step."""
     names, run = [], Emulator.launch
-    monkeypatch.setattr(sum_layout, "SORTED_FROM", 1)
+    monkeypatch.setattr(layout, "SORTED_FROM", 1)
     monkeypatch.setattr(
         launch, "step_plan", lambda *given: layout.StepPlan(4, (-(-given[0] // 128), 2, -(-given[1] // 16)), 65536)
     )
     monkeypatch.setattr(Emulator, "launch", lambda self, name, *given: (names.append(name), run(self, name, *given)))
-    count.EXPECTED.clear()
+    counting.EXPECTED.clear()
     return names
 
 
@@ -185,9 +175,9 @@ def test_empty_and_tiny_batches_of_open_units_step_by_step(launched, monkeypatch
 
 @pytest.mark.parametrize("expected, likely", [(1, (10**9, 9)), (10**9, (1, 9)), (10**9, (10**9, 9))])
 def test_open_units_step_by_step_whatever_is_guessed(launched, monkeypatch, expected, likely):
-    monkeypatch.setattr(uncounted, "small", lambda call: False)
-    monkeypatch.setattr(count.Count, "expected", expected)
-    monkeypatch.setattr(count.Count, "likely", likely)
+    monkeypatch.setattr(counting, "fits_all_open", lambda call: False)
+    monkeypatch.setattr(counting.Count, "expected", expected)
+    monkeypatch.setattr(counting.Count, "likely", likely)
     with poisoned():
         assert_contract(Case(steps=9, lengths=[9, 0, 4], ratio=(0.1, 0.5)), "cuda")
 
@@ -203,7 +193,7 @@ def test_under_autocast_open_units_step_by_step_round_what_they_keep(launched, l
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("limit", [101_376, 232_448])
 def test_a_step_fits_the_gpu_and_has_a_place_for_every_column_and_sequence(monkeypatch, units, batch, size, limit):
-    monkeypatch.setattr(layout.driver, "shared_memory", lambda device: limit)
+    monkeypatch.setattr(layout.kernels, "shared_memory", lambda device: limit)
     plan = layout.step_plan.__wrapped__(units, batch, size, 0)
     if plan is None:
         assert layout.streamable(units, size, 0)

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from phased import PhasedLSTM, ops
-from phased.ops import fallback
-from phased.ops.cuda import compiler, kernels
+from phased.ops.cuda import kernels
 
 gpu = pytest.mark.gpu
 
@@ -19,12 +18,12 @@ def unusable(monkeypatch, capability=(9, 0), core=None):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GeForce GTX 1080")
-    monkeypatch.setattr(compiler, "cuda_core", lambda: (object(), object(), core))
+    monkeypatch.setattr(kernels, "cuda_core", lambda: (object(), object(), core))
     return kernels.missing.__wrapped__(0)
 
 
 def compiler_without_cuda_core() -> str:
-    code = "import sys; sys.modules['cuda.core'] = None; from phased.ops.cuda.compiler import cuda_core; print(cuda_core()[2])"
+    code = "import sys; sys.modules['cuda.core'] = None; from phased.ops.cuda.kernels import cuda_core; print(cuda_core()[2])"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
@@ -56,7 +55,7 @@ def test_a_failed_compilation_shows_the_compilers_words(monkeypatch):
 def test_where_kernels_are_missing_auto_warns_once_and_goes_on(monkeypatch):
     gone = replace(ops.cuda.BACKEND, missing=lambda device=None: "the test took them away. Give them back.")
     monkeypatch.setattr(ops, "BACKENDS", (*ops.BACKENDS[:-1], gone))
-    monkeypatch.setattr(fallback, "_WARNED", set())
+    monkeypatch.setattr(ops, "_WARNED", set())
     with pytest.warns(UserWarning, match="without its kernels, many times slower: the test took them away"):
         assert ops.choose("auto", torch.device("cuda")).name == "eager"
     assert ops.choose("auto", torch.device("cuda")).name == "eager"  # a second warning would be an error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -154,41 +153,47 @@ def with_levels(made: Sequences, texts: Mapping[str, Sequence[str]], known: Leve
     """
     if not texts and not known:
         return made, {}
-    steps, variable, value = made.steps, made.variable, made.value
-    step = np.repeat(np.arange(len(steps.measured)), steps.measured)
-    sequence = steps.sequence[step]
-    number = {name: place for place, name in enumerate(made.variables) if name in texts or name in (known or {})}
-    rows = {name: np.flatnonzero(variable == place) for name, place in number.items()}
     levels: dict[str, tuple[str, ...]] = dict(known or {})
-    if known is None:
-        for name, own in rows.items():
-            levels[name] = choose(name, texts[name], value[own].astype(np.int64), sequence[own])
-        for place, name in enumerate(made.statics):
-            if name in texts:
-                filled = np.flatnonzero(~np.isnan(made.static[:, place]))
-                levels[name] = choose(name, texts[name], made.static[filled, place].astype(np.int64), filled)
-    width = np.ones(len(made.variables), np.int64)
-    width[list(number.values())] = [len(levels[name]) for name in number]
-    start = np.cumsum(width) - width
-    numeric = np.ones(len(value), np.bool_)
-    parts = []
-    for name, own in rows.items():
-        numeric[own] = False
-        level = places(texts.get(name, ()), levels[name])[value[own].astype(np.int64)]
-        before = np.where(np.diff(sequence[own], prepend=-1) == 0, np.roll(level, 1), -1)
+
+    def level_of(name: str, code: NDArray[np.float64], sequence: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the level of each measurement of a variable, -1 for a text without one."""
+        if known is None:
+            levels[name] = choose(name, texts[name], code.astype(np.int64), sequence)
+        index = {level: place for place, level in enumerate(levels[name])}
+        other = index.get(OTHER, -1)
+        return np.array([index.get(text, other) for text in texts.get(name, ())], np.int64)[code.astype(np.int64)]
+
+    steps = made.steps
+    step = np.repeat(np.arange(len(steps.measured)), steps.measured)
+    text = [name in texts or name in levels for name in made.variables]
+    plain = ~np.array(text, np.bool_)[made.variable]
+    parts = [(step[plain], made.variable[plain], np.zeros(plain.sum(), np.int64), made.value[plain])]
+    for number in np.flatnonzero(text):
+        own = np.flatnonzero(made.variable == number)
+        sequence = steps.sequence[step[own]]
+        level = level_of(made.variables[number], made.value[own], sequence)
+        before = np.where(np.diff(sequence, prepend=-1) == 0, np.roll(level, 1), -1)
         for index, measured in ((level, 1.0), (np.where(before == level, -1, before), 0.0)):
             there = index >= 0
-            parts.append((step[own[there]], start[number[name]] + index[there], np.full(there.sum(), measured)))
-    parts.append((step[numeric], start[variable[numeric]], value[numeric]))
-    step, variable, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-    order = np.lexsort((variable, step))
-    changed = replace(
-        made,
+            parts.append((step[own[there]], made.variable[own[there]], index[there], np.full(there.sum(), measured)))
+    step, variable, level, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    columns = []
+    for name, column in zip(made.statics, made.static.T, strict=True):
+        if name in texts or name in levels:
+            rows = np.flatnonzero(~np.isnan(column))
+            level_of_row = np.full(len(column), -1)
+            level_of_row[rows] = level_of(name, column[rows], rows)
+            columns += [np.where(np.isnan(column), np.nan, level_of_row == place) for place in range(len(levels[name]))]
+        else:
+            columns.append(column)
+    order = np.lexsort((level, variable, step))
+    width = np.array([len(levels[name]) if name in levels else 1 for name in made.variables])
+    changed = Sequences(
         variables=names_of(made.variables, levels),
         statics=names_of(made.statics, levels),
-        static=_static(made, texts, levels),
+        static=np.stack(columns, 1) if columns else np.zeros((len(made.static), 0)),
         steps=steps._replace(measured=np.bincount(step, minlength=len(steps.measured))),
-        variable=variable[order],
+        variable=(np.cumsum(width) - width)[variable[order]] + level[order],
         value=value[order],
     )
     return changed, levels
@@ -218,28 +223,7 @@ def choose(name: str, texts: Sequence[str], code: NDArray[np.int64], sequence: N
     return kept if different == len(kept) or OTHER in kept else (*kept, OTHER)
 
 
-def places(texts: Sequence[str], levels: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return the index of the level of each text, or -1 for a text without a level."""
-    index = {level: place for place, level in enumerate(levels)}
-    other = index.get(OTHER, -1)
-    return np.array([index.get(text, other) for text in texts], np.int64)
-
-
 def names_of(names: Collection[str], levels: Levels) -> tuple[str, ...]:
     """Return the names, with one for each level in place of a text variable."""
     several = ([indicator(name, level) for level in levels[name]] if name in levels else [name] for name in names)
     return tuple(name for part in several for name in part)
-
-
-def _static(made: Sequences, texts: Mapping[str, Sequence[str]], levels: Levels) -> NDArray[np.float64]:
-    """Return the static values, NaN where unknown, with a column of 0 and 1 for each level."""
-    columns = []
-    for name, column in zip(made.statics, made.static.T, strict=True):
-        if name not in levels:
-            columns.append(column)
-            continue
-        known = ~np.isnan(column)
-        level = np.full(len(column), -1)
-        level[known] = places(texts.get(name, ()), levels[name])[column[known].astype(np.int64)]
-        columns += [np.where(known, level == place, np.nan) for place in range(len(levels[name]))]
-    return np.stack(columns, 1) if columns else np.zeros((len(made.static), 0))

@@ -206,7 +206,7 @@ def _in_turns(rows: Measurements) -> tuple[Measurements, NDArray[np.int64]]:
 def read_wide(opened: Opened) -> Cells:
     """The values of a table with a column per variable. Every row with a time is a step.
 
-    The cells stay a matrix: for dense tables, a row per cell would take five times as long.
+    The cells stay a matrix: for dense tables, a row per cell takes six to eight times as long.
     """
     names, matrix, texts, sentinels = _matrix(opened)
     static, text, known = is_in(names, opened.how.statics or ()), is_in(names, texts), opened.times.known

@@ -271,13 +271,25 @@ def _from_frame(source: Any) -> pl.DataFrame:
         check_names(map(str, source.columns), MEMORY)
         return _from_columns({str(name): column for name, column in source.items()})
     if isinstance(source, pl.LazyFrame):
-        return source.collect()
+        source = source.collect()
     if isinstance(source, pl.Series) or not hasattr(source, "__arrow_c_stream__"):
-        raise TypeError(
-            "a table must be a path, a frame of pandas, polars or arrow, or a dictionary of columns, "
-            f"got {type(source).__name__}. For a list of (times, values) use Events.of."
-        )
-    return pl.DataFrame(source)
+        raise _no_table(source)
+    try:
+        frame = pl.DataFrame(source)
+    except pl.exceptions.DuplicateError as error:
+        raise ValueError(f"each column of {MEMORY} must have its own name, got: {error}. Rename or remove one.") from error
+    except pl.exceptions.PolarsError as error:  # arrays and columns have `__arrow_c_stream__` too
+        raise _no_table(source) from error
+    mixed = [name for name, dtype in frame.schema.items() if dtype == pl.Object]
+    return frame.with_columns(_series(name, frame[name].to_list()) for name in mixed)
+
+
+def _no_table(source: object) -> TypeError:
+    """The error about an object that is no table."""
+    return TypeError(
+        "a table must be a path, a frame of pandas, polars or arrow, or a dictionary of columns, "
+        f"got {type(source).__name__}. For a list of (times, values) use Events.of."
+    )
 
 
 def _from_columns(columns: Mapping[str, Any]) -> pl.DataFrame:

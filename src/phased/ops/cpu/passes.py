@@ -12,7 +12,7 @@ from phased.cell import Weights
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO, TimeGate
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.native import KINDS, address, contiguous, contiguous_rows, core
-from phased.ops.operator import filled, operator
+from phased.ops.operator import Operator, filled
 from phased.schedule import valid_steps
 
 # Mean open ratio above which whole matrix products are faster than single open units; measured by `phased bench cpu`.
@@ -233,4 +233,4 @@ def is_clock(time: Tensor, lengths: Tensor | None) -> bool:
     return result
 
 
-recurrence = operator("cpu", forward, backward, saved_like)
+recurrence = Operator("cpu", forward, backward, saved_like)

@@ -12,9 +12,7 @@ BACKEND = Backend(
     cells=frozenset(CELLS),
     shapes=frozenset(SHAPES),
     missing=missing,
-    accepts_empty_state=True,
-    takes_autocast=True,
-    again=recurrence.again,  # type: ignore[attr-defined]
+    replay=recurrence.replay,
     graphs=True,
     provides="kernels",
 )

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from phased.cell import Weights
 from phased.ops.cuda.constants import GATE_SUMS, GROUPED, LANES, PRODUCTS
-from phased.ops.cuda.launch import EVERY, Call, copy_state, is_crowded, parts_of_tape, states, unwritten
-from phased.ops.cuda.layout import CROWDED, Plan
-from phased.ops.cuda.open_steps import OpenSteps
-from phased.ops.cuda.stepwise import Place, Steps
-from phased.ops.cuda.sum_layout import (
+from phased.ops.cuda.launch import EVERY, CudaCall, copy_state, is_crowded, parts_of_tape, states, unwritten
+from phased.ops.cuda.layout import (
+    CROWDED,
     FEW,
+    Plan,
     SumPlan,
     gate_sums_plan,
     sorted_before,
@@ -24,6 +23,7 @@ from phased.ops.cuda.sum_layout import (
     sums_plan,
     unit_sums_plan,
 )
+from phased.ops.cuda.steps import DenseSteps, OpenSteps, Place
 from phased.ops.native import address, contiguous, contiguous_rows
 
 ROWS_OF_BLOCK = 8  # for which `dense_rows` has a warp each
@@ -63,7 +63,7 @@ class Backward:
 
     def __init__(
         self,
-        call: Call,
+        call: CudaCall,
         output: Tensor,
         tape: Tensor,
         count: int,
@@ -94,7 +94,7 @@ class Backward:
         """All steps in reverse: the gradients to every event's products, and to its openness and peepholes."""
         call, to = self.call, self.to_output
         if call.by_steps:
-            self.run_stepwise(to_products, to_others)
+            self.run_dense_steps(to_products, to_others)
         elif call.batch:
             given = (call.start, call.mask, self.unit, self.row, self.records, call.wh, address(call.peepholes))
             wanted = (address(to), *((0, 0) if to is None else (to.stride(0), to.stride(1))), *states(self.to_final))
@@ -112,14 +112,14 @@ class Backward:
         copy_state(to_state, self.to_final)
         return to_state
 
-    def run_stepwise(self, to_products: int, to_others: int) -> None:
+    def run_dense_steps(self, to_products: int, to_others: int) -> None:
         """The same for many units: a matrix product at every step."""
         call, to = self.call, self.to_output
         to_state = self.running_state()
         strides = (0, 0) if to is None else (to.stride(0), to.stride(1))
         seen = Place(call.steps - 1, call.steps, address(call.lengths), tape=self.records)
         wanted = seen._replace(to_output=address(to), output_step=strides[0], output_batch=strides[1])
-        Steps(call).backward(wanted._replace(to_products=to_products, to_others=to_others), to_state)
+        DenseSteps(call).backward(wanted._replace(to_products=to_products, to_others=to_others), to_state)
 
     def allocate(self) -> tuple[int, ...]:
         """Allocate the gradients to weights and gates, while the GPU is busy; the kernels' struct Unpacking."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from phased.gate import LONGEST_PERIOD, SHORTEST_PERIOD, SMALLEST_RATIO
-from phased.ops.contract import Problem
+from phased.ops.contract import Problem, without_autocast
 from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import (
     CELLS,
@@ -26,20 +26,16 @@ from phased.ops.cuda.constants import (
     TAPE_MACRO,
     struct_bytes,
 )
-from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, step_plan, too_large
-from phased.ops.cuda.listing import listing_of, multiply
-from phased.ops.cuda.open_steps import OpenSteps
-from phased.ops.cuda.pinned import NOWHERE, Slot
-from phased.ops.cuda.stepwise import Place, Steps
-from phased.ops.cuda.sum_layout import sorted_before
+from phased.ops.cuda.launch_list import launch_list_of, multiply
+from phased.ops.cuda.layout import CROWDED, Plan, blocks, padded, plan, sorted_before, step_plan, too_large
+from phased.ops.cuda.steps import DenseSteps, OpenSteps, Place
 from phased.ops.native import address, contiguous, contiguous_rows, resolved
-from phased.ops.precision import without_autocast
 
 MANY = 3072  # above this many blocks a separate kernel computes the prefix sum
 MANY_FEATURES = 32  # from which eight threads multiply the input of an event; of fewer four, of one feature one
 LARGEST = 2**31 - 1024  # rows and events are numbered by 32-bit integers, in whole tiles and groups
 
-# Units from which dense layers have a matrix product at every step (stepwise.py): faster at all sizes measured, from 136 on.
+# Units from which dense layers have a matrix product at every step (`DenseSteps`): faster at all sizes measured, from 136 on.
 MANY_UNITS = 129
 
 # Where all units have events, one matrix product multiplies the input with the weights of all units, from WIDE_DENSE features on.
@@ -51,6 +47,10 @@ REALS = {torch.float32: "float", torch.float64: "double"}
 
 
 EVERY = 1 << 62  # more than there are events
+
+Slot = tuple[int, int]
+"""Where a kernel reports how many events there are, and the mark that it adds to its numbers: the kernels' struct Slot."""
+NOWHERE: Slot = (0, 0)
 
 
 class Capacity(NamedTuple):
@@ -67,7 +67,7 @@ class Capacity(NamedTuple):
     crowded: bool | None = False
 
 
-class Call:
+class CudaCall:
     """A problem as the kernels' arguments, and its schedule: open units of each row, and weights and gates as units read them.
 
     The schedule is one allocation; its parts are passed as addresses. A backward pass uses that of its forward pass.
@@ -136,10 +136,10 @@ class Call:
         together: bool = False,
     ) -> None:
         """Launch a kernel; if the tensors are placeholders, list it."""
-        listing = listing_of(self.input)
-        if listing is not None:
+        launches = launch_list_of(self.input)
+        if launches is not None:
             assert not together
-            listing.add(compiled, name, grid, block, arguments, shared)
+            launches.add(compiled, name, grid, block, arguments, shared)
         else:
             compiled.launch(name, self.device, grid, block, arguments, shared, together)
 
@@ -162,8 +162,8 @@ class Call:
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """The matrix product left.T @ right; if the tensors are placeholders, list it."""
-        out, listing = self.empty(left.shape[1], right.shape[1]), listing_of(self.input)
-        (multiply if listing is None else listing.multiply)(left, right, out)
+        out, launches = self.empty(left.shape[1], right.shape[1]), launch_list_of(self.input)
+        (multiply if launches is None else launches.multiply)(left, right, out)
         return out
 
     def ways(self, events: int, capacity: Capacity) -> list[tuple[Plan, int, int]]:
@@ -265,7 +265,7 @@ class Call:
         if self.by_steps:
             copy_state(final, self.state)
             place = Place(0, self.steps, address(self.lengths), arrivals.data_ptr(), output.data_ptr(), records)
-            Steps(self).forward(place, final)
+            DenseSteps(self).forward(place, final)
         elif self.batch and self.step_plan is not None and not self.steps:
             copy_state(final, self.state)  # no launch does
         elif self.batch:
@@ -318,7 +318,7 @@ def copy_state(to: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
 
 
 def parts_of_schedule(rows: int, units: int, features: int, size: int, dense: bool) -> tuple[int, ...]:
-    """Offsets of the parts that `Call` names, and the size of all. In this order they are aligned without gaps."""
+    """Offsets of the parts that `CudaCall` names, and the size of all. In this order they are aligned without gaps."""
     words, sparse, rows_of_weights = -(-units // 32), 0 if dense else 1, PRODUCTS * units * size
     weights = [rows_of_weights * padded(units), rows_of_weights, rows_of_weights * features, GATE * units * 8]
     found = [sparse * (FOUND_BYTES + OF_BLOCK_BYTES * -(-rows // STRETCH)), sparse * 8 * (rows + 1)]
@@ -349,7 +349,7 @@ def states(tensors: Sequence[Tensor | None]) -> tuple[int, int]:
     return address(h), address(c)
 
 
-def check_saved(call: Call, schedule: Tensor, tape: Tensor, most: int, count: int) -> None:
+def check_saved(call: CudaCall, schedule: Tensor, tape: Tensor, most: int, count: int) -> None:
     """Raise unless what was saved has the sizes of this problem's; GPU memory is not read."""
     fits = schedule.numel() == call.bytes_of_schedule and tape.shape[1] == call.bytes_of_event
     fits = fits and 0 <= most <= call.units and 0 <= count <= call.rows * call.units

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import torch
 
-from phased.ops.cuda import driver
+from phased.ops.cuda import kernels
 from phased.ops.cuda.constants import (
     AHEAD,
     BLOCKS_AT_ONCE,
     COLUMNS,
     EVENTS,
+    GATE_SUMS,
     GROUPED,
     HELD,
     HELD_FOURS,
@@ -25,13 +26,18 @@ from phased.ops.cuda.constants import (
     PRODUCTS,
     RECORD,
     ROUNDS,
+    SEEN_BYTES,
     SMALL,
+    SORTING_WARPS,
     SPREAD,
     SPREAD_UNITS,
     SPREAD_WARPS,
+    SUM_COLUMNS,
+    SUM_UNIT_BYTES,
+    SUM_WARPS,
+    UNIT_WARPS,
     struct_bytes,
 )
-from phased.ops.cuda.sum_layout import gate_sums_plan
 from phased.tracing import constant
 
 Structs = Mapping[str, int]  # bytes of the kernels' structs, by name
@@ -45,8 +51,13 @@ WARPS_OF_GROUP = 8  # of all its sequences together, forwards, if their number a
 SPREAD_FROM = 257  # units, from which they are spread over the multiprocessors (spread.h), for up to so many sequences:
 SPREAD_BATCH = 64
 SPREAD_ALWAYS = 1000  # units, from which they are spread for any number of sequences
-STEPS_FROM = {8: 1100, 32: 1500}  # units, from which up to so many sequences have launches for every step (open_steps.py)
+STEPS_FROM = {8: 1100, 32: 1500}  # units, from which up to so many sequences have launches for every step (`OpenSteps`)
 HELD_SHARE = 0.75  # of a group's weights, at least, that are in shared memory
+
+# Sums over events.
+SORTED_FROM = 512  # units, from which the events are sorted before they are summed
+FEW = 0.08  # share of open units below which a block's events are sorted by unit: faster on an H200
+LEAST_SORTED, MOST_SORTED = 4096, (1 << 16) - 1  # events that a block sorts by unit at a time; its counts have 16 bits
 
 
 @dataclass(frozen=True)
@@ -104,7 +115,7 @@ def plan(
     sums in another order; a forward pass that may be repeated with another capacity must not use it.
     """
     structs = struct_bytes(size, tape_dtype)
-    limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    limit, processors = kernels.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     # Several sequences share a block, and its weights, where there are more of them than processors.
     teams = max(1, min(-(-batch // processors), 4))
     if name.startswith("dense") and units <= SMALL and size == 4:
@@ -141,7 +152,7 @@ def too_large(units: int, peephole: bool, index: int | None) -> bool:
 @cache
 def _too_large(units: int, peephole: bool, device: int) -> bool:
     """The sums of its gates have to fit into shared memory."""
-    return gate_sums_plan(1, units, int(peephole), device).shared > driver.shared_memory(device)
+    return gate_sums_plan(1, units, int(peephole), device).shared > kernels.shared_memory(device)
 
 
 @cache
@@ -167,20 +178,16 @@ class StepPlan:
 @cache
 def step_plan(units: int, batch: int, size: int, device: int) -> StepPlan | None:
     """The layout of a step of open units where one launch cannot compute all steps, or is slower; None where it is not."""
-    if streamable(units, size, device) and not _is_stepped(units, batch):
+    faster = any(batch <= sequences and units >= least for sequences, least in STEPS_FROM.items())  # on an H200
+    if streamable(units, size, device) and not faster:
         return None
-    limit, processors = driver.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    limit, processors = kernels.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
     of_warp, warps = struct_bytes(size)["open_sums"], OPEN_SUM_WARPS
     while warps * of_warp > limit:
         warps //= 2
     columns, groups = -(-units // COLUMNS), max(1, -(-batch // (OPEN_SEQUENCE_BYTES // size)))
     splits = max(1, min(processors // (columns * groups), -(-units // (LANES * warps))))
     return StepPlan(warps, (columns, splits, groups), warps * of_warp)
-
-
-def _is_stepped(units: int, batch: int) -> bool:
-    """Whether launches for every step were faster on an H200 than one for all."""
-    return any(batch <= sequences and units >= least for sequences, least in STEPS_FROM.items())
 
 
 def _small(name: str, units: int, batch: int, size: int, sequences: int) -> Plan:
@@ -341,3 +348,100 @@ def blocks(units: int) -> int:
 def padded(units: int) -> int:
     """Columns of a row of weights: whole fours."""
     return -(-units // 4) * 4
+
+
+@dataclass(frozen=True)
+class SumPlan:
+    """How sums over events are laid out: a kernel, its blocks and threads, and bytes of shared memory of a block.
+
+    `ring`: tiles of rows in shared memory, or events that are sorted at a time. `gates`: whether it sums for the gates, too.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    block: int
+    shared: int
+    ring: int = 0
+    gates: bool = False
+
+
+@lru_cache(maxsize=256)  # batches may differ in rows
+def sums_plan(rows: int, units: int, features: int, size: int, device: int) -> SumPlan:
+    """For the gradients to weights (EventSums in sums.cu): blocks of units, of columns, and splits of the rows."""
+    limit, processors = kernels.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    own, words = SUM_UNIT_BYTES // size, -(-units // LANES)
+    of_lane, columns = sum_columns(units + features + 1)
+    pitch = of_lane * LANES
+
+    def bytes_of(warps: int, ring: int) -> int:  # tiles of LANES rows
+        of_warp = own * LANES * struct_bytes(size)["four"]
+        return ring * (LANES * pitch * size + warps * of_warp + (LANES + 1) * 8 + LANES * words * 4)
+
+    most = SUM_WARPS
+    while most > 1 and bytes_of(most, 2) > limit:
+        most //= 2
+    groups = -(-units // (own * most))
+    warps = -(-units // (own * groups))
+    ring = 3 if bytes_of(warps, 3) <= limit else 2
+    shared = bytes_of(warps, ring)
+    together = max(1, min(SUM_WARPS // warps, limit // shared))  # blocks of a processor
+    tiles = -(-rows // LANES)
+    splits = max(1, min(processors * together // (groups * columns), tiles // 4))
+    name = "event_sums" if of_lane == SUM_COLUMNS else "wide_event_sums"
+    return SumPlan(name, (groups, columns, splits), warps * LANES, shared, ring)
+
+
+@lru_cache(maxsize=256)  # batches may differ in rows
+def sorted_sums_plan(rows: int, units: int, features: int, size: int, device: int) -> SumPlan:
+    """For the same where few units are open (SortedSums in sorted_sums.cu): blocks of columns, and splits of the rows."""
+    limit, processors = kernels.shared_memory(device), torch.cuda.get_device_properties(device).multi_processor_count
+    of_lane, columns = sum_columns(units + features + 1)
+
+    def bytes_of(warps: int, events: int) -> int:
+        return warps * LANES * SEEN_BYTES + 2 * events + 4 * (units + 2) + 2 * warps * units
+
+    warps = SORTING_WARPS * 4 // size
+    while warps > 1 and bytes_of(warps, LEAST_SORTED) > limit:
+        warps //= 2
+    splits = max(1, min(processors // columns, -(-rows // (4 * LANES))))
+    # Enough for all events of a split, if all splits have the same share of open units. The rest of the memory is the L1 cache,
+    # from which rows are read.
+    wanted = int(FEW * -(-rows // splits) * units) + 1
+    events = max(1, min(MOST_SORTED, (limit - bytes_of(warps, 0)) // 2, wanted))
+    name = "sorted_sums" if of_lane == SUM_COLUMNS else "wide_sorted_sums"
+    return SumPlan(name, (1, columns, splits), warps * LANES, bytes_of(warps, events), events, gates=True)
+
+
+@cache
+def unit_sums_plan(units: int, features: int) -> SumPlan:
+    """For the same in layers with many units (unit_sums.cu): a warp for each unit, in each block of columns."""
+    of_lane, columns = sum_columns(units + features + 1)
+    name, shared = "unit_sums" if of_lane == SUM_COLUMNS else "wide_unit_sums", UNIT_WARPS * LANES * SEEN_BYTES
+    return SumPlan(name, (-(-units // UNIT_WARPS), columns, 1), UNIT_WARPS * LANES, shared)
+
+
+def sorted_before(units: int) -> bool:
+    """Whether a layer has so many units that its events are sorted by one operation for all blocks that sum them."""
+    return units >= SORTED_FROM
+
+
+def sum_columns(columns: int) -> tuple[int, int]:
+    """Columns of a lane that sums, and how many blocks of them there are.
+
+    An event costs its multiply-adds, four for a column, and about twelve other instructions in each block of columns.
+    """
+    of_lane = min((SUM_COLUMNS, SUM_COLUMNS + 1), key=lambda c: -(-columns // (c * LANES)) * (PRODUCTS * c + 12))
+    return of_lane, -(-columns // (of_lane * LANES))
+
+
+@lru_cache(maxsize=256)  # batches may differ in rows
+def gate_sums_plan(rows: int, units: int, peephole: int, device: int) -> SumPlan:
+    """For the gradients to gates: the warps of a block have sums of their own in shared memory.
+
+    The number of blocks determines the order of the sums, so it does not depend on how many units are open.
+    """
+    of_warp = (GATE_SUMS if peephole else 3) * units * 8
+    warps = next((w for w in (8, 4, 2) if w * of_warp <= 2**15), 1)
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    wanted = -(-rows * units // (20 * 8 * LANES * warps))  # eight events for each thread, if a twentieth of the units is open
+    return SumPlan("gate_sums", (max(1, min(wanted, processors * max(1, 32 // warps))), 1, 1), warps * LANES, warps * of_warp)

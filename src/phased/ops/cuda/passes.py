@@ -10,15 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phased.ops.contract import Gradients, Problem, Result
-from phased.ops.cuda import kernels, known, uncounted
-from phased.ops.cuda.count import Count
+from phased.ops.contract import EventCount, Gradients, Problem, Result
+from phased.ops.cuda import counting, kernels, replay
+from phased.ops.cuda.counting import Count
 from phased.ops.cuda.gradients import Backward, Density
-from phased.ops.cuda.launch import Call, Capacity, check_saved, is_dense, parts_of_schedule, tape_dtype_of, taped
-from phased.ops.cuda.pinned import NOWHERE, Slot
-from phased.ops.cuda.prepared import Prepared
-from phased.ops.cuda.repeated import Batch
-from phased.ops.operator import operator
+from phased.ops.cuda.launch import (
+    NOWHERE,
+    Capacity,
+    CudaCall,
+    Slot,
+    check_saved,
+    is_dense,
+    parts_of_schedule,
+    tape_dtype_of,
+    taped,
+)
+from phased.ops.cuda.replay import ListedBackward, ListedCall
+from phased.ops.operator import Operator
 from phased.tracing import constant
 
 LONG = 2.0  # seconds that a batch waits for its number when the GPU has more to do than to count
@@ -36,7 +44,7 @@ def _missing(index: int | None) -> str | None:
     return kernels.missing(index)
 
 
-def forward(problem: Problem, keep: bool, batch: Batch | None = None, guess: bool = False) -> Result:
+def forward(problem: Problem, keep: bool, listed: ListedCall | None = None, guess: bool = False) -> Result:
     """Output, final state and, to keep, the schedule, the tape, and how many events there are.
 
     Memory for events is allocated by their number, which the GPU must count first. While a CUDA graph is recorded this would
@@ -45,52 +53,52 @@ def forward(problem: Problem, keep: bool, batch: Batch | None = None, guess: boo
     pass repeats the forward pass. Other batches have their number guessed, and wait for it when all kernels are launched, so that
     the GPU need not; if it is not as guessed, they are launched again.
     """
-    if batch is not None:  # its device is the current one
-        return run_batch(problem, keep, batch, guess)
+    if listed is not None:  # its device is the current one
+        return run_call(problem, keep, listed, guess)
     with on(problem.input.device):
-        return run_batch(problem, keep, known.batch_of(problem), guess)
+        return run_call(problem, keep, replay.find_or_list(problem), guess)
 
 
-def run_batch(problem: Problem, keep: bool, batch: Batch | None, guess: bool) -> Result:
-    """The forward pass of a problem on the current device; `batch`: if its passes are listed."""
-    call = Call(problem) if batch is None else batch.call
-    if call.dense or not call.rows or (batch is None and torch.cuda.is_current_stream_capturing()):
-        capacity = uncounted.all_open(call, call.rows * call.units if keep else 0)
-        output, final, saved = run(call, capacity) if batch is None else batch.run_forward(capacity, NOWHERE)
-        prepared = Prepared.of(batch, problem, output, final, saved) if guess else None
-        return Result(output, tuple(final), saved if keep else [], (capacity.most, capacity.arrivals), prepared=prepared)
+def run_call(problem: Problem, keep: bool, listed: ListedCall | None, guess: bool) -> Result:
+    """The forward pass of a problem on the current device; `listed`: if its passes are."""
+    call = CudaCall(problem) if listed is None else listed.call
+    if call.dense or not call.rows or (listed is None and torch.cuda.is_current_stream_capturing()):
+        capacity = counting.all_open(call, call.rows * call.units if keep else 0)
+        output, final, saved = run(call, capacity) if listed is None else listed.run_forward(capacity, NOWHERE)
+        fast = ListedBackward.of(listed, problem, output, final, saved) if guess else None
+        return Result(output, tuple(final), saved if keep else [], EventCount((capacity.most, capacity.arrivals)), fast)
     count = Count(call, problem.gate.period)
-    guessed = uncounted.guessed(call, count, keep) if guess or not keep else None
+    guessed = counting.guess_capacity(call, count, keep) if guess or not keep else None
     if guessed is not None:
-        run_guessed = partial(run, call) if batch is None else batch.run_forward
+        run_guessed = partial(run, call) if listed is None else listed.run_forward
         output, final, saved = run_guessed(guessed, count.slot)
-        prepared = Prepared.of(batch, problem, output, final, saved) if guess else None  # while the GPU counts
-        if uncounted.small(call):
-            return Result(output, tuple(final), saved if keep else [], later=count.wait, prepared=prepared)
+        fast = ListedBackward.of(listed, problem, output, final, saved) if guess else None  # while the GPU counts
+        if counting.fits_all_open(call):
+            return Result(output, tuple(final), saved if keep else [], EventCount(wait=count.wait), fast)
         most, events = count.wait(saved[0], LONG)
-        if events <= guessed.arrivals and most <= guessed.most and uncounted.kernels_for(call, events) == guessed[3:]:
-            return Result(output, tuple(final), saved if keep else [], (most, events), prepared=prepared)
+        if events <= guessed.arrivals and most <= guessed.most and counting.kernels_for(call, events) == guessed[3:]:
+            return Result(output, tuple(final), saved if keep else [], EventCount((most, events)), fast)
         count = Count(call, problem.gate.period)
-    if batch is not None or guessed is not None:
-        call = Call(problem)  # with memory of its own, in which nothing is filled in yet
+    if listed is not None or guessed is not None:
+        call = CudaCall(problem)  # with memory of its own, in which nothing is filled in yet
     call.prepare()
     call.add_up(count.slot)
     most, events = count.wait(call.schedule)
-    capacity = Capacity(events, events if keep else 0, most, *uncounted.kernels_for(call, events))
+    capacity = Capacity(events, events if keep else 0, most, *counting.kernels_for(call, events))
     output, final, tape = call.run_forward(capacity)
-    return Result(output, tuple(final), [call.schedule, tape] if keep else [], (most, events))
+    return Result(output, tuple(final), [call.schedule, tape] if keep else [], EventCount((most, events)))
 
 
-def run(call: Call, capacity: Capacity, slot: Slot = NOWHERE) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def run(call: CudaCall, capacity: Capacity, slot: Slot = NOWHERE) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """The output, the final state, and what a backward pass needs: the schedule and the tape."""
     call.prepare()
     output, final, tape = call.count_and_run(capacity, slot)
     return output, final, [call.schedule, tape]
 
 
-def begin(problem: Problem, batch: Batch | None = None) -> Result:
+def begin(problem: Problem, listed: ListedCall | None = None) -> Result:
     """The forward pass of training, which may return before the events are counted."""
-    return forward(problem, True, batch, guess=True)
+    return forward(problem, True, listed, guess=True)
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
@@ -104,18 +112,18 @@ def backward(
     """All gradients from those to the output and the final state; the one to the input only `with_input`."""
     with on(problem.input.device):
         schedule, tape = result.saved
-        most, count = result.complete()
-        batch = known.recall(problem)
-        call = Call(problem, schedule) if batch is None else batch.call
+        most, count = result.event_count.complete(schedule)
+        listed = replay.find(problem)
+        call = CudaCall(problem, schedule) if listed is None else listed.call
         check_saved(call, schedule, tape, most, count)
-        if batch is not None and batch.lists.can_go_back(count, tape.shape[0]):
-            return batch.run_backward(result, most, count, to_output, to_final, with_input)
+        if listed is not None and listed.passes.lists_backward(count, tape.shape[0]):
+            return listed.run_backward(result, most, count, to_output, to_final, with_input)
         if count > tape.shape[0]:  # the guess was too low: the forward pass is repeated with the true number
             result = forward(problem, keep=True)
             schedule, tape = result.saved
-            most, count = result.numbers
+            most, count = result.event_count.numbers
         if call.schedule is not schedule:
-            call = Call(problem, schedule)
+            call = CudaCall(problem, schedule)
         back = Backward(call, result.output, tape, count, Density.of(call.rows, call.units, most, count), to_output, to_final)
         to_x = (back.dense if call.dense else back.sparse)(with_input)
         return Gradients(to_x, back.to_state, back.to_weights, back.to_gate)
@@ -134,4 +142,15 @@ def saved_like(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     ]
 
 
-recurrence = operator("cuda", forward, backward, saved_like, begin, True, 2, known.recall, known.again)
+recurrence = Operator(
+    "cuda",
+    forward,
+    backward,
+    saved_like,
+    begin=begin,
+    empty_state=True,
+    autocast=True,
+    numbers=2,
+    find=replay.find,
+    replay=replay.replay,
+)

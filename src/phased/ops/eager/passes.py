@@ -16,7 +16,7 @@ from torch import Tensor
 from phased.ops.contract import Gradients, Problem, Result
 from phased.ops.eager import dense, sparse
 from phased.ops.eager.tape import Tape
-from phased.ops.operator import Forward, filled, operator
+from phased.ops.operator import Forward, Operator, filled
 from phased.schedule import valid_steps
 
 
@@ -69,4 +69,4 @@ def tape_shapes(problem: Problem, unknown: Callable[[], Any]) -> list[Tensor]:
     ]
 
 
-recurrence = operator("eager", forward, backward, tape_shapes)
+recurrence = Operator("eager", forward, backward, tape_shapes)

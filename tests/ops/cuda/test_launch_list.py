@@ -9,9 +9,9 @@ import torch
 
 from contract import Case, assert_contract
 from phased import tracing
-from phased.ops.cuda import count, driver, known, launch, listing, prepared, repeated, uncounted
+from phased.ops.cuda import counting, kernels, launch, launch_list, replay
 from phased.ops.cuda.kernels import Kernels, argument_form
-from phased.ops.cuda.listing import Listing, Placeholder, listing_of
+from phased.ops.cuda.launch_list import LaunchList, Placeholder, launch_list_of
 from phased.ops.native import MISSING, core
 from recorded_driver import START, GraphRecorder, Recorder
 
@@ -39,13 +39,13 @@ def listed(monkeypatch, request):
     """Two launches, of a tensor and a number that calls give and a tensor that they allocate; and what notes them."""
     recorder = request.param()
     monkeypatch.setattr(tracing, "current_raw_stream", lambda index: 5)
-    monkeypatch.setattr(driver, "functions", lambda: recorder.driver)
-    made = Listing(CPU)
+    monkeypatch.setattr(kernels, "functions", lambda: recorder.driver)
+    made = LaunchList(CPU)
     given, number = made.tensor((2, 3), torch.float32), made.number()
     own = given.new_empty((4,), dtype=torch.float64)
-    kernels = Named(recorder)
-    made.add(kernels, "first", 6, 128, (given.data_ptr(), 0.5, 9, own.data_ptr() + 8), 0)
-    made.add(kernels, "second", (1, 2, 3), 32, (number, launch.EVERY, given.data_ptr() + 20, -1), 64)
+    named = Named(recorder)
+    made.add(named, "first", 6, 128, (given.data_ptr(), 0.5, 9, own.data_ptr() + 8), 0)
+    made.add(named, "second", (1, 2, 3), 32, (number, launch.EVERY, given.data_ptr() + 20, -1), 64)
     return made, recorder
 
 
@@ -59,10 +59,10 @@ def expected(x, own):
 def test_every_call_has_its_own_addresses_and_memory(listed, monkeypatch, by):
     made, recorder = listed
     if by == "Python":
-        monkeypatch.setattr(listing, "core", None)
+        monkeypatch.setattr(launch_list, "core", None)
     for _ in range(3):
         x = torch.empty(2, 3)
-        (own,) = made.repeat([x.data_ptr(), NUMBER])
+        (own,) = made.replay([x.data_ptr(), NUMBER])
         assert own.shape == (4,)
         assert own.dtype == torch.float64
         assert recorder.made == expected(x, own)
@@ -73,12 +73,12 @@ def test_every_call_has_its_own_addresses_and_memory(listed, monkeypatch, by):
 @pytest.mark.parametrize("before", range(5))
 def test_a_thread_without_a_context_gets_one_and_goes_on_where_it_was(listed, monkeypatch, before):
     made, recorder = listed
-    recorder.statuses = [0] * before + [driver.NO_CONTEXT]
+    recorder.statuses = [0] * before + [kernels.NO_CONTEXT]
     attached = []
-    monkeypatch.setattr(driver, "attach", attached.append)
+    monkeypatch.setattr(kernels, "attach", attached.append)
     for _ in range(5):
         x = torch.empty(2, 3)
-        (own,) = made.repeat([x.data_ptr(), NUMBER])
+        (own,) = made.replay([x.data_ptr(), NUMBER])
         assert recorder.made == expected(x, own)
         recorder.made.clear()
     assert attached == [None]  # the index of a CPU
@@ -88,12 +88,12 @@ def test_a_thread_without_a_context_gets_one_and_goes_on_where_it_was(listed, mo
 def test_a_launch_that_the_driver_refuses_is_named(listed):
     made, recorder = listed
     x = torch.empty(2, 3)
-    made.repeat([x.data_ptr(), NUMBER])
+    made.replay([x.data_ptr(), NUMBER])
     recorder.made.clear()
     recorder.statuses = [*([1] if isinstance(recorder, GraphRecorder) else []), 0, 1]  # a graph's, then those of single launches
     with pytest.raises(RuntimeError, match=r'did not launch "second": error 1\b'):
-        made.repeat([x.data_ptr(), NUMBER])
-    (own,) = made.repeat([x.data_ptr(), NUMBER])
+        made.replay([x.data_ptr(), NUMBER])
+    (own,) = made.replay([x.data_ptr(), NUMBER])
     assert recorder.made[-2:] == expected(x, own)
 
 
@@ -103,7 +103,7 @@ def test_a_graph_is_made_once_and_freed_with_its_list(listed):
     made, recorder = listed
     x = torch.empty(2, 3)
     for _ in range(3):
-        made.repeat([x.data_ptr(), NUMBER])
+        made.replay([x.data_ptr(), NUMBER])
     assert recorder.calls == ["create", "add", "add", "instantiate", "start", *["replace", "replace", "start"] * 2]
     recorder.calls.clear()
     made._compiled = None
@@ -119,7 +119,7 @@ def test_where_the_driver_runs_no_graph_kernels_are_launched_one_by_one(listed, 
     recorder.statuses = [0] * refused + [801]
     for _ in range(4):
         x = torch.empty(2, 3)
-        (own,) = made.repeat([x.data_ptr(), NUMBER])
+        (own,) = made.replay([x.data_ptr(), NUMBER])
         assert recorder.made == expected(x, own)
         recorder.made.clear()
     assert [call for call in recorder.calls if "destroy" not in call] == calls[: refused + 1]  # and it is not tried again
@@ -133,8 +133,8 @@ def test_a_driver_without_graphs_launches_one_by_one(monkeypatch):
     class Old:
         cuLaunchKernel = START(Recorder().start)
 
-    monkeypatch.setattr(driver, "driver", Old)
-    assert isinstance(driver.functions.__wrapped__(), core.Driver)
+    monkeypatch.setattr(kernels, "driver", Old)
+    assert isinstance(kernels.functions.__wrapped__(), core.Driver)
 
 
 def test_tensors_that_calls_give_come_before_those_that_they_allocate(listed):
@@ -144,9 +144,9 @@ def test_tensors_that_calls_give_come_before_those_that_they_allocate(listed):
 
 
 def test_a_tensor_is_no_placeholder():
-    assert listing_of(torch.zeros(1)) is None
-    made = Listing(CPU)
-    assert listing_of(Placeholder(made, 0, (1,), torch.float32)) is made
+    assert launch_list_of(torch.zeros(1)) is None
+    made = LaunchList(CPU)
+    assert launch_list_of(Placeholder(made, 0, (1,), torch.float32)) is made
 
 
 KINDS = {
@@ -163,16 +163,16 @@ KINDS = {
 }
 
 
-def form_of(problem):
-    return repeated.form_of(problem, repeated.as_read(repeated.tensors_of(problem)))
+def signature_of(problem):
+    return replay.signature_of(problem, replay.as_read(replay.tensors_of(problem)))
 
 
 def guess(monkeypatch, size):
     """Every batch has a guess of its events, and is small or not."""
-    monkeypatch.setattr(count.Count, "expected", 10**4)
-    monkeypatch.setattr(count.Count, "likely", (10**4, 9))
+    monkeypatch.setattr(counting.Count, "expected", 10**4)
+    monkeypatch.setattr(counting.Count, "likely", (10**4, 9))
     if size == "not small":
-        monkeypatch.setattr(uncounted, "SMALL", 0)
+        monkeypatch.setattr(counting, "SMALL", 0)
 
 
 def case_of(kind, **more):
@@ -184,40 +184,40 @@ def case_of(kind, **more):
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch, kind, size):
     guess(monkeypatch, size)
-    repeat, repeats = repeated.Listed.repeat, []
-    monkeypatch.setattr(repeated.Listed, "repeat", lambda self, *given: repeats.append(self) or repeat(self, *given))
+    replay_pass, replayed = replay.ListedPass.replay, []
+    monkeypatch.setattr(replay.ListedPass, "replay", lambda self, *given: replayed.append(self) or replay_pass(self, *given))
     cases = [case_of(kind, seed=seed) for seed in range(3)]
     for case in cases:
         assert_contract(case, "cuda")
-    forms = {form_of(case.problem("cuda", case.on("cuda"))) for case in cases}
-    (lists,) = [repeated.lists_of(form) for form in forms]
+    signatures = {signature_of(case.problem("cuda", case.on("cuda"))) for case in cases}
+    (lists,) = [replay.passes_of(signature) for signature in signatures]
     (forward,) = lists._forwards.values()
     backwards = list(lists._backwards.values())
-    assert [each is forward for each in repeats] == [True, False] * 3
-    assert all(each in backwards for each in repeats[1::2])
+    assert [each is forward for each in replayed] == [True, False] * 3
+    assert all(each in backwards for each in replayed[1::2])
 
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")
 def test_a_bounded_number_of_passes_is_listed(monkeypatch):
-    monkeypatch.setattr(repeated, "KEPT", 2)
+    monkeypatch.setattr(replay, "KEPT", 2)
     case = Case(steps=12, hidden=9)
     for guess in (1000, 2000, 3000):
-        monkeypatch.setattr(count.Count, "expected", guess)
+        monkeypatch.setattr(counting.Count, "expected", guess)
         assert_contract(case, "cuda")
-    lists = repeated.lists_of(form_of(case.problem("cuda", case.on("cuda"))))
+    lists = replay.passes_of(signature_of(case.problem("cuda", case.on("cuda"))))
     assert len(lists._forwards) == len(lists._backwards) == 1
 
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")
 def test_lists_are_freed_as_soon_as_they_are_forgotten(monkeypatch):
-    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.setattr(counting.Count, "expected", 10**4)
     case = Case(steps=12, hidden=9)
     assert_contract(case, "cuda")
-    gone = weakref.ref(repeated.lists_of(form_of(case.problem("cuda", case.on("cuda")))))
+    gone = weakref.ref(replay.passes_of(signature_of(case.problem("cuda", case.on("cuda")))))
     gc.disable()  # which might free them while a graph is recorded
     try:
-        repeated.lists_of.cache_clear()
-        known._ENTRIES.clear()
+        replay.passes_of.cache_clear()
+        replay.CALLS.clear()
         assert gone() is None
     finally:
         gc.enable()
@@ -228,7 +228,7 @@ def test_lists_are_freed_as_soon_as_they_are_forgotten(monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_backward_pass_is_prepared_in_its_forward_pass(monkeypatch, kind, size):
     guess(monkeypatch, size)
-    monkeypatch.delattr(repeated.Batch, "run_backward")  # what runs if it is not prepared
+    monkeypatch.delattr(replay.ListedCall, "run_backward")  # what runs if it is not prepared
     case = case_of(kind)
     assert_contract(case if case.lengths is None else case.poison_padding(), "cuda")
 
@@ -236,15 +236,15 @@ def test_a_backward_pass_is_prepared_in_its_forward_pass(monkeypatch, kind, size
 @pytest.mark.usefixtures("a_gpu_in_numpy")
 @pytest.mark.parametrize("kind", ["lstm", "a leak, gru"])
 def test_a_backward_pass_over_times_that_were_copied_is_not_prepared(monkeypatch, kind):
-    monkeypatch.setattr(count.Count, "expected", 10**4)
-    monkeypatch.delattr(prepared.Prepared, "__call__")
+    monkeypatch.setattr(counting.Count, "expected", 10**4)
+    monkeypatch.delattr(replay.ListedBackward, "__call__")
     assert_contract(case_of(kind, integer_time=True), "cuda")
 
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")
 @pytest.mark.parametrize("kind", ["lstm", "a leak"])
 def test_a_second_backward_pass_over_the_same_graph_gives_the_same(monkeypatch, kind):
-    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.setattr(counting.Count, "expected", 10**4)
     case = case_of(kind)
     leaves = case.on("cuda")
     output, _, _ = case.run("cuda", leaves)
@@ -257,7 +257,7 @@ def test_a_second_backward_pass_over_the_same_graph_gives_the_same(monkeypatch, 
 @pytest.mark.parametrize("leaf", ["input", "weight_hh", "peephole", "period", "h_0"])
 @pytest.mark.parametrize("leak", [0.0, 0.01])
 def test_memory_that_was_replaced_after_the_forward_pass_is_not_read(monkeypatch, leaf, leak):
-    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.setattr(counting.Count, "expected", 10**4)
     case = case_of("peepholes", leak=leak, dtype=torch.float32)
     _, expected = case.gradients("cuda")
     leaves = case.on("cuda")
@@ -274,7 +274,7 @@ def test_memory_that_was_replaced_after_the_forward_pass_is_not_read(monkeypatch
 @pytest.mark.usefixtures("a_gpu_in_numpy")
 @pytest.mark.parametrize("leaf", ["input", "weight_hh", "bias_ih", "period", "h_0"])
 def test_a_tensor_of_another_layout_is_read_as_it_is(monkeypatch, leaf):
-    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.setattr(counting.Count, "expected", 10**4)
     case = Case(steps=12, hidden=9)
     assert_contract(case, "cuda")
     wide = torch.stack([case.leaves[leaf], torch.full_like(case.leaves[leaf], torch.nan)], -1)
@@ -285,12 +285,12 @@ def test_a_tensor_of_another_layout_is_read_as_it_is(monkeypatch, leaf):
 
 @pytest.mark.usefixtures("a_gpu_in_numpy")
 def test_a_form_is_listed_when_it_has_been_used_before_and_few_are_counted(monkeypatch):
-    monkeypatch.setattr(known, "LISTED_AFTER", 2)
-    monkeypatch.setattr(known, "FORMS", 3)
+    monkeypatch.setattr(replay, "LISTED_AFTER", 2)
+    monkeypatch.setattr(replay, "SIGNATURES", 3)
     cases = [Case(steps=steps, hidden=9) for steps in (12, 13, 14, 15)]
     problems = [case.problem("cuda", case.on("cuda")) for case in cases]
-    assert [known.batch_of(problems[0]) is None for _ in range(4)] == [True, True, False, False]
+    assert [replay.find_or_list(problems[0]) is None for _ in range(4)] == [True, True, False, False]
     for problem in problems[1:]:
-        assert known.batch_of(problem) is None
-    assert len(known._PASSES) == 1  # the fourth form made room for itself
+        assert replay.find_or_list(problem) is None
+    assert len(replay.FORWARD_PASSES) == 1  # the fourth signature made room for itself
     assert_contract(cases[0], "cuda")

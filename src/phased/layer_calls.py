@@ -1,4 +1,4 @@
-"""The last calls of a layer on a GPU: a call like one of them needs no check, and no choice of a backend.
+"""The last calls of a layer on a GPU: a call like one of them is replayed, without checks and without the choice of a backend.
 
 A small training step is bound by the CPU, and checks of every argument and parameter are a part of that. Most calls are like the
 one before: the same parameters, and tensors of the same shapes, dtypes and devices. One comparison finds that out.
@@ -8,52 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from phased import ops, tracing
-from phased.ops.alike import Alike, alike
-from phased.ops.contract import Again, Problem
-from phased.ops.precision import autocast_dtype
+from phased.ops.calls import Calls
+from phased.ops.contract import Problem, Replay, autocast_dtype
 from phased.parameters import GatedModule, Operands
 
 KEPT = 16  # calls
 
-Parameters = Collection[nn.Parameter | None]
 
-
-class Remembered(NamedTuple):
-    """A call that was checked: what its tensors are compared with, and how to run one like it."""
-
-    alike: Alike
-    run: Again
-
-
-class Recent:
+class LayerCalls:
     """The last calls of a layer with its present parameters, without an initial state and lengths."""
 
     def __init__(self) -> None:
         self._parameters: list[nn.Parameter] = []
-        self._calls: dict[tuple[Any, ...], Remembered] = {}  # by `key`
+        self._calls: Calls[Replay] = Calls(KEPT)
 
-    def run(self, layer: GatedModule, input: Any, time: Any) -> tuple[Any, Any] | None:
-        """What the layer returns for this call, if the call is like an earlier one."""
+    def replay(self, layer: GatedModule, input: Any, time: Any) -> tuple[Any, Any] | None:
+        """The layer's results for this call, if it is like an earlier one."""
         if not isinstance(input, Tensor) or not isinstance(time, Tensor) or tracing.is_valueless(input):
             return None
         if input.dim() != 3 or time.dim() != 2 or input.is_nested or tracing.in_forward_mode():
             return None
         if layer._openings.active and layer.training:  # it counts the openings of units in the checked times
             return None
-        parameters = layer._parameters.values()
+        parameters: Collection[Any] = layer._parameters.values()
         if not self._has(parameters):
-            self._calls.clear()  # nothing of replaced parameters is kept
-            self._parameters.clear()
+            self._forget()  # nothing of replaced parameters is kept
             return None
         x, t = (input.transpose(0, 1), time.transpose(0, 1)) if layer.batch_first else (input, time)
-        call = self._calls.get(key(layer, x, autocast_dtype(x.device)))
-        found = None if call is None or not call.alike(x, t, *parameters) else call.run(x, t)
+        run = self._calls.find(key_of(layer, x, autocast_dtype(x.device)), (x, t, *parameters))
+        found = None if run is None else run(x, t)
         if found is None:
             return None
         output, final = found
@@ -64,7 +53,7 @@ class Recent:
     def add(self, layer: GatedModule, operands: Operands, x: Tensor, t: Tensor, low: torch.dtype | None) -> None:
         """Remember a call with this input (T, B, D), times (T, B) as they were given, and dtype of autocast.
 
-        Not of stacks and two directions, nor where operands are converted or computed from parameters in every call.
+        Calls of stacks and of two directions are not remembered, nor calls that convert operands or compute them from parameters.
         """
         weights, gate = operands.weights[0], operands.gates[0]
         if layer.num_layers * layer._directions > 1 or layer.peephole or weights.ih.dtype != x.dtype:
@@ -76,21 +65,22 @@ class Recent:
         used = [*weights.present(), *gate.parameters()]
         if len(own) < len(parameters) or not {id(each) for each in used} <= {id(each) for each in own}:
             return
-        problem = Problem(layer.cell, gate, x, t, (), weights, None, low)
-        run = ops.again(problem, layer.backend)
+        run = ops.replay(Problem(layer.cell, gate, x, t, (), weights, None, low), layer.backend)
         if run is None:
             return
         if not self._has(own):
-            self._calls.clear()
-        self._parameters, place = own, key(layer, x, low)
-        if place not in self._calls and len(self._calls) >= KEPT:
-            del self._calls[next(iter(self._calls))]  # the oldest
-        self._calls[place] = Remembered(alike([x, t, *own]), run)
+            self._forget()
+        self._parameters = own
+        self._calls.add(key_of(layer, x, low), [x, t, *own], run)
 
-    def _has(self, parameters: Parameters) -> bool:
+    def _has(self, parameters: Collection[Any]) -> bool:
         return len(parameters) == len(self._parameters) and all(map(is_, parameters, self._parameters))
 
+    def _forget(self) -> None:
+        self._calls.clear()
+        self._parameters.clear()
 
-def key(layer: GatedModule, x: Tensor, low: torch.dtype | None) -> tuple[Any, ...]:
-    """The shape of the input, and what the recurrence depends on besides tensors."""
+
+def key_of(layer: GatedModule, x: Tensor, low: torch.dtype | None) -> tuple[Any, ...]:
+    """The shape of the input, and the settings that the recurrence depends on."""
     return x.shape, layer.training, layer.leak, layer.gate, layer.backend, low

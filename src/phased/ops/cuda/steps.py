@@ -1,8 +1,8 @@
-"""The recurrence of a layer with many units that all have events: at every step matrix products, and one kernel for all cells.
+"""Layers with many units, step by step: launches for the open units of a step, or matrix products and a kernel for all cells.
 
-A step's product has few rows, one for each sequence. So it is computed in parts, each a sum over some of the columns, which keeps
-more of the GPU busy; the kernel adds them up. From the second run of a size on, CHUNK steps are one recorded CUDA graph, so that
-Python does not launch every step.
+Where all units have events, a step's product has few rows, one for each sequence. So it is computed in parts, each a sum over
+some of the columns, which keeps more of the GPU busy; the kernel adds them up. From the second run of a size on, CHUNK steps are
+one recorded CUDA graph, so that Python does not launch every step.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from phased.ops.contract import without_autocast
 from phased.ops.cuda import kernels
-from phased.ops.cuda.constants import PLACE, PRODUCTS
+from phased.ops.cuda.constants import LANES, OPEN_WARPS, PLACE, PRODUCTS
+from phased.ops.cuda.layout import StepPlan
 from phased.ops.native import address
-from phased.ops.precision import without_autocast
 
 if TYPE_CHECKING:
-    from phased.ops.cuda.launch import Call
+    from phased.ops.cuda.launch import CudaCall
 
 THREADS = 256
 CHUNK = 32  # steps of a graph
@@ -30,6 +31,7 @@ KEPT = 8  # graphs of the last sizes
 FORWARD_PARTS, FORWARD_PARTS_OF_MANY, BACKWARD_PARTS = {64: 8, 256: 4}, 2, 8
 COLUMNS = 8  # of a part are a multiple of this, so that its rows are aligned
 WHOLE_FROM = 2048  # units, from which a product is not computed in parts: at 4,096 it keeps an H200 busy by itself
+MOST_ROWS = 65535  # of a grid's second dimension
 
 
 class Place(NamedTuple):
@@ -80,10 +82,10 @@ def parts_of(batch: int, units: int, forward: bool) -> int:
     return next((parts for parts in (8, 4, 2) if parts <= wanted and columns % (COLUMNS * parts) == 0), 1)
 
 
-class Steps:
-    """All steps of a call, one after another."""
+class DenseSteps:
+    """All steps of a call where all units have events, one after another."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CudaCall) -> None:
         self.call = call
         self.kernels = kernels.recurrence(*call.kind, call.tape_dtype, "stepwise.cu", call.peephole, 1, 1, 1, THREADS)
         self.grid = -(-call.batch * call.units // THREADS)
@@ -224,3 +226,42 @@ class Graphs:
 
 
 GRAPHS = Graphs()
+
+
+class OpenSteps:
+    """All steps of a call over open events, one after another: a launch for each step forwards, two backwards."""
+
+    def __init__(self, call: CudaCall, plan: StepPlan) -> None:
+        self.call, self.plan = call, plan
+        self.sizes = (call.batch, call.steps, call.units, call.pitch, address(call.lengths))
+
+    def forward(self, given: Sequence[float]) -> None:
+        """All steps; `given` is the kernels' struct Forward after its sizes, up to `ring`."""
+        compiled, block = self._compiled("open_step_forward.cu", OPEN_WARPS), OPEN_WARPS * LANES
+        for step in range(self.call.steps):
+            arguments = (*self.sizes, *given, 0, self.call.units, step)
+            compiled.launch("open_step_forward", self.call.device, self.call.units, block, arguments)
+
+    def backward(self, given: Sequence[float], whole: bool) -> None:
+        """All steps in reverse; `given` is struct Backward likewise, whose gradients to the state are those to the final one.
+
+        With `whole` they are those to the initial state afterwards; else they are not used any more.
+        """
+        call, plan = self.call, self.plan
+        compiled, block = self._compiled("open_step_backward.cu", plan.warps), plan.warps * LANES
+        arguments = (*self.sizes, *given, 0, call.units)
+        shares = call.empty(call.batch, call.units, PRODUCTS)
+        given_by_step = call.empty(plan.grid[1], call.batch, call.units)
+        cells = (-(-call.units // block), min(call.batch, MOST_ROWS), 1)
+        before = 0  # what the step that was computed before gives; none for the first
+        for step in range(call.steps - 1, -2 if whole else -1, -1):
+            of_cells = (*arguments, step, before, plan.grid[1], address(shares))
+            compiled.launch("open_step_cells", call.device, cells, block, of_cells)
+            before = address(given_by_step)
+            if step > 0 or (whole and step == 0):
+                of_sums = (*arguments, step, address(shares), before)
+                compiled.launch("open_step_sums", call.device, plan.grid, block, of_sums, plan.shared)
+
+    def _compiled(self, source: str, warps: int) -> kernels.Kernels:
+        call = self.call
+        return kernels.recurrence(*call.kind, call.tape_dtype, source, call.peephole, 1, warps, 0, warps * LANES)

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from phased import tracing
-from phased.ops import alike
-from phased.ops.alike import by_python, by_torch
+from phased.ops import calls
+from phased.ops.calls import by_python, by_torch
 
 COMPARISONS = {"torch": by_torch, "Python": by_python}
 each_comparison = pytest.mark.parametrize("compare", COMPARISONS.values(), ids=COMPARISONS)
@@ -61,20 +61,20 @@ def test_memory_of_another_shape_in_the_same_parameter_is_found(compare):
 
 def test_python_compares_where_torch_does_not(monkeypatch):
     x, parameter = earlier()
-    assert alike.alike([x, parameter]).__name__ == "check"
-    monkeypatch.setattr(alike, "by_torch", lambda tensors: lambda *others: False)  # not even itself
-    assert alike.alike([x, parameter])(x, parameter)
+    assert calls.alike([x, parameter]).__name__ == "check"
+    monkeypatch.setattr(calls, "by_torch", lambda tensors: lambda *others: False)  # not even itself
+    assert calls.alike([x, parameter])(x, parameter)
     monkeypatch.undo()
     for absent in (None, lambda *tensors, sizes, strides: None):  # or with other arguments in another version
         monkeypatch.setattr(tracing, "TensorGuards", absent)
         assert by_torch([x]) is None
-        like = alike.alike([x, parameter])
+        like = calls.alike([x, parameter])
         assert like(x, parameter)
         assert not like(x.T, parameter)
 
 
 def test_the_same_parameter_may_be_used_twice():
     _, parameter = earlier()
-    like = alike.alike([parameter, parameter])
+    like = calls.alike([parameter, parameter])
     assert like(parameter, parameter)
     assert not like(parameter, parameter.detach())

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from phased import tracing
-from phased.ops.cuda import driver
+from phased.ops.contract import without_autocast
+from phased.ops.cuda import kernels
 from phased.ops.cuda.kernels import Kernels, argument_form, not_launched
 from phased.ops.native import core
-from phased.ops.precision import without_autocast
 
 SPAN = 48  # bits of an offset
 MOST = 1 << 12  # placeholders
@@ -27,10 +27,10 @@ class Placeholder:
     """Stands for a tensor while launches are listed: its sizes, and an address that is replaced in every call."""
 
     def __init__(
-        self, listing: Listing, number: int, shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None
+        self, launch_list: LaunchList, number: int, shape: Sequence[int], dtype: torch.dtype, strides: Sequence[int] | None = None
     ) -> None:
-        self.listing, self.number = listing, number
-        self.shape, self.dtype, self.device = torch.Size(shape), dtype, listing.device
+        self.launch_list, self.number = launch_list, number
+        self.shape, self.dtype, self.device = torch.Size(shape), dtype, launch_list.device
         self._strides = contiguous_strides(shape) if strides is None else tuple(strides)
 
     def data_ptr(self) -> int:
@@ -55,10 +55,10 @@ class Placeholder:
 
     def new_empty(self, size: Sequence[int], dtype: torch.dtype | None = None) -> Placeholder:
         """A tensor that is allocated in every call."""
-        return self.listing.allocate(size, dtype or self.dtype)
+        return self.launch_list.allocate(size, dtype or self.dtype)
 
 
-class Listed(NamedTuple):
+class Launch(NamedTuple):
     """A launch. `places`: which arguments are offsets from the address of which placeholder."""
 
     kernels: Kernels
@@ -105,14 +105,14 @@ class Product(NamedTuple):
     out: int
 
 
-class Listing:
+class LaunchList:
     """Allocations, launches and matrix products in the order of a pass. What calls give comes first among the placeholders."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.given = 0
         self.allocations: list[Allocation] = []
-        self.launches: list[Listed] = []
+        self.launches: list[Launch] = []
         self.products: list[Product] = []
         self._compiled: Any = None
 
@@ -151,13 +151,13 @@ class Listing:
                 value -= number << SPAN
             arguments.append(value)
         size = (grid, 1, 1) if isinstance(grid, int) else grid
-        self.launches.append(Listed(kernels, name, size, block, tuple(arguments), tuple(places), shared))
+        self.launches.append(Launch(kernels, name, size, block, tuple(arguments), tuple(places), shared))
 
     def multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
         """List out = left.T @ right."""
         self.products.append(Product(len(self.launches), self.made(left), self.made(right), self.made(out)))
 
-    def repeat(self, given: Sequence[int], early: Sequence[Tensor] = (), first: int = 0) -> list[Tensor]:
+    def replay(self, given: Sequence[int], early: Sequence[Tensor] = (), first: int = 0) -> list[Tensor]:
         """Allocate, launch everything with these addresses and numbers, and return what was allocated.
 
         `early`: what has been allocated before, from the tensor with the number `first` on.
@@ -193,10 +193,10 @@ class Listing:
                 one.kernels.launch(one.name, index, one.grid, one.block, one.filled(addresses), one.shared)
             return
         stream = tracing.current_raw_stream(index)
-        done, status = self._compiled.run(driver.functions(), stream, addresses, first, end)
-        if status == driver.NO_CONTEXT:
-            driver.attach(index)
-            done, status = self._compiled.run(driver.functions(), stream, addresses, done, end)
+        done, status = self._compiled.run(kernels.functions(), stream, addresses, first, end)
+        if status == kernels.NO_CONTEXT:
+            kernels.attach(index)
+            done, status = self._compiled.run(kernels.functions(), stream, addresses, done, end)
         if status:
             raise not_launched(self.launches[done].name, status)
 
@@ -212,6 +212,6 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return torch.empty(shape, device="meta").stride()
 
 
-def listing_of(tensor: Any) -> Listing | None:
-    """The listing of a placeholder; None for tensors."""
-    return tensor.listing if isinstance(tensor, Placeholder) else None
+def launch_list_of(tensor: Any) -> LaunchList | None:
+    """The launch list of a placeholder; None for tensors."""
+    return tensor.launch_list if isinstance(tensor, Placeholder) else None

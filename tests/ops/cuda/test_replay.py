@@ -16,8 +16,8 @@ from contract import Case, assert_contract
 from layers import each_layer, states
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
-from phased.ops.cuda import count, known, repeated
-from phased.recent import KEPT
+from phased.layer_calls import KEPT
+from phased.ops.cuda import counting, replay
 
 pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
 
@@ -26,7 +26,7 @@ STEPS, BATCH, FEATURES, UNITS = 9, 4, 3, 7
 
 @pytest.fixture(autouse=True)
 def _guessed(monkeypatch):
-    monkeypatch.setattr(count.Count, "expected", 10**4)
+    monkeypatch.setattr(counting.Count, "expected", 10**4)
 
 
 def made(kind=PhasedLSTM, **settings):
@@ -155,7 +155,7 @@ def test_what_has_changed_in_a_layer_is_found(change):
 def test_another_backend_computes_the_next_call(monkeypatch):
     rnn, _ = warmed_up()
     rnn.backend = "reference"
-    monkeypatch.setattr(repeated.Batch, "run_forward", lambda *given: pytest.fail("by the kernels"))
+    monkeypatch.setattr(replay.ListedCall, "run_forward", lambda *given: pytest.fail("by the kernels"))
     rnn(*batch())
 
 
@@ -267,9 +267,9 @@ def test_the_first_batches_of_training_are_watched():
 
 def test_copies_start_without_memories():
     rnn, twin = warmed_up()
-    assert b"phased.recent" not in pickle.dumps(rnn)  # a version without it can read the file
+    assert b"phased.layer_calls" not in pickle.dumps(rnn)  # a version without it can read the file
     for copied in (copy.deepcopy(rnn), pickle.loads(pickle.dumps(rnn))):
-        assert copied._recent is None
+        assert copied._calls is None
         assert_same(copied, twin, *batch())
         another_parameter(copied)
         assert not torch.equal(copied(*batch())[0], rnn(*batch())[0])
@@ -281,10 +281,10 @@ def test_a_bounded_number_of_calls_is_remembered():
     for steps in range(1, KEPT + 4):
         for seed in range(2):
             rnn(*batch(seed, steps=steps))
-    assert len(rnn._recent._calls) == KEPT
+    assert len(rnn._calls._calls) == KEPT
     rnn(*batch(steps=KEPT))
     rnn.eval()(*batch(steps=KEPT))
-    assert len(rnn._recent._calls) == KEPT
+    assert len(rnn._calls._calls) == KEPT
 
 
 def test_training_and_evaluation_by_turns_are_both_remembered():
@@ -309,7 +309,7 @@ def test_nothing_of_replaced_parameters_is_kept():
 def test_a_graph_that_is_recorded_is_noticed(monkeypatch):
     rnn, twin = warmed_up()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    monkeypatch.setattr(repeated.Batch, "run_forward", lambda *given: pytest.fail("listed"))
+    monkeypatch.setattr(replay.ListedCall, "run_forward", lambda *given: pytest.fail("listed"))
     assert_same(rnn, twin, *batch())
 
 
@@ -339,18 +339,18 @@ def test_a_second_bias_that_is_missing_is_found():
     assert_contract(case, "cuda")
     problem = case.problem("cuda", case.on("cuda"))
     broken = problem._replace(weights=problem.weights._replace(bias_hh=None))
-    assert known.recall(problem) is not None
-    assert known.recall(broken) is None
+    assert replay.find(problem) is not None
+    assert replay.find(broken) is None
 
 
 def test_a_backward_pass_adds_no_entry():
     case = Case(steps=STEPS, hidden=UNITS, dtype=torch.float32)
     leaves = case.on("cuda")
     output, *_ = case.run("cuda", leaves)
-    before = {key: list(each) for key, each in known._ENTRIES.items()}
+    before = {key: list(each) for key, each in replay.CALLS._calls.items()}
     leaves["weight_hh"].data = leaves["weight_hh"].data.T.contiguous().T  # other strides
     torch.autograd.grad(output.sum(), list(leaves.values()))
-    assert before == known._ENTRIES
+    assert before == replay.CALLS._calls
 
 
 @pytest.mark.parametrize("settings", [{"num_layers": 2}, {"bidirectional": True}, {"peephole": True}], ids=str)
@@ -358,7 +358,7 @@ def test_layers_whose_calls_are_not_remembered_are_right(settings):
     rnn, twin = made(**settings)
     for seed in range(3):
         assert_same(rnn, twin, *batch(seed))
-    assert rnn._recent is None or not rnn._recent._calls
+    assert rnn._calls is None or not rnn._calls._calls
 
 
 def test_a_gru_returns_its_state_alone():
