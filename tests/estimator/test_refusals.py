@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import phased.estimator
-from patients import QUICK, X, Y, quick
+from patients import QUICK, X, Y, patients, quick
 from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 from phased.estimator.batches import split
 from phased.estimator.targets import Targets
@@ -160,15 +160,17 @@ def test_a_warning_is_about_the_line_of_the_user(classifier, call, message):
     assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_outliers_constants_and_variables_without_values_do_no_harm():
-    value, times = np.array(X.dense()), np.split(X.time, X.offset[1:-1])
+def test_outliers_constants_variables_without_values_and_sequences_without_steps_do_no_harm():
+    some, y = patients(empty=True)
+    assert (some.lengths == 0).any()
+    value, times = np.array(some.dense()), np.split(some.time, some.offset[1:-1])
     value[:, 1] = 4.0
     value[:, 2] = np.nan
     value[5, 0] = 1e30
-    wild = Events.of(times, np.split(value, X.offset[1:-1]), static=np.full((60, 1), np.nan), unit="h")
-    model = PhasedClassifier(**QUICK).fit(wild, Y)
+    wild = Events.of(times, np.split(value, some.offset[1:-1]), static=np.full((60, 1), np.nan), unit="h")
+    model = PhasedClassifier(**QUICK).fit(wild, y)
     assert np.isfinite(model.predict_proba(wild)).all()
-    assert np.abs(model._sequences(wild, Targets(Y, None)).x.numpy()).max() < 20
+    assert np.abs(model._sequences(wild, Targets(y, None)).x.numpy()).max() < 20
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):

@@ -52,25 +52,13 @@ def test_ids_and_targets_of_other_kinds_and_with_blanks_are_the_same(events, tab
 @pytest.mark.parametrize(
     "table, options, message",
     [
-        (
-            {"id": [7, 3], "y": [1, 0]},
-            {},
-            "each sequence must have a target in the table, got none for 5. `labelled` keeps",
-        ),
-        (
-            {"id": [7, 3, 5, 9], "y": [1, 0, 1, 1]},
-            {},
-            "must have a sequence with its id, got 9 without events. `labelled`",
-        ),
+        ({"id": [7, 3], "y": [1, 0]}, {}, "each sequence must have a target in the table, got none for 5. `labelled` keeps"),
+        ({"id": [7, 3, 5, 9], "y": [1, 0, 1, 1]}, {}, "must have a sequence with its id, got 9 without events. `labelled`"),
         ({"id": [7, 3, 5], "y": [1, None, 0]}, {}, r"each target must be known, got none at id 3 \(row 1 of the table\)"),
         ({"id": [7, 3, 5], "y": [1.0, float("nan"), 0]}, {}, "each target must be known, got none at id 3"),
         ({"id": [7, 3, 5], "y": ["a", "", "b"]}, {}, "each target must be known, got none at id 3"),
         ({"id": [7, 3, 5], "y": [1.0, float("inf"), 0]}, {}, r"must be finite, got inf at id 3 \(row 1 of the table\)"),
-        (
-            {"id": [7, 3, 5, 7], "y": [1, 0, 1, 0]},
-            {},
-            "one 'y', got 1 and 0 at id 7 .*name the column of their times",
-        ),
+        ({"id": [7, 3, 5, 7], "y": [1, 0, 1, 0]}, {}, "one 'y', got 1 and 0 at id 7 .*name the column of their times"),
         ({"id": [7, 3, 5], "HR": [1, 0, 1]}, {}, r"must not be among the inputs, got 'HR'.*\(drop: 'HR'\)"),
         (
             {"id": [7, 3, 5], "a": [1, 0, 1], "b": [1, 0, 1]},

@@ -54,11 +54,7 @@ def test_a_bad_row_is_named(table, change, message):
             {},
             r"must have a column 'id' or 'subject_id' or 'RecordID', got 'time', 'a'. Name .* \(id: its",
         ),
-        (
-            {"id": [0], "a": [1]},
-            {},
-            r"a column 'time' or 'Time', got 'id', 'a'. Name .*time: its name\). If it is the index",
-        ),
+        ({"id": [0], "a": [1]}, {}, r"a column 'time' or 'Time', got 'id', 'a'. Name .*time: its name\). If it is the index"),
         (LONG, {"id": "patient"}, r"must have the column 'patient' \(id\), got 'id', 'time', 'variable', 'value'"),
         (LONG, {"variable": ["a"], "layout": "long"}, "variable must be one column in a long table"),
         (WIDE, {"variable": ["b"]}, r"must have the column 'b' \(variable\)"),
@@ -81,11 +77,7 @@ def test_a_bad_row_is_named(table, change, message):
         ({"id": [1], "time": [1, 2], "a": [1]}, {}, "columns must have one length"),
         ({**LONG, "variable": ["a", None, "b"]}, {}, "must name its variable, and row 1 of the table does not"),
         ({**LONG, "variable": ["a", " ", "b"]}, {}, "must name its variable, and row 1 of the table does not"),
-        (
-            pd.DataFrame([[1, 0, 1, 2]], columns=["id", "time", "a", "a"]),
-            {},
-            "must have its own name, got 'a' twice",
-        ),
+        (pd.DataFrame([[1, 0, 1, 2]], columns=["id", "time", "a", "a"]), {}, "must have its own name, got 'a' twice"),
         # As the first table was read
         (
             {**LONG, "variable": ["a", "c", "b"]},
