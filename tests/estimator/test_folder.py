@@ -9,7 +9,8 @@ import pytest
 from damaged import resign
 from disk import room_for
 from patients import X, Y
-from phased.estimator import BadModel, PhasedClassifier, saved
+from phased.estimator import BadModel, PhasedClassifier
+from phased.estimator.folder import Config, configured
 from phased.fields import Malformed, decode
 from phased.model_folder import digest
 
@@ -107,7 +108,7 @@ def test_any_entry_of_another_kind_is_either_refused_or_harmless(request, name, 
         for junk in junks:
             fields = replaced(whole, place, junk)
             try:
-                saved.configured(decode(saved.Config, fields), (type(model),))
+                configured(decode(Config, fields), (type(model),))
                 path.write_text(json.dumps(fields | {"sha256": digest(fields, data)}))
                 loaded = type(model).load(tmp_path)
             except (BadModel, Malformed):

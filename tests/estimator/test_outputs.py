@@ -18,7 +18,7 @@ from phased import PhasedLSTM, files
 from phased.classifier import Classifier
 from phased.cli.app import app
 from phased.estimator import PhasedClassifier
-from phased.estimator.saved import finished
+from phased.estimator.folder import finished
 from phased.learn.store import Store
 from recordings import network
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from phased.cli.tables import Labels, Table, read_table, with_targets
+from phased.cli.estimator import Labels, Table, read_table, with_targets
 
 TABLES = Path(os.environ.get("PHASED_DATA", "nowhere")) / "tables"
 pytestmark = pytest.mark.skipif(not TABLES.is_dir(), reason="PHASED_DATA has no tables")

@@ -16,7 +16,7 @@ from phased import files
 from phased.cli.errors import fail, plain_errors
 from phased.cli.options import command, path, with_signature
 from phased_lab.bench import BENCHMARKS
-from phased_lab.tables import Table
+from phased_lab.table import Table
 
 Json = Annotated[
     Path | None,

@@ -112,7 +112,7 @@ def lipread(
         raise typer.BadParameter("--video-only and --audio-only exclude each other. Leave one of them out.")
     from phased_lab.cli.lipread import Lips
     from phased_lab.lipreader import LipReader
-    from phased_lab.lipreader.store import SHIPPED
+    from phased_lab.lipreader.folder import SHIPPED
 
     sense = "video" if video_only else "audio" if audio_only else "both"
     inputs = [model or SHIPPED, *([align] if align and align.is_file() else [])]

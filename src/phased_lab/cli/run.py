@@ -21,7 +21,7 @@ from phased.cli.options import Device, command, path, with_signature
 from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Drawn, Experiment, Study, write
 from phased_lab.runs.progress import Show, shown
-from phased_lab.tables import Table
+from phased_lab.table import Table
 
 if TYPE_CHECKING:
     from phased_lab.runs.sweep import Summary

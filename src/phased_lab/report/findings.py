@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from phased_lab.report.groups import Group
+from phased_lab.report.seeds import Group
 from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Experiment
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phased_lab.report.groups import Group, groups
+from phased_lab.report.seeds import Group, groups
 from phased_lab.runs import discovery
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record, flat

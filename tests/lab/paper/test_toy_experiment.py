@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import phased_lab.paper
 from phased.cli.app import app
 from phased_lab.report import markdown
-from phased_lab.report.groups import groups, main
+from phased_lab.report.seeds import groups, main
 from phased_lab.runs import discovery, sweep
 from phased_lab.runs.folder import read
 from records import visible

@@ -11,7 +11,7 @@ import pytest
 from phased.pictures.style import OTHERS, shades
 from phased_lab.report import looks
 from phased_lab.report.charts import figures
-from phased_lab.report.groups import compared, learning, main, sections
+from phased_lab.report.seeds import compared, learning, main, sections
 from phased_lab.report.theme import DIGITS, save, short
 from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Kind

@@ -19,7 +19,7 @@
 #ifdef PHASED_X86
 #include "cpu_features.h"
 #endif
-#include "launches.h"
+#include "gpu_launches.h"
 #include "online.h"
 #include "readout.h"
 #include "recent.h"

@@ -1,4 +1,4 @@
-"""The tables of times in docs, from the files of `phased bench`: `python -m phased_lab.bench.tables results/bench`."""
+"""The tables of times in docs, from the files of `phased bench`: `python -m phased_lab.bench.docs_tables results/bench`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased_lab.report import findings
-from phased_lab.report.groups import compared, learning, main, natural, sections, slug, spread
+from phased_lab.report.seeds import compared, learning, main, natural, sections, slug, spread
 from phased_lab.report.tables import seconds
 from phased_lab.runs import discovery
 from records import grouped

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from phased import PhasedLSTM, updates
-from phased_lab.report.gates import bends, by_period, is_open, openness, three_units
+from phased_lab.report.openness import bends, by_period, is_open, openness, three_units
 from phased_lab.runs import discovery
 from phased_lab.runs.record import Gates
 from records import records
