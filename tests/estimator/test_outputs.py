@@ -40,7 +40,7 @@ WRITERS = {
     "layer": ("x", None, None, "phased.PhasedLSTM.state_dict", lambda path, *_: PhasedLSTM(2, 3).save(path)),
     "model": ("model.safetensors", None, None, "safetensors.torch.save", lambda path, *_: MODEL.save(path.parent)),
     "predict": (
-        *("x.csv", "t.csv", "m", "phased.estimator.Events.read_with_times"),
+        *("x.csv", "t.csv", "m", "phased.estimator.tables.read.read_table"),
         lambda path, at, call: call("predict", at / "m", at / "t.csv", "--out", path),
     ),
     "picture": (
@@ -160,7 +160,7 @@ def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(here, call,
     Path("taken/all/checkpoint.pt").write_text("mine")
     Path("foreign/epochs.ndjson").write_text('{"mine": 1}\n')
     before = state(here)
-    with mock.patch("phased.estimator.Events.read_with_times", side_effect=AssertionError("the table was read")):
+    with mock.patch("phased.estimator.tables.read.read_table", side_effect=AssertionError("the table was read")):
         result = call(*FIT, *arguments)
     assert result.exit_code in (1, 2)
     assert message in result.output

@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from phased.cli.estimator import Labels, Table, read_table, with_targets
+from phased.cli.estimator import Labels, with_targets
+from phased.estimator import Events
 
 TABLES = Path(os.environ.get("PHASED_DATA", "nowhere")) / "tables"
 pytestmark = pytest.mark.skipif(not TABLES.is_dir(), reason="PHASED_DATA has no tables")
@@ -31,7 +32,7 @@ def read(name):
     own = {option: value for option, value in given.items() if option in ("id", "time", "unit")}
     of_labels = {option: value for option, value in given.items() if option[:6] in ("labels", "target")}
     source, labels = (TABLES / name.replace("*", part) for part in ("train", "train_labels"))
-    return with_targets(Labels(labels, **of_labels), read_table(Table(**own), source)[0])
+    return with_targets(Labels(labels, **of_labels), Events.read(source, **own))
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -106,7 +106,7 @@ def fit(
     """Train a model on a table of measurements at uneven times, and write it to a folder."""
     need_estimator()
     from phased import check
-    from phased.estimator import PhasedClassifier, PhasedRegressor
+    from phased.estimator import Events, PhasedClassifier, PhasedRegressor
     from phased.estimator.folder import finished
 
     options: dict[str, Any] = {"updates": updates, "checkpoint": checkpoint, "random_state": seed, "device": device}
@@ -115,7 +115,7 @@ def fit(
     with plain_errors(f"There is no model yet, and '{out}' is as it was. {again}") as came, plain_warnings(Errors()):
         check.choice("--task", task, TASKS)
         check_folders(source, labels, out, checkpoint)  # before the training, which may take long
-        events, y = with_targets(labels, read_table(table, source, static=static, missing=marks(missing or []))[0])
+        events, y = with_targets(labels, Events.read(source, static=static, missing=marks(missing or []), **asdict(table)))
         numbers = task == "numbers" or (task == "auto" and fractions(y))
         model = (PhasedRegressor if numbers else PhasedClassifier)(verbose=True, **options).fit(events, y)
         report = model.report_
@@ -133,10 +133,13 @@ def fit(
 def predict(model: ModelFolder, source: TableFile, out: Predictions, table: Table, device: Device = "auto") -> None:
     """Write what a model says of the sequences of a table, which is read as that of the training was."""
     need_estimator()
+    from phased.estimator.settings import Settings
+    from phased.estimator.tables.read import read_table
+
     with plain_errors(), plain_warnings(Errors()):
         files.check_output(out, (source, model))
         trained = load(model, device)
-        events, times = read_table(table, source, trained.table_)
+        events, times = read_table(source, Settings.asked(**asdict(table)), trained.table_.settings)
         answer, names = trained._answer(events), trained._target.columns
         columns: dict[str, Any] = {"id": events.ids.tolist()}
         if trained.network_.every_step:
@@ -164,9 +167,11 @@ def score(
 ) -> None:
     """Print the scores of a model on a table with targets."""
     need_estimator()
+    from phased.estimator import Events
+
     with plain_errors(), plain_warnings(Errors()):
         trained = load(model, device)
-        events, y = with_targets(labels, read_table(table, source, trained.table_)[0])
+        events, y = with_targets(labels, Events.read(source, like=trained.table_, **asdict(table)))
         found = {**trained.evaluate(events, y), "sequences": len(events)}
         lines = (f"{name:10} {value:,}" if isinstance(value, int) else f"{name:10} {value:.4f}" for name, value in found.items())
         print(dumps(found) if json else "\n".join(lines), flush=True)
@@ -176,14 +181,6 @@ def need_estimator() -> None:
     """Exit with the command that installs the extra `estimator`, if a part of it is missing."""
     for module in ("sklearn", "polars"):
         need(module, "estimator")
-
-
-def read_table(table: Table, source: Path, like: Any = None, **how: Any) -> tuple[Any, Any]:
-    """Return the Events of a file or folder, read like other Events, and the times of the steps as they stand in the table."""
-    from phased.estimator import Events
-    from phased.estimator.settings import Settings
-
-    return Events.read_with_times(source, Settings.asked(**asdict(table), **how), like)
 
 
 def with_targets(labels: Labels, events: Any) -> tuple[Any, Any]:

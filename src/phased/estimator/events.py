@@ -195,6 +195,8 @@ class Events:
             >>> events.variables, events.statics, events.time
             (('HR',), ('Age',), array([0. , 0.5]))
         """
+        from phased.estimator.tables.read import read_table  # polars is imported where tables are read
+
         asked = Settings.asked(
             id=id,
             time=time,
@@ -207,18 +209,10 @@ class Events:
             merge=merge,
             drop=drop,
         )
-        return cls.read_with_times(source, asked, like)[0]
-
-    @classmethod
-    def read_with_times(cls, source: Any, asked: Settings, like: Any = None) -> tuple[Events, Any]:
-        """Read a table as asked for, and also return the time of each step as the table has it, a polars Series."""
-        from phased.estimator.tables.read import read_table  # polars is imported where tables are read
-
         settings = getattr(like, "settings", like)
         if not isinstance(settings, Settings | None):
             raise TypeError(f"like must be Events, or the settings of Events, got {type(like).__name__}.")
-        fields, times = read_table(source, asked, settings)
-        return cls(**fields), times
+        return read_table(source, asked, settings)[0]
 
     def labels(self, source: Any, *, id: str | None = None, target: str | None = None, time: str | None = None) -> NDArray[Any]:
         """The targets of a table, in the order of these sequences.

@@ -70,18 +70,15 @@ class Settings:
     def asked(
         cls,
         *,
-        id: str | None = None,
-        time: str | None = None,
-        variable: str | Sequence[str] | None = None,
-        value: str | None = None,
         unit: str | None = None,
-        static: Sequence[str] | None = None,
+        static: Any = None,
         missing: Any = None,
         layout: str = "auto",
         merge: Any = None,
-        drop: Sequence[str] | None = None,
+        drop: Any = None,
+        **columns: Any,
     ) -> Settings:
-        """Return the arguments of `Events.read`, checked."""
+        """Return the arguments of `Events.read`, checked: all but these are columns by their role."""
         if layout not in LAYOUTS:
             raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
         if merge is not None and merge not in get_args(Merge):
@@ -91,18 +88,18 @@ class Settings:
                 raise TypeError(f"{name} must be a list of names, got {given!r}. Write {name}=[{given!r}].")
         for name in sorted({*(static or ())} & {*(drop or ())}):
             raise ValueError(f"a variable must be either in static or in drop, got {name!r} in both. Leave it out of one.")
-        one = variable if isinstance(variable, str) else None
-        columns = {"id": id, "time": time, "variable": one, "value": value}
+        columns = {role: name for role, name in columns.items() if name is not None}
+        selected = None if isinstance(columns.get("variable"), str) else columns.pop("variable", None)
         return cls(
             unit="" if unit is None else unit_name(unit),
-            variables=() if variable is None or one else tuple(variable),
+            variables=() if selected is None else tuple(selected),
             statics=None if static is None else tuple(static),
-            columns={role: name for role, name in columns.items() if name is not None},
+            columns=columns,
             missing=by_name(missing),
             merge=merge,
             drop=tuple(drop or ()),
             layout=LAYOUTS[layout],
-            selected=variable is not None and one is None,
+            selected=selected is not None,
         )
 
     def completed(self, like: Settings) -> Settings:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from phased.estimator.events import Events
 from phased.estimator.ragged import offsets
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.tables.cells import read_values, with_levels
@@ -28,8 +29,8 @@ from phased.estimator.tables.rows import (
 )
 
 
-def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[dict[str, Any], pl.Series]:
-    """Return the fields of Events, and the time of each step as it stands in the table.
+def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[Events, pl.Series]:
+    """Return the Events of a table, and the time of each step as it stands in the table.
 
     Args:
         source: a path, a frame or a dictionary of columns.
@@ -42,19 +43,19 @@ def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[dic
     opened = open_table(found, columns, how, like)
     cells = (read_wide if columns.wide else read_long)(opened)
     made, levels = with_levels(_sequences(opened, cells), cells.texts, None if like is None else like.levels)
-    fields = {
-        "ids": opened.ids,
-        "variables": made.variables,
-        "statics": made.statics,
-        "unit": opened.times.unit,
-        "offset": offsets(np.bincount(made.steps.sequence, minlength=len(opened.ids))),
-        "time": made.steps.time,
-        "entry": offsets(made.steps.measured),
-        "variable": made.variable.astype(np.int32, copy=False),
-        "value": made.value,
-        "static": made.static,
-        "origin": cells.origin,
-        "settings": replace(
+    events = Events(
+        ids=opened.ids,
+        variables=made.variables,
+        statics=made.statics,
+        unit=opened.times.unit,
+        offset=offsets(np.bincount(made.steps.sequence, minlength=len(opened.ids))),
+        time=made.steps.time,
+        entry=offsets(made.steps.measured),
+        variable=made.variable.astype(np.int32, copy=False),
+        value=made.value,
+        static=made.static,
+        origin=cells.origin,
+        settings=replace(
             how,
             unit=opened.times.unit,
             clock=opened.times.clock,
@@ -67,9 +68,9 @@ def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[dic
             selected=columns.selected,
             levels={name: level for name, level in levels.items() if level},
         ),
-        "counts": {name: count for name, count in cells.counts.items() if count},
-    }
-    return fields, opened.column("time").gather(pl.Series(made.steps.row).replace(-1, None))
+        counts={name: count for name, count in cells.counts.items() if count},
+    )
+    return events, opened.column("time").gather(pl.Series(made.steps.row).replace(-1, None))
 
 
 class Cells(NamedTuple):
