@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand, TyperGroup
 
 from phased import __version__
 from phased.cli import estimator
 from phased.cli.classify_command import classify
 from phased.cli.errors import fail
+from phased.cli.options import listing
 
 LABORATORY = {
     "demo": "Train three networks on irregular samples, stream events through them, and make a page (one minute).",
@@ -28,29 +28,20 @@ LABORATORY = {
 """The commands of `phased_lab`, and what their help begins with: the list of commands imports none of them."""
 
 
-class Commands(TyperGroup):
-    """Our own commands, and those of the entry points `phased.commands`."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for name, about in LABORATORY.items():
-            self.add_command(TyperCommand(name, help=about))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called, imported."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if name in LABORATORY:
-            installed = [*entry_points(group="phased.commands", name=name)]
-            if not installed:
-                fail(f"'phased {name}' is not in this installation. Install it again: pip install 'phased[lab]'")
-            try:
-                command = installed[0].load()
-            except ModuleNotFoundError as error:
-                fail(f"'phased {name}' needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
-        return name, command, rest
+def laboratory(name: str) -> Any:
+    """Return a command of `phased_lab`, imported from its entry point; None for our own commands."""
+    if name not in LABORATORY:
+        return None
+    installed = [*entry_points(group="phased.commands", name=name)]
+    if not installed:
+        fail(f"'phased {name}' is not in this installation. Install it again: pip install 'phased[lab]'")
+    try:
+        return installed[0].load()
+    except ModuleNotFoundError as error:
+        fail(f"'phased {name}' needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False)
+app = listing(LABORATORY, laboratory, no_args_is_help=True)
 
 
 def print_version(wanted: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from phased import files
 
@@ -23,6 +24,22 @@ def command(**settings: Any) -> Callable[[Callable[..., None]], Any]:
         return typer.main.get_command(app)
 
     return make
+
+
+def listing(about: Mapping[str, str], load: Callable[[str], Any], **settings: Any) -> typer.Typer:
+    """Make a group that lists commands by name. `load` imports the command that is called, or returns None."""
+
+    class OnCall(TyperGroup):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            for name, begins in about.items():
+                self.add_command(TyperCommand(name, help=begins))
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            command = load(args[0])
+            return super().resolve_command(ctx, args) if command is None else (args[0], command, args[1:])
+
+    return typer.Typer(cls=OnCall, add_completion=False, pretty_exceptions_show_locals=False, **settings)
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:

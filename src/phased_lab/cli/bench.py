@@ -10,11 +10,10 @@ from typing import Annotated, Any, get_origin
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand, TyperGroup
 
 from phased import files
 from phased.cli.errors import fail, plain_errors
-from phased.cli.options import command, path, with_signature
+from phased.cli.options import command, listing, path, with_signature
 from phased_lab.bench import BENCHMARKS
 from phased_lab.table import Table
 
@@ -29,30 +28,16 @@ Instructions = Annotated[
 ]
 
 
-class Benchmarks(TyperGroup):
-    """A command for each benchmark, which is imported when it is called."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for name, about in BENCHMARKS.items():
-            self.add_command(TyperCommand(name, help=about))
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of the benchmark that is named."""
-        if args[0] not in BENCHMARKS:
-            known = ", ".join(BENCHMARKS)
-            raise typer.BadParameter(f"there is no benchmark '{args[0]}'. Choose one of {known}.", param_hint="NAME")
-        try:
-            return args[0], command_of(args[0]), args[1:]
-        except ModuleNotFoundError as error:
-            fail(f"this needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
-
-
 def command_of(name: str) -> Any:
     """Make the command of a benchmark. Options are the shared options and the annotated arguments of the cases."""
-    from phased_lab.bench.cases import load
+    if name not in BENCHMARKS:
+        raise typer.BadParameter(f"there is no benchmark '{name}'. Choose one of {', '.join(BENCHMARKS)}.", param_hint="NAME")
+    try:
+        from phased_lab.bench.cases import load
 
-    found = load(name)
+        found = load(name)
+    except ModuleNotFoundError as error:
+        fail(f"this needs {error.name}, which is not installed. Install it with: pip install 'phased[lab]'")
 
     def measure(json: Path | None, quick: bool, instructions: str | None = None, **options: Any) -> None:
         from phased.ops import backends
@@ -92,7 +77,7 @@ def restrict(instructions: str) -> None:
         raise typer.Exit(done.returncode)
 
 
-app = typer.Typer(cls=Benchmarks, invoke_without_command=True, add_completion=False, pretty_exceptions_show_locals=False)
+app = listing(BENCHMARKS, command_of, invoke_without_command=True)
 
 
 @app.callback()
