@@ -53,7 +53,7 @@ class Trace(Recorder):
     def __init__(self, patch):
         super().__init__()
         self.lines, self.handles, self.tensors, self.storages = [], [], [], []
-        replace_gpu(patch, partial(self.kernels, "common"), partial(self.kernels, "recurrence"))
+        replace_gpu(patch, self.common, self.recurrence)
         forget(patch)
         patch.setattr(tracing, "current_raw_stream", lambda index: 5)
         patch.setattr(kernels, "functions", lambda: self.driver)
@@ -64,8 +64,13 @@ class Trace(Recorder):
         for name in ("mm", "bmm"):
             patch.setattr(torch, name, partial(self.multiply, name, getattr(torch, name)))
 
-    def kernels(self, kind, device, cell, real, tape_dtype=None, source="", peephole=0, *sizes):
-        key = f"{kind} {cell} {real} {tape_dtype} {source} {peephole} {sizes}"
+    def common(self, device, cell, real):
+        return Traced(self, Emulator(cell, real), f"common {cell} {real} None  0 ()")
+
+    def recurrence(self, device, source, build):
+        cell, real, tape_dtype, peephole, *sizes = build
+        known = tuple(sizes[:-1] if "step" in source else sizes)  # single steps have no weights beyond shared memory
+        key = f"recurrence {cell} {real} {tape_dtype} {source} {peephole} {known}"
         return Traced(self, Emulator(cell, real, peephole, tape_dtype), key)
 
     def name(self, tensors):

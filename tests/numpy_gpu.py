@@ -18,8 +18,8 @@ def common(device, cell, real):
     return Emulator(cell, real)
 
 
-def recurrence(device, cell, real, tape_dtype, source, peephole, *sizes):
-    return Emulator(cell, real, peephole, tape_dtype)
+def recurrence(device, source, build):
+    return Emulator(build.cell, build.real, build.peephole, build.tape_dtype)
 
 
 def replace_gpu(patch, common=common, recurrence=recurrence):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phased.ops.cuda import kernels
-from phased.ops.cuda.constants import OPEN_WARPS, SPREAD_WARPS, macros, struct_bytes
+from phased.ops.cuda.constants import OPEN_WARPS, SPREAD_WARPS, Build, struct_bytes
 from phased.ops.cuda.kernels import OLDEST
 
 core, _, absent = kernels.cuda_core()
@@ -29,7 +29,6 @@ SOURCES = {
     "small.cu": [(16, 0, 512), (8, 0, 256)],
     "stepwise.cu": [(1, 1, 256)],
 }
-SMALLEST = (None, 0, 1, 1, 1, 32)  # the tape in float32 or float64; peephole, blocks, warps, helpers, threads
 # Numbers, numbers on the tape, and peepholes; each source has one of them for an LSTM, and the next one for a GRU.
 KINDS = [("float", None, 0), ("double", None, 1), ("float", torch.bfloat16, 1), ("float", torch.float16, 0)]
 
@@ -37,7 +36,7 @@ KINDS = [("float", None, 0), ("double", None, 1), ("float", torch.bfloat16, 1), 
 def assert_compiled(source, cell, number, *sizes):
     """The source compiles for a cell and one of the kinds."""
     real, half, peephole = KINDS[number % len(KINDS)]
-    code = kernels.compiled(ARCHITECTURE, (source,), macros(cell, real, half, peephole * (cell == "Lstm"), *sizes))
+    code = kernels.compiled(ARCHITECTURE, (source,), Build(cell, real, half, peephole * (cell == "Lstm"), *sizes).macros())
     assert code.startswith(b"\x7fELF")
     return code
 
@@ -53,7 +52,7 @@ def test_a_recurrence_compiles(number, source, cell):
 
 @pytest.mark.parametrize("cell, real", [("Lstm", "float"), ("Gru", "double")])
 def test_the_kernels_around_it_compile(cell, real):
-    code = kernels.compiled(ARCHITECTURE, kernels.AROUND, macros(cell, real, *SMALLEST))
+    code = kernels.compiled(ARCHITECTURE, kernels.AROUND, Build(cell, real).macros())
     sums = ("event_sums", "wide_event_sums", "sorted_sums", "wide_sorted_sums", "gate_sums", "dense_gate_sums", "input_gradient")
     for kernel in ("pack", "find_open", "add_up", "fill", *sums, "unpack"):
         assert f"\0.text.{kernel}\0".encode() in code
@@ -84,7 +83,7 @@ def test_rows_of_any_length_compile(source, blocks):
 
 def test_what_does_not_compile_shows_the_compilers_words():
     with pytest.raises(RuntimeError, match=r"did not compile for sm_80.*(?s:.*)\"quaternion\" is undefined(?s:.*)eager"):
-        kernels.compiled(ARCHITECTURE, kernels.AROUND, macros("Lstm", "float", *SMALLEST) | {"real": "quaternion"})
+        kernels.compiled(ARCHITECTURE, kernels.AROUND, Build("Lstm", "float").macros() | {"real": "quaternion"})
 
 
 SIZES = [*[(name, "float", 4) for name in struct_bytes(4)], *[(name, "double", 8) for name in ("four", "arrival", "record")]]
@@ -94,13 +93,13 @@ SIZES = [*[(name, "float", 4) for name in struct_bytes(4)], *[(name, "double", 8
 def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, real, size):
     """The host side allocates memory by these sizes."""
     sources: tuple[str, ...] = (*kernels.AROUND, "held_forward.cu", "held_backward.cu", "streamed_backward.cu")
-    given = macros("Lstm", real, None, 0, 1, 4, 4, 256)
+    given = Build("Lstm", real, None, 0, 1, 4, 4, 256).macros()
     if name.startswith("grouped"):
-        sources, given = (f"{name}.cu",), macros("Lstm", real, None, 0, 1, 4, 1, 256)
+        sources, given = (f"{name}.cu",), Build("Lstm", real, None, 0, 1, 4, 1, 256).macros()
     if name.startswith("spread"):
-        sources, given = ("spread_forward.cu",), macros("Lstm", real, None, 0, 1, 1, 0, 32 * SPREAD_WARPS)
+        sources, given = ("spread_forward.cu",), Build("Lstm", real, None, 0, 1, 1, 0, 32 * SPREAD_WARPS).macros()
     if name == "open_sums":
-        sources, given = ("open_step_backward.cu",), macros("Lstm", real, None, 0, 1, 8, 0, 256)
+        sources, given = ("open_step_backward.cu",), Build("Lstm", real, None, 0, 1, 8, 0, 256).macros()
     wrong = given | {f"{name}_bytes": struct_bytes(size)[name] + 4}
     with pytest.raises(RuntimeError, match="static assertion failed"):
         kernels.compiled(ARCHITECTURE, sources, wrong)
@@ -108,4 +107,4 @@ def test_a_struct_of_another_size_than_python_allocates_does_not_compile(name, r
 
 def test_every_number_that_python_shares_reaches_a_kernel():
     text = "".join(path.read_text(encoding="utf-8") for folder in kernels.FOLDERS for path in folder.iterdir())
-    assert [name for name in macros("Lstm", "float", *SMALLEST) if f"PHASED_{name.upper()}" not in text] == []
+    assert [name for name in Build("Lstm", "float").macros() if f"PHASED_{name.upper()}" not in text] == []

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from phased.ops.cuda import layout
-from phased.ops.cuda.constants import ROUNDS, macros, struct_bytes
+from phased.ops.cuda.constants import ROUNDS, Build, struct_bytes
 from phased.ops.cuda.kernels import FOLDERS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ and contexts of POSIX")
@@ -63,7 +63,7 @@ def built(folder, program, defined):
 def program(tmp_path_factory):
     """A function that compiles a program; one with the same macros is compiled once."""
     folder = tmp_path_factory.mktemp("host")
-    return lambda name, *given, **more: built(folder, name, tuple((macros(*given) | more).items()))
+    return lambda name, *given, **more: built(folder, name, tuple((Build(*given).macros() | more).items()))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def assert_right(program, *arguments):
 @pytest.mark.parametrize("cell, real", [("Lstm", "float"), ("Gru", "double")])
 @pytest.mark.parametrize("name, sizes", [("schedule", SCHEDULES), ("sums", SUMS)])
 def test_kernels_around_the_recurrence(name, sizes, cell, real, program):
-    made = program(name, cell, real, None, 0, 1, 1, 1, 32)
+    made = program(name, cell, real)
     for size in sizes:
         assert_right(made, *size.split())
 

@@ -6,6 +6,7 @@ Sizes of the kernels' structs are computed here too, because memory is allocated
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import torch
 
@@ -128,20 +129,35 @@ def struct_bytes(size: int, tape_dtype: torch.dtype | None = None) -> dict[str, 
     }
 
 
-def macros(
-    cell: str,
-    real: str,
-    tape_dtype: torch.dtype | None,
-    peephole: int,
-    blocks: int,
-    warps: int,
-    helpers: int,
-    threads: int,
-    beyond: int = 0,
-) -> dict[str, str | int]:
-    """The macros that kernels are compiled with: for a cell, number types and the sizes of the recurrence."""
-    sizes = {"peephole": peephole, "blocks": blocks, "warps": warps, "helpers": helpers, "threads": threads, "beyond": beyond}
-    size = {"float": 4, "double": 8}[real]
-    sizes["open_sequences"] = OPEN_SEQUENCE_BYTES // size
-    structs = {f"{name}_bytes": count for name, count in struct_bytes(size, tape_dtype).items()}
-    return {"cell": f"phased::{cell}", "real": real, "tape": TAPE_MACRO[tape_dtype], **sizes, **SHARED, **structs}
+class Build(NamedTuple):
+    """A cell, types of numbers, and sizes of a recurrence: all that kernels are compiled for. The kernels around it use no size.
+
+    Args:
+        cell: name of the kernels' struct.
+        real: "float" or "double".
+        tape_dtype: to which numbers on the tape are rounded, if they are.
+        peephole: 1 with peepholes.
+        blocks: of columns in a row of weights.
+        warps: of a sequence.
+        helpers: its warps that move data.
+        threads: of a block.
+        beyond: whether some weights are not in shared memory, where there is a kernel for either.
+    """
+
+    cell: str
+    real: str
+    tape_dtype: torch.dtype | None = None
+    peephole: int = 0
+    blocks: int = 1
+    warps: int = 1
+    helpers: int = 1
+    threads: int = LANES
+    beyond: int = 0
+
+    def macros(self) -> dict[str, str | int]:
+        """The macros that kernels are compiled with."""
+        size = {"float": 4, "double": 8}[self.real]
+        given = self._asdict() | {"cell": f"phased::{self.cell}", "tape": TAPE_MACRO[self.tape_dtype]}
+        del given["tape_dtype"]
+        structs = {f"{name}_bytes": count for name, count in struct_bytes(size, self.tape_dtype).items()}
+        return {**given, "open_sequences": OPEN_SEQUENCE_BYTES // size, **SHARED, **structs}

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from phased import files, notice, tracing
-from phased.ops.cuda import constants
+from phased.ops.cuda.constants import Build
 from phased.ops.native import core
 
 OLDEST = (8, 0)  # compute capability: kernels copy to shared memory asynchronously
@@ -274,32 +274,15 @@ class Kernels:
 @cache
 def common(device: int, cell: str, real: str) -> Kernels:
     """The kernels around the recurrence, for a cell and a number type."""
-    unused = {"peephole": 0, "blocks": 1, "warps": 1, "helpers": 1, "threads": 32}
     with torch.cuda.device(device):
-        return Kernels(architecture(device), AROUND, constants.macros(cell, real, None, **unused))
+        return Kernels(architecture(device), AROUND, Build(cell, real).macros())
 
 
 @cache
-def recurrence(
-    device: int,
-    cell: str,
-    real: str,
-    tape_dtype: torch.dtype | None,
-    source: str,
-    peephole: int,
-    blocks: int,
-    warps: int,
-    helpers: int,
-    threads: int,
-    beyond: int = 0,
-) -> Kernels:
-    """The recurrence in a file, for blocks of columns, with so many warps and helpers a sequence and threads a block.
-
-    `beyond`: whether some weights are not in shared memory, where there is a kernel for either.
-    """
-    macros = constants.macros(cell, real, tape_dtype, peephole, blocks, warps, helpers, threads, beyond)
+def recurrence(device: int, source: str, build: Build) -> Kernels:
+    """The recurrence in a file."""
     with torch.cuda.device(device):
-        return Kernels(architecture(device), (source,), macros)
+        return Kernels(architecture(device), (source,), build.macros())
 
 
 @cache

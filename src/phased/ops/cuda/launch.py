@@ -24,6 +24,7 @@ from phased.ops.cuda.constants import (
     SHAPES,
     STRETCH,
     TAPE_MACRO,
+    Build,
     struct_bytes,
 )
 from phased.ops.cuda.launch_list import launch_list_of, multiply
@@ -93,9 +94,9 @@ class CudaCall:
         self.peepholes = None if problem.weights.peephole is None else contiguous(problem.weights.peephole)
         self.peephole = int(self.peepholes is not None)
         self.added_up = False
-        self.kind = self.device, CELLS[problem.cell.name], REALS[x.dtype]
         self.tape_dtype = tape_dtype_of(problem)
-        self._common = kernels.common(*self.kind)
+        self.build = Build(CELLS[problem.cell.name], REALS[x.dtype], self.tape_dtype, self.peephole)
+        self._common = kernels.common(self.device, self.build.cell, self.build.real)
         self.step_plan = None if self.dense else step_plan(self.units, self.batch, self.size, self.device)
         parts = known_parts(self.rows, self.units, self.features, self.size, self.dense)
         self.bytes_of_schedule, self.bytes_of_event = parts[-1], taped(self.size, self.dense, self.tape_dtype)
@@ -122,7 +123,7 @@ class CudaCall:
     def run(self, layout: Plan, *arguments: float) -> None:
         """Run the recurrence."""
         given = (self.batch, self.steps, self.units, self.pitch, address(self.lengths), *arguments, layout.ring, layout.most)
-        compiled = compiled_for(layout, self.units, self.peephole, *self.kind, self.tape_dtype)
+        compiled = compiled_for(layout, self.units, self.device, self.build)
         self._start(compiled, layout.name, layout.grid, layout.block, given, layout.shared, layout.together)
 
     def _start(
@@ -280,13 +281,11 @@ class CudaCall:
 
 
 @cache
-def compiled_for(
-    layout: Plan, units: int, peephole: int, device: int, cell: str, real: str, tape_dtype: torch.dtype | None
-) -> kernels.Kernels:
+def compiled_for(layout: Plan, units: int, device: int, build: Build) -> kernels.Kernels:
     """The kernel that a layout is for."""
     threads = -(-layout.block // (4 * LANES)) * 4 * LANES
-    sizes = (peephole, layout.blocks or blocks(units), layout.warps, layout.helpers, threads, layout.beyond)
-    return kernels.recurrence(device, cell, real, tape_dtype, layout.source, *sizes)
+    sizes = (layout.blocks or blocks(units), layout.warps, layout.helpers, threads, layout.beyond)
+    return kernels.recurrence(device, layout.source, Build(build.cell, build.real, build.tape_dtype, build.peephole, *sizes))
 
 
 def is_crowded(rows: int, units: int, events: float) -> bool:

@@ -87,7 +87,7 @@ class DenseSteps:
 
     def __init__(self, call: CudaCall) -> None:
         self.call = call
-        self.kernels = kernels.recurrence(*call.kind, call.tape_dtype, "stepwise.cu", call.peephole, 1, 1, 1, THREADS)
+        self.kernels = kernels.recurrence(call.device, "stepwise.cu", call.build._replace(threads=THREADS))
         self.grid = -(-call.batch * call.units // THREADS)
 
     def forward(self, place: Place, state: Sequence[Tensor]) -> None:
@@ -134,7 +134,7 @@ class DenseSteps:
         )
         with without_autocast("cuda"):
             precision = torch.backends.cuda.matmul.fp32_precision  # the recorded products keep that of their recording
-            size = (*call.kind, call.tape_dtype, call.peephole, call.batch, call.units, precision)
+            size = (call.device, call.build, call.batch, call.units, precision)
             recorded = GRAPHS.of((step.__name__, *size), own, step)
             if recorded is None:
                 self._begin(own, place)
@@ -264,4 +264,4 @@ class OpenSteps:
 
     def _compiled(self, source: str, warps: int) -> kernels.Kernels:
         call = self.call
-        return kernels.recurrence(*call.kind, call.tape_dtype, source, call.peephole, 1, warps, 0, warps * LANES)
+        return kernels.recurrence(call.device, source, call.build._replace(warps=warps, helpers=0, threads=warps * LANES))
