@@ -14,8 +14,8 @@ from phased import check, tracing
 UNSIGNED = frozenset((torch.uint8, torch.uint16, torch.uint32, torch.uint64))
 EXACT_FLOAT32 = 2.0**24
 """Below this float32 has every whole number."""
-EXACT_FLOAT64 = 2.0**53
-"""Below this float64 has every whole number."""
+EXACT_FLOAT64 = 2**53
+"""Up to this float64 has every whole number. It is an int, so that integers are compared with it exactly."""
 
 SORT = "Sort the steps by time."
 SHORTEN = "Leave out steps without a time, or shorten the sequence by `lengths`."

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phased import check, notice
+from phased.clock import EXACT_FLOAT64
 from phased.estimator.describe import suspicious
 from phased.estimator.events import Events
-from phased.estimator.ragged import EXACT, offsets
+from phased.estimator.ragged import offsets
 from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.settings import Settings
 
@@ -99,7 +100,7 @@ def unmarked(events: Events, settings: Settings) -> Events:
 
 def check_range(events: Events) -> None:
     """A ValueError for a time, value or static value that is too large."""
-    for step in np.flatnonzero(np.abs(events.time) > EXACT)[:1]:
+    for step in np.flatnonzero(np.abs(events.time) > EXACT_FLOAT64)[:1]:
         raise beyond("time", events.time[step], where(events, step))
     for number in np.flatnonzero(np.abs(events.value) > LARGEST)[:1]:
         step = int(np.searchsorted(events.entry, number, "right")) - 1

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from phased import check
+from phased.clock import EXACT_FLOAT64
 from phased.estimator import checks
 from phased.estimator.checks import Columns
 from phased.estimator.network import Network
 from phased.estimator.pairs import Pairs
-from phased.estimator.ragged import EXACT
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import LARGEST, Scaling
 from phased.estimator.settings import EMPTY, OTHER, Settings, indicator
@@ -166,7 +166,7 @@ class OnlineModel:
                 raise ValueError(f"state must have {name!r} of shape {value.shape}, got {found[name].shape}. It is damaged.")
         start, time, _, steps = found["clock"].tolist()
         begun = [value for name, value in found.items() if value.dtype.kind == "f" and (steps or name not in ("clock", "read"))]
-        if not (0 <= steps < EXACT and (not steps or start <= time) and all(np.isfinite(value).all() for value in begun)):
+        if not (0 <= steps < EXACT_FLOAT64 and (not steps or start <= time) and all(np.isfinite(value).all() for value in begun)):
             raise ValueError("state must have finite numbers, got NaN, infinity or times out of order. It is damaged.")
         for name in self.parts.names or ():
             parts[name] = found[name] if name != "clock" else (start, time, steps)
@@ -182,7 +182,7 @@ class OnlineModel:
         read = self.knots, self.slope, self.pieces, self.weight, self.bias
         arrays = [np.ascontiguousarray(array) for array in (*read, self.chosen, self.center, self.factor, self.products)]
         places = [*(self.parts.fields[name][1] for name in self.parts.names or ()), self.parts.itemsize]  # type: ignore[index]
-        times = [self.gap, self.span, self.reach, EXACT, RATE]
+        times = [self.gap, self.span, self.reach, EXACT_FLOAT64, RATE]
         return core.OnlineModel(self.layer.native, sizes, places, times, [array.ctypes.data for array in arrays])
 
     def take(self, now: Now, time: float, found: list[tuple[int, float]]) -> list[float] | None:
@@ -200,7 +200,7 @@ class OnlineModel:
         parts, (units, features, variables, _) = memory.view(self.parts)[0], self.sizes
         start, last, steps = parts["clock"].tolist()
         moment, gap = ((time - start) / self.gap, (time - start) / self.gap - layer.time) if steps else (0.0, 0.0)
-        if not abs(time) <= EXACT or (steps and time < last) or moment > self.reach:
+        if not abs(time) <= EXACT_FLOAT64 or (steps and time < last) or moment > self.reach:
             return None
         steps += 1
         parts["clock"] = start if steps > 1 else time, time, steps
@@ -286,7 +286,7 @@ class OnlineModel:
     def wrong_time(self, now: Now, time: float) -> ValueError:
         """The error about a time that is not finite, too large, before the last, or too long after the first."""
         start, last = self.part(now, "clock")[:2].tolist()
-        if not abs(time) <= EXACT:
+        if not abs(time) <= EXACT_FLOAT64:
             return checks.beyond("time", time, "for this event")
         if time >= last:
             return checks.too_late((time - start) / self.gap, self.scaling, "for this event")

@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from phased.clock import Clocks
+from phased.clock import EXACT_FLOAT64, Clocks
 from phased.estimator.settings import Settings
 from phased.estimator.units import in_unit, ticks_of
 
 if TYPE_CHECKING:
     from phased.estimator.events import Events
 
-EXACT = 2**53  # integers up to this number are exact in float64
 INEXACT = "dates must be whole microseconds in the years 1 to 9999"
 ROUND = "Round them, or pass the time since the first event as a number."
 COARSE = "Pass times as float64 from their source on, or subtract the start of the recording before they become {dtype}."
@@ -155,7 +154,8 @@ def _times(clock: NDArray[Any], name: object) -> NDArray[np.float64]:
             + cure
         )
     exact = clock.astype(np.float64) if clock.dtype.kind == "f" else clock
-    far = np.flatnonzero(np.isfinite(exact) & ((exact > EXACT) | ((exact < -EXACT) if exact.dtype.kind != "u" else False)))
+    before = False if exact.dtype.kind == "u" else exact < -EXACT_FLOAT64
+    far = np.flatnonzero(np.isfinite(exact) & ((exact > EXACT_FLOAT64) | before))
     if len(far):
         raise ValueError(
             f"times must be at most 2**53 to be exact, got {clock[far[0]]} in sequence {name!r}. Subtract the first "

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from sklearn import metrics
 from torch import Tensor
-from torch.nn import functional
 
 from phased import check
 from phased.estimator.events import Events
@@ -22,7 +21,7 @@ from phased.estimator.scaling import center_and_spread
 from phased.estimator.settings import listed
 from phased.fields import Between, Malformed
 from phased.learn.batch import Batch
-from phased.learn.metric import labelled
+from phased.learn.metric import sum_of_losses
 from phased.model_folder import MOST
 
 LARGEST_TARGET = 1e150  # so that squares are finite
@@ -295,11 +294,8 @@ class Objective:
 
     def loss(self, answer: Tensor, batch: Batch) -> Tensor:
         """Cross entropy, or squared error."""
-        answer, y = labelled(answer, batch)
-        if answer.dim() == 1:
-            return functional.mse_loss(answer, y, reduction="sum")
         weight = None if self.weights is None else torch.tensor(self.weights, dtype=answer.dtype, device=answer.device)
-        return functional.cross_entropy(answer, y, weight, reduction="sum")
+        return sum_of_losses(answer, batch, weight=weight)
 
     def score(self, answer: Tensor, batch: Batch) -> Tensor:
         """The loss: unlike a rank or a share of correct answers it is a sum, and fine enough to compare epochs by."""

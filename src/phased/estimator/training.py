@@ -26,7 +26,7 @@ from phased.learn.device import one_device
 from phased.learn.loop import Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
-SMALLEST_RATIO = 0.01
+LEAST_TRAINED_RATIO = 0.01
 """The open ratio that training leaves to a unit at least, so that it can still learn; less where the budget is less."""
 ALL = "all"
 """The folder, in that of the checkpoint, of the training on all sequences."""
@@ -107,7 +107,7 @@ class Optimiser:
 @torch.no_grad()
 def hold(ratio_on: Tensor, budget: float | None) -> None:
     """Bound open ratios, and scale them so that their mean is at most the budget, if any; no value is read from a GPU."""
-    ratio_on.clamp_(SMALLEST_RATIO if budget is None else min(SMALLEST_RATIO, budget), 1.0)
+    ratio_on.clamp_(LEAST_TRAINED_RATIO if budget is None else min(LEAST_TRAINED_RATIO, budget), 1.0)
     if budget is not None:
         ratio_on.mul_((budget / ratio_on.mean()).clamp(max=1.0))
 

@@ -39,13 +39,15 @@ def labelled(answer: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     return (answer, batch.y) if batch.mask is None else (answer[batch.mask], batch.y[batch.mask])
 
 
-def sum_of_losses(answer: Tensor, batch: Batch, objective: Objective | None = None, smoothing: float = 0.0) -> Tensor:
-    """Sum over all labels of the cross entropy of classes, with label smoothing, or the squared error of numbers."""
+def sum_of_losses(
+    answer: Tensor, batch: Batch, objective: Objective | None = None, smoothing: float = 0.0, weight: Tensor | None = None
+) -> Tensor:
+    """Sum over all labels of the cross entropy of classes, with label smoothing and weights, or the squared error of numbers."""
     if objective is not None:
         return objective.loss(answer, batch)
     answer, y = labelled(answer, batch)
     if answer.dim() == 2:
-        return functional.cross_entropy(answer, y, reduction="sum", label_smoothing=smoothing)
+        return functional.cross_entropy(answer, y, weight, reduction="sum", label_smoothing=smoothing)
     return functional.mse_loss(answer, y, reduction="sum")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from phased.estimator.ragged import EXACT
+from phased.clock import EXACT_FLOAT64
 from phased.estimator.settings import EMPTY, OTHER, indicator
 from phased.estimator.tables.rows import Sequences
 from phased.notice import warn
@@ -95,7 +95,7 @@ def id_series(column: pl.Series, where: Callable[[int], str] = "row {}".format) 
     dtype = column.dtype
     if dtype.is_float():
         whole = column.cast(pl.Int64, strict=False)
-        rounded = column.abs() >= (2**24 if dtype == pl.Float32 else EXACT)
+        rounded = column.abs() >= (2**24 if dtype == pl.Float32 else EXACT_FLOAT64)
         wrong = (whole.is_null() | rounded | (whole.cast(dtype) != column)).arg_true()
         if len(wrong):
             raise ValueError(

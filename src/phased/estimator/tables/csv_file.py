@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from phased.estimator.ragged import EXACT
+from phased.clock import EXACT_FLOAT64
 from phased.estimator.tables.cells import as_ids
 
 SAMPLE = 1000  # rows from which types are inferred
@@ -147,7 +147,7 @@ def _as_number(column: pl.Series) -> pl.Series:
     if (bare != column).any():
         return _as_number(bare)
     made = column.cast(pl.Float64, strict=False)
-    rounded = column.filter(made.abs() >= EXACT).str.contains(r"^[+-]?\d+$").any()  # a long number of digits is a name
+    rounded = column.filter(made.abs() >= EXACT_FLOAT64).str.contains(r"^[+-]?\d+$").any()  # a long number of digits is a name
     return column if rounded or made.null_count() > column.null_count() else made
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from phased.estimator.ragged import EXACT, INEXACT, ROUND
+from phased.clock import EXACT_FLOAT64
+from phased.estimator.ragged import INEXACT, ROUND
 from phased.estimator.settings import Clock
 from phased.estimator.tables.cells import filled
 from phased.estimator.tables.formats import Table
@@ -95,8 +96,8 @@ def read_times(column: pl.Series, unit: str) -> Times:
 def _numbers(column: pl.Series, unit: str) -> Times:
     ticks = column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     known = np.isfinite(ticks)
-    exact = column.cast(pl.Int64, strict=False).fill_null(EXACT + 1).to_numpy() if column.dtype.is_integer() else ticks
-    far = np.flatnonzero(known & ((exact > EXACT) | (exact < -EXACT)))
+    exact = column.cast(pl.Int64, strict=False).fill_null(EXACT_FLOAT64 + 1).to_numpy() if column.dtype.is_integer() else ticks
+    far = np.flatnonzero(known & ((exact > EXACT_FLOAT64) | (exact < -EXACT_FLOAT64)))
     if len(far):
         why = f"times must be at most 2**53 to be exact, got {column[int(far[0])]}. Subtract a start, or pass them as dates."
         raise Unreadable(int(far[0]), why)
