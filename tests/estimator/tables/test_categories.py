@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from phased.estimator import Events, PhasedClassifier
 from phased.estimator.tables.cells import MOST
-from tables import assert_same
+from tables import assert_same, long
 
 
 def table(columns, sequences=12, steps=3):
@@ -45,21 +45,15 @@ def test_the_last_known_values_are_the_present_level_in_both_layouts(texts, new)
     assert events.variables == ("x", *(f"state={level}" for level in named))
     assert events.settings.levels == {"state": named}
     shown = last_known(events)
-    for sequence in range(12):
-        now = None
-        for row in range(3 * sequence, 3 * sequence + 3):
-            now = present[row] if present[row] is not None else now
-            level = now if now in levels else "other"
-            for each in named:
-                value = shown[f"state={each}"][row]
-                assert np.isnan(value) or value == (now is not None and each == level)
-            assert now is None or shown[f"state={level}"][row] == 1
-    long = {"id": [], "time": [], "variable": [], "value": []}
-    for number, time, *values in zip(*wide.values(), strict=True):
-        for name, value in zip(("x", "state"), values, strict=True):
-            for role, cell in zip(long, (number, time, name, None if value is None else str(value)), strict=True):
-                long[role].append(cell)
-    again = Events.read(long, like=events)
+    for row in range(36):
+        known = [text for text in present[row - row % 3 : row + 1] if text is not None]
+        level = None if not known else known[-1] if known[-1] in levels else "other"
+        for each in named:
+            value = shown[f"state={each}"][row]
+            assert np.isnan(value) or value == (each == level)
+        assert level is None or shown[f"state={level}"][row] == 1
+    rows = zip(wide["id"], wide["time"], texts, strict=True)
+    again = Events.read(long([row for *at, text in rows for row in ((*at, "x", "1.0"), (*at, "state", text))]), like=events)
     assert_same(again, events)
     assert again.settings.levels == events.settings.levels
     number = iter(range(36))
@@ -110,8 +104,7 @@ def test_at_most_so_many_levels_and_none_for_free_text(column, levels):
 )
 def test_a_number_that_became_text_is_named(cell, got):
     wide = table({"x": cell})
-    long = {"id": wide["id"], "time": wide["time"], "variable": ["x"] * len(wide["x"]), "value": wide["x"]}
-    for source in (wide, long):
+    for source in (wide, {"id": wide["id"], "time": wide["time"], "variable": ["x"] * len(wide["x"]), "value": wide["x"]}):
         with pytest.raises(ValueError, match=f"a value must be a finite number, got {got} of the table.*write 36,6 as 36.6"):
             Events.read(source)
 

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -115,10 +114,11 @@ def test_targets_at_one_time_belong_to_the_steps_at_it_in_their_order():
         events.labels({"id": ["a"] * 4, "time": [1] * 4, "y": list("abcd")}, time="time")
 
 
-def test_a_target_per_event_is_found_by_its_date():
+def test_a_target_per_event_is_found_by_its_date_and_dates_do_not_depend_on_other_sequences():
     start = datetime(2024, 3, 1, 14, 30, 0, 7)
     dates = [start, start + timedelta(minutes=1), start + timedelta(days=3)]
     events = Events.read({"id": [1, 2, 1], "time": dates, "x": [1, 2, 3]}, unit="d", static=[])
+    assert events.time.tolist() == [0, 3, 0]  # each sequence has its own start
     y = events.labels({"id": [1, 1, 2], "time": dates[::-1][:1] + dates[:2], "y": [13, 11, 12]}, time="time")
     assert y.tolist() == [11, 13, 12]
 
@@ -127,12 +127,8 @@ def test_a_target_per_event_is_found_by_its_date():
 def test_a_target_is_that_of_its_own_event(data):
     stamps = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, unique=True))
     columns = list(zip(*stamps, strict=True))
-    table = {"id": columns[0], "time": columns[1], "x": np.arange(len(stamps))}
+    table = {"id": columns[0], "time": columns[1], "x": range(len(stamps))}
     events = Events.read(table, static=[])
     order = data.draw(st.permutations(range(len(stamps))))
-    shuffled = {
-        "id": [columns[0][i] for i in order],
-        "time": [columns[1][i] for i in order],
-        "y": [int(table["x"][i]) for i in order],
-    }
+    shuffled = {"id": [columns[0][i] for i in order], "time": [columns[1][i] for i in order], "y": order}
     assert events.labels(shuffled, time="time").tolist() == events.value.tolist()
