@@ -167,8 +167,7 @@ def test_a_fit_that_would_be_lost_is_refused_before_anything_is_read(here, call,
     assert state(here) == before
 
 
-@pytest.mark.parametrize("checkpoint", [(), ("--checkpoint", "c")])
-@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("sent, code, checkpoint", [(signal.SIGINT, 130, ()), (signal.SIGTERM, 143, ("--checkpoint", "c"))])
 @pytest.mark.usefixtures("here")
 def test_a_fit_that_is_stopped_keeps_a_finished_model_and_continues(call, monkeypatch, sent, code, checkpoint):
     keep = Store.keep
