@@ -71,27 +71,18 @@ def test_statics_keep_their_levels_and_numbers_stay_numbers():
     assert Events.read(wide, static=["sex"]).statics == ("sex=f", "sex=m")
 
 
-@pytest.mark.parametrize(
-    "column, levels",
-    [
-        (lambda sequence, step: f"note {sequence} {step}", None),
-        (lambda sequence, step: f"{step}" if sequence else "n/a", None),
-        (lambda sequence, step: f"level {sequence % (MOST + 10):02}", MOST + 1),
-    ],
-)
-def test_at_most_so_many_levels_and_none_for_free_text(column, levels):
-    wide = table({"x": lambda *row: row[1], "text": column}, 600)
-    if levels:
-        events = Events.read(wide)
-        assert len(events.settings.levels["text"]) == levels
-        assert events.settings.levels["text"][-1] == "other"
-    elif "note" in wide["text"][-1]:
-        with pytest.warns(UserWarning, match=r"'text' has 1,800 different texts in 1,800 rows.*left out.*\(drop: 'text'\)"):
-            events = Events.read(wide)
-        assert (events.variables, events.settings.drop) == (("x",), ("text",))
-        assert Events.read(wide, like=events).variables == ("x",)  # without a warning
-    else:
-        assert Events.read(wide).variables == ("x", "text")  # numbers as text
+def test_at_most_so_many_levels_and_none_for_free_text_or_numbers_as_text():
+    def wide(column):
+        return table({"x": lambda *row: row[1], "text": column}, 600)
+
+    levels = Events.read(wide(lambda sequence, _: f"level {sequence % (MOST + 10):02}")).settings.levels["text"]
+    assert (len(levels), levels[-1]) == (MOST + 1, "other")
+    assert Events.read(wide(lambda sequence, step: f"{step}" if sequence else "n/a")).variables == ("x", "text")
+    notes = wide(lambda sequence, step: f"note {sequence} {step}")
+    with pytest.warns(UserWarning, match=r"'text' has 1,800 different texts in 1,800 rows.*left out.*\(drop: 'text'\)"):
+        events = Events.read(notes)
+    assert (events.variables, events.settings.drop) == (("x",), ("text",))
+    assert Events.read(notes, like=events).variables == ("x",)  # without a warning
 
 
 @pytest.mark.parametrize(
