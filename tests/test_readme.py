@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from phased_lab.bench import tables
-from phased_lab.bench.benchmark import Row, load
-from phased_lab.bench.benchmark import read as measured
+from phased_lab.bench.cases import Row, load
+from phased_lab.bench.cases import read as measured
 from phased_lab.report import markdown
 from phased_lab.report.groups import Group, groups, spread
 from phased_lab.runs.folder import read

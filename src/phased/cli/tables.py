@@ -217,7 +217,7 @@ def marks(texts: Sequence[str]) -> Any:
 def check_folders(source: Path, labels: Labels, out: Path, checkpoint: Path | None) -> None:
     """Raise an error if the model, or the checkpoint of its training, cannot be written."""
     from phased.estimator.saved import finished
-    from phased.estimator.tables.source import FORMATS
+    from phased.estimator.tables.formats import FORMATS
     from phased.estimator.training import check_checkpoint
     from phased.model_folder import check_free
 

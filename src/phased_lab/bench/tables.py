@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from phased_lab.bench.benchmark import load, read
+from phased_lab.bench.cases import load, read
 
 ONE = "estimators widths physionet online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu"
 TWO = "cuda tasks-cuda"

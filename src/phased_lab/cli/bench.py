@@ -50,7 +50,7 @@ class Benchmarks(TyperGroup):
 
 def command_of(name: str) -> Any:
     """Make the command of a benchmark. Options are the shared options and the annotated arguments of the cases."""
-    from phased_lab.bench.benchmark import load
+    from phased_lab.bench.cases import load
 
     found = load(name)
 

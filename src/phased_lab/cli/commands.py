@@ -63,14 +63,17 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     need("altair", "lab")
     with plain_errors():
         folder = writable(out)
-    from phased_lab.bench import charts
     from phased_lab.report.html.page import save_report
     from phased_lab.runs.folder import read
 
     console = Console()
     with plain_errors(), plain_warnings(console):
-        reading = read(results)
-        files = save_report(reading.records, reading.skipped, results, folder, charts.figures(results / "bench"))
+        reading, benchmarks = read(results), []
+        if (results / "bench").is_dir():
+            from phased_lab.bench import charts
+
+            benchmarks = charts.figures(results / "bench")
+        files = save_report(reading.records, reading.skipped, results, folder, benchmarks)
     for file in files:
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from phased.cli.answers import Answers, counted
 from phased.files import printable
-from phased_lab.clips import WORDS, BadClip, Clip, contradiction, prepare_clip, spelled
+from phased_lab.clips import WORDS, BadClip, contradiction, prepare_clip, spelled
 from phased_lab.clips.decoding import Sense
 from phased_lab.clips.preparation import ALIGNMENT, VIDEO, alignments
 from phased_lab.lipreader import LipReader, Spoken
@@ -58,7 +58,8 @@ class Lips(Answers):
             spoken = self.model.read(clip, self.sense)
         except ValueError as error:
             raise BadClip(file, str(error)) from error
-        truth = truth_of(file, clip)
+        aligned = clip.sentence and tuple(WORDS[word] for word in clip.sentence.words)
+        truth = aligned or spelled(file.stem)
         if truth is not None and (differing := contradiction(file.stem, truth)) is not None:
             told = f"{differing} The alignment '{alignment}' is taken for the truth."
             self.warn(f"{told} Name another one if it is not that of the clip.")
@@ -94,7 +95,9 @@ def alignment_of(file: Path, align: Path | None) -> Path | None:
     if align is None or not align.is_dir():
         return align
     # The folder of the speaker may be above the folder of the clip: archives of GRID have s1/video/mpg_6000/bbaf2n.mpg too.
-    places = alignments(align, file.stem, [*speaker_folders(file), ""])
+    # Links are not followed, since their names may be the names of speakers.
+    above = [folder.name for folder in list(Path(normpath(file.absolute())).parents)[:DEEPEST] if folder.name]
+    places = alignments(align, file.stem, [*above, ""])
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise BadClip(
@@ -103,17 +106,6 @@ def alignment_of(file: Path, align: Path | None) -> Path | None:
             f"--align out.",
         )
     return found
-
-
-def speaker_folders(file: Path) -> list[str]:
-    """The names of the folders above a clip, the nearest first."""
-    above = Path(normpath(file.absolute())).parents  # links are not followed: their names may be those of speakers
-    return [folder.name for folder in list(above)[:DEEPEST] if folder.name]
-
-
-def truth_of(file: Path, clip: Clip) -> tuple[str, ...] | None:
-    """Return the words of the alignment or of the name of a clip, or None if both are unknown."""
-    return spelled(file.stem) if clip.sentence is None else tuple(WORDS[word] for word in clip.sentence.words)
 
 
 def as_json(file: Path, spoken: Spoken, doubt: str | None) -> dict[str, Any]:

@@ -69,13 +69,9 @@ def prepare_clip(path: Path | str, alignment: Path | str | None = None, sense: S
     if sense == "video" and not audio.any():
         rows = {rate: each._replace(values=np.zeros_like(each.values)) for rate, each in rows.items()}
     faces = np.zeros((len(clip.frames), SIDE, SIDE), np.uint8) if box is None else cropped(clip.frames, box)
-    return Clip(faces, clip.time.astype(np.float32), rows, sentence, _jump(clip.frames))
-
-
-def _jump(frames: NDArray[np.uint8]) -> float:
-    """The largest mean change between two frames in a row; every fourth pixel in each direction is enough."""
-    small = frames[:, ::4, ::4].astype(np.int16)
-    return float(np.abs(np.diff(small, axis=0)).mean((1, 2)).max())
+    few = clip.frames[:, ::4, ::4].astype(np.int16)  # every fourth pixel is enough
+    jump = float(np.abs(np.diff(few, axis=0)).mean((1, 2)).max())
+    return Clip(faces, clip.time.astype(np.float32), rows, sentence, jump)
 
 
 def _check_end(path: Path | str, clip: Decoded, end: float, sense: Sense) -> None:

@@ -78,7 +78,8 @@ def find_grid(folder: Path | str | None = None) -> Path:
 
 def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]:
     """The clips of some speakers, by default of all, sorted by speaker and sentence."""
-    found = {path.name: videos for path in _folders(folder) if (videos := _videos(path))}
+    folders = sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in ALIGNMENTS)
+    found = {path.name: videos for path in folders if (videos := _videos(path))}
     chosen = list(found) if speakers is None else list(dict.fromkeys(speakers))
     missing = [speaker for speaker in chosen if speaker not in found]
     if missing or not chosen:
@@ -101,10 +102,6 @@ def _source(folder: Path, speaker: str, stem: str, video: Path) -> Source:
     usual = folder / ALIGNMENTS[0] / speaker / f"{stem}{ALIGNMENT}"
     candidates = [usual, *alignments(folder, stem, [speaker]), video.with_suffix(ALIGNMENT)]
     return Source(f"{speaker}/{stem}", video, next((path for path in candidates if path.exists()), usual))
-
-
-def _folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in ALIGNMENTS)
 
 
 def _videos(speaker: Path) -> dict[str, Path]:

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from phased import check, files
-from phased.fusion import Fused
-from phased.learn.batch import Samples
 from phased.model_folder import restored
 from phased.parameters import tensors
 from phased_lab.clips import Clip
@@ -128,20 +126,10 @@ class LipReader:
             )
         return None
 
-    def follow(self, clip: Clip, sense: Sense = "both") -> Followed:
-        """What the network says at each step."""
-        fused = self.fused(self.samples(clip, sense))
-        with torch.no_grad():
-            words = self.network.linear(fused.output[:, 0]).log_softmax(-1)
-        return Followed(words.double().numpy(), fused.timeline.time[:, 0].double().numpy())
-
-    def samples(self, clip: Clip, sense: Sense) -> dict[str, Samples]:
-        """The samples of a clip, as the network receives them."""
-        check.choice("sense", sense, SENSES)
-        return samples_of(clip, self.config.rate, self.config.scaling, sense)
-
     @torch.no_grad()
-    def fused(self, samples: dict[str, Samples]) -> Fused:
-        """The outputs of the merged layers, with the timeline."""
-        fused: Fused = self.network.fusion(samples)
-        return fused
+    def follow(self, clip: Clip, sense: Sense = "both") -> Followed:
+        """Return the outputs of the network at each step of the timeline."""
+        check.choice("sense", sense, SENSES)
+        fused = self.network.fusion(samples_of(clip, self.config.rate, self.config.scaling, sense))
+        words = self.network.linear(fused.output[:, 0]).log_softmax(-1)
+        return Followed(words.double().numpy(), fused.timeline.time[:, 0].double().numpy())

@@ -23,7 +23,10 @@ def card(config: Config) -> str:
         f"Layers compute open units only. `phased lipread CLIP` uses it."
     )
     rows = [f"| {name} | {100 * score:.1f} % |" for name, score in about.scores.items()]
-    scores = ["## Scores", on_what(len(about.tested)), "\n".join(["| | correct |", "|---|---|", *rows])] if rows else []
+    clips = f"{len(about.tested):,} clips" if about.tested else "clips"
+    names = "; `tested` in `config.json` has their names:" if about.tested else ":"
+    told = f"On {clips} that were not used in training{names}"
+    scores = ["## Scores", told, "\n".join(["| | correct |", "|---|---|", *rows])] if rows else []
     limits = listed(
         "It was trained on few speakers, and has been tested on no others.",
         "It knows GRID's 51 words in GRID's order, and answers with six of them for any clip.",
@@ -32,13 +35,6 @@ def card(config: Config) -> str:
     )
     licence = "GRID is the work of its authors. Keep this notice with the model."
     return card_of("Lip reader", filled(network), *trained(about), *scores, "## Limits", limits, licence)
-
-
-def on_what(clips: int) -> str:
-    """Return the sentence before the table of scores."""
-    if not clips:
-        return "On clips that were not used in training:"
-    return f"On {clips:,} clips that were not used in training; `tested` in `config.json` has their names:"
 
 
 SHIPPED = Path(__file__).parent / "grid"
