@@ -69,10 +69,7 @@ def sequences(variables, unit="h", **static):
         (lambda: fit([], []), "at least one sequence"),
         (lambda: PhasedRegressor(**QUICK).fit(X[:1], [1.0]), "at least 2 sequences"),
         (lambda: fit(X[:50], Y[:50], validation=(X[40:], Y[40:])), "got 'p040' and 9 others in both"),
-        (
-            lambda: fit(X[:50], Y[:50], (X[50:], (X[50:].time > 20).astype(int))),
-            "both have a target for each sequence, or for each step",
-        ),
+        (lambda: fit(X[:50], Y[:50], (X[50:], AT_20[X.offset[50] :])), "both have a target for each sequence, or for each step"),
         (lambda: quick().predict(sequences(["Lactate"])), r"variables of X must be known to the model, .*, got 'Lactate'"),
         (lambda: quick().predict(sequences(["HR"], static=[[1.0]], statics=["Sex"])), "statics of X must be known .*, got 'Sex'"),
         (lambda: quick().predict(sequences(["HR"], "min")), "X must have times in 'h', the unit of the model, got 'min'"),

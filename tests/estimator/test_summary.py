@@ -1,4 +1,4 @@
-"""What the linear layer reads: summaries of a sequence, their pieces between quantiles, and products of pairs of them."""
+"""Inputs of the linear layer: summaries of a sequence, pieces of summaries between quantiles, products of pairs of summaries."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tables of any layout, library and order give the same Events; what is known once per sequence is found, or named."""
+"""Tables of any layout, library and order give the same Events. Static variables are found, or named by the caller."""
 
 import gzip
 import lzma
