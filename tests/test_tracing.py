@@ -81,3 +81,17 @@ def test_apply_without_support_for_transforms_is_apply():
     x = torch.ones(2, requires_grad=True)
     tracing.apply_of(Double)(x).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["_foreach_norm", "_foreach_mul_", "_foreach_lerp_"])
+def test_operations_on_lists_give_the_same_one_by_one(name, monkeypatch):
+    def found():
+        one, other = torch.arange(3.0), torch.full((2, 2), 5.0)
+        norms = tracing.norms([one, other])
+        tracing.multiply_([one, other], torch.tensor(0.5))
+        tracing.lerp_([one], [torch.ones(3)], 0.25)
+        return [*norms, one, other]
+
+    expected = found()
+    without(f"torch.{name}", monkeypatch)
+    assert all(torch.equal(got, want) for got, want in zip(found(), expected, strict=True))

@@ -42,6 +42,17 @@ current_raw_stream: Callable[[int], int] = private(
     "torch._C._cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
 )
 """The address of the current CUDA stream of a GPU. The replacement takes longer."""
+# Operations on lists of tensors, each in one call. The replacements call them one by one.
+norms: Callable[[list[Tensor]], list[Tensor]] = private(
+    "torch._foreach_norm", lambda tensors: [torch.linalg.vector_norm(tensor) for tensor in tensors]
+)
+multiply_: Callable[[list[Tensor], Tensor], Any] = private(
+    "torch._foreach_mul_", lambda tensors, factor: [tensor.mul_(factor) for tensor in tensors]
+)
+lerp_: Callable[[list[Tensor], list[Tensor], float], Any] = private(
+    "torch._foreach_lerp_",
+    lambda tensors, ends, weight: [tensor.lerp_(end, weight) for tensor, end in zip(tensors, ends, strict=True)],
+)
 # Without this name every call is taken for one inside a level of forward-mode differentiation: tangents are looked for in each
 # tensor, no call is replayed, and units that never open are not reported.
 _LEVEL = "_current_level"
