@@ -259,7 +259,8 @@ class Stream(OneSequence):
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         if "_parts" in values:  # of an earlier version
-            self._model = Stack(*values["_parts"])
+            cell, weights, gates, table, backend = values["_parts"]
+            self._model = Stack(cell, weights, gates, table, ops.renamed(backend))
             self._now = self._model.state([torch.from_numpy(value) for value in values["state"]], values["time"])
         else:
             super().__setstate__(values)
