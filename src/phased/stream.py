@@ -145,7 +145,7 @@ def identity(settings: Any, tensors: Iterable[Tensor]) -> bytes:
     """Identifies settings, by their `repr`, and tensors on the CPU."""
     total = hashlib.blake2b(repr(settings).encode(), digest_size=MODEL)
     for tensor in tensors:
-        total.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode() + tensor.numpy().tobytes())
+        total.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode() + tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return total.digest()
 
 

@@ -71,7 +71,7 @@ class Layers:
         """Identifies the weights of all layers and encoders."""
         models = [stream._model.identity for stream in (*self.sensors.values(), self.merged)]
         tensors = [value for name in sorted(self.encoders) for value in self.encoders[name].state_dict().values()]
-        return identity((*self.sensors, *self.encoders, *models), tensors)
+        return identity((*self.sensors, *self.encoders, *models), (value for value in tensors if isinstance(value, Tensor)))
 
     def start(self) -> Now:
         """The state before the first sample."""
