@@ -24,15 +24,3 @@ def gradients(rnn, x, time, **options):
     output, _ = rnn(x, time, **options)
     output.square().sum().backward()
     return [output.detach(), x.grad, *(p.grad for p in rnn.parameters())]
-
-
-def assert_same_bits_every_time(rnn, x, time):
-    first = gradients(rnn, x, time)
-    for _ in range(3):
-        assert all(torch.equal(a, b) for a, b in zip(gradients(rnn, x, time), first, strict=True))
-
-
-def assert_inference_needs_no_tape(rnn, x, time):
-    expected = rnn(x, time)[0]
-    with torch.no_grad():
-        assert torch.equal(rnn(x, time)[0], expected)

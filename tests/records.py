@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phased_lab.report.groups import Group, groups
+from phased_lab.report.seeds import Group, groups
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record, flat, parse
 

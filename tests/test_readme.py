@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from phased_lab.bench import tables
-from phased_lab.bench.benchmark import Row, load
-from phased_lab.bench.benchmark import read as measured
+from phased_lab.bench import docs_tables
+from phased_lab.bench.cases import Row, load
+from phased_lab.bench.cases import read as measured
 from phased_lab.report import markdown
-from phased_lab.report.groups import Group, groups, spread
+from phased_lab.report.seeds import Group, groups, spread
 from phased_lab.runs.folder import read
 
 ROOT = Path(__file__).parent.parent
@@ -58,17 +58,17 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 
 
 @needs_results
-@pytest.mark.parametrize("name", tables.SHOWN)
+@pytest.mark.parametrize("name", docs_tables.SHOWN)
 def test_tables_of_times_are_those_of_the_committed_measurements(name: str) -> None:
     page = PAGES[name.partition("-")[0]]
-    for made in tables.shown(BENCH, name):
+    for made in docs_tables.shown(BENCH, name):
         assert made in page.read_text(encoding="utf-8"), f"{page} should show:\n{made}"
 
 
 @needs_results
 def test_every_file_of_measurements_can_be_read() -> None:
     files = sorted(BENCH.glob("*.json"))
-    assert {file.stem for file in files} >= set(tables.SHOWN)
+    assert {file.stem for file in files} >= set(docs_tables.SHOWN)
     for file in files:
         assert load(file.stem.partition("-")[0]).tables(measured(file))
 

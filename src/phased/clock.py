@@ -18,6 +18,7 @@ EXACT_FLOAT64 = 2.0**53
 """Below this float64 has every whole number."""
 
 SORT = "Sort the steps by time."
+SHORTEN = "Leave out steps without a time, or shorten the sequence by `lengths`."
 LAYER = "Sort the steps by time, or set layer.check_time = False if this is meant."
 FORM = "Sort the steps by time; if a row is padded, pass `lengths`; if the batch is the first dimension, pass batch_first=True."
 
@@ -62,7 +63,11 @@ class Clocks(NamedTuple):
         return f"at step {index - int(ends[sequence] - self.lengths[sequence])} of sequence {sequence}"
 
     def check(
-        self, open_time: Callable[[], float] | None = None, cure: str = SORT, place: Callable[[int], str] | None = None
+        self,
+        open_time: Callable[[], float] | None = None,
+        cure: str = SORT,
+        place: Callable[[int], str] | None = None,
+        missing: str = SHORTEN,
     ) -> None:
         """Raise a ValueError if a time is not finite, before the step before it in its sequence, or made equal to it by rounding.
 
@@ -70,14 +75,12 @@ class Clocks(NamedTuple):
             open_time: the shortest open time of the units, for `check_rounding`. None skips that check.
             cure: how to put times in order, for the message.
             place: the words for the place of an index into the flat times. Default: its step and its sequence.
+            missing: what to do about steps without a time, for the message.
         """
         time, place = self.time, place or self.place
         if time.is_floating_point() and not bool(torch.isfinite(time).all()):
             bad = check.first_index(~torch.isfinite(time))
-            raise ValueError(
-                f"time must be finite, got {time[bad].item()} {place(bad)}. "
-                f"Leave out steps without a time, or shorten the sequence by `lengths`."
-            )
+            raise ValueError(f"time must be finite, got {time[bad].item()} {place(bad)}. {missing}")
         back = time[1:] < time[:-1]
         if bool(back.any()) and bool((back := back & self.inner()[1:]).any()):
             bad = check.first_index(back) + 1

@@ -87,7 +87,7 @@ def test_dates_count_from_the_first_of_their_sequence():
     "arguments, options, message",
     [
         (([[0, 1]], [[[1], [np.inf]]]), {"ids": ["p7"]}, "got inf in sequence 'p7' at time 1.0, variable 'x0'. Use NaN"),
-        (([[0], [1, 0.5]], [[1], [1, 2]]), {}, r"got 1.0 and then 0.5 in sequence 1. Sort the events"),
+        (([[0], [1, 0.5]], [[1], [1, 2]]), {}, r"got 0.5 after 1.0 in sequence 1. Sort the events"),
         (([[0, NAN]], [[1, 2]]), {}, "time must be finite, got nan in sequence 0"),
         (([["a"]], [[1]]), {}, "times of sequence 0 must be numbers or datetime64"),
         (([[0, 1]], [[1]]), {}, r"values of sequence 0 must have the shape \(2, 1\), got \(1, 1\)"),

@@ -1,6 +1,7 @@
 """The folder of an estimator, beyond what tests/test_model_folders.py has of all kinds."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from damaged import resign
 from disk import room_for
 from patients import X, Y
-from phased.estimator import BadModel, PhasedClassifier, saved
+from phased.estimator import BadModel, PhasedClassifier
+from phased.estimator.folder import Config, configured
 from phased.fields import Malformed, decode
 from phased.model_folder import digest
 
@@ -71,7 +73,8 @@ def test_a_crash_between_the_files_leaves_one_whole_model_and_a_full_disk_the_on
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "model.safetensors", "config.json", "README.md"}
 
 
-JUNK = [None, True, -1, 0, 1e308, 10**30, "x", "", [], {}, [1], {"a": 1}, [[1]]]
+UNUSABLE = [1e308, math.nan, math.inf]
+JUNK = [None, True, -1, 0, 10**30, "x", "", [], {}, [1], {"a": 1}, [[1]], *UNUSABLE]
 
 
 def entries(value, path=()):
@@ -92,24 +95,27 @@ def replaced(value, path, entry):
     return changed
 
 
-def test_any_entry_of_another_kind_is_either_refused_or_harmless(folder):
-    resign(folder)  # the configuration is that of the file
-    path, data = folder / "config.json", (folder / "model.safetensors").read_bytes()
+@pytest.mark.filterwarnings("ignore:Sequence")
+@pytest.mark.parametrize("name, junks", [("classifier", JUNK), ("regressor", UNUSABLE)])
+def test_any_entry_of_another_kind_is_either_refused_or_harmless(request, name, junks, tmp_path):
+    model = request.getfixturevalue(name)
+    model.save(tmp_path)
+    resign(tmp_path)  # the configuration is that of the file
+    path, data = tmp_path / "config.json", (tmp_path / "model.safetensors").read_bytes()
     whole = json.loads(path.read_text())
     refused = 0
     for place in entries({name: value for name, value in whole.items() if name != "sha256"}):
-        for junk in JUNK:
+        for junk in junks:
             fields = replaced(whole, place, junk)
             try:
-                saved.configured(decode(saved.Config, fields), (PhasedClassifier,))
-            except Malformed:
+                configured(decode(Config, fields), (type(model),))
+                path.write_text(json.dumps(fields | {"sha256": digest(fields, data)}))
+                loaded = type(model).load(tmp_path)
+            except (BadModel, Malformed):
                 refused += 1
                 continue
-            path.write_text(json.dumps(fields | {"sha256": digest(fields, data)}))
-            try:
-                PhasedClassifier.load(folder)
-            except BadModel:
-                refused += 1
+            if junk in UNUSABLE:
+                loaded.predict(X[:5])  # raises if an answer is not finite
     assert refused > 100
 
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patients import QUICK, X, Y, measured, quick
-from phased.estimator import Events, PhasedClassifier, PhasedRegressor, saved
-from phased.fields import Malformed, decode, encode
+from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 
 SAVED = Path(__file__).parents[1] / "nets/saved"
 SEVERAL = [math.nan, math.inf, -math.inf, 1e300, -1e300, 1e308, 10**400, -(10**400), 2**53 + 1, True, "5", None, 1j]
@@ -37,7 +36,7 @@ def test_online_equals_the_batch_or_raises_and_changes_nothing(request, name, ag
     for time, values in events:
         before = online.dump()
         try:
-            answers.append(np.ravel(online.push(time, values))[-1])
+            answers.append(online.push(time, values))
             taken.append((float(time), [float(values.get(each, math.nan)) for each in X.variables]))
         except (TypeError, ValueError):
             assert online.dump() == before
@@ -49,7 +48,7 @@ def test_online_equals_the_batch_or_raises_and_changes_nothing(request, name, ag
         if name == "regressor":
             assert np.allclose(answers, model.predict(one), atol=1e-4 * model.spread_)
         else:
-            assert abs(answers[-1] - model.predict_proba(one)[0, -1]) < 1e-4
+            assert np.allclose(answers[-1], model.predict_proba(one)[0, -np.size(answers[-1]) :], atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [2.0**-990, 2.0**-600, 2.0**600, 2.0**980])
@@ -97,23 +96,6 @@ def test_an_earlier_state_with_a_number_that_is_not_finite_is_refused(name, bad)
     arrays[name].flat[-1] = bad
     with pytest.raises(ValueError, match="state must have finite numbers"):
         PhasedClassifier.load(SAVED / "estimator").online(state=safetensors.numpy.save(arrays))
-
-
-@pytest.mark.parametrize("number", [math.nan, math.inf, 1e308])
-@pytest.mark.parametrize(
-    "place",
-    [("scaling", "values", "factor"), ("scaling", "values", "high"), ("scaling", "gap"), ("target", "spread"), ("longest",)],
-)
-def test_a_configuration_that_makes_no_finite_numbers_is_refused(regressor, place, number):
-    fields = encode(saved.described(regressor, ""))
-    *path, last = place
-    inner = fields
-    for part in path:
-        inner = inner[part]
-    inner[last] = [number] * len(inner[last]) if isinstance(inner[last], list) else number
-    if (last, number) != ("longest", 1e308):
-        with pytest.raises(Malformed):
-            saved.configured(decode(saved.Config, fields), (PhasedRegressor,))
 
 
 @pytest.mark.filterwarnings("ignore:.* units open at no step")

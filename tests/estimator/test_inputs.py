@@ -1,14 +1,18 @@
-"""Inputs of the network: last-known values, masks, ages, gaps; scales that survive anything."""
+"""Inputs of the network: last-known values, masks, ages, gaps; scales that survive anything; batches."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from patients import patients
 from phased.estimator import Events
 from phased.estimator import inputs as made_of
-from phased.estimator.inputs import elapsed, inputs
+from phased.estimator.batches import Sequences
+from phased.estimator.inputs import inputs
 from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
 
 X, _ = patients(empty=True)
@@ -37,19 +41,6 @@ def test_inputs_are_last_known_values_masks_ages_and_times(chunk, monkeypatch):
     monkeypatch.setattr(made_of, "CHUNK", chunk)
     scaling = Scaling.of(X)
     assert np.allclose(inputs(X, scaling), slowly(X, scaling), atol=1e-5)
-
-
-def test_an_example_by_hand():
-    events = Events.of([[1.0, 3.0, 4.0]], [[[10.0, NAN], [NAN, NAN], [20.0, 5.0]]])
-    numbers = Numbers(np.array([10.0, 0.0]), np.array([0.1, 1.0]), np.array([0.0, 0.0]), np.array([15.0, 9.0]))
-    scaling = Scaling(numbers, Numbers.of([]), (), gap=1.0, span=3.0)
-    expected = [
-        [0.0, 0.0, 1, 0, 0.0, 0.0, 0.0, 0.0],
-        [0.0, 0.0, 0, 0, np.log(3), np.log(3), np.log(3), 2 / 3],
-        [0.5, 5.0, 1, 1, 0.0, 0.0, np.log(2), 1.0],
-    ]
-    assert np.allclose(inputs(events, scaling), expected, atol=1e-6)
-    assert elapsed(events, scaling).tolist() == [0.0, 2.0, 3.0]
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), max_size=40))
@@ -103,3 +94,25 @@ def test_a_code_is_a_few_whole_numbers_that_repeat(column, is_code):
 def test_gap_and_span_are_positive_for_any_times(times):
     scaling = Scaling.of(Events.of(times, [np.ones((len(each), 1)) for each in times]))
     assert scaling.span >= scaling.gap > 0
+
+
+def test_batches_have_the_same_numbers_whichever_lie_together_in_memory():
+    offset, chosen = np.array([0, 3, 3, 8, 9]), np.array([2, 0, 1])
+    x, time, static = torch.randn(9, 4), torch.rand(9, dtype=torch.float64), torch.randn(4, 2)
+    data = Sequences(x, time, static, offset, torch.arange(9.0), torch.rand(9) < 0.5)
+    one, other = (replace(data, step_first=first).batch(chosen) for first in (False, True))
+    steps = [batch.streams["steps"] for batch in (one, other)]
+    assert [each.x.is_contiguous() for each in steps] == [False, True]
+    assert torch.equal(one.y, other.y)
+    assert torch.equal(one.mask, other.mask)
+    for name, samples in one.streams.items():
+        valid = torch.arange(len(samples.x)).unsqueeze(-1) < samples.lengths
+        assert torch.equal(samples.x[valid], other.streams[name].x[valid])
+        assert torch.equal(samples.time, other.streams[name].time)
+        assert torch.equal(samples.lengths, other.streams[name].lengths)
+    for column, sequence in enumerate(chosen):
+        own = slice(offset[sequence], offset[sequence + 1])
+        length = offset[sequence + 1] - offset[sequence]
+        assert torch.equal(steps[0].x[:length, column], x[own])
+        assert torch.equal(steps[0].time[:length, column], time[own])
+        assert not steps[0].time[length:, column].any()

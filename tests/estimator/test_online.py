@@ -11,34 +11,12 @@ from phased.estimator import Events, PhasedClassifier, PhasedRegressor
 from phased.ops.native import MISSING
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: quick(units=8, epochs=4),
-        lambda: quick(PhasedRegressor, cell="phased_gru"),
-        lambda: quick(PhasedRegressor, updates=0.05),
-        lambda: PhasedRegressor(units=6, epochs=1, random_state=0).fit(X, X.time * 10.0),
-    ],
-    ids=["classifier", "phased_gru", "few updates", "target per step"],
-)
-def test_answers_are_those_of_the_batch(make):
-    """The last one, or with a target per step every one."""
-    model = make()
-    size = getattr(model, "spread_", 1.0)
-    batch = model.predict_proba(X)[:, 1] if isinstance(model, PhasedClassifier) else model.predict(X)
-    expected = np.split(batch, X.offset[1:-1] if len(batch) > 60 else 60)
-    for sequence in range(0, 60, 3):
-        answers = follow(model, X, sequence)
-        assert np.allclose(answers[-len(expected[sequence]) :], expected[sequence], atol=1e-5 * size)
-
-
-def test_every_answer_is_the_batchs_for_the_events_so_far(of_three):
-    longest = int(X.lengths.argmax())
-    one = X[longest]
-    names = {"variables": X.variables, "static": one.static, "statics": X.statics, "unit": "h"}
-    for count, answer in enumerate(follow(of_three, X, longest), 1):
-        part = Events.of([one.time[:count]], [one.dense()[:count]], **names)
-        assert np.allclose(answer, of_three.predict_proba(part)[0], atol=1e-5)
+@pytest.mark.parametrize("options", [{"cell": "phased_gru"}, {"updates": 0.05}], ids=["phased_gru", "few updates"])
+def test_the_last_answer_is_that_of_the_batch(options):
+    """tests/estimator/test_hostile.py has the other kinds of models."""
+    model = quick(PhasedRegressor, **options)
+    answers = [follow(model, X, sequence)[-1] for sequence in range(60)]
+    assert np.allclose(answers, model.predict(X), atol=1e-5 * model.spread_)
 
 
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -66,18 +44,15 @@ def test_without_the_compiled_core_the_numbers_are_the_same_also_where_it_began_
         (2**53 + 2, {}, ValueError, r"time must be from -2\*\*53 to 2\*\*53, got 9.0072e\+15 for this event"),
         (True, {}, TypeError, "time must be a number of h, got bool"),
         (1e15, {}, ValueError, "time must be at most .* after the first step, got 1e.15 for this event. Check the unit"),
-        (10**400, {}, ValueError, "time must be finite, got inf"),
         (np.uint64(2**63 + 5), {}, ValueError, r"time must be from -2\*\*53 to 2\*\*53"),
         (2.0, {"HR": 10**400}, ValueError, "HR must be finite, got inf at time 2.0"),
         (2.0, {"HR": 1e308}, ValueError, r"HR must be from -1e\+300 to 1e\+300, got 1e\+308 at time 2.0. Change its unit"),
         (math.nan, {}, ValueError, "time must be finite, got nan"),
-        (math.inf, {}, ValueError, "time must be finite, got inf"),
         ("2", {}, TypeError, "time must be a number of h, got str"),
         (2.0, {"Lactate": 1.0}, ValueError, "variables must be known to the model, 'HR', 'GCS', 'Temp', got 'Lactate'"),
         (2.0, {"HR": "80"}, TypeError, "HR must be a number, got str"),
         (2.0, {"HR": None}, TypeError, "HR must be a number, got NoneType"),
         (2.0, {"GCS": 15, "HR": math.nan}, ValueError, "HR must be finite, got nan at time 2.0"),
-        (2.0, {"HR": -math.inf}, ValueError, "HR must be finite, got -inf"),
         (2.0, [1, 2], TypeError, "values must be a dict of names and numbers"),
         (np.datetime64("2024-01-01"), {}, TypeError, "For dates, pass the time since the first event"),
     ],

@@ -48,14 +48,16 @@ def test_a_backend_that_does_not_exist_is_refused_with_the_names_of_all(use, nam
 
 
 @pytest.mark.parametrize("backend, expected", [("auto", "cpu"), ("cpu", "cpu"), ("cuda", "cpu"), ("eager", "eager")])
-def test_streams_of_a_layer_for_another_device_compute_in_the_core(backend, expected):
+def test_streams_of_a_layer_for_another_device_compute_in_the_core(backend, expected, monkeypatch):
     """They compute on the CPU, whatever the layer's backend."""
     if ops.backends()["cpu"].missing() is not None:
         expected = "eager"
-    rnn = PhasedLSTM(1, 1)
+    rnn, made = PhasedLSTM(1, 1), []
     rnn.__dict__["backend"] = backend  # as on a machine with a GPU
-    found = Stream(rnn)._model.run.__self__
-    assert type(found).__module__ == f"phased.ops.{expected}.stepper"
+    stepper = ops.stepper
+    monkeypatch.setattr(ops, "stepper", lambda *given: made.append(stepper(*given)) or made[-1])
+    Stream(rnn).push([1.0], 0.0)
+    assert [type(each).__module__ for each in made] == [f"phased.ops.{expected}.stepper"]
 
 
 @each_backend_and_reference

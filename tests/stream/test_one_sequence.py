@@ -1,4 +1,4 @@
-"""All that take events one by one: copies, pickles and dumps have the state and share the weights; a damaged dump is refused."""
+"""Streams, camera sessions and online sequences: their copies, pickles and dumps have the state, and copies share the weights."""
 
 import copy
 import pickle
@@ -25,7 +25,7 @@ SAVED = Path(__file__).parents[1] / "nets/saved"
 
 @pytest.fixture(autouse=True, scope="module", params=["auto"])
 def _every_way_to_run_a_stream():
-    """The cases below say it."""
+    """The cases below name the backend."""
 
 
 def of_layer(kind, table=None, **options):
@@ -182,7 +182,7 @@ def test_the_core_and_plain_pytorch_continue_each_others_dumps():
 
 @each_kind
 def test_copies_in_several_threads_do_not_disturb_each_other(kind):
-    """They share the weights, and the working memory is that of the thread."""
+    """Copies share the weights, and each thread has working memory of its own."""
     sequence, events = made(kind)
     want = answers(sequence.copy(), events)
     with ThreadPoolExecutor(4) as pool:

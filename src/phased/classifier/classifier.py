@@ -14,9 +14,9 @@ import torch
 import phased
 from phased import files, ops
 from phased.classifier.encoder import EventEmbedding
+from phased.classifier.folder import KIND, SHIPPED
 from phased.classifier.network import About, Config, sizes_of
 from phased.classifier.session import Camera, Moment, Probabilities, Session
-from phased.classifier.store import KIND, SHIPPED
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN
 from phased.learn.model import Readout

@@ -297,7 +297,7 @@ class Session(OneSequence):
             )
 
     def _warned(self, now: Now, time: float) -> bool:
-        """Whether there was a warning of times beyond those tested; there is one now if this is the first of them."""
+        """Whether there was a warning of times beyond those tested. The first such time makes one."""
         longest = self._model.longest
         if now.warned or longest is None or time <= longest:
             return now.warned

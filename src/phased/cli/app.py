@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from phased import __version__
-from phased.cli import tables
+from phased.cli import estimator
 from phased.cli.classify_command import classify
 from phased.cli.errors import fail
 
@@ -79,5 +79,5 @@ def info() -> None:
     Console().print(describe())
 
 
-for command in (classify, tables.fit, tables.predict, tables.score):
+for command in (classify, estimator.fit, estimator.predict, estimator.score):
     app.command()(command)

@@ -46,7 +46,7 @@ def classify(
     if picture is not None:
         need("matplotlib", "figures")
     from phased.classifier import Classifier
-    from phased.classifier.store import SHIPPED
+    from phased.classifier.folder import SHIPPED
     from phased.cli.classify import Recordings
 
     options: dict[str, Any] = {"json": json, "skip_bad": skip_bad, "replay": replay}

@@ -9,8 +9,8 @@ from phased.lazy import exports
 if TYPE_CHECKING:
     from phased.data.errors import BadFile, BadRecording
     from phased.data.mnist import Mnist, read_mnist
-    from phased.data.native import decode, encode, read_native
     from phased.data.nmnist import Opened, open_recordings
+    from phased.data.nmnist_file import decode, encode, read_native
     from phased.data.places import find_mnist, find_nmnist
     from phased.data.recording import NMNIST, Recording, Sensor
     from phased.data.recordings import Recordings
@@ -42,7 +42,7 @@ __getattr__, __dir__ = exports(
     {
         "errors": ("BadFile", "BadRecording"),
         "mnist": ("Mnist", "read_mnist"),
-        "native": ("decode", "encode", "read_native"),
+        "nmnist_file": ("decode", "encode", "read_native"),
         "nmnist": ("Opened", "open_recordings"),
         "places": ("find_mnist", "find_nmnist"),
         "recording": ("NMNIST", "Recording", "Sensor"),

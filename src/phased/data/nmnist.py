@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phased.data import native, ragged
+from phased.data import nmnist_file, ragged
 from phased.data.errors import BadRecording, read_bytes, unreadable
 from phased.data.ragged import Progress
 from phased.data.recording import NMNIST
@@ -156,7 +156,7 @@ class Source:
             what = f"a recording must have at most {LARGEST:,} bytes, got {member.size:,}. Copy it again."
             raise BadRecording(member.path, what)
         data = self._unpacked(member) if self._packed else read_bytes(member.path)
-        why = native.defect(data, member.path, NMNIST)
+        why = nmnist_file.defect(data, member.path, NMNIST)
         if why is not None:
             raise why
         return data
@@ -188,13 +188,13 @@ def source_in(folder: Path, split: str) -> Source:
 def decoded(source: Source, skip_bad: bool, progress: Progress | None) -> tuple[Recordings, list[BadRecording]]:
     """All recordings in flat arrays; bad ones are an error or, with `skip_bad`, left out and named."""
     members = source.members()
-    room = sum(member.size // native.SIZE for member in members if member.size <= LARGEST)
+    room = sum(member.size // nmnist_file.SIZE for member in members if member.size <= LARGEST)
     address, time, end = np.empty(room, np.int16), np.empty(room, np.int32), 0
     good: list[tuple[int, int, int]] = []  # label, number, and the end in the flat arrays
     skipped: list[BadRecording] = []
     for done, member in enumerate(members, 1):
         try:
-            x, y, polarity, t = native.unpack(source.read(member))
+            x, y, polarity, t = nmnist_file.unpack(source.read(member))
         except BadRecording as error:
             if not skip_bad:
                 raise

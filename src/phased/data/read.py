@@ -10,7 +10,7 @@ import numpy as np
 
 from phased.data.camera_files import read_with_faery
 from phased.data.errors import BadRecording, size_of
-from phased.data.native import read_native
+from phased.data.nmnist_file import read_native
 from phased.data.recording import NMNIST, Recording
 
 

@@ -18,10 +18,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from phased import check, files
-from phased.estimator import checks, gates, saved, training
+from phased.estimator import checks, gates, training
 from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, in_batches, joined, split
 from phased.estimator.checks import Columns
 from phased.estimator.events import Events
+from phased.estimator.folder import SavedMixin, plain
 from phased.estimator.inputs import elapsed, inputs
 from phased.estimator.network import CELLS, Network
 from phased.estimator.online import Online
@@ -66,7 +67,7 @@ class Trained(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """The part of `PhasedClassifier` and `PhasedRegressor` that does not depend on the kind of target.
 
     docs/estimator.md says how the defaults were chosen.
@@ -140,7 +141,7 @@ class PhasedEstimator(Fitted, saved.SavedMixin, BaseEstimator, ABC):  # type: ig
         self._shared = None
         self.fitted_with_ = self.get_params(deep=False)
         events = checks.as_events(X)
-        parameters = {name: saved.plain(value) for name, value in self.fitted_with_.items()}
+        parameters = {name: plain(value) for name, value in self.fitted_with_.items()}
         check_finite({**parameters, "table": encode(events.settings)})  # what could not be saved is not trained
         checks.check_range(events)
         found = Targets.of(events, y)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
+from phased.clock import Clocks
 from phased.estimator.settings import Settings
 from phased.estimator.units import in_unit, ticks_of
 
@@ -224,13 +226,8 @@ def check_events(events: Events) -> None:
         raise ValueError(
             f"offset must end with {steps} and entry with {measurements}, got {events.offset[-1]}, {events.entry[-1]}."
         )
-    for at in np.flatnonzero(~np.isfinite(events.time))[:1]:
-        raise ValueError(f"time must be finite, got {events.time[at]} in sequence {_id(events, at)}.")
-    for at in np.flatnonzero((np.diff(events.time) < 0) & (np.diff(events.sequence) == 0))[:1]:
-        raise ValueError(
-            f"time must not decrease within a sequence, got {events.time[at]} and then {events.time[at + 1]} in sequence "
-            f"{_id(events, at)}. Sort the events by time."
-        )
+    clocks = Clocks(torch.tensor(events.time, device="cpu"), torch.tensor(np.diff(events.offset), device="cpu"))
+    clocks.check(None, "Sort the events by time.", lambda at: f"in sequence {_id(events, at)}", "Leave these steps out.")
     for at in np.flatnonzero(~np.isfinite(events.value))[:1]:
         step = events.step[at]
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Calls that are like earlier ones: tensors that compiled code reads alike, and what is known of calls, found by such tensors."""
+"""Calls that are like earlier ones: comparison of their tensors, and a cache of calls by this comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def alike(tensors: Sequence[Tensor]) -> Alike:
 
 
 def by_torch(tensors: Sequence[Tensor]) -> Alike | None:
-    """The comparison by torch, which also compares its own state (modes, autocast); None if this version has none.
+    """The comparison by torch, or None in versions of torch without it. It also compares torch's own state (modes, autocast).
 
     It does not take the same tensor twice.
     """
@@ -39,7 +39,7 @@ def by_python(tensors: Sequence[Tensor]) -> Alike:
 
 
 def described(tensor: Tensor) -> tuple[Any, ...]:
-    """What is compared."""
+    """The properties of a tensor that are compared."""
     about = tensor.dtype, tensor.device, tensor.is_neg(), tensor.is_conj(), tensor.requires_grad
     return type(tensor), tensor.shape, tensor.stride(), *about
 

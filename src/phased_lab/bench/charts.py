@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from phased.pictures.style import QUIET, UNITS
-from phased_lab.bench.benchmark import Result, Row, read
+from phased_lab.bench.cases import Result, Row, read
 from phased_lab.bench.cuda import FLOAT32, SIZES
 from phased_lab.bench.work import LEAKY, OURS, PEER
 from phased_lab.report.charts import level

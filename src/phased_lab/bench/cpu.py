@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from phased.ops.cpu import passes
-from phased_lab.bench.benchmark import Case, Sheet, benchmark, each_case
+from phased_lab.bench.cases import Case, Sheet, benchmark, each_case
 from phased_lab.bench.measure import compare
 from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps, timed
 

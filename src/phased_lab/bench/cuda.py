@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from phased_lab.bench.benchmark import Case, Cases, Row, Rows, Sheet, benchmark
+from phased_lab.bench.cases import Case, Cases, Row, Rows, Sheet, benchmark
 from phased_lab.bench.work import LEAKY, OURS, PEER, REFERENCE, Work, steps, timed
 
 SPARSE = (

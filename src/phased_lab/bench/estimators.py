@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 
 from phased.estimator import PhasedClassifier, PhasedRegressor
-from phased_lab.bench.benchmark import Case, Cases, Sheet, benchmark
+from phased_lab.bench.cases import Case, Cases, Sheet, benchmark
 
 CELLS = {"phased LSTM": "phased_lstm", "nn.LSTM": "lstm", "nn.GRU": "gru"}
 Seeds = Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Seeds 0 to N - 1.")]

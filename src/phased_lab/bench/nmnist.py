@@ -15,7 +15,7 @@ from phased.classifier import Classifier, EventEmbedding
 from phased.data.recordings import Recording
 from phased.learn import Readout
 from phased_lab.bench import peers
-from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.cases import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import compare
 from phased_lab.bench.stream import pushed, speed_up
 from phased_lab.runs.baselines import Baseline

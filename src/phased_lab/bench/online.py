@@ -11,7 +11,7 @@ import numpy as np
 
 from phased import Stream
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants, each_case, only
+from phased_lab.bench.cases import Case, Sheet, benchmark, contestants, each_case, only
 from phased_lab.bench.cpu import resident
 from phased_lab.bench.estimators import fitted
 from phased_lab.bench.measure import compare

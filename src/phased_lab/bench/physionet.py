@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from phased.cli.options import path
 from phased.data.places import find
 from phased.estimator import Events, PhasedClassifier
-from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark
+from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark
 from phased_lab.bench.estimators import CELLS, Seeds, fitted
 from phased_lab.bench.measure import Timing
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.cases import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import Timing, compare
 
 VARIABLES, STEPS = 37, 12

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from phased_lab.bench.benchmark import Case, Sheet, benchmark, contestants
+from phased_lab.bench.cases import Case, Sheet, benchmark, contestants
 from phased_lab.bench.measure import compare
 
 NOTHING = "python -c pass"

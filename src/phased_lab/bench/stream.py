@@ -14,7 +14,7 @@ from torch import nn
 from phased import PhasedLSTM, Stream
 from phased.init import LogUniform
 from phased_lab.bench import peers
-from phased_lab.bench.benchmark import Case, Row, Sheet, benchmark, contestants, each_case, only
+from phased_lab.bench.cases import Case, Row, Sheet, benchmark, contestants, each_case, only
 from phased_lab.bench.measure import Timing, compare
 
 FEATURES = 41

@@ -18,7 +18,7 @@ from phased.learn.feed import BatchNumber, Part, shared, shares, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.model import Model
 from phased.learn.step import WARM_UP, RecordedStep, Step
-from phased_lab.bench.benchmark import Case, Cases, Row, Sheet, benchmark, contestants, each_case
+from phased_lab.bench.cases import Case, Cases, Row, Sheet, benchmark, contestants, each_case
 from phased_lab.bench.measure import compare, synchroniser
 from phased_lab.lipreader.network import SIDE, SOUND
 from phased_lab.paper import lipreading as lips

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phased_lab.bench.benchmark import Case, Row, Sheet, benchmark, each_case
+from phased_lab.bench.cases import Case, Row, Sheet, benchmark, each_case
 from phased_lab.bench.estimators import CELLS, fitted
 from phased_lab.bench.measure import Timing
 from phased_lab.bench.online import STEPS, VARIABLES, made_up

@@ -16,7 +16,7 @@ from phased import files
 from phased.cli.errors import fail, plain_errors
 from phased.cli.options import command, path, with_signature
 from phased_lab.bench import BENCHMARKS
-from phased_lab.tables import Table
+from phased_lab.table import Table
 
 Json = Annotated[
     Path | None,
@@ -50,7 +50,7 @@ class Benchmarks(TyperGroup):
 
 def command_of(name: str) -> Any:
     """Make the command of a benchmark. Options are the shared options and the annotated arguments of the cases."""
-    from phased_lab.bench.benchmark import load
+    from phased_lab.bench.cases import load
 
     found = load(name)
 

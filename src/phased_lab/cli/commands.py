@@ -63,14 +63,17 @@ def report(results: Results = Path("results"), out: Out = Path("out")) -> None:
     need("altair", "lab")
     with plain_errors():
         folder = writable(out)
-    from phased_lab.bench import charts
     from phased_lab.report.html.page import save_report
     from phased_lab.runs.folder import read
 
     console = Console()
     with plain_errors(), plain_warnings(console):
-        reading = read(results)
-        files = save_report(reading.records, reading.skipped, results, folder, charts.figures(results / "bench"))
+        reading, benchmarks = read(results), []
+        if (results / "bench").is_dir():
+            from phased_lab.bench import charts
+
+            benchmarks = charts.figures(results / "bench")
+        files = save_report(reading.records, reading.skipped, results, folder, benchmarks)
     for file in files:
         console.print(f"  {file}", soft_wrap=True, markup=False, highlight=False)
 
@@ -109,7 +112,7 @@ def lipread(
         raise typer.BadParameter("--video-only and --audio-only exclude each other. Leave one of them out.")
     from phased_lab.cli.lipread import Lips
     from phased_lab.lipreader import LipReader
-    from phased_lab.lipreader.store import SHIPPED
+    from phased_lab.lipreader.folder import SHIPPED
 
     sense = "video" if video_only else "audio" if audio_only else "both"
     inputs = [model or SHIPPED, *([align] if align and align.is_file() else [])]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from phased import Stream
-from phased.data.native import encode
+from phased.data.nmnist_file import encode
 from phased.files import check_output, write_whole
 from phased.layer import PhasedRNN
 from phased_lab import pumps

@@ -11,7 +11,7 @@ from phased.classifier import Classifier, Score
 from phased.cli.classify import Recordings
 from phased.learn.store import CHECKPOINT, load_checkpoint
 from phased.model_folder import check_free
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Packed
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record
@@ -28,7 +28,7 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
     checkpoint = load_checkpoint(path)
     if checkpoint is None or "model" not in checkpoint:
         raise FileNotFoundError(f"there is no checkpoint '{path}'. Make it with: {record.command}")
-    make = catalogue.experiment(record.experiment).pack
+    make = discovery.experiment(record.experiment).pack
     if make is None:
         raise ValueError(f"there is no command that would use the network of '{name}'. Name a run of {' or '.join(packable())}.")
     with console.status("measuring"):
@@ -41,7 +41,7 @@ def pack(console: Console, name: str, results: Path, out: Path, test: Path | Non
 
 def packable() -> list[str]:
     """The experiments whose networks can be packed."""
-    return [name for name, experiment in catalogue.experiments().items() if experiment.pack is not None]
+    return [name for name, experiment in discovery.experiments().items() if experiment.pack is not None]
 
 
 def find(name: str, results: Path) -> Record:

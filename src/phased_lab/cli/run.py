@@ -18,10 +18,10 @@ from typer.core import TyperGroup
 
 from phased.cli.errors import RESUMES, need, plain_errors, plain_warnings, writable
 from phased.cli.options import Device, command, path, with_signature
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Drawn, Experiment, Study, write
 from phased_lab.runs.progress import Show, shown
-from phased_lab.tables import Table
+from phased_lab.table import Table
 
 if TYPE_CHECKING:
     from phased_lab.runs.sweep import Summary
@@ -41,14 +41,14 @@ class Experiments(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Their names."""
-        return [*catalogue.drawn(), *catalogue.studies()]
+        return [*discovery.drawn(), *discovery.studies()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name; an error with all names if there is none."""
-        if cmd_name in catalogue.studies():
-            return of_study(catalogue.studies()[cmd_name])
-        if cmd_name in catalogue.drawn():
-            return of_drawing(catalogue.drawn()[cmd_name])
+        if cmd_name in discovery.studies():
+            return of_study(discovery.studies()[cmd_name])
+        if cmd_name in discovery.drawn():
+            return of_drawing(discovery.drawn()[cmd_name])
         known = ", ".join(map(repr, self.list_commands(ctx)))
         raise typer.BadParameter(f"there is no experiment '{cmd_name}'. Choose one of {known}.", param_hint="NAME")
 
@@ -65,8 +65,8 @@ def listed(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         rows = [
             (name, experiment.number if name == experiment.name else "", about)
-            for experiment in catalogue.experiments().values()
-            for name, about in catalogue.commands(experiment).items()
+            for experiment in discovery.experiments().values()
+            for name, about in discovery.commands(experiment).items()
         ]
         ordered = sorted(rows, key=lambda row: not row[1])  # those of the paper first
         table = Table(("name", "paper", "what it does"), ordered).to_rich()

@@ -15,9 +15,9 @@ from phased.parameters import tensors
 from phased_lab.clips import Clip
 from phased_lab.clips.clip import DAMAGED
 from phased_lab.clips.decoding import SENSES, Sense
+from phased_lab.lipreader.folder import KIND, SHIPPED
 from phased_lab.lipreader.grammar import Array, Spoken, at_found_times, at_known_times
 from phased_lab.lipreader.network import Config, Words, samples_of
-from phased_lab.lipreader.store import KIND, SHIPPED
 
 SHORTEST_WORD = 40.0  # ms: that of GRID's alignments on which the model that comes with the package was trained
 

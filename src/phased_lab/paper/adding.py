@@ -22,8 +22,8 @@ STREAM = 0xADD  # identifies this task's random numbers
 class Adding:
     """Numbers from U(-0.5, 0.5), one per step, the first at time 0; the features are the number and its mark, y is the sum."""
 
-    length: tuple[int, int] = (490, 510)  # shortest and longest, inclusive; 10 at least, or the first tenth is empty
-    features: ClassVar[int] = 2  # the number, and its mark: 1 if it is added, else 0
+    length: tuple[int, int] = (490, 510)  # shortest and longest, inclusive, of at least 10 steps
+    features: ClassVar[int] = 2  # the number and its mark: 1 if it is added, else 0
     classes: ClassVar[int | None] = None  # a regression
 
     def batch(self, seed: int, split: Split, epoch: int, index: int, size: int) -> Batch:

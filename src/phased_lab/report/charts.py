@@ -11,9 +11,9 @@ import altair as alt
 import numpy as np
 
 from phased.pictures.style import INK, QUIET, UNITS
-from phased_lab.report.gates import bends, by_period, is_open, of_units, openness, some_units, three_units
-from phased_lab.report.groups import Group, compared, learning, main
 from phased_lab.report.looks import Look, colour, full_name, looks, seeds_note, tests_words
+from phased_lab.report.openness import bends, by_period, is_open, of_units, openness, some_units, three_units
+from phased_lab.report.seeds import Group, compared, learning, main
 from phased_lab.report.theme import AXIS, HEIGHT, WIDTH, Figure, colours, data, finished
 from phased_lab.runs.descriptor import Clock
 from phased_lab.runs.record import Gates

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from phased_lab.report.groups import Group
-from phased_lab.runs import catalogue
+from phased_lab.report.seeds import Group
+from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Experiment
 
 
@@ -48,7 +48,7 @@ class Missing(NamedTuple):
 def missing(of: Sequence[Group], folder: str = "results") -> list[Missing]:
     """Bars and curves of the paper with too few seeds at the paper's scale."""
     found = []
-    for experiment in catalogue.experiments().values():
+    for experiment in discovery.experiments().values():
         best = dict.fromkeys(experiment.figure_runs(), 0)
         for group in of:
             key = group.model, group.condition

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from phased.pictures.style import OTHERS, shades
-from phased_lab.report.groups import Group, natural
+from phased_lab.report.seeds import Group, natural
 from phased_lab.runs.record import Record
 
 # Lengths of dashes and gaps in pixels, a solid line first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from phased_lab.report.groups import groups, main, sections
+from phased_lab.report.seeds import groups, main, sections
 from phased_lab.report.tables import beyond, further_tests, leaks, paper_table, results
 from phased_lab.runs.folder import read
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from phased_lab.report.findings import leak_pairs
-from phased_lab.report.groups import Group, Spread, groups, main, spread
 from phased_lab.report.looks import seeds_note, tests_words
+from phased_lab.report.seeds import Group, Spread, groups, main, spread
 from phased_lab.runs.descriptor import Claim, Experiment, Metric, Printed, Quantity, Row
 from phased_lab.runs.record import Record
-from phased_lab.tables import Table
+from phased_lab.table import Table
 
 SPREAD = "mean ± standard deviation over seeds"
 

@@ -127,7 +127,7 @@ def moments(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class NormalisedInput(nn.Module):
-    """A layer whose input is normalised over the steps of all sequences that are data, as that of a BN-LSTM.
+    """A layer with an input that is normalised over the valid steps of all sequences, as in a BN-LSTM.
 
     Training uses the mean and variance of the batch, eval their running averages. In eval this is an affine map of the input,
     which the weights can take over: see `folded`.

@@ -20,7 +20,7 @@ from phased import check, files
 from phased.learn.device import check_device
 from phased.learn.store import Epoch
 from phased.machine import cores
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.folder import lines
 from phased_lab.runs.progress import Show, nothing, shown
 from phased_lab.runs.record import Record
@@ -56,7 +56,7 @@ def runs_of(
     options: Mapping[str, str] | None = None,
 ) -> list[Run]:
     """The runs of a study; `only` selects runs by name, with shell wildcards, and `options` are those of the study."""
-    known = catalogue.studies()
+    known = discovery.studies()
     check.choice("experiment", name, list(known))
     check.choice("scale", scale, SCALES)
     if len(seeds) > MOST_SEEDS:

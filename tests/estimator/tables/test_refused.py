@@ -49,16 +49,8 @@ def test_a_bad_row_is_named(table, change, message):
 @pytest.mark.parametrize(
     "source, options, message",
     [
-        (
-            {"time": [0], "a": [1]},
-            {},
-            r"must have a column 'id' or 'subject_id' or 'RecordID', got 'time', 'a'. Name .* \(id: its",
-        ),
-        (
-            {"id": [0], "a": [1]},
-            {},
-            r"a column 'time' or 'Time', got 'id', 'a'. Name .*time: its name\). If it is the index",
-        ),
+        ({"time": [0], "a": [1]}, {}, r"a column 'id' or 'subject_id' or 'RecordID', got 'time', 'a'. Name .* \(id: its"),
+        ({"id": [0], "a": [1]}, {}, r"a column 'time' or 'Time', got 'id', 'a'. Name .*time: its name\). If it is the index"),
         (LONG, {"id": "patient"}, r"must have the column 'patient' \(id\), got 'id', 'time', 'variable', 'value'"),
         (LONG, {"variable": ["a"], "layout": "long"}, "variable must be one column in a long table"),
         (WIDE, {"variable": ["b"]}, r"must have the column 'b' \(variable\)"),
@@ -81,17 +73,9 @@ def test_a_bad_row_is_named(table, change, message):
         ({"id": [1], "time": [1, 2], "a": [1]}, {}, "columns must have one length"),
         ({**LONG, "variable": ["a", None, "b"]}, {}, "must name its variable, and row 1 of the table does not"),
         ({**LONG, "variable": ["a", " ", "b"]}, {}, "must name its variable, and row 1 of the table does not"),
-        (
-            pd.DataFrame([[1, 0, 1, 2]], columns=["id", "time", "a", "a"]),
-            {},
-            "must have its own name, got 'a' twice",
-        ),
+        (pd.DataFrame([[1, 0, 1, 2]], columns=["id", "time", "a", "a"]), {}, "must have its own name, got 'a' twice"),
         # As the first table was read
-        (
-            {**LONG, "variable": ["a", "c", "b"]},
-            LIKE,
-            r"got 'b', 'c', first at id 2, time 0, variable 'b' \(row 2.*drop: 'b', 'c'",
-        ),
+        ({**LONG, "variable": ["a", "c", "b"]}, LIKE, r"'b', 'c', first at id 2, time 0, variable 'b' \(row 2.*drop: 'b', 'c'"),
         ({**ONE, "b": [2]}, LIKE, "got 'b', first at id 1, time 0, variable 'b'"),
         (ONE, LIKE | {"unit": "minutes"}, "unit must be 'h', as in the table read before, got 'min'"),
         ({**ONE, "time": ["2024-01-01"]}, LIKE, "times must be numbers, as in the table read before, got dates at id 1"),

@@ -13,7 +13,7 @@ from digits import write_data
 from patients import known, measured, patients
 from phased.ops.native import MISSING
 from phased_lab.bench import BENCHMARKS, cpu, cuda, startup, stream, training, work
-from phased_lab.bench.benchmark import Benchmark, Case, Sheet, contestants, load, read
+from phased_lab.bench.cases import Benchmark, Case, Sheet, contestants, load, read
 from phased_lab.bench.estimators import TASKS
 from phased_lab.bench.work import Work
 

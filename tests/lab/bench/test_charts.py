@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from phased.cli.app import app
 from phased_lab.bench import charts
-from phased_lab.bench.benchmark import write
+from phased_lab.bench.cases import write
 from phased_lab.bench.cuda import FLOAT32, SIZES
 from phased_lab.bench.work import Work
 

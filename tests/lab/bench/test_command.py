@@ -9,7 +9,7 @@ import torch
 
 from phased.ops.native import core
 from phased_lab.bench import BENCHMARKS, stream
-from phased_lab.bench.benchmark import load
+from phased_lab.bench.cases import load
 
 
 def test_without_a_name_the_benchmarks_are_listed(call):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.run import Run
 from phased_lab.runs.sweep import runs_of
 
@@ -34,7 +34,7 @@ def recordings(tmp_path_factory) -> Path:
 
 def choices(name: str, recordings: Path) -> list[dict[str, str]]:
     """Options of a study that change its runs."""
-    options = catalogue.studies()[name].options
+    options = discovery.studies()[name].options
     if "periods" in options:
         return [{}, *({"periods": value} for value in options["periods"].values)]
     if "recordings" in options:
@@ -73,7 +73,7 @@ def test_every_run_has_the_name_the_command_and_the_settings_that_it_had(recordi
     monkeypatch.setenv("PHASED_DATA", str(recordings))
     monkeypatch.setenv("PHASED_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    found = [line for name in sorted(catalogue.studies().keys() - GONE) for line in lines(name, recordings)]
+    found = [line for name in sorted(discovery.studies().keys() - GONE) for line in lines(name, recordings)]
     if os.environ.get("PHASED_WRITE_RUNS"):
         GOLDEN.write_text("\n".join(found) + "\n")
     assert found == GOLDEN.read_text().splitlines()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from phased_lab.report.groups import Group, groups
-from phased_lab.runs import catalogue
+from phased_lab.report.seeds import Group, groups
+from phased_lab.runs import discovery
 from phased_lab.runs.folder import read
 from phased_lab.runs.record import Record, flat
 from phased_lab.runs.sweep import runs_of
@@ -49,10 +49,10 @@ def pick(found: list[Group], experiment: str, condition: str, model: str = "phas
 BY_DATA = {"task.names", "task.real", "train", "test"}  # settings that depend on the data at hand
 
 
-@pytest.mark.parametrize("name", sorted(catalogue.studies()))
+@pytest.mark.parametrize("name", sorted(discovery.studies()))
 def test_a_committed_record_has_the_settings_that_its_command_has_now(name, monkeypatch):
     monkeypatch.delenv("PHASED_DATA", raising=False)  # otherwise clips might be prepared
-    study = catalogue.studies()[name]
+    study = discovery.studies()[name]
     runs = {}
     for options in ({}, {"periods": "authors"}) if "periods" in study.options else ({},):
         try:

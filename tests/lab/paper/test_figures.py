@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from phased.pictures.style import UNITS
-from phased_lab.paper import gate, memory, schedule
+from phased_lab.paper import gate, memory, schedule_figure
 from phased_lab.paper.gate import figure as figure_2
 from phased_lab.paper.gate import moving
 from phased_lab.paper.gate.figure import RampTrace, draw_gate, run_ramp, run_rhythm
@@ -142,8 +142,8 @@ def test_updates_are_the_open_steps_and_the_figure_counts_them(decay):
 
 
 def test_a_schedule_marks_its_open_events_and_nothing_else():
-    k = schedule.openness(units=20, steps=60)
-    (axes,) = schedule.draw_schedule(k).axes
+    k = schedule_figure.openness(units=20, steps=60)
+    (axes,) = schedule_figure.draw_schedule(k).axes
     (image,) = axes.images
     np.testing.assert_array_equal(np.asarray(image.get_array()) > 0, k > 0)
     assert abs((k > 0).mean() - 0.05) < 0.03

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import phased_lab.paper
 from phased.cli.app import app
 from phased_lab.report import markdown
-from phased_lab.report.groups import groups, main
-from phased_lab.runs import catalogue, sweep
+from phased_lab.report.seeds import groups, main
+from phased_lab.runs import discovery, sweep
 from phased_lab.runs.folder import read
 from records import visible
 
@@ -43,13 +43,13 @@ def toy(tmp_path_factory: pytest.TempPathFactory, one_worker: Any) -> Iterator[S
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(phased_lab.paper, "__path__", [*phased_lab.paper.__path__, str(place)])
         patch.setattr(sweep, "connected", lambda *_: nullcontext(one_worker))
-        catalogue.experiments.cache_clear()
+        discovery.experiments.cache_clear()
         told = run("toy", "--scale", "quick") + run("toy") + run("toy-wide")
         call("report", "--results", results, "--out", out)
         yield SimpleNamespace(call=call, run=run, results=results, told=told, out=out)
     del sys.modules["phased_lab.paper.toy"]
     del phased_lab.paper.toy
-    catalogue.experiments.cache_clear()
+    discovery.experiments.cache_clear()
 
 
 def test_the_toy_is_in_the_list_beside_the_others_and_its_help_has_its_options(toy):
@@ -65,7 +65,7 @@ def test_the_toy_is_in_the_list_beside_the_others_and_its_help_has_its_options(t
     assert "How loud it is around." in told
     assert "--noise" not in toy.call("run", "sketch", "--help")
     others = "gate memory schedule frequency superimposed adding camera saccades nmnist lipreading"
-    assert [name for name in catalogue.experiments() if name != "sketch"] == ["toy", *others.split()]
+    assert [name for name in discovery.experiments() if name != "sketch"] == ["toy", *others.split()]
 
 
 def test_the_toys_runs_are_recorded_where_they_belong(toy):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from phased_lab.report.groups import Group
+from phased_lab.report.seeds import Group
 from records import everything, grouped, reported, write
 
 

@@ -11,9 +11,9 @@ import pytest
 from phased.pictures.style import OTHERS, shades
 from phased_lab.report import looks
 from phased_lab.report.charts import figures
-from phased_lab.report.groups import compared, learning, main, sections
+from phased_lab.report.seeds import compared, learning, main, sections
 from phased_lab.report.theme import DIGITS, save, short
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import BN_LSTM, LSTM, PHASED, Kind
 from records import grouped
 
@@ -162,8 +162,8 @@ def test_a_model_has_one_colour_in_every_figure_also_if_its_descriptor_names_non
             (own,) = (kind.colour for kind in (PHASED, BN_LSTM, LSTM) if kind.name == group.model)
             assert looks.colour(group) == own
             assert look.colour == own or group.variant
-    about = replace(catalogue.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
-    monkeypatch.setattr(catalogue, "experiment", lambda name: about)
+    about = replace(discovery.experiment("frequency"), models=[Kind("phased", "One"), Kind("lstm", "Another"), BN_LSTM])
+    monkeypatch.setattr(discovery, "experiment", lambda name: about)
     lines = grouped(result(), result(model="lstm"), result(model="bn-lstm"), result(model="lstm") | {"model": "unheard of"})
     colours = {group.model: looks.colour(group) for group in lines}
     assert colours["bn-lstm"] == BN_LSTM.colour

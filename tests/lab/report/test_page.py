@@ -8,7 +8,7 @@ import pytest
 from phased_lab.report import markdown
 from phased_lab.report.html.page import NAME, SPEED, render, sections
 from phased_lab.report.theme import Figure
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.folder import read
 from records import records, reported, visible
 
@@ -45,7 +45,7 @@ def test_every_box_for_a_chart_has_its_chart_and_its_data(report):
 
 def test_the_page_begins_with_what_is_there_in_the_order_of_the_paper(report):
     text = visible(report.text)
-    places = [text.index(f"{about.heading} paper scale") for about in catalogue.experiments().values() if about.studies]
+    places = [text.index(f"{about.heading} paper scale") for about in discovery.experiments().values() if about.studies]
     assert places == sorted(places)
     assert text.index("Fig. 3") < text.index("Training without a leak") < text.index("What it cost") < text.index("Every run")
     assert "What is missing" not in text

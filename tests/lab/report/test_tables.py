@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from phased_lab.report import markdown
-from phased_lab.report.groups import spread
+from phased_lab.report.seeds import spread
 from phased_lab.report.tables import costs, further_tests, measured, paper_table, printed, results
 from phased_lab.runs.descriptor import Printed
 from records import grouped, records, visible

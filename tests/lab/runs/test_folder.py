@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phased_lab.report.groups import groups
+from phased_lab.report.seeds import groups
 from phased_lab.runs.folder import GATHERING, gather, read
 from phased_lab.runs.record import parse
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased.learn.store import Epoch, Score
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.record import SCHEMA, Gates, Record, parse
 
 COMMITTED = Path(__file__).parents[3] / "results"
@@ -100,7 +100,7 @@ def test_committed_files_are_of_one_study_in_this_schema_sorted_and_written_as_t
     text = (COMMITTED / f"{study}.jsonl").read_text(encoding="utf-8")
     found = [parse(line) for line in text.splitlines()]
     assert {record.study for record in found} == {study}
-    assert study in catalogue.studies() or study in EARLIER
+    assert study in discovery.studies() or study in EARLIER
     names = [(record.name, record.scale) for record in found]
     assert names == sorted(set(names)), "each run once, by name"
     assert "".join(record.line() for record in found) == text

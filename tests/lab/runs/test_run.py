@@ -16,14 +16,14 @@ from phased.learn.loop import Trained, Training
 from phased.learn.store import Epoch
 from phased_lab.paper.adding import Adding
 from phased_lab.paper.waves import Sines
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.network import NetworkConfig
 from phased_lab.runs.record import parse
 from phased_lab.runs.run import Run, compare, describe, trained
 from phased_lab.runs.sweep import runs_of
 from training import SMALL, execute, tiny_run
 
-STUDIES = catalogue.studies()
+STUDIES = discovery.studies()
 
 
 @pytest.mark.usefixtures("data_folder")

@@ -9,7 +9,7 @@ import torch
 from distributed import Client, LocalCluster
 from filelock import FileLock
 
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs import sweep as module
 from phased_lab.runs.folder import gather
 from phased_lab.runs.progress import progress, shown
@@ -171,7 +171,7 @@ def test_nothing_starts_that_cannot_be(tmp_path, more, error, message):
 @pytest.mark.parametrize(
     "asked, message",
     [
-        ({"name": "speech"}, f"must be one of {', '.join(map(repr, catalogue.studies()))}, got 'speech'"),
+        ({"name": "speech"}, f"must be one of {', '.join(map(repr, discovery.studies()))}, got 'speech'"),
         ({"scale": "huge"}, "scale must be one of 'paper', 'quick', got 'huge'"),
         ({"seeds": []}, "seeds must be at least one, got none"),
         ({"seeds": range(10**9)}, "seeds must be at most 10000, got more. Choose fewer."),

@@ -12,6 +12,7 @@ from phased import PhasedGRU, PhasedLSTM
 from phased.cell import CELLS
 from phased.init import LogUniform
 from phased.ops.cuda import replay
+from phased.ops.cuda import steps as single_steps
 
 pytestmark = pytest.mark.gpu
 
@@ -76,13 +77,13 @@ def test_a_layer_too_large_for_the_kernels_of_open_units_computes_every_unit():
 @pytest.mark.parametrize("units", [256, 301])
 @pytest.mark.parametrize("steps", [5, 64, 75])
 def test_recorded_steps_give_the_bits_of_single_ones(cls, units, steps):
-    steps.GRAPHS = steps.Graphs()
+    single_steps.GRAPHS = single_steps.Graphs()
     rnn, (x, time) = layer(units, 0.01, cls), batch(steps)
     first = gradients(rnn, x, time)
     for _ in range(2):  # recorded, and replayed
         assert all(torch.equal(a, b) for a, b in zip(gradients(rnn, x, time), first, strict=True))
     other = gradients(rnn, 2 * x, 3 * time, lengths=[steps - n % 3 for n in range(9)])
-    steps.GRAPHS = steps.Graphs()
+    single_steps.GRAPHS = single_steps.Graphs()
     again = gradients(rnn, 2 * x, 3 * time, lengths=[steps - n % 3 for n in range(9)])
     assert all(torch.equal(a, b) for a, b in zip(other, again, strict=True))
 
@@ -90,7 +91,7 @@ def test_recorded_steps_give_the_bits_of_single_ones(cls, units, steps):
 @pytest.mark.parametrize("cls", [PhasedLSTM, PhasedGRU])
 @pytest.mark.parametrize("steps", [5, 64, 75])
 def test_recorded_steps_give_the_bits_of_single_ones_to_the_initial_state(cls, steps):
-    steps.GRAPHS = steps.Graphs()
+    single_steps.GRAPHS = single_steps.Graphs()
     rnn, (x, time) = layer(256, 0.01, cls), batch(steps)
     found = []
     for _ in range(3):  # single steps, recorded ones, and replayed ones

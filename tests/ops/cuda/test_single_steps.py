@@ -7,6 +7,7 @@ import torch
 
 from contract import Case, assert_contract
 from emulator import Emulator
+from launched import Replayed, Stream
 from phased import PhasedGRU, PhasedLSTM
 from phased.init import LogUniform
 from phased.ops.cuda import counting, launch, layout, steps
@@ -16,17 +17,6 @@ from strategies import poisoned
 pytestmark = pytest.mark.usefixtures("a_gpu_in_numpy")
 
 HALVES = [torch.bfloat16, torch.float16]
-
-
-class Replayed:
-    """A CUDA graph, without CUDA: its work is done again."""
-
-    def __init__(self, work):
-        self.replay = work
-
-
-class Stream:
-    cuda_stream = 0
 
 
 @pytest.fixture(params=[False, True], ids=["first run", "recorded"])

@@ -14,7 +14,7 @@ from phased.estimator.ragged import COARSE, too_coarse
 from phased.estimator.settings import EVERY, Layout, Settings, listed
 from phased.estimator.tables.cells import encode, is_text, read_texts
 from phased.estimator.tables.csv_file import Kinds
-from phased.estimator.tables.source import KNOWN, MEMORY, Source, Table
+from phased.estimator.tables.formats import KNOWN, MEMORY, Source, Table
 from phased.estimator.tables.times import Times, read_clock
 from phased.estimator.units import in_unit
 from phased.notice import warn

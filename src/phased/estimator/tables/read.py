@@ -14,6 +14,7 @@ from phased.estimator.ragged import offsets
 from phased.estimator.settings import Merge, Settings
 from phased.estimator.tables.cells import read_values, with_levels
 from phased.estimator.tables.columns import MEDS, Opened, open_table, resolve
+from phased.estimator.tables.formats import open_source
 from phased.estimator.tables.rows import (
     Measurements,
     Sequences,
@@ -25,7 +26,6 @@ from phased.estimator.tables.rows import (
     ordered,
     starts,
 )
-from phased.estimator.tables.source import open_source
 
 
 def read_table(source: Any, asked: Settings, like: Settings | None) -> tuple[dict[str, Any], pl.Series]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from phased.estimator.ragged import EXACT, INEXACT, ROUND
 from phased.estimator.settings import Clock
 from phased.estimator.tables.cells import filled
-from phased.estimator.tables.source import Table
+from phased.estimator.tables.formats import Table
 from phased.estimator.units import in_unit, ticks_of
 
 DEFAULT_UNIT = "h"  # of dates, durations and clock times

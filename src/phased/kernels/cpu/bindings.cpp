@@ -19,7 +19,7 @@
 #ifdef PHASED_X86
 #include "cpu_features.h"
 #endif
-#include "launches.h"
+#include "gpu_launches.h"
 #include "online.h"
 #include "readout.h"
 #include "recent.h"
@@ -253,10 +253,11 @@ void bind(nb::module_& m, const char* suffix) {
       // any other event, which the caller then checks.
       .def("push", [](const Stack<T>& self, StackState<T>& state, nb::handle x, double time) -> nb::object {
         Row row;
+        const int64_t entries = self.entries();
         int64_t index = 0;
         bool usual = std::isfinite(time);
-        if (self.entries()) {
-          usual = usual && nb::try_cast(x, index) && 0 <= index && index < self.entries();
+        if (entries) {
+          usual = usual && nb::try_cast(x, index) && 0 <= index && index < entries;
         } else {
           usual = usual && nb::try_cast(x, row, false) && static_cast<int64_t>(row.shape(0)) == self.features();
           for (int64_t d = 0; usual && d < self.features(); d++) usual = std::fabs(row.data()[d]) <= std::numeric_limits<T>::max();
@@ -264,7 +265,7 @@ void bind(nb::module_& m, const char* suffix) {
         if (!usual) return nb::none();
         T* out = new T[self.units()];
         nb::capsule owner(out, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-        const bool taken = self.run(state, self.entries() ? nullptr : row.data(), self.entries() ? &index : nullptr, &time, 1, out);
+        const bool taken = self.run(state, entries ? nullptr : row.data(), entries ? &index : nullptr, &time, 1, out);
         return taken ? nb::cast(Out(out, {static_cast<size_t>(self.units())}, owner)) : nb::none();
       });
 }

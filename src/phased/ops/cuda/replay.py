@@ -293,13 +293,13 @@ class ListedBackward:
     def of(
         call: ListedCall | None, problem: Problem, output: Tensor, final: Sequence[Tensor], saved: Sequence[Tensor]
     ) -> ListedBackward | None:
-        """The backward pass of a forward pass; None if it is not listed, or kernels read a copy of a tensor that nobody keeps."""
+        """The backward pass of a listed call, or None if kernels read a copy of one of its tensors: nobody keeps the copy."""
         return None if call is None or not call.own else ListedBackward(call, problem, output, final, saved)
 
     def __call__(
         self, kept: Sequence[Tensor | None], events: EventCount, to_output: Tensor | None, to_final: Sequence[Tensor | None]
     ) -> tuple[Tensor | None, ...] | None:
-        """Gradients to input, state, weights and gates; None if the pass is not as expected, and has to be computed otherwise.
+        """Gradients to input, state, weights and gates, or None if the pass is not as expected and has to be computed otherwise.
 
         It is not for a second pass over the same graph, if a parameter has other memory by now, or if there are more events than
         the tape has room for.
@@ -350,9 +350,9 @@ def can_run(device: torch.device) -> bool:
 
 
 def find(problem: Problem) -> ListedCall | None:
-    """The listed call of a problem that is like an earlier one; None for another problem, or if it cannot run right now.
+    """The listed call of a problem like an earlier one, or None if there is no such problem or it cannot run right now.
 
-    The earlier one was checked, so this one needs no check.
+    The earlier problem was checked, so this problem needs no check.
     """
     key = key_of(problem)
     if key not in CALLS or not can_run(problem.input.device):
@@ -363,7 +363,7 @@ def find(problem: Problem) -> ListedCall | None:
 
 
 def replay(problem: Problem) -> Callable[[Tensor, Tensor], ListedCall | None] | None:
-    """A function from another input and other times to a listed call; None for a problem that is like no earlier one.
+    """A function from another input and other times to a listed call, or None for a problem unlike all earlier ones.
 
     The function returns None if the call cannot run right now.
     """
@@ -376,9 +376,9 @@ def replay(problem: Problem) -> Callable[[Tensor, Tensor], ListedCall | None] | 
 
 
 def find_or_list(problem: Problem) -> ListedCall | None:
-    """The listed call of a problem that was checked; None if its passes are not listed. Calls like it are found from now on.
+    """The listed call of a checked problem, or None if its passes are not listed. Calls like it are found from now on.
 
-    They are not listed in large layers, while a graph is recorded, and before `LISTED_AFTER` forward passes of the signature.
+    Passes are not listed in large layers, while a graph is recorded, and before `LISTED_AFTER` forward passes of the signature.
     """
     found = find(problem)
     if found is not None or torch.cuda.is_current_stream_capturing():

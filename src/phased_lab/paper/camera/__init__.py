@@ -1,4 +1,4 @@
-"""The event camera in software: what it reports of a digit (Fig. 5), and how far it agrees with the real one."""
+"""The event camera in software: a digit that it records (Fig. 5), and a comparison with the real camera."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def camera() -> Drawn:
     about="Figure 5: the three saccades, and the events of a digit as a frame and in space and time",
 )
 def saccades() -> Drawn:
-    """The movement of a digit, and its events."""
+    """The movement of a digit and its events."""
     from phased_lab.paper.camera import digit
 
     shown = digit.run()

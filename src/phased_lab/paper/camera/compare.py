@@ -1,4 +1,4 @@
-"""Statistics of recordings, how far those of real and of simulated recordings of the same digits agree, and their picture."""
+"""Statistics of real and of simulated recordings of the same digits, their agreement and their picture."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from phased.layer import PhasedLSTM
 from phased.pictures.annotate import distance, drop_line, end_labels, panel
 from phased.pictures.style import FAINT, INK, QUIET, UNITS, WIDTH
 from phased_lab.paper.by_hand import SATURATED, cell_states, set_gates
-from phased_lab.report.gates import bends
+from phased_lab.report.openness import bends
 from phased_lab.runs.descriptor import Array
 
 # Figure 2a: three units, each with its own period and shift, in ms. Their open ratio is four times the paper's 0.05, so that both

@@ -167,7 +167,7 @@ class ClipsOnDevice(OnDevice):
 
 
 class Changes(NamedTuple):
-    """What is done to each of B clips; None leaves clips as they are.
+    """Changes of each of B clips. None makes no change.
 
     `placed` is an affine map of its pictures, (B, 2, 3), as `torch.nn.functional.affine_grid` takes it; `light` a factor and an
     offset of its standardised gray levels, (B, 2); `begin` the time at which it begins, (B,) float64, ms; `noise` makes

@@ -79,7 +79,7 @@ def members(folder: str, split: Split) -> list[Member]:
 
 def identity(folder: str) -> str:
     """A digest of the names and sizes of the real recordings in a folder."""
-    find_nmnist(folder)  # an error if there are none
+    find_nmnist(folder)  # an error in a folder without recordings
     splits: tuple[Split, ...] = get_args(Split)
     found = [
         [(member.number, member.label, member.size) for member in members(folder, split)]

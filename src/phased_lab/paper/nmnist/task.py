@@ -210,7 +210,7 @@ class RecordingsOnDevice(OnDevice):
 
 
 class Changes(NamedTuple):
-    """What is drawn for each recording of a batch; None changes nothing."""
+    """Random changes of each recording of a batch. None makes no change."""
 
     keep: Tensor | float = 1.0  # probability that an event is kept: one for all, or (B,)
     pixels: Tensor | None = None  # added to the positions of all events of a recording: right and down, (B, 2)

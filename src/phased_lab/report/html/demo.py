@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phased.pictures.save import save_text
-from phased_lab.report.gates import by_period, evenly, is_open, of_units
 from phased_lab.report.html import filled
+from phased_lab.report.openness import by_period, evenly, is_open, of_units
 from phased_lab.runs.descriptor import Events
 from phased_lab.runs.record import Record
 

@@ -13,13 +13,13 @@ import vl_convert
 from phased.files import printable
 from phased.pictures.save import save_text
 from phased_lab.report import charts, findings, tables
-from phased_lab.report.groups import Group, groups, main
-from phased_lab.report.groups import sections as comparable
 from phased_lab.report.html import filled
 from phased_lab.report.looks import counted, machines_note
+from phased_lab.report.seeds import Group, groups, main
+from phased_lab.report.seeds import sections as comparable
 from phased_lab.report.theme import Figure, save, version
 from phased_lab.runs.record import Record
-from phased_lab.tables import Table
+from phased_lab.table import Table
 
 NAME = "report.html"
 CITATION = "D. Neil, M. Pfeiffer, S.-C. Liu: Phased LSTM. NIPS 2016, arXiv:1610.09513"

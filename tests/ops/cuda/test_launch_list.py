@@ -163,7 +163,7 @@ KINDS = {
 }
 
 
-def form_of(problem):
+def signature_of(problem):
     return replay.signature_of(problem, replay.as_read(replay.tensors_of(problem)))
 
 
@@ -189,8 +189,8 @@ def test_batches_of_the_same_sizes_share_lists_whatever_their_values(monkeypatch
     cases = [case_of(kind, seed=seed) for seed in range(3)]
     for case in cases:
         assert_contract(case, "cuda")
-    forms = {form_of(case.problem("cuda", case.on("cuda"))) for case in cases}
-    (lists,) = [replay.passes_of(form) for form in forms]
+    signatures = {signature_of(case.problem("cuda", case.on("cuda"))) for case in cases}
+    (lists,) = [replay.passes_of(signature) for signature in signatures]
     (forward,) = lists._forwards.values()
     backwards = list(lists._backwards.values())
     assert [each is forward for each in replayed] == [True, False] * 3
@@ -204,7 +204,7 @@ def test_a_bounded_number_of_passes_is_listed(monkeypatch):
     for guess in (1000, 2000, 3000):
         monkeypatch.setattr(counting.Count, "expected", guess)
         assert_contract(case, "cuda")
-    lists = replay.passes_of(form_of(case.problem("cuda", case.on("cuda"))))
+    lists = replay.passes_of(signature_of(case.problem("cuda", case.on("cuda"))))
     assert len(lists._forwards) == len(lists._backwards) == 1
 
 
@@ -213,7 +213,7 @@ def test_lists_are_freed_as_soon_as_they_are_forgotten(monkeypatch):
     monkeypatch.setattr(counting.Count, "expected", 10**4)
     case = Case(steps=12, hidden=9)
     assert_contract(case, "cuda")
-    gone = weakref.ref(replay.passes_of(form_of(case.problem("cuda", case.on("cuda")))))
+    gone = weakref.ref(replay.passes_of(signature_of(case.problem("cuda", case.on("cuda")))))
     gc.disable()  # which might free them while a graph is recorded
     try:
         replay.passes_of.cache_clear()
@@ -292,5 +292,5 @@ def test_a_form_is_listed_when_it_has_been_used_before_and_few_are_counted(monke
     assert [replay.find_or_list(problems[0]) is None for _ in range(4)] == [True, True, False, False]
     for problem in problems[1:]:
         assert replay.find_or_list(problem) is None
-    assert len(replay.FORWARD_PASSES) == 1  # the fourth form made room for itself
+    assert len(replay.FORWARD_PASSES) == 1  # the fourth signature made room for itself
     assert_contract(cases[0], "cuda")

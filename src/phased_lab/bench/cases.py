@@ -15,7 +15,7 @@ import torch
 from phased.files import destination, write_whole
 from phased_lab.bench import MODULES
 from phased_lab.bench.measure import machine, same_terms
-from phased_lab.tables import Table
+from phased_lab.table import Table
 
 Result = dict[str, Any]
 """The content of a file: `machine`, `plan`, and `cases` with their `part`, `case` and measurements."""

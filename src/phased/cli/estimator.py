@@ -107,7 +107,7 @@ def fit(
     need_estimator()
     from phased import check
     from phased.estimator import PhasedClassifier, PhasedRegressor
-    from phased.estimator.saved import finished
+    from phased.estimator.folder import finished
 
     options: dict[str, Any] = {"updates": updates, "checkpoint": checkpoint, "random_state": seed, "device": device}
     options |= {} if epochs is None else {"epochs": epochs}
@@ -216,8 +216,8 @@ def marks(texts: Sequence[str]) -> Any:
 
 def check_folders(source: Path, labels: Labels, out: Path, checkpoint: Path | None) -> None:
     """Raise an error if the model, or the checkpoint of its training, cannot be written."""
-    from phased.estimator.saved import finished
-    from phased.estimator.tables.source import FORMATS
+    from phased.estimator.folder import finished
+    from phased.estimator.tables.formats import FORMATS
     from phased.estimator.training import check_checkpoint
     from phased.model_folder import check_free
 
@@ -250,6 +250,6 @@ def fractions(y: Any) -> bool:
 def load(folder: Path, device: str) -> Any:
     """The model of a folder, of either kind."""
     from phased.estimator import PhasedClassifier, PhasedRegressor
-    from phased.estimator.saved import read
+    from phased.estimator.folder import read
 
     return read(folder, PhasedClassifier, PhasedRegressor).set_params(device=device, verbose=False)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from phased_lab.runs.descriptor import Claim, Experiment
 from phased_lab.runs.record import Gates, Record, flat
 from phased_lab.runs.run import SCALES
@@ -158,7 +158,7 @@ def groups(records: Iterable[Record]) -> list[Group]:
     newest = {(place_of(record), record.seed): record for record in sorted(records, key=lambda record: record.date)}
     found = []
     for (name, *place), runs in groupby((newest[key] for key in sorted(newest)), key=place_of):
-        about = catalogue.experiment(name)
+        about = discovery.experiment(name)
         found.append(Group(about, tuple(with_gates_of(about, record) for record in runs), *place))
     return sorted(found, key=_order)
 
@@ -173,7 +173,7 @@ def with_gates_of(about: Experiment, record: Record) -> Record:
 def _order(group: Group) -> tuple[Any, ...]:
     about = group.experiment
     return (
-        _place(about.name, list(catalogue.experiments())),
+        _place(about.name, list(discovery.experiments())),
         _place(group.scale, SCALES),
         _place(group.data, list(about.data)),
         _place(group.condition, list(about.conditions)),

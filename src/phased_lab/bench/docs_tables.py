@@ -1,11 +1,11 @@
-"""The tables of times in docs, from the files of `phased bench`: `python -m phased_lab.bench.tables results/bench`."""
+"""The tables of times in docs, from the files of `phased bench`: `python -m phased_lab.bench.docs_tables results/bench`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from phased_lab.bench.benchmark import load, read
+from phased_lab.bench.cases import load, read
 
 ONE = "estimators widths physionet online reading startup cpu cpu-avx2 stream stream-avx2 nmnist tasks-cpu"
 TWO = "cuda tasks-cuda"

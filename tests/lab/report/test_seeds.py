@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phased_lab.report import findings
-from phased_lab.report.groups import compared, learning, main, natural, sections, slug, spread
+from phased_lab.report.seeds import compared, learning, main, natural, sections, slug, spread
 from phased_lab.report.tables import seconds
-from phased_lab.runs import catalogue
+from phased_lab.runs import discovery
 from records import grouped
 
 CONDITIONS = ("standard", "high", "asynchronous")
@@ -35,7 +35,7 @@ def test_every_record_is_in_one_group_with_its_place_and_the_groups_are_in_the_o
             own = group.experiment.name, group.study, group.scale, group.data, group.model, group.condition, group.variant
             assert place == own
     assert [group.label for group in grouped(*reversed(all_lines))] == [group.label for group in found]
-    for experiment in catalogue.experiments().values():
+    for experiment in discovery.experiments().values():
         wanted = [(condition, kind.name) for condition in experiment.conditions for kind in experiment.models]
         shown = [group for group in main(found) if group.experiment.name == experiment.name and not group.data]
         places = list(dict.fromkeys((group.condition, group.model) for group in shown))
@@ -123,7 +123,7 @@ def test_what_is_missing_is_told_with_the_command_that_makes_it(result, found):
 
 
 def test_the_papers_numbers_are_parts_of_one_for_every_bar_of_figure_3(result):
-    figure = catalogue.experiment("frequency")
+    figure = discovery.experiment("frequency")
     assert set(figure.claims) == set(figure.figure_runs())
     assert len(figure.claims) == 9
     assert all(0.5 <= claim.low <= claim.value <= claim.high <= 1.0 for claim in figure.claims.values())

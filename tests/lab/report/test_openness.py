@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from phased import PhasedLSTM, updates
-from phased_lab.report.gates import bends, by_period, is_open, openness, three_units
-from phased_lab.runs import catalogue
+from phased_lab.report.openness import bends, by_period, is_open, openness, three_units
+from phased_lab.runs import discovery
 from phased_lab.runs.record import Gates
 from records import records
 
@@ -19,7 +19,7 @@ def some_gates(units=20) -> tuple[PhasedLSTM, Gates]:
 def sample_times(line) -> np.ndarray:
     """When samples come in the figures of a run's gates."""
     (record,) = records(line)
-    return catalogue.experiment(record.experiment).clock(record).time
+    return discovery.experiment(record.experiment).clock(record).time
 
 
 def test_openness_is_the_layers_own_and_open_units_are_those_it_updates(result):
