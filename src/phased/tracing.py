@@ -28,8 +28,9 @@ def private(path: str, otherwise: Any) -> Any:
 
 
 _is_tracing = private("torch._C._is_tracing", private("torch.jit.is_tracing", None))
-# Without this name torch refuses a backend other than "reference" inside torch.func with a general message.
-_is_transformed = private("torch._C._are_functorch_transforms_active", lambda: False)
+# Without both names no transform of torch.func is noticed: torch refuses every backend inside of one with a general message.
+_transform = private("torch._C._functorch.peek_interpreter_stack", lambda: None)
+_is_transformed = private("torch._C._are_functorch_transforms_active", lambda: _transform() is not None)
 # Without this name values of tensors are read under dispatch modes, which may then record the checks.
 _dispatch_modes = private("torch._C._len_torch_dispatch_stack", lambda: 0)
 # Without this name fake tensors count as tensors with values, and torch raises an error if their values are read.

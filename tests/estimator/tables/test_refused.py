@@ -127,6 +127,14 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path):
             Events.read(tmp_path / name)
 
 
+@pytest.mark.parametrize("options", [{}, {"drop": ["note"]}, {"drop": ["a"]}, {"static": ["note"]}], ids=str)
+def test_a_row_with_a_decimal_comma_is_refused_whichever_columns_are_used(options, tmp_path: Path):
+    rows = "".join(f"{n},0,{n}.5,2,1\n" for n in range(60))
+    (tmp_path / "a.csv").write_text(f"id,time,a,b,note\n{rows}60,0,36,6,2,1\n")
+    with pytest.raises(ValueError, match="found more fields"):
+        Events.read(tmp_path / "a.csv", **options)
+
+
 def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch):
     for name in [name for name in sys.modules if name.startswith("phased.estimator.tables")]:
         monkeypatch.delitem(sys.modules, name)
