@@ -111,7 +111,7 @@ def at_the_end() -> Any:
     return mean
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def call() -> Any:
     """Call the command `phased` on a wide terminal. No message is wrapped."""
     from typer.testing import CliRunner  # not for all tests

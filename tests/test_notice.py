@@ -1,5 +1,6 @@
 """Warnings point at the line of the user, however deep in the library they are issued."""
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -32,9 +33,10 @@ def model():
         (lambda model: model.fit(MARKED, Y), "marks for 'not known'"),
         (lambda _: PhasedLSTM(1, 2, leak=0.5)(torch.full((3, 1), torch.nan), torch.arange(3.0)), "input must be finite"),
         (lambda _: Recording.from_array(SECONDS), "look like seconds"),
+        (lambda _: joblib.Parallel()([joblib.delayed(notice.warn)("in another loop")]), "in another loop"),
         (lambda _: notice.warn("a category", UserWarning), "a category"),
     ],
-    ids=["predict", "predict_proba", "evaluate", "fit", "layer", "recording", "this line"],
+    ids=["predict", "predict_proba", "evaluate", "fit", "layer", "recording", "cross-validation", "this line"],
 )
 def test_a_warning_names_the_line_that_called_into_the_library(model, call, message):
     with pytest.warns(UserWarning, match=message) as found:

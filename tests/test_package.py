@@ -10,9 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 import phased
+from phased import needs
 from phased.cli.app import LABORATORY, app
 
 ROOT = Path(__file__).parent.parent
+
+
+def test_a_missing_module_that_an_installed_one_needs_is_named(monkeypatch, tmp_path):
+    (tmp_path / "installed.py").write_text("import missing.part")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, missing in (("installed", "missing"), ("missing.part", "missing")):
+        with pytest.raises(ModuleNotFoundError, match=rf"fit needs {missing}, which is not installed.*'phased\[extra\]'"):
+            needs.module(name, "fit", "extra")
 
 
 def test_committed_measurements_are_not_part_of_the_source_package():

@@ -59,8 +59,10 @@ def test_a_layer_works_without_a_private_name_of_torch(name, monkeypatch):
     dual = torch.autograd.forward_ad
     with dual.dual_level(), pytest.raises(RuntimeError, match="Forward-mode derivatives"):
         rnn(dual.make_dual(x, torch.ones_like(x)), time)
-    with pytest.raises(RuntimeError):  # with our words or torch's own
+    with pytest.raises(RuntimeError, match=r"torch\.func transforms .* need a PhasedLSTM"):
         torch.func.grad(lambda x: rnn(x, time)[0].sum())(x)
+    rnn.backend = "reference"
+    assert torch.func.grad(lambda x: rnn(x, time)[0].sum())(x).isfinite().all()
 
 
 def test_the_version_of_torch_with_all_names_is_written_down():
@@ -81,3 +83,17 @@ def test_apply_without_support_for_transforms_is_apply():
     x = torch.ones(2, requires_grad=True)
     tracing.apply_of(Double)(x).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["_foreach_norm", "_foreach_mul_", "_foreach_lerp_"])
+def test_operations_on_lists_give_the_same_one_by_one(name, monkeypatch):
+    def found():
+        one, other = torch.arange(3.0), torch.full((2, 2), 5.0)
+        norms = tracing.norms([one, other])
+        tracing.multiply_([one, other], torch.tensor(0.5))
+        tracing.lerp_([one], [torch.ones(3)], 0.25)
+        return [*norms, one, other]
+
+    expected = found()
+    without(f"torch.{name}", monkeypatch)
+    assert all(torch.equal(got, want) for got, want in zip(found(), expected, strict=True))

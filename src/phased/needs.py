@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-PACKAGES = {"sklearn": "scikit-learn", "lightning.fabric": "lightning"}
+PACKAGES = {"sklearn": "scikit-learn"}
 
 
 def module(name: str, what: str, extra: str) -> ModuleType:
@@ -13,7 +13,8 @@ def module(name: str, what: str, extra: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        package = PACKAGES.get(name, name)
+        missing = (error.name or name).partition(".")[0]  # it, or a module that it needs
+        package = PACKAGES.get(missing, missing)
         raise ModuleNotFoundError(
             f"{what} needs {package}, which is not installed. Install it with: pip install 'phased[{extra}]'", name=name
         ) from error

@@ -6,7 +6,7 @@ import sys
 import warnings
 from types import FrameType
 
-OURS = ("torch.", "phased.", "sklearn.")
+OURS = ("torch.", "phased.", "sklearn.", "joblib.")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

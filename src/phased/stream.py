@@ -145,7 +145,7 @@ def identity(settings: Any, tensors: Iterable[Tensor]) -> bytes:
     """Identifies settings, by their `repr`, and tensors on the CPU."""
     total = hashlib.blake2b(repr(settings).encode(), digest_size=MODEL)
     for tensor in tensors:
-        total.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode() + tensor.numpy().tobytes())
+        total.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode() + tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return total.digest()
 
 
@@ -259,7 +259,8 @@ class Stream(OneSequence):
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         if "_parts" in values:  # of an earlier version
-            self._model = Stack(*values["_parts"])
+            cell, weights, gates, table, backend = values["_parts"]
+            self._model = Stack(cell, weights, gates, table, ops.renamed(backend))
             self._now = self._model.state([torch.from_numpy(value) for value in values["state"]], values["time"])
         else:
             super().__setstate__(values)

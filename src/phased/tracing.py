@@ -28,8 +28,9 @@ def private(path: str, otherwise: Any) -> Any:
 
 
 _is_tracing = private("torch._C._is_tracing", private("torch.jit.is_tracing", None))
-# Without this name torch refuses a backend other than "reference" inside torch.func with a general message.
-_is_transformed = private("torch._C._are_functorch_transforms_active", lambda: False)
+# Without both names no transform of torch.func is noticed: torch refuses every backend inside of one with a general message.
+_transform = private("torch._C._functorch.peek_interpreter_stack", lambda: None)
+_is_transformed = private("torch._C._are_functorch_transforms_active", lambda: _transform() is not None)
 # Without this name values of tensors are read under dispatch modes, which may then record the checks.
 _dispatch_modes = private("torch._C._len_torch_dispatch_stack", lambda: 0)
 # Without this name fake tensors count as tensors with values, and torch raises an error if their values are read.
@@ -42,6 +43,17 @@ current_raw_stream: Callable[[int], int] = private(
     "torch._C._cuda_getCurrentRawStream", lambda device: torch.cuda.current_stream(device).cuda_stream
 )
 """The address of the current CUDA stream of a GPU. The replacement takes longer."""
+# Operations on lists of tensors, each in one call. The replacements call them one by one.
+norms: Callable[[list[Tensor]], list[Tensor]] = private(
+    "torch._foreach_norm", lambda tensors: [torch.linalg.vector_norm(tensor) for tensor in tensors]
+)
+multiply_: Callable[[list[Tensor], Tensor], Any] = private(
+    "torch._foreach_mul_", lambda tensors, factor: [tensor.mul_(factor) for tensor in tensors]
+)
+lerp_: Callable[[list[Tensor], list[Tensor], float], Any] = private(
+    "torch._foreach_lerp_",
+    lambda tensors, ends, weight: [tensor.lerp_(end, weight) for tensor, end in zip(tensors, ends, strict=True)],
+)
 # Without this name every call is taken for one inside a level of forward-mode differentiation: tangents are looked for in each
 # tensor, no call is replayed, and units that never open are not reported.
 _LEVEL = "_current_level"

@@ -5,14 +5,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from patients import X, quick, write_tables
 from phased.classifier import Classifier
-from phased.cli.app import app
 from phased.data import encode
-from phased.estimator import PhasedClassifier, PhasedRegressor, readout, recent
-from phased.ops.native import MISSING
+from phased.estimator import PhasedClassifier, PhasedRegressor
 from recordings import network, recording
 
 OPTIONS = {"units": 8, "batch_size": 16, "random_state": 0}
@@ -34,13 +31,6 @@ def of_three():
 def regressor():
     """A regressor of a number per step."""
     return PhasedRegressor(epochs=2, **OPTIONS).fit(X, X.time * 10.0)
-
-
-@pytest.fixture(scope="session")
-def call():
-    """Call a command."""
-    runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
-    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="session")
@@ -78,13 +68,3 @@ def physionet(tmp_path_factory) -> Path:
     with tarfile.open(archive) as opened:
         opened.extractall(folder, filter="data")
     return folder
-
-
-@pytest.fixture(params=["core", "torch"])
-def each_way(request, monkeypatch):
-    """By the compiled core, and by torch."""
-    if request.param == "core" and MISSING is not None:
-        pytest.skip(str(MISSING))
-    if request.param == "torch":
-        for module in (recent, readout):
-            monkeypatch.setattr(module, "core", None)

@@ -57,7 +57,7 @@ def test_an_estimator_that_was_not_fitted_says_so():
 
 
 def test_cross_validation_grid_search_and_pipelines_take_events():
-    model = PhasedClassifier(**QUICK)
+    model = PhasedClassifier(**{**QUICK, "epochs": 1})
     assert cross_val_score(model, X, Y, cv=2, scoring="roc_auc").shape == (2,)
     assert cross_val_predict(model, X, Y, cv=2, method="predict_proba").shape == (60, 2)
     search = GridSearchCV(Pipeline([("model", model)]), {"model__units": np.array([4, 6])}, cv=2).fit(X, Y)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from patients import known, measured, patients
+from patients import X, Y, follow
 from phased.estimator import PhasedClassifier, PhasedRegressor
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:phased runs on cpu without its compiled core")]
-X, Y = patients()
 QUICK = {"units": 8, "epochs": 4, "batch_size": 16, "dropout": 0.0, "random_state": 0}
 
 
@@ -30,9 +29,7 @@ def test_a_model_of_a_gpu_answers_on_the_cpu_too_online_and_after_loading(tmp_pa
     model.save(tmp_path / "model")
     loaded = PhasedClassifier.load(tmp_path / "model").set_params(device="cpu")
     assert np.allclose(loaded.predict_proba(X), on_gpu, atol=1e-4)
-    sequence = model.online(static=known(X, 3))
-    answers = [sequence.push(time, values) for time, values in measured(X, 3)]
-    assert abs(answers[-1] - on_gpu[3, 1]) < 1e-4
+    assert abs(follow(model, X, 3)[-1] - on_gpu[3, 1]) < 1e-4
 
 
 def test_a_budget_of_updates_holds():

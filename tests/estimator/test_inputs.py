@@ -12,7 +12,7 @@ from patients import patients
 from phased.estimator import Events
 from phased.estimator import inputs as made_of
 from phased.estimator.batches import Sequences
-from phased.estimator.inputs import elapsed, inputs
+from phased.estimator.inputs import inputs
 from phased.estimator.scaling import MOST_LEVELS, Numbers, Scaling, levels_of
 
 X, _ = patients(empty=True)
@@ -41,19 +41,6 @@ def test_inputs_are_last_known_values_masks_ages_and_times(chunk, monkeypatch):
     monkeypatch.setattr(made_of, "CHUNK", chunk)
     scaling = Scaling.of(X)
     assert np.allclose(inputs(X, scaling), slowly(X, scaling), atol=1e-5)
-
-
-def test_an_example_by_hand():
-    events = Events.of([[1.0, 3.0, 4.0]], [[[10.0, NAN], [NAN, NAN], [20.0, 5.0]]])
-    numbers = Numbers(np.array([10.0, 0.0]), np.array([0.1, 1.0]), np.array([0.0, 0.0]), np.array([15.0, 9.0]))
-    scaling = Scaling(numbers, Numbers.of([]), (), gap=1.0, span=3.0)
-    expected = [
-        [0.0, 0.0, 1, 0, 0.0, 0.0, 0.0, 0.0],
-        [0.0, 0.0, 0, 0, np.log(3), np.log(3), np.log(3), 2 / 3],
-        [0.5, 5.0, 1, 1, 0.0, 0.0, np.log(2), 1.0],
-    ]
-    assert np.allclose(inputs(events, scaling), expected, atol=1e-6)
-    assert elapsed(events, scaling).tolist() == [0.0, 2.0, 3.0]
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), max_size=40))

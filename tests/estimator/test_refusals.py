@@ -18,6 +18,11 @@ from phased.estimator.targets import Targets
 AT_20 = (X.time > 20).astype(int)
 
 
+def fit(X=X, y=Y, validation=None):
+    """Fit a classifier."""
+    return PhasedClassifier(**QUICK).fit(X, y, validation=validation)
+
+
 class Named(np.ndarray):
     """An array with a name, as a column of a frame has."""
 
@@ -43,15 +48,12 @@ class Named(np.ndarray):
         ([0, "1"] * 30, "targets must be all numbers or all text, got 0 and '1'"),
         ([np.nan, "1"] * 30, "targets must be known for every sequence, got nan for 'p000'"),
         ([["a"] * n if n % 2 else [1.0] * n for n in X.lengths], "targets must be all numbers or all text, got 1.0 and 'a'"),
-        (
-            pd.Series(["a", "b"] * 29 + ["a", None], dtype="string"),
-            "targets must be known for every sequence, got <NA> for 'p059'",
-        ),
+        (pd.Series(["a", "b"] * 29 + ["a", None], dtype="string"), "must be known for every sequence, got <NA> for 'p059'"),
     ],
 )
 def test_wrong_classes_are_refused(y, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        PhasedClassifier(**QUICK).fit(X, y)
+        fit(y=y)
 
 
 def sequences(variables, unit="h", **static):
@@ -64,24 +66,15 @@ def sequences(variables, unit="h", **static):
     [
         (lambda: PhasedRegressor(**QUICK).fit(X, ["a", "b"] * 30), "targets must be numbers"),
         (lambda: PhasedRegressor(**QUICK).fit(X, np.where(np.arange(60) == 7, np.inf, 1.0 * Y)), "targets must be finite"),
-        (lambda: PhasedClassifier(**QUICK).fit([], []), "at least one sequence"),
+        (lambda: fit([], []), "at least one sequence"),
         (lambda: PhasedRegressor(**QUICK).fit(X[:1], [1.0]), "at least 2 sequences"),
-        (lambda: PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[40:], Y[40:])), "got 'p040' and 9 others in both"),
-        (
-            lambda: PhasedClassifier(**QUICK).fit(X[:50], Y[:50], validation=(X[50:], (X[50:].time > 20).astype(int))),
-            "both have a target for each sequence, or for each step",
-        ),
+        (lambda: fit(X[:50], Y[:50], validation=(X[40:], Y[40:])), "got 'p040' and 9 others in both"),
+        (lambda: fit(X[:50], Y[:50], (X[50:], AT_20[X.offset[50] :])), "both have a target for each sequence, or for each step"),
         (lambda: quick().predict(sequences(["Lactate"])), r"variables of X must be known to the model, .*, got 'Lactate'"),
-        (
-            lambda: quick().predict(sequences(["HR"], static=[[1.0]], statics=["Sex"])),
-            r"statics of X must be known to the model, .*, got 'Sex'",
-        ),
+        (lambda: quick().predict(sequences(["HR"], static=[[1.0]], statics=["Sex"])), "statics of X must be known .*, got 'Sex'"),
         (lambda: quick().predict(sequences(["HR"], "min")), "X must have times in 'h', the unit of the model, got 'min'"),
         (lambda: quick().evaluate(X, Y + 1), r"targets must have classes of the model, .*, got 2"),
-        (
-            lambda: quick().evaluate(X, AT_20),
-            "targets must be given for each sequence, as in the training, got one for each step",
-        ),
+        (lambda: quick().evaluate(X, AT_20), "targets must be given for each sequence, .*, got one for each step"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(call, message):
@@ -122,9 +115,9 @@ def test_parameters_out_of_range_are_refused(parameters, error, message):
 @pytest.mark.parametrize("given", ["table.csv", 3, np.zeros((4, 3)), [np.zeros(3)], [(1, 2, 3)]])
 def test_anything_else_than_sequences_is_refused(given):
     with pytest.raises(TypeError, match="X must be Events or a list of"):
-        PhasedClassifier(**QUICK).fit(given, [0, 1])
+        fit(given, [0, 1])
     with pytest.raises(TypeError, match="validation must be a pair"):
-        PhasedClassifier(**QUICK).fit(X, Y, validation=given)
+        fit(validation=given)
 
 
 def test_held_out_sequences_have_the_share_of_each_class_and_repeated_ones_are_on_one_side():
@@ -137,11 +130,8 @@ def test_held_out_sequences_have_the_share_of_each_class_and_repeated_ones_are_o
     assert len(train) + len(test) == 120
 
 
-def marked():
-    """The sequences with an age that looks like "not known"."""
-    static = X.static.copy()
-    static[:10, 0] = -1.0
-    return replace(X, static=static)
+# Sequences with an age that looks like "not known".
+MARKED = replace(X, static=np.where(np.arange(120).reshape(60, 2) < 20, [-1.0, 1.0], X.static))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +140,7 @@ def marked():
         (lambda model: model.predict(replace(X, time=X.time * 2)), "spans .* h; the longest of the training"),
         (lambda model: model.predict_proba(replace(X, time=X.time / 3600)), "Check the unit of time"),
         (lambda model: model.evaluate(replace(X, time=X.time / 3600), Y), "Check the unit of time"),
-        (lambda model: PhasedClassifier(**QUICK).fit(marked(), Y), r"Age = -1 \(10 times\).*\(missing: "),
+        (lambda model: PhasedClassifier(**QUICK).fit(MARKED, Y), r"Age = -1 \(10 times\).*\(missing: "),
         (lambda model: PhasedClassifier(**{**QUICK, "units": 64}, updates=0.004).fit(X, Y), "of 64 units open at no step"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the linear layer reads: summaries of a sequence, their pieces between quantiles, and products of pairs of them."""
+"""Inputs of the linear layer: summaries of a sequence, pieces of summaries between quantiles, products of pairs of summaries."""
 
 import math
 
@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from patients import follow, patients
-from phased.estimator import PhasedClassifier, PhasedRegressor
+from phased.estimator import PhasedClassifier, PhasedRegressor, recent
 from phased.estimator.inputs import inputs, width
 from phased.estimator.pairs import LEAST_SPREAD, Pairs
 from phased.estimator.pairs import SPREAD as SPREAD_OF_PRODUCTS
 from phased.estimator.recent import RATE
 from phased.estimator.scaling import Scaling
 from phased.estimator.summary import LEAST_WIDTH, SPREAD, Pieces, columns, summaries
+from phased.ops.native import MISSING
 
 X, _ = patients(30)
 SCALING = Scaling.of(X)
@@ -44,6 +45,15 @@ def batch():
     parts = np.split(inputs(X, SCALING), X.offset[1:-1])
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(part) for part in parts], padding_value=math.nan)
     return parts, padded, torch.from_numpy(X.lengths), torch.from_numpy(SCALING.static_inputs(X.static))
+
+
+@pytest.fixture(params=["core", "torch"])
+def each_way(request, monkeypatch):
+    """By the compiled core, and by torch."""
+    if request.param == "core" and MISSING is not None:
+        pytest.skip(str(MISSING))
+    if request.param == "torch":
+        monkeypatch.setattr(recent, "core", None)
 
 
 @pytest.mark.usefixtures("each_way")

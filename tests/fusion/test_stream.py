@@ -281,3 +281,23 @@ def test_a_sensor_may_have_no_samples_of_any_shape_as_in_a_fusion(shape):
     assert (output.shape, times.shape, stream.time) == ((0, 5), (0,), None)
     with pytest.raises(ValueError, match="sensor 'a': time must have the shape"):
         stream.run({"a": (torch.zeros(shape), time)})
+
+
+class Named(nn.Linear):
+    """An encoder whose state is more than tensors."""
+
+    def get_extra_state(self):
+        return {"name": "ears"}
+
+    def set_extra_state(self, state):
+        assert state == self.get_extra_state()
+
+
+@pytest.mark.parametrize("encoder", [Named(3, 3), nn.Linear(3, 3).bfloat16(), nn.Linear(3, 3, dtype=torch.complex64)], ids=str)
+def test_a_stream_is_dumped_whatever_the_state_of_its_encoders(encoder):
+    stream = FusionStream(network(encoders={"ears": encoder}))
+    stream.push({}, 1.0)
+    other = stream.copy()
+    other.reset()
+    other.restore(stream.dump())
+    assert other.dump() == stream.dump()

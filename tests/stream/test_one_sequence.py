@@ -139,10 +139,22 @@ def test_every_flipped_bit_of_a_dump_is_refused_and_so_is_a_part_of_it(kind):
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(ValueError, match=r"must be what dump\(\) returned, got bytes that is cut off or damaged"):
             sequence.restore(bytes(damaged))
-    for damaged in (dump[:-1], dump[1:], dump + b"\0", dump[:30], b""):
+    for damaged in (dump[:-1], dump[1:], dump + b"\0", dump[:30], b"", None, 7, "text", bytearray(dump)):
         with pytest.raises(ValueError, match="cut off or damaged"):
             sequence.restore(damaged)
     assert sequence.dump() == dump
+
+
+def test_what_was_pickled_with_the_earlier_name_of_a_backend_is_read():
+    layer = PhasedLSTM(3, 5, backend="eager")
+    stream = Stream(layer)
+    layer.__dict__["backend"] = "adjoint"
+    assert pickle.loads(pickle.dumps(layer)).backend == "eager"
+    *parts, _ = stream._model.parts
+    state = [values.numpy() for values in stream._model.values(stream._now)]
+    earlier = object.__new__(Stream)
+    earlier.__setstate__({"_parts": (*parts, "adjoint"), "state": state, "time": -np.inf})
+    assert earlier.dump() == stream.dump()
 
 
 @pytest.mark.parametrize("kind", ["stream", "fusion", "camera", "estimator"])

@@ -126,4 +126,5 @@ class Online(OneSequence):
 
     def _restored(self, state: bytes) -> Any:
         """The state that was dumped, also in the form without a digest, a safetensors file, that earlier code wrote."""
-        return super()._restored(state) if state[: len(MARK)] == MARK else self._model.unpack_safetensors(state)
+        is_earlier = type(state) is bytes and not state.startswith(MARK)
+        return self._model.unpack_safetensors(state) if is_earlier else super()._restored(state)

@@ -71,7 +71,7 @@ class Layers:
         """Identifies the weights of all layers and encoders."""
         models = [stream._model.identity for stream in (*self.sensors.values(), self.merged)]
         tensors = [value for name in sorted(self.encoders) for value in self.encoders[name].state_dict().values()]
-        return identity((*self.sensors, *self.encoders, *models), tensors)
+        return identity((*self.sensors, *self.encoders, *models), (value for value in tensors if isinstance(value, Tensor)))
 
     def start(self) -> Now:
         """The state before the first sample."""
@@ -87,7 +87,7 @@ class Layers:
         """The state from what `pack` returned."""
         time: float = struct.unpack_from("<q" if data[8] else "<d", data)[0]
         begin, layers = 9, []
-        for stream in self.start().layers:
+        for stream in (*self.sensors.values(), self.merged, self.merged):
             end = begin + len(stream._model.pack(stream._now))
             layers.append(other := stream.copy())
             other._now = stream._model.unpack(data[begin:end])

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from phased import tracing
 from phased.parameters import tensors
 
 
@@ -32,7 +33,7 @@ class Average:
         """Take the model's parameters after a step into the average."""
         self.step += 1
         weight = 1 - min(self.decay, (1 + self.step) / (10 + self.step))
-        torch._foreach_lerp_(self.values, self.learned, weight)
+        tracing.lerp_(self.values, self.learned, weight)
 
     @torch.no_grad()
     def swap(self) -> None:

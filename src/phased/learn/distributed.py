@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def make(**options: Any) -> Fabric:
     """A Fabric with these options, not launched."""
-    fabric = needs.module("lightning.fabric", "Training in several processes", "distributed")
+    what = "Training in several processes, or with another precision than '32-true' and 'bf16-mixed',"
+    fabric = needs.module("lightning.fabric", what, "distributed")
     # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
     import_module("lightning_utilities.core.rank_zero").log.setLevel(logging.WARNING)
     made: Fabric = fabric.Fabric(**options)

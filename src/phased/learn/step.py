@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from phased import openings
+from phased import openings, tracing
 from phased.learn.batch import Batch, Samples
 from phased.learn.feed import CastFree, NotCast, Part
 from phased.learn.metric import Objective, sum_of_losses
@@ -85,8 +85,8 @@ class Step:
 def clip(gradients: list[Tensor], most: float) -> None:
     """Scale gradients so that the norm of all together is at most `most`. No value is read, which would wait for a GPU."""
     if gradients:
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-        torch._foreach_mul_(gradients, (most / (norm + 1e-6)).clamp(max=1.0))
+        norm = torch.linalg.vector_norm(torch.stack(tracing.norms(gradients)))
+        tracing.multiply_(gradients, (most / (norm + 1e-6)).clamp(max=1.0))
 
 
 class Graph(NamedTuple):

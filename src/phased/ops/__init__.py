@@ -36,6 +36,11 @@ def require(name: str) -> None:
         _running(named(name))
 
 
+def renamed(name: str) -> str:
+    """The present name of a backend in what an earlier version has pickled."""
+    return "eager" if name == "adjoint" else name
+
+
 def named(name: str) -> Backend:
     """The backend of this name."""
     for backend in BACKENDS:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from phased.estimator import Events, PhasedClassifier
 from phased.estimator.tables.cells import MOST
-from tables import assert_same
+from tables import assert_same, long
 
 
 def table(columns, sequences=12, steps=3):
@@ -45,21 +45,15 @@ def test_the_last_known_values_are_the_present_level_in_both_layouts(texts, new)
     assert events.variables == ("x", *(f"state={level}" for level in named))
     assert events.settings.levels == {"state": named}
     shown = last_known(events)
-    for sequence in range(12):
-        now = None
-        for row in range(3 * sequence, 3 * sequence + 3):
-            now = present[row] if present[row] is not None else now
-            level = now if now in levels else "other"
-            for each in named:
-                value = shown[f"state={each}"][row]
-                assert np.isnan(value) or value == (now is not None and each == level)
-            assert now is None or shown[f"state={level}"][row] == 1
-    long = {"id": [], "time": [], "variable": [], "value": []}
-    for number, time, *values in zip(*wide.values(), strict=True):
-        for name, value in zip(("x", "state"), values, strict=True):
-            for role, cell in zip(long, (number, time, name, None if value is None else str(value)), strict=True):
-                long[role].append(cell)
-    again = Events.read(long, like=events)
+    for row in range(36):
+        known = [text for text in present[row - row % 3 : row + 1] if text is not None]
+        level = None if not known else known[-1] if known[-1] in levels else "other"
+        for each in named:
+            value = shown[f"state={each}"][row]
+            assert np.isnan(value) or value == (each == level)
+        assert level is None or shown[f"state={level}"][row] == 1
+    rows = zip(wide["id"], wide["time"], texts, strict=True)
+    again = Events.read(long([row for *at, text in rows for row in ((*at, "x", "1.0"), (*at, "state", text))]), like=events)
     assert_same(again, events)
     assert again.settings.levels == events.settings.levels
     number = iter(range(36))
@@ -77,27 +71,18 @@ def test_statics_keep_their_levels_and_numbers_stay_numbers():
     assert Events.read(wide, static=["sex"]).statics == ("sex=f", "sex=m")
 
 
-@pytest.mark.parametrize(
-    "column, levels",
-    [
-        (lambda sequence, step: f"note {sequence} {step}", None),
-        (lambda sequence, step: f"{step}" if sequence else "n/a", None),
-        (lambda sequence, step: f"level {sequence % (MOST + 10):02}", MOST + 1),
-    ],
-)
-def test_at_most_so_many_levels_and_none_for_free_text(column, levels):
-    wide = table({"x": lambda *row: row[1], "text": column}, 600)
-    if levels:
-        events = Events.read(wide)
-        assert len(events.settings.levels["text"]) == levels
-        assert events.settings.levels["text"][-1] == "other"
-    elif "note" in wide["text"][-1]:
-        with pytest.warns(UserWarning, match=r"'text' has 1,800 different texts in 1,800 rows.*left out.*\(drop: 'text'\)"):
-            events = Events.read(wide)
-        assert (events.variables, events.settings.drop) == (("x",), ("text",))
-        assert Events.read(wide, like=events).variables == ("x",)  # without a warning
-    else:
-        assert Events.read(wide).variables == ("x", "text")  # numbers as text
+def test_at_most_so_many_levels_and_none_for_free_text_or_numbers_as_text():
+    def wide(column):
+        return table({"x": lambda *row: row[1], "text": column}, 600)
+
+    levels = Events.read(wide(lambda sequence, _: f"level {sequence % (MOST + 10):02}")).settings.levels["text"]
+    assert (len(levels), levels[-1]) == (MOST + 1, "other")
+    assert Events.read(wide(lambda sequence, step: f"{step}" if sequence else "n/a")).variables == ("x", "text")
+    notes = wide(lambda sequence, step: f"note {sequence} {step}")
+    with pytest.warns(UserWarning, match=r"'text' has 1,800 different texts in 1,800 rows.*left out.*\(drop: 'text'\)"):
+        events = Events.read(notes)
+    assert (events.variables, events.settings.drop) == (("x",), ("text",))
+    assert Events.read(notes, like=events).variables == ("x",)  # without a warning
 
 
 @pytest.mark.parametrize(
@@ -110,8 +95,7 @@ def test_at_most_so_many_levels_and_none_for_free_text(column, levels):
 )
 def test_a_number_that_became_text_is_named(cell, got):
     wide = table({"x": cell})
-    long = {"id": wide["id"], "time": wide["time"], "variable": ["x"] * len(wide["x"]), "value": wide["x"]}
-    for source in (wide, long):
+    for source in (wide, {"id": wide["id"], "time": wide["time"], "variable": ["x"] * len(wide["x"]), "value": wide["x"]}):
         with pytest.raises(ValueError, match=f"a value must be a finite number, got {got} of the table.*write 36,6 as 36.6"):
             Events.read(source)
 

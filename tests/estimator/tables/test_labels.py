@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -60,19 +59,11 @@ def test_ids_and_targets_of_other_kinds_and_with_blanks_are_the_same(events, tab
         ({"id": [7, 3, 5], "y": [1.0, float("inf"), 0]}, {}, r"must be finite, got inf at id 3 \(row 1 of the table\)"),
         ({"id": [7, 3, 5, 7], "y": [1, 0, 1, 0]}, {}, "one 'y', got 1 and 0 at id 7 .*name the column of their times"),
         ({"id": [7, 3, 5], "HR": [1, 0, 1]}, {}, r"must not be among the inputs, got 'HR'.*\(drop: 'HR'\)"),
-        (
-            {"id": [7, 3, 5], "a": [1, 0, 1], "b": [1, 0, 1]},
-            {},
-            "target must name the column of targets in the table, one of 'a', 'b'",
-        ),
+        ({"id": [7, 3, 5], "a": [1, 0, 1], "b": [1, 0, 1]}, {}, "target must name the column of targets .*, one of 'a', 'b'"),
         ({"id": [7, 3, 5], "a": [1, 0, 1]}, {"target": "b"}, r"must have the column 'b' \(target\), got 'id', 'a'"),
         ({"id": [7, 3, 5], "a": [1, 0, 1]}, {"target": "id"}, "id and target must be two columns, got 'id' for both"),
         ({"id": [7, None, 5], "a": [1, 0, 1]}, {}, "each row must have an id, and row 1"),
-        (
-            {"who": [7, 3, 5], "a": [1, 0, 1]},
-            {},
-            r"must have a column 'id' or 'subject_id' or 'RecordID', got 'who', 'a'. Name another one \(id: its",
-        ),
+        ({"who": [7, 3, 5], "a": [1, 0, 1]}, {}, r"column 'id' or 'subject_id' .*, got 'who', 'a'. Name another one \(id: its"),
         ({**PER_EVENT, "time": [0.3, *PER_EVENT["time"][1:]]}, AT, "must be at the time of an event, got one at id 3, time 0.3"),
         ({**PER_EVENT, "y": [None] * 5}, AT, "at least one event must have a target in the table, got none"),
         ({**PER_EVENT, "time": [None, *PER_EVENT["time"][1:]]}, AT, "each target must have a finite time"),
@@ -115,10 +106,11 @@ def test_targets_at_one_time_belong_to_the_steps_at_it_in_their_order():
         events.labels({"id": ["a"] * 4, "time": [1] * 4, "y": list("abcd")}, time="time")
 
 
-def test_a_target_per_event_is_found_by_its_date():
+def test_a_target_per_event_is_found_by_its_date_and_dates_do_not_depend_on_other_sequences():
     start = datetime(2024, 3, 1, 14, 30, 0, 7)
     dates = [start, start + timedelta(minutes=1), start + timedelta(days=3)]
     events = Events.read({"id": [1, 2, 1], "time": dates, "x": [1, 2, 3]}, unit="d", static=[])
+    assert events.time.tolist() == [0, 3, 0]  # each sequence has its own start
     y = events.labels({"id": [1, 1, 2], "time": dates[::-1][:1] + dates[:2], "y": [13, 11, 12]}, time="time")
     assert y.tolist() == [11, 13, 12]
 
@@ -127,12 +119,8 @@ def test_a_target_per_event_is_found_by_its_date():
 def test_a_target_is_that_of_its_own_event(data):
     stamps = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, unique=True))
     columns = list(zip(*stamps, strict=True))
-    table = {"id": columns[0], "time": columns[1], "x": np.arange(len(stamps))}
+    table = {"id": columns[0], "time": columns[1], "x": range(len(stamps))}
     events = Events.read(table, static=[])
     order = data.draw(st.permutations(range(len(stamps))))
-    shuffled = {
-        "id": [columns[0][i] for i in order],
-        "time": [columns[1][i] for i in order],
-        "y": [int(table["x"][i]) for i in order],
-    }
+    shuffled = {"id": [columns[0][i] for i in order], "time": [columns[1][i] for i in order], "y": order}
     assert events.labels(shuffled, time="time").tolist() == events.value.tolist()

@@ -49,11 +49,7 @@ def test_a_bad_row_is_named(table, change, message):
 @pytest.mark.parametrize(
     "source, options, message",
     [
-        (
-            {"time": [0], "a": [1]},
-            {},
-            r"must have a column 'id' or 'subject_id' or 'RecordID', got 'time', 'a'. Name .* \(id: its",
-        ),
+        ({"time": [0], "a": [1]}, {}, r"a column 'id' or 'subject_id' or 'RecordID', got 'time', 'a'. Name .* \(id: its"),
         ({"id": [0], "a": [1]}, {}, r"a column 'time' or 'Time', got 'id', 'a'. Name .*time: its name\). If it is the index"),
         (LONG, {"id": "patient"}, r"must have the column 'patient' \(id\), got 'id', 'time', 'variable', 'value'"),
         (LONG, {"variable": ["a"], "layout": "long"}, "variable must be one column in a long table"),
@@ -79,11 +75,7 @@ def test_a_bad_row_is_named(table, change, message):
         ({**LONG, "variable": ["a", " ", "b"]}, {}, "must name its variable, and row 1 of the table does not"),
         (pd.DataFrame([[1, 0, 1, 2]], columns=["id", "time", "a", "a"]), {}, "must have its own name, got 'a' twice"),
         # As the first table was read
-        (
-            {**LONG, "variable": ["a", "c", "b"]},
-            LIKE,
-            r"got 'b', 'c', first at id 2, time 0, variable 'b' \(row 2.*drop: 'b', 'c'",
-        ),
+        ({**LONG, "variable": ["a", "c", "b"]}, LIKE, r"'b', 'c', first at id 2, time 0, variable 'b' \(row 2.*drop: 'b', 'c'"),
         ({**ONE, "b": [2]}, LIKE, "got 'b', first at id 1, time 0, variable 'b'"),
         (ONE, LIKE | {"unit": "minutes"}, "unit must be 'h', as in the table read before, got 'min'"),
         ({**ONE, "time": ["2024-01-01"]}, LIKE, "times must be numbers, as in the table read before, got dates at id 1"),
@@ -133,6 +125,14 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=message):
             Events.read(tmp_path / name)
+
+
+@pytest.mark.parametrize("options", [{}, {"drop": ["note"]}, {"drop": ["a"]}, {"static": ["note"]}], ids=str)
+def test_a_row_with_a_decimal_comma_is_refused_whichever_columns_are_used(options, tmp_path: Path):
+    rows = "".join(f"{n},0,{n}.5,2,1\n" for n in range(60))
+    (tmp_path / "a.csv").write_text(f"id,time,a,b,note\n{rows}60,0,36,6,2,1\n")
+    with pytest.raises(ValueError, match="found more fields"):
+        Events.read(tmp_path / "a.csv", **options)
 
 
 def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch):

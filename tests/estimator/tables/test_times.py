@@ -68,12 +68,6 @@ def test_dates_clock_times_durations_and_numbers_are_times_in_their_unit(column,
     assert (events.origin is None) == ("2024" not in str(column[0]))
 
 
-def test_dates_of_a_sequence_do_not_depend_on_other_sequences():
-    table = {"id": [1, 2, 1], "time": ["2024-03-01", "1999-01-01", "2024-03-02"], "x": [1, 2, 3]}
-    events = Events.read(table, unit="days", static=[])
-    assert (events.time.tolist(), events.unit) == ([0, 1, 0], "d")
-
-
 @pytest.mark.parametrize(
     "column, message",
     [

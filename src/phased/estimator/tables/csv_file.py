@@ -116,12 +116,13 @@ def read_csv(path: Path, kinds: Kinds, joined: bytes | None = None) -> pl.DataFr
         source = joined or content(path)
         mark, _ = header(source)
         sample = pl.scan_csv(source, separator=mark, infer_schema_length=SAMPLE, glob=False).collect_schema()
-        options: dict[str, Any] = {"separator": mark, "columns": list(kinds.used), "glob": False}
+        # All columns are read: otherwise polars accepts a row with too many cells, such as one with 36,6 for 36.6.
+        options: dict[str, Any] = {"separator": mark, "glob": False}
         types: dict[str, Any] = {name: pl.Float64 for name in kinds.numbers if sample[name].is_numeric()}
         ids = [name for name in kinds.ids if sample[name].is_numeric() or sample[name] == pl.Boolean]
         keys = [name for name in kinds.keys if sample[name].is_numeric()]
         types |= dict.fromkeys([*kinds.texts, *ids, *keys], pl.String)
-        types |= {name: sample[name] for name in kinds.used if name not in types}
+        types |= {name: kind if name in kinds.used else pl.String for name, kind in sample.items() if name not in types}
         try:
             frame = pl.read_csv(source, schema_overrides=types, **options).select(kinds.used)
         except pl.exceptions.ComputeError:  # a later row is of another type: all as text, checked value by value
