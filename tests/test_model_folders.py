@@ -15,11 +15,11 @@ from damaged import reconfigure, resign
 from patients import X, follow, quick
 from phased import PhasedGRU, classifier
 from phased.classifier import BadModel, Classifier, Score
-from phased.classifier import store as classifiers
+from phased.classifier import folder as classifiers
 from phased.estimator import PhasedClassifier, PhasedRegressor
 from phased.parameters import clamped_gates
 from phased_lab.lipreader import LipReader
-from phased_lab.lipreader import store as readers
+from phased_lab.lipreader import folder as readers
 from recordings import network, recording
 from speaking import made_up, untrained
 
