@@ -71,16 +71,17 @@ class Kind(Generic[C, M]):
     cure: str = "Name the folder of another model, or make it again with `phased pack`."
     stored: Callable[[str, Tensor], torch.dtype] = lambda name, value: value.dtype
 
-    def write(self, folder: Path, config: C, state: Mapping[str, Tensor]) -> None:
+    def write(self, folder: Path | str, config: C, network: nn.Module) -> None:
         """Write the three files. Renaming the parameters commits them with their configuration. The others are copies."""
+        folder = files.named(folder)
         check_free(folder)
         found = encode(config)
         check_finite(found)
-        tensors = {name: value.cpu().contiguous() for name, value in self.rounded(state).items()}
-        check_parameters(tensors)
+        state = {name: value.cpu().contiguous() for name, value in self.rounded(dict(tensors(network))).items()}
+        check_parameters(state)
         content = {"format": self.name, "version": self.version, **found}
-        content["sha256"] = seal(content, tensors)
-        data = safetensors.torch.save(tensors, {ENTRY: json.dumps(content, allow_nan=False)})
+        content["sha256"] = seal(content, state)
+        data = safetensors.torch.save(state, {ENTRY: json.dumps(content, allow_nan=False)})
         text = json.dumps(content, indent=1, allow_nan=False) + "\n"
         files.writable(folder)
         about = self.card(config).encode("utf-8", "backslashreplace")
@@ -90,8 +91,9 @@ class Kind(Generic[C, M]):
         """Return parameters as they are stored: gates within their bounds, each in its dtype."""
         return {name: value.detach().to(self.stored(name, value)) for name, value in clamped_gates(state).items()}
 
-    def read(self, folder: Path) -> tuple[C, M]:
+    def read(self, folder: Path | str) -> tuple[C, M]:
         """Return the configuration and the network of a folder; `BadModel` if anything about it is not as it was written."""
+        folder = files.named(folder)
         found = self.files(folder)
         config = self.configured(folder, lambda: decode(self.config, found.fields))
         assert self.build is not None

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import torch
 
 import phased
-from phased import files, ops
+from phased import ops
 from phased.classifier.encoder import EventEmbedding
 from phased.classifier.folder import KIND, SHIPPED
 from phased.classifier.network import About, Config, sizes_of
@@ -96,7 +96,7 @@ class Classifier:
             >>> Classifier.load().sensor
             Sensor(width=34, height=34)
         """
-        return cls(*KIND.read(SHIPPED if folder is None else files.named(folder)))
+        return cls(*KIND.read(SHIPPED if folder is None else folder))
 
     @classmethod
     def of(cls, model: Readout, classes: Sequence[str] | None = None, about: About | None = None) -> Self:
@@ -150,7 +150,7 @@ class Classifier:
             >>> Classifier.load(folder).classes[:3]
             ('0', '1', '2')
         """
-        KIND.write(files.named(folder), self.config, dict(tensors(self._model)))
+        KIND.write(folder, self.config, self._model)
 
     def described(self, about: About) -> Self:
         """The same classifier with another account of how it was trained and tested."""

@@ -24,7 +24,6 @@ from phased.estimator.settings import Settings
 from phased.estimator.targets import Classes, Number, Target
 from phased.fields import Between, Malformed, decode
 from phased.model_folder import BadModel, Kind, filled, is_model
-from phased.parameters import tensors
 
 NAMES = {
     "auroc": "area under the ROC curve",
@@ -143,7 +142,7 @@ KIND: Kind[Config, Any] = Kind(
 
 def write(folder: Path, model: Any, command: str = "") -> None:
     """Write the three files, all or none of them."""
-    KIND.write(folder, described(model, command), dict(tensors(model.network_)))
+    KIND.write(folder, described(model, command), model.network_)
 
 
 def read(folder: Path, *kinds: Any) -> Any:

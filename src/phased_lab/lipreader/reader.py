@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phased import check, files
+from phased import check
 from phased.model_folder import restored
-from phased.parameters import tensors
 from phased_lab.clips import Clip
 from phased_lab.clips.clip import DAMAGED
 from phased_lab.clips.decoding import SENSES, Sense
@@ -53,7 +52,7 @@ class LipReader:
         Raises:
             BadModel: a file is missing, damaged or of another version.
         """
-        return cls(*KIND.read(SHIPPED if folder is None else files.named(folder)))
+        return cls(*KIND.read(SHIPPED if folder is None else folder))
 
     @classmethod
     def of(cls, config: Config, state: dict[str, Tensor]) -> LipReader:
@@ -69,7 +68,7 @@ class LipReader:
         Raises:
             OSError: it cannot be written.
         """
-        KIND.write(files.named(folder), self.config, dict(tensors(self.network)))
+        KIND.write(folder, self.config, self.network)
 
     def read(self, clip: Clip, sense: Sense = "both") -> Spoken:
         """Recognise the words of a clip.
