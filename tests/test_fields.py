@@ -88,7 +88,7 @@ LINE = Kind(
 
 def test_a_new_kind_of_model_folder_is_one_declaration(tmp_path):
     model = nn.Linear(3, 1)
-    LINE.write(tmp_path, Line(3), model.state_dict())
+    LINE.write(tmp_path, Line(3), model)
     config, again = LINE.read(tmp_path)
     assert config == Line(3)
     assert torch.equal(again(torch.ones(3)), model(torch.ones(3)))
