@@ -14,7 +14,8 @@ from emulated_steps import EmulatedSteps
 from emulated_sums import EmulatedSums, weighted_sum
 from phased.cell import CELLS
 from phased.gate import TimeGate
-from phased.ops.cuda.constants import FOUND_BYTES, GATE, RECORD, SHAPES, STRETCH, struct_bytes
+from phased.ops.cuda import SHAPES
+from phased.ops.cuda.constants import FOUND_BYTES, GATE, RECORD, STRETCH, struct_bytes
 from raw_memory import at
 from signatures import parameters
 
