@@ -93,7 +93,10 @@ class EmulatedSums:
 
     def dense_rows(self, p):
         batch, steps, units, own = p.batch, p.steps, p.units, self.lengths(p)
-        to, shares = self.numbers(p.rows, batch, steps, units + p.features + 1), self.numbers(p.to_products, batch, steps, 4 * units)
+        to, shares = (
+            self.numbers(p.rows, batch, steps, units + p.features + 1),
+            self.numbers(p.to_products, batch, steps, 4 * units),
+        )
         seen = self.numbers(p.x, steps, batch, p.features, strides=(p.x_step, p.x_batch, 1))
         for b in range(batch):
             to[b, own[b] :], shares[b, own[b] :] = 0, 0
