@@ -14,7 +14,7 @@ from phased.fusion import Timeline
 from phased.learn.average import Average
 from phased.learn.batch import Batch, Samples
 from phased.learn.device import one_device
-from phased.learn.feed import BatchNumber, Part, shared, shares, sizes
+from phased.learn.feed import Part, numbered, shared, shares, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.model import Model
 from phased.learn.step import WARM_UP, RecordedStep, Step
@@ -174,7 +174,7 @@ def epochs_of(network: Any, task: Any) -> Callable[[], None]:
     def train(batches: int | None = None) -> None:
         nonlocal epochs
         epochs += 1
-        places = [BatchNumber("train", epochs, number, size) for number, size in enumerate(sizes(settings.train, settings.batch))]
+        places = numbered("train", epochs, settings.train, settings.batch)
         made = shares(task, settings.batch, settings.seed, places, contestant.fabric)
         contestant.train(islice(made, batches), epochs)
 

@@ -18,7 +18,7 @@ import phased
 from phased import files
 from phased.layer import PhasedRNN
 from phased.learn.batch import Task
-from phased.learn.device import Devices, devices_of, make_fabric
+from phased.learn.device import OneDevice, devices_of, make_fabric
 from phased.learn.loop import Progress, Trained, Training, fit
 from phased.learn.model import Model
 from phased.learn.store import CHECKPOINT, load_checkpoint
@@ -118,7 +118,7 @@ def execute(
     out: Path,
     device: str = "auto",
     progress: Progress | None = None,
-    fabric: Fabric | Devices | None = None,
+    fabric: Fabric | OneDevice | None = None,
 ) -> Record:
     """Train, or resume training, and write the record.
 
@@ -146,7 +146,7 @@ def execute(
     return record
 
 
-def records(model: Model, fabric: Fabric | Devices) -> bool:
+def records(model: Model, fabric: Fabric | OneDevice) -> bool:
     """Whether training steps of a model are replayed as CUDA graphs: on one GPU, in full precision, if the model allows it."""
     alone = fabric.device.type == "cuda" and fabric.world_size == 1
     return alone and "mixed" not in devices_of(fabric).precision and model.recordable
