@@ -23,7 +23,7 @@ from phased.estimator.batches import EventTask, Indices, Sequences, batch_size, 
 from phased.estimator.checks import Columns
 from phased.estimator.events import Events
 from phased.estimator.folder import SavedMixin, plain
-from phased.estimator.inputs import elapsed, inputs
+from phased.estimator.inputs import Inputs, elapsed
 from phased.estimator.network import CELLS, Network
 from phased.estimator.online import Online
 from phased.estimator.online_model import OnlineModel
@@ -250,9 +250,12 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         static = self.scaling_.static_inputs(events.static)
         since = elapsed(events, self.scaling_)
         checks.check_reach(events, since, self.scaling_)
+        made = Inputs(np.array(self.scaling_.numbers, bool), self.scaling_.span_in_gaps)
+        rows = made.batch(events, self.scaling_, since, extra=static.shape[1])
+        rows[:, made.width :] = static.repeat(events.lengths, 0)
         y, counts = torch.from_numpy(encoded.y), encoded.counts
         return Sequences(
-            torch.from_numpy(np.concatenate([inputs(events, self.scaling_), static.repeat(events.lengths, 0)], 1)),
+            torch.from_numpy(rows),
             torch.from_numpy(since),
             torch.from_numpy(static),
             np.asarray(events.offset),
@@ -265,6 +268,7 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         phased = self.cell.startswith("phased")
         return Network(
             len(self.columns_.variables),
+            sum(self.scaling_.numbers),
             self.scaling_.static_features,
             int(self.units),
             self._target.outputs,

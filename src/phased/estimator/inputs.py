@@ -1,8 +1,10 @@
 """Inputs: what the network reads at each step of a sequence.
 
 A step is one time at which something was measured. For each variable it has the last known value, whether it was measured now,
-and the logarithm of the time since that. Two more inputs are the time since the step before and since the first step. Nothing
-depends on the units of the data: values are scaled, and times count in median gaps.
+and the logarithm of the time since that. A variable that is a number is read a second time, relative to the measurements of its own
+sequence so far: its deviation from their mean, its change since the measurement before, the rate of this change, and the logarithm
+of their spread. Two more inputs are the time since the step before and since the first step. Nothing depends on the units of the
+data: values are scaled, and times count in median gaps.
 """
 
 from __future__ import annotations
@@ -12,14 +14,107 @@ from numpy.typing import NDArray
 
 from phased.estimator.events import Events
 from phased.estimator.scaling import Array, Scaling
+from phased.ops.native import core
 
-CHUNK = 1 << 16
-"""Steps whose inputs are computed together, so that intermediate results stay small."""
+SPREAD = 0.05
+"""Added, squared, to the variance of the measurements so far, in spreads of the training: one measurement has no variance."""
+MOST = 8.0
+"""Largest deviation, change and rate."""
+SOON = 0.3
+"""Added to the time between two measurements, in median gaps, before a change is divided by it."""
 
 
-def width(variables: int) -> int:
+class Inputs:
+    """The inputs of steps, from measurements. A batch of sequences and a sequence that arrives event by event have the same.
+
+    Args:
+        numbers: for each variable whether it is a number; else it is the indicator of a text's level.
+        span: median span, in median gaps.
+
+    Attributes:
+        width: inputs of a step, without those of static variables.
+        own: for each number the index of its variable.
+        core: the same in the compiled core, or None.
+    """
+
+    def __init__(self, numbers: NDArray[np.bool_], span: float) -> None:
+        self.own, self.variables, self.span = np.flatnonzero(numbers), len(numbers), span
+        self.width = width(len(numbers), len(self.own))
+        place = np.where(numbers, np.cumsum(numbers) - 1, -1)
+        settings = [span, SPREAD, MOST, SOON]
+        self.core = None if core is None else core.Inputs(len(numbers), len(self.own), place.tolist(), settings)
+
+    def start(self, sequences: int) -> tuple[NDArray[np.float32], dict[str, Array]]:
+        """Rows before the first step, (sequences, width), and what is known of the measurements so far, by name."""
+        sizes = {"since": self.variables, "count": self.variables, "mean": len(self.own), "square": len(self.own)}
+        rows = np.zeros((sequences, self.width), np.float32)
+        return rows, {name: np.zeros((sequences, size)) for name, size in sizes.items()}
+
+    def step(self, x: NDArray[np.float32], state: dict[str, Array], now: Array, after: Array, values: NDArray[np.float32]) -> None:
+        """Take the next step of some sequences, in place.
+
+        Args:
+            x: rows of the step before.
+            state: see `start`.
+            now: times since the first step, in median gaps, (sequences,).
+            after: times since the step before.
+            values: scaled values, NaN where not measured, (sequences, variables).
+        """
+        own, variables = self.own, self.variables
+        value, mask, age, *parts, times = np.split(x, self.edges(), 1)
+        deviation, change, rate, spread = parts
+        new = ~np.isnan(values)
+        state["count"] += new
+        seen, of_own = state["count"][:, own], new[:, own]
+        given, apart = values[:, own].astype(np.float64), now[:, None] - state["since"][:, own]
+        with np.errstate(invalid="ignore", divide="ignore"):  # where nothing was measured
+            from_mean = given - state["mean"]
+            mean = state["mean"] + from_mean / seen
+            square = state["square"] + from_mean * (given - mean)
+            sigma = np.sqrt(square / seen + SPREAD * SPREAD)
+            by = np.where(seen > 1, (given - value[:, own]) / sigma, 0.0)
+            found = (given - mean) / sigma, by, by / (apart + SOON)
+            for part, made, kept in zip((deviation, change, rate), found, (deviation, 0.0, 0.0), strict=True):
+                part[:] = np.where(of_own, np.clip(made, -MOST, MOST), kept)
+            spread[:] = np.where(of_own, np.log(sigma), spread)
+        state["mean"][of_own], state["square"][of_own] = mean[of_own], square[of_own]
+        state["since"][:] = np.where(new, now[:, None], state["since"])
+        mask[:] = new
+        value[:] = np.where(new, values, value)
+        age[:] = np.log1p((now[:, None] - state["since"]).astype(np.float32))
+        times[:, 0], times[:, 1] = np.log1p(after), now / self.span
+
+    def edges(self) -> list[int]:
+        """Where the parts of a row begin, but for the first: masks, ages, deviations, changes, rates, spreads, times."""
+        return np.cumsum([self.variables] * 3 + [len(self.own)] * 4).tolist()
+
+    def batch(self, events: Events, scaling: Scaling, since: Array, extra: int = 0) -> NDArray[np.float32]:
+        """The inputs of all steps, (steps, width + extra), with zeros in the last columns; `since` is `elapsed`."""
+        made = np.zeros((len(events.time), self.width + extra), np.float32)
+        values = scaling.values_of(events).astype(np.float32)
+        if self.core is not None:
+            arrays = events.offset, events.entry, since, events.variable, values, made
+            self.core.batch(len(events), made.shape[1], *(array.ctypes.data for array in arrays))
+            return made
+        order = np.argsort(-events.lengths, kind="stable")
+        x, state = self.start(len(events))
+        for step in range(int(events.lengths.max(initial=0))):
+            at = events.offset[order[: int((events.lengths > step).sum())]] + step  # the longest sequences come first
+            first, last = events.entry[at], events.entry[at + 1]
+            row = np.repeat(np.arange(len(at)), last - first)
+            entry = np.arange(len(row)) - np.repeat(np.cumsum(last - first) - (last - first), last - first) + first[row]
+            measured = np.full((len(at), self.variables), np.nan, np.float32)
+            measured[row, events.variable[entry]] = values[entry]
+            after = since[at] - since[at - 1] if step else np.zeros(len(at))
+            rows, parts = x[: len(at)], {name: part[: len(at)] for name, part in state.items()}
+            self.step(rows, parts, since[at], after, measured)
+            made[at, : self.width] = rows
+        return made
+
+
+def width(variables: int, numbers: int) -> int:
     """The number of inputs of a step, without those of static variables."""
-    return 3 * variables + 2
+    return 3 * variables + 4 * numbers + 2
 
 
 def elapsed(events: Events, scaling: Scaling) -> Array:
@@ -27,49 +122,3 @@ def elapsed(events: Events, scaling: Scaling) -> Array:
     with np.errstate(over="ignore"):  # infinite beyond the reach of a model, which is refused
         since: Array = (events.time - events.time[events.offset[events.sequence]]) / scaling.gap
     return since
-
-
-def inputs(events: Events, scaling: Scaling) -> NDArray[np.float32]:
-    """The inputs of all steps, (steps, width)."""
-    steps, variables = len(events.time), len(events.variables)
-    made = np.zeros((steps, width(variables)), np.float32)
-    scaled = scaling.values(events.value, events.variable)
-    rows, start, since = events.step, events.offset[events.sequence], elapsed(events, scaling)
-    first = 0
-    while first < len(events):
-        # Whole sequences, at least one.
-        last = max(first + 1, int(np.searchsorted(events.offset, events.offset[first] + CHUNK, "right")) - 1)
-        begin, end = (int(step) for step in events.offset[[first, last]])
-        some = slice(*(int(entry) for entry in events.entry[[begin, end]]))
-        measured = rows[some] - begin, events.variable[some], scaled[some]
-        _fill(made[begin:end], *measured, since[begin:end], start[begin:end] - begin)
-        first = last
-    gap = np.diff(since, prepend=0.0)
-    gap[start == np.arange(steps)] = 0.0
-    made[:, -2] = np.log1p(gap)
-    made[:, -1] = since / scaling.span_in_gaps
-    return made
-
-
-def _fill(
-    made: NDArray[np.float32],
-    row: NDArray[np.int64],
-    column: NDArray[np.int32],
-    value: Array,
-    since: Array,
-    start: NDArray[np.int64],
-) -> None:
-    """Values, masks and ages of some whole sequences."""
-    variables = (made.shape[1] - 2) // 3
-    values, masks, ages = (made[:, part * variables : (part + 1) * variables] for part in range(3))
-    measured = np.full((len(made), variables), -1, np.int64)
-    measured[row, column] = row
-    np.maximum.accumulate(measured, axis=0, out=measured)
-    known = measured >= start[:, None]
-    dense = np.zeros((len(made), variables))
-    dense[row, column] = value
-    values[:] = np.where(known, np.take_along_axis(dense, np.maximum(measured, 0), 0), 0.0)
-    masks[row, column] = 1.0
-    # Before its first measurement the age of a variable is the time since the first step.
-    ages[:] = since[:, None] - since[np.where(known, measured, start[:, None])]
-    np.log1p(ages, out=ages)

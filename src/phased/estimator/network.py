@@ -7,12 +7,14 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from phased.estimator.inputs import width
 from phased.estimator.pairs import MOST as MOST_PAIRED
 from phased.estimator.pairs import Pairs
-from phased.estimator.readout import pool_every_step, read_out, two_products
+from phased.estimator.readout import pool_every_step, pool_states
 from phased.estimator.summary import PIECES, PIECES_OF_STEPS, REAL, SPREAD, Pieces, columns, summaries
+from phased.cost import openness_cost
 from phased.layer import PhasedGRU, PhasedLSTM, PhasedRNN
 from phased.learn.batch import Batch
 from phased.learn.model import Model
@@ -50,6 +52,7 @@ class Network(Model):
 
     Args:
         variables: variables measured over time; a step has `phased.estimator.inputs.width` inputs.
+        numbers: how many of them are numbers.
         static: inputs of static variables; the layer reads them at every step, and the linear layer too.
         units: units of the layer.
         outputs: classes, or 1 to predict a number.
@@ -62,6 +65,7 @@ class Network(Model):
     def __init__(
         self,
         variables: int,
+        numbers: int,
         static: int,
         units: int,
         outputs: int,
@@ -71,7 +75,7 @@ class Network(Model):
         **gate: Any,
     ) -> None:
         super().__init__()
-        features = width(variables)
+        features = width(variables, numbers)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
         self.rnn: PhasedRNN | Plain = (
             phased(features + static, units, learn_ratio_on=True, dtype=REAL, **gate)
@@ -82,8 +86,9 @@ class Network(Model):
         self.sizes = Sizes(units, features, variables, static)
         pieces = PIECES_OF_STEPS if every_step else PIECES
         self.pieces = Pieces(columns(features, variables, static), pieces)
-        self.head = nn.Linear(self.sizes.states + self.pieces.start.numel(), outputs, dtype=REAL)
-        nn.init.zeros_(self.head.weight[:, self.sizes.states :].detach())
+        self.hidden = nn.Sequential(nn.Linear(3 * units, units, dtype=REAL), nn.ReLU(), nn.Dropout(dropout))
+        self.head = nn.Linear(units + self.pieces.start.numel(), outputs, dtype=REAL)
+        nn.init.zeros_(self.head.weight[:, units:].detach())
         paired = self.sizes.paired
         self.pairs = None if every_step or not 0 < len(paired) <= MOST_PAIRED else Pairs(len(paired), pieces, outputs)
         self.decay = 0.0  # of the pieces' weights; `measure` sets it
@@ -94,23 +99,12 @@ class Network(Model):
         x, time, lengths = batch.streams[STEPS]
         h, _ = self.rnn(x, time, lengths=lengths)
         summaries = self.summaries(batch)
-        if self.every_step:
-            states = self.dropout(torch.cat(pool_every_step(h), -1))
-            y = two_products(states, self.pieces(summaries), self.head)
-        else:
-            y = read_out(h, lengths, self.kept_states(h), summaries, self.pieces, self.head)
+        pooled = pool_every_step(h) if self.every_step else pool_states(h, lengths)
+        states = self.hidden(self.dropout(torch.cat(pooled, -1)))
+        y = two_products(states, self.pieces(summaries), self.head)
         if self.pairs is not None:
             y = y + self.pairs(self.paired(summaries))
         return y.squeeze(-1) if self.outputs == 1 else y
-
-    def kept_states(self, h: Tensor) -> Tensor | None:
-        """The factors by which dropout multiplies pooled states, (B, states); None where it does nothing."""
-        kept = 1 - self.dropout.p
-        if not self.training or kept == 1:
-            return None
-        # Twice as fast as `bernoulli_`.
-        drawn = torch.rand(h.shape[1], self.sizes.states, dtype=h.dtype, device=h.device).lt_(kept)
-        return drawn.div_(kept) if kept else drawn
 
     def summaries(self, batch: Batch) -> Tensor:
         """Summaries of the inputs, (B, columns) or (T, B, columns)."""
@@ -138,12 +132,16 @@ class Network(Model):
         if self.pairs is not None:
             self.pairs.measure(self.pieces, torch.tensor(self.sizes.paired, device=rows.device), self.paired(rows))
 
-    def penalty(self) -> Tensor:
-        """Of the weights of pieces, each of which has, before any sequence is seen, an equal share of the spread `PRIOR`.
+    def penalty(self) -> Tensor | None:
+        """`phased.openness_cost` of the layer; None for another layer."""
+        return openness_cost(self.rnn) if isinstance(self.rnn, PhasedRNN) else None
+
+    def prior(self) -> Tensor:
+        """Penalty of the weights of pieces, each of which has, before any sequence is seen, an equal share of the spread `PRIOR`.
 
         So it is stronger with more pieces, and weaker with more sequences.
         """
-        of_pieces = self.decay * self.head.weight[:, self.sizes.states :].square().sum()
+        of_pieces = self.decay * self.head.weight[:, self.sizes.units :].square().sum()
         return of_pieces if self.pairs is None else of_pieces + self.pairs.penalty()
 
     def extra_repr(self) -> str:
@@ -160,12 +158,16 @@ class Sizes(NamedTuple):
     static: int
 
     @property
-    def states(self) -> int:
-        """What the linear layer reads of the recurrent layer: last, mean and highest states."""
-        return 3 * self.units
-
-    @property
     def paired(self) -> list[int]:
         """The numbers of the summaries whose pairs are multiplied."""
         end = columns(self.features, self.variables, self.static)
         return [*range(self.features, self.features + self.variables), *range(end - self.static, end)]
+
+
+def two_products(states: Tensor, pieces: Tensor, head: nn.Linear) -> Tensor:
+    """The head's outputs for rows of states and pieces.
+
+    Pieces need no gradient: a product of their own saves one of 30 times as many numbers as the states are.
+    """
+    of_states, of_pieces = head.weight.tensor_split([states.shape[-1]], -1)
+    return linear(states, of_states, head.bias) + linear(pieces, of_pieces)

@@ -19,6 +19,8 @@ LARGEST = 1e300
 """Values are at most this far from 0, and vary by at least 1 / LARGEST."""
 REACH = 1e12, 1e30
 """Longest time since the first step, in median spans and in median gaps. Inputs made of it are finite in float32."""
+CLOCK_STEPS, CLOCK_ERROR = 100, 0.05
+"""A variable is a clock if it rises over sequences as the time does, up to this error, measured at this many steps at least."""
 MOST_LEVELS = 10
 """A static variable with 3 to this many different whole numbers is a code, and each of them gets an input of its own."""
 
@@ -83,6 +85,8 @@ class Scaling:
 
     Args:
         values: of the variables measured over time.
+        numbers: for each variable whether it is a number; else it is the indicator of a text's level.
+        slopes: for each variable that only counts time, its increase per unit of time, which is subtracted; 0 for the others.
         statics: of the static variables.
         levels: for each static variable, the whole numbers that are codes, or () where it is a number.
         gap: the median time between two steps, above 0.
@@ -90,6 +94,8 @@ class Scaling:
     """
 
     values: Numbers
+    numbers: tuple[bool, ...]
+    slopes: Array
     statics: Numbers
     levels: tuple[tuple[float, ...], ...]
     gap: float
@@ -100,8 +106,13 @@ class Scaling:
         """Measured on these sequences."""
         statics, text = list(events.static.T), events.settings.indicators
         gap, span = clock(events)
+        numbers = tuple(name not in text for name in events.variables)
+        slopes = np.array([slope_of(events, at) if number else 0.0 for at, number in enumerate(numbers)])
+        values = events.by_variable(without_time(events, slopes))
         return cls(
-            Numbers.of(events.by_variable(events.value), {at for at, name in enumerate(events.variables) if name in text}),
+            Numbers.of(values, {at for at, number in enumerate(numbers) if not number}),
+            numbers,
+            slopes,
             Numbers.of(statics, {at for at, name in enumerate(events.statics) if name in text}),
             tuple(levels_of(column) for column in statics),
             gap,
@@ -123,6 +134,10 @@ class Scaling:
         """The number of inputs made from static variables: one for each level, or the number and whether it is known."""
         return sum(len(levels) or 2 for levels in self.levels)
 
+    def values_of(self, events: Events) -> Array:
+        """The scaled values of all measurements, (M,)."""
+        return self.values(without_time(events, self.slopes), events.variable)
+
     def static_inputs(self, static: Array) -> NDArray[np.float32]:
         """(n, statics) to (n, static_features): 0 where a value is unknown, or a code was not there in training."""
         scaled, columns = self.statics(static), []
@@ -137,8 +152,35 @@ class Scaling:
     def fits(self, variables: int, statics: int) -> bool:
         """Whether it makes finite float32 numbers of so many variables and static variables, and has times above 0."""
         whole = self.values.fits(variables) and self.statics.fits(statics) and len(self.levels) == statics
+        whole = whole and len(self.numbers) == variables and self.slopes.shape == (variables,) and bool(np.isfinite(self.slopes).all())
         levels = np.isfinite([level for levels in self.levels for level in levels]).all()
         return bool(whole and levels and 0 < self.gap <= self.span < self.gap * REACH[1])
+
+
+def without_time(events: Events, slopes: Array) -> Array:
+    """The values of all measurements, less the time times the slope of their variable."""
+    if not slopes.any():
+        return events.value
+    less: Array = events.value - slopes[events.variable] * events.time[events.step]
+    return less
+
+
+def slope_of(events: Events, variable: int) -> float:
+    """How fast a variable that only counts time increases, or 0 for any other variable.
+
+    It never decreases, and from one measurement to the next, and over whole sequences, it increases as the time does.
+    """
+    of = events.variable == variable
+    sequence, time, value = events.sequence[events.step[of]], events.time[events.step[of]], events.value[of]
+    same = sequence[1:] == sequence[:-1]
+    rise, apart, owner = np.diff(value)[same], np.diff(time)[same], sequence[1:][same]
+    if len(rise) < CLOCK_STEPS or (rise < 0).any() or not apart.any():
+        return 0.0
+    rises, times = (np.bincount(owner, each)[np.unique(owner)] for each in (rise, apart))
+    slope = float(rises.sum() / times.sum())
+    moves = slope > 0 and np.abs(rises - slope * times).sum() <= CLOCK_ERROR * rises.sum()
+    uneven = np.abs(apart - apart.mean()).sum() > CLOCK_ERROR * apart.sum()  # else any steady rise looks like a clock
+    return slope if moves and uneven else 0.0
 
 
 def levels_of(column: Array) -> tuple[float, ...]:

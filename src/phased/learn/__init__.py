@@ -7,7 +7,7 @@ from phased.lazy import exports
 if TYPE_CHECKING:
     from phased.learn.batch import Batch, Evaluation, Samples, Split, Task
     from phased.learn.device import make_fabric
-    from phased.learn.loop import Trained, Training, fit
+    from phased.learn.loop import OpenFirst, Trained, Training, fit
     from phased.learn.model import Model, Readout, Updates
     from phased.learn.store import Epoch, Score
 
@@ -16,6 +16,7 @@ __all__ = [
     "Epoch",
     "Evaluation",
     "Model",
+    "OpenFirst",
     "Readout",
     "Samples",
     "Score",
@@ -33,7 +34,7 @@ __getattr__, __dir__ = exports(
     {
         "batch": ("Batch", "Evaluation", "Samples", "Split", "Task"),
         "device": ("make_fabric",),
-        "loop": ("Trained", "Training", "fit"),
+        "loop": ("OpenFirst", "Trained", "Training", "fit"),
         "model": ("Model", "Readout", "Updates"),
         "store": ("Epoch", "Score"),
     },

@@ -93,6 +93,32 @@ class Training:
 
 
 @dataclass(frozen=True)
+class OpenFirst:
+    """A schedule of the openness cost: units learn with open gates first, and pay for openness later.
+
+    Use it with gates that begin open, `ratio_on=1.0` and `learn_ratio_on=True`.
+
+    Args:
+        free: part of the training, from 0 to 1, in which openness costs nothing. From there on the cost rises linearly, to
+            `1 - free` times `Training.openness_cost` at the end.
+
+    Example:
+        >>> from phased.learn import OpenFirst
+        >>> [round(OpenFirst(0.4)(part), 2) for part in (0.0, 0.4, 0.7, 1.0)]
+        [0.0, 0.0, 0.3, 0.6]
+    """
+
+    free: float = 0.4
+
+    def __post_init__(self) -> None:
+        check.number("free", self.free, low=0.0, high=1.0)
+
+    def __call__(self, part: float) -> float:
+        """The factor of the openness cost after this part of the training."""
+        return max(0.0, part - self.free)
+
+
+@dataclass(frozen=True)
 class Trained:
     """The learning curve, and how many of its epochs come from the checkpoint of an earlier, interrupted call.
 
@@ -125,6 +151,7 @@ def fit(
     objective: Objective | None = None,
     optimizer: MakeOptimizer | None = None,
     best: Best | None = None,
+    pricing: OpenFirst | None = None,
     recorded: bool = False,
 ) -> Trained:
     """Train a model in place, or resume from the checkpoint in the folder.
@@ -145,6 +172,7 @@ def fit(
         optimizer: makes the optimiser from the model. Default: Adam for all parameters that require a gradient.
         best: ends the training early; the model has the weights of the best epoch in the end. An objective and an optimizer need
             a `repr` that is the same in every process, as task and model do.
+        pricing: the part of `training.openness_cost` that is charged in the course of the training. Default: all of it, always.
         recorded: replay training steps as CUDA graphs, on one GPU. A small network, bound by Python, then trains several times
             as fast, with the same numbers up to rounding. Model, objective and penalty are called only until a step is recorded:
             they must do the same work for every batch of a size, read no values of tensors, and not depend on padding.
@@ -179,7 +207,7 @@ def fit(
             f"Choose train, test and the sizes of further tests as multiples of batch."
         )
     identity = {"task": repr(task), "model": repr(model), **asdict(training)}
-    given = {"objective": objective, "optimizer": optimizer}
+    given = {"objective": objective, "optimizer": optimizer, "pricing": pricing}
     identity |= {name: repr(value) for name, value in given.items() if value is not None}
     for name in {"task", "model", *given} & identity.keys():
         if " at 0x" in identity[name]:  # an address, which is another one in the next process
@@ -188,7 +216,7 @@ def fit(
                 f"{identity[name]}. Make it a frozen dataclass, or give it a __repr__."
             )
     del identity["epochs"]  # a training may be continued with more epochs
-    if training.schedule != "constant":
+    if training.schedule != "constant" or pricing is not None:
         identity["epochs"] = training.epochs  # the rate of a step depends on their number
     made = adam(learned, training.rate, devices.device, devices.precision) if optimizer is None else optimizer(model)
     step = (RecordedStep if recorded else Step).of(model, made, training, devices, objective)
@@ -212,7 +240,7 @@ def fit(
             torch.manual_seed(epoch_seed(training.seed, epoch, devices.global_rank))
             if average is not None:
                 average.swap()  # back to the parameters that are trained
-            loss = train_once(step, islice(batches, training.steps), epoch, average)
+            loss = train_once(step, islice(batches, training.steps), epoch, average, pricing)
             if not math.isfinite(loss):
                 raise FloatingPointError(f"the loss of epoch {epoch} is {loss}. Try a smaller rate than {training.rate:g}.")
             if average is not None:
@@ -249,7 +277,9 @@ def check_model(model: object) -> None:
         )
 
 
-def train_once(step: Step, batches: Iterator[Part], epoch: int = 1, average: Average | None = None) -> float:
+def train_once(
+    step: Step, batches: Iterator[Part], epoch: int = 1, average: Average | None = None, pricing: OpenFirst | None = None
+) -> float:
     """Train on the batches of an epoch; returns the mean loss over all labels of all processes."""
     step.module.train()
     training, fabric = step.training, step.fabric
@@ -257,6 +287,8 @@ def train_once(step: Step, batches: Iterator[Part], epoch: int = 1, average: Ave
     for number, share in enumerate(batches, (epoch - 1) * training.steps):
         if training.schedule == "one-cycle":
             set_pace(step.optimizer, one_cycle(number, training.epochs * training.steps, training.rate))
+        if pricing is not None:
+            step.charge(pricing(number / (training.epochs * training.steps)))
         loss += step(share)
         labels += share.labels
         step.optimizer.step()

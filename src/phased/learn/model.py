@@ -62,6 +62,10 @@ class Model(nn.Module):
         """The term that is added to the loss, times `Training.openness_cost`; None for a network without time gates."""
         return None
 
+    def prior(self) -> Tensor | None:
+        """A term that is added to the loss as it is, such as a penalty of weights; None for no term."""
+        return None
+
 
 @runtime_checkable
 class TimedLayer(Protocol):

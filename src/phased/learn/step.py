@@ -13,6 +13,7 @@ from phased import openings, tracing
 from phased.learn.batch import Batch, Samples
 from phased.learn.feed import CastFree, NotCast, Part
 from phased.learn.metric import Objective, sum_of_losses
+from phased.learn.model import Model
 
 if TYPE_CHECKING:
     from typing import Self
@@ -40,6 +41,7 @@ class Step:
         training: the settings.
         fabric: the device or devices.
         objective: the loss; None for the usual one.
+        charged: the part of the openness cost that is charged now: a number, or a tensor that a recorded step reads.
     """
 
     module: Any
@@ -47,6 +49,7 @@ class Step:
     training: Training
     fabric: Devices
     objective: Objective | None = None
+    charged: float | Tensor = 1.0
 
     @classmethod
     def of(
@@ -67,9 +70,13 @@ class Step:
         losses = sum_of_losses(self.module(NotCast(batch)), batch, self.objective, training.smoothing)
         # The gradients of all processes are averaged. Times their number, this is the gradient of the whole batch's mean loss.
         loss = losses * (fabric.world_size / max(1, whole))
-        penalty = self.module.model.penalty() if training.openness_cost else None
+        model = self.module.model
+        prior = model.prior() if isinstance(model, Model) else None
+        if prior is not None:
+            loss = loss + prior
+        penalty = model.penalty() if training.openness_cost else None
         if penalty is not None:
-            loss = loss + training.openness_cost * penalty
+            loss = loss + training.openness_cost * self.charged * penalty
         learned = self.learned()
         for parameter in learned:
             parameter.grad = None
@@ -79,6 +86,12 @@ class Step:
         fabric.unscale(self.optimizer)
         clip([parameter.grad for parameter in learned if parameter.grad is not None], training.clip)
         return losses.detach()
+
+    def charge(self, part: float) -> None:
+        """Set the part of the openness cost that the next steps charge."""
+        if not isinstance(self.charged, Tensor):  # a recorded step reads the number from the device
+            self.charged = torch.zeros((), dtype=torch.float64, device=self.fabric.device)
+        self.charged.fill_(part)
 
     def learned(self) -> list[nn.Parameter]:
         """The parameters that the optimiser changes."""

@@ -20,6 +20,7 @@
 #include "cpu_features.h"
 #endif
 #include "gpu_launches.h"
+#include "inputs.h"
 #include "online.h"
 #include "readout.h"
 #include "recent.h"
@@ -311,6 +312,19 @@ void bind_launches(nb::module_& m) {
 // Estimators are float32.
 void bind_online(nb::module_& m) {
   using Memory = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  nb::class_<Inputs>(m, "Inputs")
+      .def("__init__",
+           [](Inputs* self, int64_t variables, int64_t numbers, const std::vector<int64_t>& number, const std::vector<double>& s) {
+             new (self) Inputs{{variables, numbers}, number, s[0], s[1], s[2], s[3]};
+           })
+      .def(
+          "batch",
+          [](const Inputs& self, int64_t sequences, int64_t stride, Address offset, Address entry, Address time, Address variable,
+             Address value, Address to) {
+            inputs(self, {sequences, stride, at<int64_t>(offset), at<int64_t>(entry), at<double>(time), at<int32_t>(variable),
+                          at<float>(value), at<float>(to)});
+          },
+          nb::call_guard<nb::gil_scoped_release>());
   nb::class_<OnlineModel>(m, "OnlineModel")
       .def("__init__",
            [](OnlineModel* self, const Stack<float>& layer, const std::vector<int64_t>& n, const std::vector<int64_t>& places,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "inputs.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -21,11 +22,6 @@ struct OnlineSequence {
   double *clock, *since, *totals, *sums;
   float *x, *read, *recent, *first;
   uint8_t* known;
-};
-
-struct Measured {
-  int64_t variable;
-  float value;
 };
 
 // A trained network, which sequences share.
