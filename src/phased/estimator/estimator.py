@@ -36,6 +36,7 @@ from phased.learn.device import check_device, one_device
 from phased.learn.loop import Training
 from phased.model_folder import MOST, check_finite
 
+E = os.environ.get
 CLIP = 1.0
 """Largest norm of the gradients."""
 LARGEST_RATE = 1e6
@@ -219,9 +220,10 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
             batch,
             rate,
             CLIP,
-            openness_cost=1.0,  # the factor of the network's penalty
+            openness_cost=float(E("PRICE", "1")),
             seed=seed,
             average=AVERAGE,
+            schedule=E("SCHED", "constant"),
         )
         optimiser = training.Optimiser(rate, float(self.weight_decay), budget=budget)
         patience = int(self.patience) if epochs is None else None
@@ -267,15 +269,14 @@ class PhasedEstimator(Fitted, SavedMixin, BaseEstimator, ABC):  # type: ignore[m
         """The network with its initial weights."""
         phased = self.cell.startswith("phased")
         return Network(
-            len(self.columns_.variables),
-            sum(self.scaling_.numbers),
+            self.scaling_.numbers,
             self.scaling_.static_features,
             int(self.units),
             self._target.outputs,
             every_step,
             self.cell,
             float(self.dropout),
-            **(gates.settings(self.scaling_.span_in_gaps, self._budget()) if phased else {}),
+            **({**gates.settings(self.scaling_.span_in_gaps, self._budget()), **({'ratio_on': 1.0} if E('OPEN', '1') == '1' else {})} if phased else {}),
         )
 
     def _events(self, X: Any) -> Events:

@@ -61,8 +61,7 @@ class Inputs:
             values: scaled values, NaN where not measured, (sequences, variables).
         """
         own, variables = self.own, self.variables
-        value, mask, age, *parts, times = np.split(x, self.edges(), 1)
-        deviation, change, rate, spread = parts
+        value, mask, age, times, deviation, change, rate, spread = np.split(x, self.edges(), 1)
         new = ~np.isnan(values)
         state["count"] += new
         seen, of_own = state["count"][:, own], new[:, own]
@@ -85,8 +84,8 @@ class Inputs:
         times[:, 0], times[:, 1] = np.log1p(after), now / self.span
 
     def edges(self) -> list[int]:
-        """Where the parts of a row begin, but for the first: masks, ages, deviations, changes, rates, spreads, times."""
-        return np.cumsum([self.variables] * 3 + [len(self.own)] * 4).tolist()
+        """Where the parts of a row begin, but for the first: masks, ages, times, deviations, changes, rates, spreads."""
+        return np.cumsum([self.variables] * 3 + [2] + [len(self.own)] * 3).tolist()
 
     def batch(self, events: Events, scaling: Scaling, since: Array, extra: int = 0) -> NDArray[np.float32]:
         """The inputs of all steps, (steps, width + extra), with zeros in the last columns; `since` is `elapsed`."""
@@ -112,9 +111,14 @@ class Inputs:
         return made
 
 
+def shared(variables: int) -> int:
+    """The number of inputs of a step that do not depend on the measurements of its own sequence before; they come first."""
+    return 3 * variables + 2
+
+
 def width(variables: int, numbers: int) -> int:
     """The number of inputs of a step, without those of static variables."""
-    return 3 * variables + 4 * numbers + 2
+    return shared(variables) + 4 * numbers
 
 
 def elapsed(events: Events, scaling: Scaling) -> Array:

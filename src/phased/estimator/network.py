@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from phased.estimator.inputs import width
+from phased.estimator.inputs import shared
 from phased.estimator.pairs import MOST as MOST_PAIRED
 from phased.estimator.pairs import Pairs
 from phased.estimator.readout import pool_every_step, pool_states
@@ -26,6 +28,8 @@ STEPS, STATIC, SUMMARY = "steps", "static", "summary"
 """The streams of a batch: the inputs of the steps, one sample with those of the static variables, and, where they were computed
 before, one with summaries of the inputs."""
 
+LOST = 0.2
+"""Probability that a variable is left out of a sequence in training, times the share of the steps at which it is not measured."""
 PRIOR = 1.4
 """Spread of the log odds, or of the scaled number, that the penalty expects of the pieces together."""
 
@@ -46,65 +50,100 @@ class Plain(nn.Module):
 class Network(Model):
     """The answer for each sequence, or at each step, from what came so far.
 
-    A linear layer reads the last, mean and highest states of the recurrent layer. It also reads summaries of the inputs, in
-    pieces (`phased.estimator.summary`). These give it what an additive model of a sequence has, which a recurrent layer needs
-    much data to learn. With one answer for a sequence it adds products of pairs of them (`phased.estimator.pairs`).
+    A dense layer encodes the inputs of a step for the recurrent layer. Another one reads the last, mean and highest states of the
+    recurrent layer, and a linear layer gives the outputs. The linear layer also reads summaries of the inputs, in pieces
+    (`phased.estimator.summary`). These give it what an additive model of a sequence has, which a recurrent layer needs much data to
+    learn. With one answer for a sequence it adds products of pairs of them (`phased.estimator.pairs`). With an answer at each step
+    the summaries up to the step are encoded too.
 
     Args:
-        variables: variables measured over time; a step has `phased.estimator.inputs.width` inputs.
-        numbers: how many of them are numbers.
+        numbers: for each variable measured over time whether it is a number; else it is the indicator of a text's level.
         static: inputs of static variables; the layer reads them at every step, and the linear layer too.
-        units: units of the layer.
+        units: units of each layer.
         outputs: classes, or 1 to predict a number.
         every_step: one answer at each step, instead of one after the last.
         cell: one of CELLS.
-        dropout: probability that a state is zeroed in training before the linear layer reads it.
+        dropout: probability that a unit is zeroed in training before the next layer reads it.
         gate: settings of a phased layer's gates.
     """
 
+    owner: Tensor
+    numbers: Tensor
+    lost: Tensor
+
     def __init__(
         self,
-        variables: int,
-        numbers: int,
+        numbers: Sequence[bool],
         static: int,
         units: int,
         outputs: int,
         every_step: bool = False,
-        cell: str = "phased_lstm",
+        cell: str = "phased_gru",
         dropout: float = 0.0,
         **gate: Any,
     ) -> None:
         super().__init__()
-        features = width(variables, numbers)
+        self.sizes = Sizes(units, len(numbers), sum(numbers), static)
+        self.every_step, self.outputs = every_step, outputs
+        pieces = PIECES_OF_STEPS if every_step else PIECES
+        self.pieces = Pieces(columns(self.sizes.features, len(numbers), static), pieces)
+        owner = self.owners(np.flatnonzero(numbers))
+        self.register_buffer("owner", torch.from_numpy(owner), persistent=False)
+        self.register_buffer("numbers", torch.tensor(numbers, dtype=REAL), persistent=False)
+        self.register_buffer("lost", torch.zeros(len(numbers) + 1), persistent=False)  # `measure` sets it
+        self.encoder = dense(len(owner), units, dropout)
         phased = {"phased_lstm": PhasedLSTM, "phased_gru": PhasedGRU}.get(cell)
         self.rnn: PhasedRNN | Plain = (
-            phased(features + static, units, learn_ratio_on=True, dtype=REAL, **gate)
-            if phased is not None
-            else Plain(cell, features + static, units)
+            phased(units, units, learn_ratio_on=True, dtype=REAL, **gate) if phased is not None else Plain(cell, units, units)
         )
         self.dropout = nn.Dropout(dropout)
-        self.sizes = Sizes(units, features, variables, static)
-        pieces = PIECES_OF_STEPS if every_step else PIECES
-        self.pieces = Pieces(columns(features, variables, static), pieces)
-        self.hidden = nn.Sequential(nn.Linear(3 * units, units, dtype=REAL), nn.ReLU(), nn.Dropout(dropout))
+        self.hidden = dense((4 if every_step else 3) * units, units, dropout)
         self.head = nn.Linear(units + self.pieces.start.numel(), outputs, dtype=REAL)
         nn.init.zeros_(self.head.weight[:, units:].detach())
         paired = self.sizes.paired
         self.pairs = None if every_step or not 0 < len(paired) <= MOST_PAIRED else Pairs(len(paired), pieces, outputs)
         self.decay = 0.0  # of the pieces' weights; `measure` sets it
-        self.every_step, self.outputs = every_step, outputs
+
+    def owners(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The variable of each input of the encoder, or their number for the other inputs."""
+        _, variables, _, static = self.sizes
+        each, others = np.arange(variables), np.full(2, variables)
+        step, fixed = np.concatenate([*[each] * 3, others]), np.full(static, variables)
+        relative = np.tile(own, 4)
+        if self.every_step:
+            return np.concatenate([step, step, *[each] * 4, fixed, relative])
+        return np.concatenate([step, relative, fixed])
 
     def forward(self, batch: Batch) -> Tensor:
         """(B, outputs), or (T, B, outputs) at every step; without the last dimension to predict a number."""
         x, time, lengths = batch.streams[STEPS]
-        h, _ = self.rnn(x, time, lengths=lengths)
         summaries = self.summaries(batch)
-        pooled = pool_every_step(h) if self.every_step else pool_states(h, lengths)
-        states = self.hidden(self.dropout(torch.cat(pooled, -1)))
-        y = two_products(states, self.pieces(summaries), self.head)
+        pieces = self.pieces(summaries)
+        given = self.without_some(self.given(x, pieces))
+        if self.every_step:
+            pieces = given[..., : pieces.shape[-1]] * SPREAD
+        encoded = self.encoder(given)
+        h, _ = self.rnn(encoded, time, lengths=lengths)
+        states = (*pool_every_step(h), encoded) if self.every_step else pool_states(h, lengths)
+        y = two_products(self.hidden(self.dropout(torch.cat(states, -1))), pieces, self.head)
         if self.pairs is not None:
             y = y + self.pairs(self.paired(summaries))
         return y.squeeze(-1) if self.outputs == 1 else y
+
+    def given(self, x: Tensor, pieces: Tensor) -> Tensor:
+        """The inputs of the encoder: those of the step; with an answer at each step the summaries and the relative inputs."""
+        if not self.every_step:
+            return x
+        _, _, numbers, _ = self.sizes
+        relative = x[..., self.sizes.features : self.sizes.features + 4 * numbers]
+        return torch.cat([pieces / SPREAD, relative], -1)
+
+    def without_some(self, given: Tensor) -> Tensor:
+        """In training, the inputs without some variables in each sequence: often without those that are rarely measured."""
+        if not self.training:
+            return given
+        kept = torch.rand(given.shape[1], len(self.lost), device=given.device) >= self.lost
+        return given * kept[:, self.owner]
 
     def summaries(self, batch: Batch) -> Tensor:
         """Summaries of the inputs, (B, columns) or (T, B, columns)."""
@@ -115,19 +154,24 @@ class Network(Model):
 
     def paired(self, summaries: Tensor) -> Tensor:
         """The summaries whose pairs are multiplied: mean values of the variables, and static inputs."""
-        _, features, variables, static = self.sizes
+        _, variables, _, static = self.sizes
+        features = self.sizes.features
         means, end = summaries[..., features : features + variables], summaries.shape[-1]
         return torch.cat([means, summaries[..., end - static :]], -1)
 
     @torch.no_grad()
     def measure(self, batches: Iterable[Batch]) -> None:
-        """Set pieces and penalty from the training sequences."""
-        found = []
+        """Set pieces, penalty and the probabilities of leaving out from the training sequences."""
+        found, measured, steps = [], torch.zeros(self.sizes.variables), 0
         for batch in batches:
-            made, lengths = self.summaries(batch), batch.streams[STEPS].lengths
-            found.append(made[valid_steps(len(made), lengths)] if self.every_step else made)
+            x, _, lengths = batch.streams[STEPS]
+            made, real = self.summaries(batch), valid_steps(len(x), lengths)
+            found.append(made[real] if self.every_step else made)
+            measured += x[..., self.sizes.variables : 2 * self.sizes.variables][real].sum(0)
+            steps += int(real.sum())
         rows = torch.cat(found)
         self.pieces.measure(rows)
+        self.lost[:-1] = LOST * self.numbers * (1 - measured / max(1, steps))
         self.decay = self.pieces.used * (SPREAD / PRIOR) ** 2 / max(1, len(rows))
         if self.pairs is not None:
             self.pairs.measure(self.pieces, torch.tensor(self.sizes.paired, device=rows.device), self.paired(rows))
@@ -150,18 +194,28 @@ class Network(Model):
 
 
 class Sizes(NamedTuple):
-    """Units of the layer, inputs of a step, variables, and inputs of static variables."""
+    """Units of a layer, variables, how many of them are numbers, and inputs of static variables."""
 
     units: int
-    features: int
     variables: int
+    numbers: int
     static: int
+
+    @property
+    def features(self) -> int:
+        """The inputs of a step that are summarised."""
+        return shared(self.variables)
 
     @property
     def paired(self) -> list[int]:
         """The numbers of the summaries whose pairs are multiplied."""
         end = columns(self.features, self.variables, self.static)
         return [*range(self.features, self.features + self.variables), *range(end - self.static, end)]
+
+
+def dense(read: int, units: int, dropout: float) -> nn.Sequential:
+    """A dense layer of ReLUs."""
+    return nn.Sequential(nn.Linear(read, units, dtype=REAL), nn.ReLU(), nn.Dropout(dropout))
 
 
 def two_products(states: Tensor, pieces: Tensor, head: nn.Linear) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from phased.groups import parameter_groups
 from phased.layer import PhasedRNN
 from phased.learn.average import Best
 from phased.learn.device import one_device
-from phased.learn.loop import Training, fit, flushed_denormals
+from phased.learn.loop import OpenFirst, Training, fit, flushed_denormals
 from phased.learn.store import CHECKPOINT, LOG, Epoch, check_log, load_checkpoint
 
 LEAST_TRAINED_RATIO = 0.01
@@ -67,7 +68,7 @@ def train(
             show(epoch)
 
         try:
-            curve = fit(task, network, settings, folder, fabric, after, objective=objective, optimizer=optimiser, best=best).curve
+            curve = fit(task, network, settings, folder, fabric, after, objective=objective, optimizer=optimiser, best=best, pricing=OpenFirst(float(os.environ.get('FREE', '.4')))).curve
         except KeyboardInterrupt:
             if best is not None:  # the last checkpoint has all finished epochs, also those of a training that was continued
                 kept = load_checkpoint(folder / CHECKPOINT)

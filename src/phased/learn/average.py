@@ -79,7 +79,7 @@ class Best:
     def take(self, model: nn.Module, epoch: int, test: float) -> None:
         """Take the result of an epoch into account, and copy the weights if it is the best."""
         self.waited += 1
-        if test < self.test or (epoch == self.patience and not math.isnan(test)):
+        if test < self.test or (epoch == min(self.patience, 5) and not math.isnan(test)):
             self.epoch, self.test, self.waited = epoch, test, 0
             self.weights = {name: value.detach().clone() for name, value in tensors(model)}
 

@@ -15,7 +15,7 @@ struct Measured {
   float value;
 };
 
-// A row of inputs: value, mask and age of each variable; deviation, change, rate and spread of each number; gap, and time.
+// A row of inputs: value, mask and age of each variable; gap, and time; deviation, change, rate and spread of each number.
 struct InputSizes {
   int64_t variables, numbers;
 
@@ -37,8 +37,8 @@ struct Inputs {
   // A step at time `now`, `after` the step before, both in median gaps. `x` holds the row of the step before, or zeros.
   void step(float* x, const InputState& state, double now, double after, const Measured* measured, int64_t count) const {
     const int64_t variables = sizes.variables, numbers = sizes.numbers;
-    float *value = x, *mask = value + variables, *age = mask + variables, *deviation = age + variables;
-    float *change = deviation + numbers, *rate = change + numbers, *spread = rate + numbers, *times = spread + numbers;
+    float *value = x, *mask = value + variables, *age = mask + variables, *times = age + variables;
+    float *deviation = times + 2, *change = deviation + numbers, *rate = change + numbers, *spread = rate + numbers;
     const auto bounded = [&](double given) { return static_cast<float>(std::min(std::max(given, -most), most)); };
     std::fill_n(mask, variables, 0.0f);
     std::fill_n(change, 2 * numbers, 0.0f);
