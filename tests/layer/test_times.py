@@ -106,12 +106,6 @@ def test_layers_streams_and_counts_refuse_them(call):
         call(lstm(), unix(1, 1).float())
 
 
-def test_the_check_can_be_switched_off():
-    rnn, rounded = lstm(), unix(1, 1).float()
-    rnn.check_time = False
-    assert rnn(X, rounded)[0].isfinite().all()
-
-
 ORDINARY = {
     "nothing but zeros": torch.zeros(200, 2),
     "a standstill": torch.full((200, 2), 1234.5),

@@ -202,6 +202,7 @@ def test_events_may_share_a_time_that_was_not_rounded(t):
     stream = made("new")
     for _ in range(2):
         stream.push(SINGLE, t)
+    stream.run(np.ones((3, 3)), [float(t)] * 3)
     assert stream.time == float(t)
 
 
@@ -215,6 +216,7 @@ def test_arrays_of_any_layout_are_the_same_numbers():
         "big-endian": (x.astype(">f8"), t.astype(">f8")),
         "reversed": (x[::-1].copy()[::-1], t[::-1].copy()[::-1]),
         "of a packed table": (x, packed["t"]),
+        "read-only": tuple(np.frombuffer(values.tobytes()).reshape(values.shape) for values in (x, t)),
     }
     for name, (rows, times) in layouts.items():
         assert np.array_equal(Stream(rnn).run(rows, times), wanted), name
