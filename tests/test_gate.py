@@ -129,6 +129,7 @@ def test_the_phases_gradients_are_those_of_t_minus_s_over_tau(t, tau, s):
 
 
 @given(phases, ratios, leaks, shapes)
+@example(0.25, 0.5, 0.0, "triangle")  # the peak
 def test_slopes_are_what_autograd_finds(phi, r_on, alpha, shape):
     at, ratio = f64([phi]).requires_grad_(), f64([r_on]).requires_grad_()
     k = openness(at, ratio, alpha, shape).sum() + 0 * (at + ratio).sum()

@@ -110,3 +110,13 @@ def test_the_layer_makes_none_of_the_mistakes(training, backend):
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_the_equations_changes_the_numbers(mistake):
     assert not all(are_close(results(training, mistake=mistake), results(training)) for training in (True, False))
+
+
+def test_the_leak_and_its_gradient_are_there_in_training():
+    """The other side of a leak that is off in eval: closed units must still learn."""
+    rnn = make(period=1000.0, shift=500.0)
+    output, _ = rnn(torch.randn(20, 4, 3, dtype=torch.float64), clocks(20, 4, span=400.0))
+    assert (output[-1] != 0).all()
+    output.sum().backward()
+    assert (rnn.shift_l0.grad != 0).all()
+    assert (rnn.weight_ih_l0.grad != 0).any()

@@ -34,7 +34,7 @@ def model():
         (lambda _: PhasedLSTM(1, 2, leak=0.5)(torch.full((3, 1), torch.nan), torch.arange(3.0)), "input must be finite"),
         (lambda _: Recording.from_array(SECONDS), "look like seconds"),
         (lambda _: joblib.Parallel()([joblib.delayed(notice.warn)("in another loop")]), "in another loop"),
-        (lambda _: notice.warn("this line"), "this line"),
+        (lambda _: notice.warn("a category", UserWarning), "a category"),
     ],
     ids=["predict", "predict_proba", "evaluate", "fit", "layer", "recording", "cross-validation", "this line"],
 )

@@ -9,10 +9,10 @@ from types import FrameType
 OURS = ("torch.", "phased.", "sklearn.", "joblib.")
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning for the line that called into phased, directly or through torch or scikit-learn."""
     frame: FrameType = sys._getframe(0)
     level = 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(OURS):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
