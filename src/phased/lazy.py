@@ -1,9 +1,10 @@
-"""Public names of a package, imported when they are first used."""
+"""Names of other modules, which are imported when a name is first used."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -20,3 +21,18 @@ def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Calla
         return value
 
     return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+
+
+class Functions:
+    """The functions of a module, which is imported when one of them is first called."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        @cache
+        def found() -> Callable[..., Any]:
+            function: Callable[..., Any] = getattr(import_module(self._module), name)
+            return function
+
+        return lambda *given, **named: found()(*given, **named)

@@ -14,7 +14,7 @@ from phased.fusion import Timeline
 from phased.learn.average import Average
 from phased.learn.batch import Batch, Samples
 from phased.learn.device import one_device
-from phased.learn.feed import BatchNumber, Part, shared, shares, sizes
+from phased.learn.feed import Part, numbered, shared, shares, sizes
 from phased.learn.loop import Training, adam, train_once
 from phased.learn.model import Model
 from phased.learn.step import WARM_UP, RecordedStep, Step
@@ -42,7 +42,7 @@ RUNS = {
     "adding": ("adding-exp6to8-phased-leak0.001-seed0", 0.05),
 }
 """The run of each task, and about the mean open ratio of its network after training."""
-DIGITS, LIPS = digits.base(), lips.improved(lips.base())
+DIGITS, LIPS = digits.BASE, lips.improved(lips.BASE)
 BEFORE = 20  # batches of digits, in the warm-up
 SECONDS, FRAMES = 3, 25  # of a clip, and a second
 
@@ -168,13 +168,13 @@ def epochs_of(network: Any, task: Any) -> Callable[[], None]:
 
     An epoch includes making the batches and the average of the parameters, and neither the test nor the checkpoint.
     """
-    settings = replace(DIGITS.training, train=task.visits)
+    settings = replace(DIGITS.training, train=task.visits("train"))
     contestant, epochs = Contestant(network.build(task, seed=0), settings), 0
 
     def train(batches: int | None = None) -> None:
         nonlocal epochs
         epochs += 1
-        places = [BatchNumber("train", epochs, number, size) for number, size in enumerate(sizes(settings.train, settings.batch))]
+        places = numbered("train", epochs, settings.train, settings.batch)
         made = shares(task, settings.batch, settings.seed, places, contestant.fabric)
         contestant.train(islice(made, batches), epochs)
 
