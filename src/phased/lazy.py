@@ -1,9 +1,10 @@
-"""What is imported when it is first used: public names of a package, and modules of extras."""
+"""What is imported when it is first used: public names of a package, functions of a module, and modules of extras."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,21 @@ def exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Calla
         return value
 
     return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+
+
+class Functions:
+    """The functions of a module, which is imported when one of them is first called."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        @cache
+        def found() -> Callable[..., Any]:
+            function: Callable[..., Any] = getattr(import_module(self._module), name)
+            return function
+
+        return lambda *given, **named: found()(*given, **named)
 
 
 def module(name: str, what: str, extra: str) -> ModuleType:
