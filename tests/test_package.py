@@ -50,7 +50,10 @@ def test_the_names_that_users_need_are_imported_from_the_package_itself():
     training = {"never_open", "wake", "parameter_groups"}
     fusion = {"Fusion", "FusionStream", "Timeline", "open_at_samples"}
     assert set(phased.__all__) == {"PhasedLSTM", "PhasedGRU", "Stream"} | laws | costs | training | fusion
-    assert all(hasattr(phased, name) for name in phased.__all__)
+    assert all(getattr(phased, name) is getattr(phased, name) for name in phased.__all__)
+    assert set(phased.__all__) <= set(dir(phased))
+    with pytest.raises(AttributeError, match="module 'phased' has no attribute 'PhasedRNM'"):
+        _ = phased.PhasedRNM
 
 
 def test_importing_the_package_imports_nothing_that_only_training_commands_or_figures_need():
