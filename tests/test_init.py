@@ -44,16 +44,6 @@ def test_aligned_gates_are_fully_open_at_a_sensors_samples(interval, start, rati
     assert gate(sample).item() == pytest.approx(1.0, abs=1e-5)
 
 
-def test_aligned_settings_make_a_layer_that_wakes_with_the_sensor_and_is_not_learned():
-    rnn = PhasedLSTM(2, 4, **aligned(interval=40, start=7)).eval()
-    for name in ("period_l0", "shift_l0", "ratio_on_l0"):
-        assert not rnn.get_parameter(name).requires_grad
-    (gate,) = rnn.gates()
-    samples = 7 + 40 * torch.arange(20)
-    torch.testing.assert_close(gate(samples), torch.ones(20, 4, dtype=torch.float64))
-    assert (gate(samples + 20) == 0).all()
-
-
 def test_values_set_by_hand_are_copied_not_shared():
     mine = f64([1.0, 2.0, 3.0])
     drawn = draw(mine, 3, "period")

@@ -95,10 +95,3 @@ def test_a_command_of_the_laboratory_that_cannot_be_imported_is_answered_with_wh
     told = " ".join(result.output.split())
     assert said in told
     assert "pip install 'phased[lab]'" in told
-
-
-def test_every_public_name_is_the_same_at_each_use_and_others_are_refused():
-    assert phased.PhasedLSTM is phased.PhasedLSTM
-    assert set(phased.__all__) <= set(dir(phased))
-    with pytest.raises(AttributeError, match="module 'phased' has no attribute 'PhasedRNM'"):
-        _ = phased.PhasedRNM
