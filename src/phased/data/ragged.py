@@ -160,9 +160,5 @@ def _digest(arrays: Mapping[str, Tensor], key: str, about: str) -> str:
     digest = zlib.crc32(f"{key}\n{about}".encode())
     for name, array in sorted(arrays.items()):
         digest = zlib.crc32(f"{name} {array.dtype} {tuple(array.shape)}".encode(), digest)
-        digest = zlib.crc32(_bytes(array), digest)
+        digest = zlib.crc32(array.numpy().reshape(-1).view("u1").data, digest)
     return f"{digest:08x}"
-
-
-def _bytes(array: Tensor) -> memoryview:
-    return array.numpy().reshape(-1).view("u1").data

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phased_lab.clips import BadClip, Box, cropped, decode, find_face, prepare_clip
+from phased_lab.clips import BadClip, prepare_clip
 from phased_lab.clips import face as module
+from phased_lab.clips.decoding import decode
+from phased_lab.clips.face import Box, cropped, find_face
 from videos import write_alignment, write_video
 
 
