@@ -111,9 +111,10 @@ class Source:
 
     def __init__(self, path: Path, part: str) -> None:
         self.path, self.part, self._packed = path, part, path.suffix == ".zip"
-        self._files = [(path, *_size_and_time(path))]
-        if not self._packed:
-            self._files = [(file, *_size_and_time(file)) for digit in DIGITS for file in (path / digit).glob("*")]
+        found = [path] if self._packed else [file for digit in DIGITS for file in (path / digit).glob("*")]
+        self._files = [
+            (file, *(ragged.version(file) or (0, 0))) for file in found
+        ]  # a file that cannot be read is an error later
         about = sorted((file.parent.name, file.name, size, time) for file, size, time in self._files)
         self.key = hashlib.sha256(repr(about).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -201,14 +202,7 @@ def decoded(source: Source, skip_bad: bool, progress: Progress | None) -> tuple[
         raise BadRecording(first.path, f"{first.what} All {len(members)} recordings are bad; this is the first.", first.byte)
     parts, label, number = zip(*good, strict=True)
     events = Ragged.joined(parts)
-    found = Recordings(**events.arrays, offset=events.offset, label=torch.tensor(label), number=torch.tensor(number), sensor=NMNIST)
+    found = Recordings(
+        **events.arrays, offset=events.offset, label=torch.tensor(label), number=torch.tensor(number), sensor=NMNIST
+    )
     return found, skipped
-
-
-def _size_and_time(file: Path) -> tuple[int, int]:
-    """Size and time of change of a file; zeros for one that cannot be read, which is an error when it is."""
-    try:
-        status = file.stat()
-    except OSError:
-        return 0, 0
-    return status.st_size, status.st_mtime_ns

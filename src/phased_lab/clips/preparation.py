@@ -49,14 +49,7 @@ class Source:
     @property
     def key(self) -> str:
         """Differs if a file was changed, or the preparation was."""
-        facts: list[object] = [FORMAT, self.name]
-        for path in (self.video, self.alignment):
-            try:
-                about = path.stat()
-            except OSError:
-                facts.append(None)
-            else:
-                facts.append((about.st_size, about.st_mtime_ns))
+        facts = [FORMAT, self.name, ragged.version(self.video), ragged.version(self.alignment)]
         return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
 
 
