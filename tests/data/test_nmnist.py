@@ -1,7 +1,6 @@
 """N-MNIST: indexed once, mapped from then on, made again if it or its files change; bad files are named or skipped."""
 
 import os
-import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -119,24 +118,17 @@ def test_after_a_change_of_the_files_or_the_index_files_are_decoded_again(folder
     index_file()
 
 
-def test_data_sets_of_two_folders_do_not_share_an_index(folder, tmp_path, builds):
-    shutil.copytree(folder, tmp_path / "other")
-    for place in (folder, tmp_path / "other", folder, tmp_path / "other"):
-        assert_same(open_recordings(place, "train").recordings, place)
-    assert builds.call_count == 2
-
-
 @pytest.mark.parametrize("name, prefix", [("Train.zip", "Train/"), ("Train.zip", ""), ("train.zip", "Train/")])
-def test_an_archive_has_the_recordings_of_its_folder(folder, tmp_path, builds, name, prefix):
+def test_an_archive_has_the_recordings_of_its_folder_and_an_index_of_its_own(folder, tmp_path, builds, name, prefix):
     (folder / "Train" / "10").mkdir()
     (folder / "Train" / "10" / "00099.bin").write_bytes(EVENT)  # no digit
     packed(folder, tmp_path / name, prefix)
-    for _ in range(2):
-        assert_same(open_recordings(tmp_path, "train").recordings, folder)
-    assert builds.call_count == 1
+    for place in (folder, tmp_path) * 2:
+        assert_same(open_recordings(place, "train").recordings, folder)
+    assert builds.call_count == 2
     os.utime(tmp_path / name, ns=(1, 1))
     assert_same(open_recordings(tmp_path, "train").recordings, folder)
-    assert builds.call_count == 2
+    assert builds.call_count == 3
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["nmnist"]
 
 
