@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from phased import PhasedLSTM, Stream
-from phased.classifier.encoder import EventEmbedding
+from phased.classifier import EventEmbedding
 from phased.data.recordings import NMNIST
 
 

@@ -104,7 +104,7 @@ def test_a_finished_training_is_not_repeated(train):
         ),
         ({}, {"epochs": 1}, "has 2 epochs, more than epochs=1"),
         ({"schedule": "one-cycle"}, {"schedule": "one-cycle", "epochs": 3}, "epochs is 2 there, 3 here"),
-        ({}, {"best": Best(2)}, "without early stopping"),
+        ({}, {"best": Best(2)}, "must be the checkpoint of this training, got one without 'best'"),
         ({}, {"objective": WrongShare()}, "objective is None there"),
     ],
 )

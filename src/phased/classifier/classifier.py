@@ -13,9 +13,8 @@ import torch
 
 import phased
 from phased import ops
-from phased.classifier.encoder import EventEmbedding
 from phased.classifier.folder import KIND, SHIPPED
-from phased.classifier.network import About, Config, sizes_of
+from phased.classifier.network import About, Config, EventEmbedding, sizes_of
 from phased.classifier.session import Camera, Moment, Probabilities, Session
 from phased.data.recording import MICROSECONDS, Recording, Sensor, warn_of_unit
 from phased.layer import PhasedRNN

@@ -16,7 +16,7 @@ import numpy as np
 
 from phased.data.errors import BadRecording, read_bytes, size_of
 from phased.data.recording import Recording, Sensor, goes_back
-from phased.needs import module
+from phased.lazy import module
 
 UNKNOWN = (0, 0)
 AGAIN = "The file is damaged or truncated: copy or record it again."

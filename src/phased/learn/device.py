@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from phased import check
-from phased.learn import distributed
-from phased.learn.distributed import Processes
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+    from phased.learn.distributed import Processes
+
+Devices: TypeAlias = "OneDevice | Processes"
 
 LOW = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 """The dtype of matrix products in mixed precision."""
@@ -95,12 +97,13 @@ class Scaled:
         self._scaler.update()
 
 
-Devices: TypeAlias = OneDevice | Processes
-
-
-def devices_of(fabric: Fabric | Devices) -> Devices:
+def devices_of(fabric: Fabric | OneDevice) -> Devices:
     """The devices of a Fabric, or the device itself."""
-    return fabric if isinstance(fabric, (OneDevice, Processes)) else Processes(fabric)
+    if isinstance(fabric, OneDevice):
+        return fabric
+    from phased.learn.distributed import Processes
+
+    return Processes(fabric)
 
 
 def one_device(device: str = "auto", precision: str = "32-true") -> OneDevice:
@@ -132,7 +135,9 @@ def make_fabric(device: str = "auto", devices: Any = 1, **options: Any) -> OneDe
     ours = {"32-true", "bf16-mixed", *(("16-mixed",) if kind == "cuda" else ())}
     if (index or devices == 1) and options.keys() <= {"precision"} and precision in ours:
         return one_device(device, precision)
-    return distributed.make(accelerator=kind, devices=[int(index)] if index else devices, **options)
+    from phased.learn.distributed import make
+
+    return make(accelerator=kind, devices=[int(index)] if index else devices, **options)
 
 
 def check_device(device: str) -> tuple[str, str]:

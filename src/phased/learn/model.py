@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,11 @@ from phased import check, ops
 from phased.cost import openness_cost, updates
 from phased.encoding import encoded
 from phased.layer import PhasedRNN
-from phased.learn.batch import Batch
-from phased.learn.metric import Objective
 from phased.schedule import valid_steps
+
+if TYPE_CHECKING:
+    from phased.learn.batch import Batch
+    from phased.learn.metric import Objective
 
 
 class Updates(NamedTuple):

@@ -70,7 +70,7 @@ class Step:
         penalty = self.module.model.penalty() if training.openness_cost else None
         if penalty is not None:
             loss = loss + training.openness_cost * penalty
-        learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        learned = self.learned()
         for parameter in learned:
             parameter.grad = None
         # Backward in this thread: handing it to autograd's GPU thread and back costs more than a small step.
@@ -79,6 +79,10 @@ class Step:
         fabric.unscale(self.optimizer)
         clip([parameter.grad for parameter in learned if parameter.grad is not None], training.clip)
         return losses.detach()
+
+    def learned(self) -> list[nn.Parameter]:
+        """The parameters that the optimiser changes."""
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 
 @torch.no_grad()
@@ -152,8 +156,7 @@ class RecordedStep(Step):
             raise RuntimeError(
                 f"a training step of this model cannot be recorded as a CUDA graph: {why} ({str(cause).splitlines()[0]})"
             ) from error
-        learned = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        return Graph(graph, losses, [(parameter, parameter.grad) for parameter in learned])
+        return Graph(graph, losses, [(parameter, parameter.grad) for parameter in self.learned()])
 
 
 def release_generator(device: torch.device) -> None:

@@ -20,8 +20,8 @@ from phased import check, files
 from phased.data import places, ragged
 from phased.data.ragged import Progress
 from phased.files import cache_folder
+from phased.lazy import module
 from phased.machine import cores
-from phased.needs import module
 from phased_lab.clips import store
 from phased_lab.clips.clip import DAMAGED, prepare_clip
 from phased_lab.clips.decoding import BadClip

@@ -16,7 +16,7 @@ from torch import Tensor
 from phased import files
 from phased.data import ragged
 from phased.data.ragged import Ragged
-from phased.needs import module
+from phased.lazy import module
 from phased_lab.clips.cepstrum import RESOLUTIONS, Mfcc
 from phased_lab.clips.clip import Clip
 from phased_lab.clips.decoding import BadClip
