@@ -191,8 +191,11 @@ def test_an_error_is_one_line_whatever_the_name_of_the_file():
     assert caught.value.path == "two\nlines\x1b[31m\udcff ü.txt"
 
 
-def test_a_window_has_exactly_the_events_inside_it():
+@pytest.mark.parametrize("pixels", [np.int8, np.uint8, np.int64])
+def test_a_window_has_exactly_the_events_inside_it_whatever_the_type_of_the_pixels(pixels):
     large = recording(5000, sensor=Sensor(60, 50))
+    large = Recording(large.x.astype(pixels), large.y.astype(pixels), large.polarity, large.time, Sensor(400, 300))
+    assert len(crop(large, 300, 200, NMNIST)) == 0
     small = crop(large, 20, 10, NMNIST)
     inside = (large.x >= 20) & (large.x < 54) & (large.y >= 10) & (large.y < 44)
     assert 0 < inside.sum() < 5000

@@ -186,7 +186,7 @@ def crop(recording: Recording, x: int, y: int, sensor: Sensor) -> Recording:
             else f"the recording must have at least {sensor.width} x {sensor.height} pixels, got {width} x {height}."
         )
     inside = (recording.x >= x) & (recording.x < x + sensor.width) & (recording.y >= y) & (recording.y < y + sensor.height)
-    columns, rows = recording.x[inside] - x, recording.y[inside] - y
+    columns, rows = recording.x[inside].astype(np.int32) - x, recording.y[inside].astype(np.int32) - y
     return Recording(columns, rows, recording.polarity[inside], recording.time[inside], sensor)
 
 
