@@ -72,9 +72,9 @@ def find_grid(folder: Path | str | None = None) -> Path:
 def sources(folder: Path, speakers: Iterable[str] | None = None) -> list[Source]:
     """The clips of some speakers, by default of all, sorted by speaker and sentence."""
     found: dict[str, dict[str, Path]] = {}  # by speaker and sentence, which may have several files
-    for path in sorted(folder.glob("*/**/*")):
+    for path in sorted(path for path in folder.glob("*/**/*") if path.suffix.lower() in VIDEO and path.is_file()):
         speaker = path.relative_to(folder).parts[0]
-        if path.suffix.lower() in VIDEO and not path.name.startswith(".") and speaker not in ALIGNMENTS and path.is_file():
+        if speaker not in ALIGNMENTS and not path.name.startswith("."):
             found.setdefault(speaker, {}).setdefault(path.stem, path)
     chosen = list(found) if speakers is None else list(dict.fromkeys(speakers))
     missing = [speaker for speaker in chosen if speaker not in found]
