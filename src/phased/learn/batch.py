@@ -15,7 +15,7 @@ from phased import check
 from phased.schedule import valid_steps
 
 Split = Literal["train", "test"]
-SPLITS: tuple[str, ...] = get_args(Split)
+SPLITS: tuple[Split, ...] = get_args(Split)
 Array = NDArray[np.float64]
 ONLY = "input"  # the name of the stream of a batch with one stream
 

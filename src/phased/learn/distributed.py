@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from phased import needs
+from phased import lazy
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def make(**options: Any) -> Fabric:
     """A Fabric with these options, not launched."""
     what = "Training in several processes, or with another precision than '32-true' and 'bf16-mixed',"
-    fabric = needs.module("lightning.fabric", what, "distributed")
+    fabric = lazy.module("lightning.fabric", what, "distributed")
     # On each start Lightning advises a lower precision of float32 products on tensor cores, which would change the results.
     import_module("lightning_utilities.core.rank_zero").log.setLevel(logging.WARNING)
     made: Fabric = fabric.Fabric(**options)
