@@ -176,17 +176,12 @@ def test_padding_from_an_earlier_batch_changes_nothing(graphs):
         train_once(step, iter([whole]))
     (x, time, lengths), end = whole.batch.samples, len(whole.batch.samples.x) - 2
     shorter = Part(Batch.of(x[:end], time[:end], lengths.clamp(max=end), whole.batch.y), 4, 4)
-    before = copy.deepcopy(model)
-    loss = step(shorter).item()
+    plain = Step.of(copy.deepcopy(model), step.optimizer, step.training, step.fabric)
+    assert step(shorter).item() == pytest.approx(plain(shorter).item(), rel=1e-6)
     ((kept, _),) = step._sizes.values()
     assert padded_steps(len(x)) == padded_steps(end) == len(kept.batch.samples.x)
     assert not kept.batch.samples.x[end:].any()
     assert not kept.batch.samples.time[end:].any()
-    plain, other = steps(Step)
-    other.load_state_dict(before.state_dict())
-    assert loss == pytest.approx(plain(shorter).item(), rel=1e-6)
-    gradients = ([parameter.grad for parameter in each.parameters()] for each in (model, other))
-    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 15, 16, 17, 125, 128, 129, 1000, 1024, 5000])
