@@ -69,7 +69,7 @@ def steps(kind, device="cpu", dropout=0.0, units=8, network=Readout, **settings)
     torch.manual_seed(0)
     model = network(PhasedLSTM(1, units, ratio_on=0.3, learn_ratio_on=True), classes=2, dropout=dropout)
     optimizer = adam(list(model.parameters()), training.rate, fabric.device)
-    return kind.of(model, optimizer, training, fabric), model
+    return kind(model, optimizer, training, fabric), model
 
 
 def batches(fabric, count=12, sizes=(4,)):
@@ -176,7 +176,7 @@ def test_padding_from_an_earlier_batch_changes_nothing(graphs):
         train_once(step, iter([whole]))
     (x, time, lengths), end = whole.batch.samples, len(whole.batch.samples.x) - 2
     shorter = Part(Batch.of(x[:end], time[:end], lengths.clamp(max=end), whole.batch.y), 4, 4)
-    plain = Step.of(copy.deepcopy(model), step.optimizer, step.training, step.fabric)
+    plain = Step(copy.deepcopy(model), step.optimizer, step.training, step.fabric)
     assert step(shorter).item() == pytest.approx(plain(shorter).item(), rel=1e-6)
     ((kept, _),) = step._sizes.values()
     assert padded_steps(len(x)) == padded_steps(end) == len(kept.batch.samples.x)
